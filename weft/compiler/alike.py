@@ -61,7 +61,7 @@ class Alike:
         self.first: dict[Any, list[bytes]] = {}  # numbers of the first group of its kind
         self.varied: dict[Any, set[int]] = {}  # which of them are others in other groups
         self.members: dict[Any, list[Any]] = {}
-        self.outdated: list[Any] = []  # roots of groups whose kernel does not read its numbers yet
+        self.outdated: list[Any] = []  # domains and roots of groups to be built again
 
     def build(self, domain: Any, roots: list[Any]) -> Any:
         """The kernels of some roots, made from those of a group like it where there is one."""
@@ -94,11 +94,6 @@ class Alike:
             members.clear()
         members.append(key)
         return varied
-
-    def renew(self) -> list[Any]:
-        """The domains and roots of all groups that are to be built again."""
-        found, self.outdated = self.outdated, []
-        return found
 
     # --- what a group is made of ------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, position
 from weft.core.jaxpr import Literal
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Buffer, Kernel, Loop, Store
+from weft.kernel.kernel import Buffer, Kernel, Store, in_loops
 from weft.kernel.nodes import layout
 from weft.kernel.program import Finish
 
@@ -188,7 +188,6 @@ def _keeping(kernel: Kernel, number: int) -> Kernel:
     body = Rewrite(k, {}).body(nest.body)
     for at in _parts(here, scalars):
         body.append(Store(place, at, k.load(number, given.dtype, at)))
-    for axis, extent in reversed(nest.axes[1:]):
-        body = [Loop(axis, extent, body)]
+    body = in_loops(nest.axes[1:], body)
     more = Buffer(given.dtype, given.size, "out")
     return kernel._replace(buffers=[*kernel.buffers, more], grid=nest.axes[0], body=body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -22,72 +23,66 @@ def expand(jaxpr: Jaxpr, general: bool = False) -> Jaxpr:
 
     General programs are for arrays of other sizes too.
     """
-    chosen = [_is_expanded(e, general) for e in jaxpr.eqns]
-    if not any(chosen):
+
+    def inner(eqn: JaxprEqn) -> Jaxpr | None:
+        avals = tuple([x.aval for x in eqn.invars])
+        if not eqn.primitive.expands(avals, eqn.params):
+            return None
+        if general and eqn.primitive.whole(avals, eqn.params):
+            return None
+        return _decomposition(eqn.primitive, avals, tuple(sorted(eqn.params.items())))
+
+    return substituted(jaxpr, inner)
+
+
+def substituted(jaxpr: Jaxpr, inner: Callable[[JaxprEqn], Jaxpr | None]) -> Jaxpr:
+    """The program with the equations of others in place of those that ``inner`` gives one for."""
+    found = [inner(eqn) for eqn in jaxpr.eqns]
+    if all(program is None for program in found):
         return jaxpr
     eqns: list[JaxprEqn] = []
-    for eqn, wanted in zip(jaxpr.eqns, chosen, strict=True):
-        if wanted:
-            _expand(eqn, eqns)
-        else:
+    for eqn, program in zip(jaxpr.eqns, found, strict=True):
+        if program is None:
             eqns.append(eqn)
+            continue
+        env: dict[Any, Any] = dict(zip(program.invars, eqn.invars, strict=True))
+        results = zip(program.outvars, eqn.outvars, strict=True)
+        env.update((v, out) for v, out in results if type(out) is not DropVar)
+        for step in program.eqns:
+            invars = [x if type(x) is Literal else env[x] for x in step.invars]
+            outvars = [
+                v if type(v) is DropVar else env.setdefault(v, Var(v.aval)) for v in step.outvars
+            ]
+            eqns.append(step.replace(invars=invars, outvars=outvars, source_info=eqn.source_info))
     return jaxpr.replace(eqns=eqns)
-
-
-def _is_expanded(eqn: JaxprEqn, general: bool) -> bool:
-    avals = [x.aval for x in eqn.invars]
-    if not eqn.primitive.expands(avals, eqn.params):
-        return False
-    return not (general and eqn.primitive.whole(avals, eqn.params))
-
-
-def _expand(eqn: JaxprEqn, eqns: list[JaxprEqn]) -> None:
-    avals = tuple([x.aval for x in eqn.invars])
-    inner = _decomposition(eqn.primitive, avals, tuple(sorted(eqn.params.items())))
-    substitute(eqn, inner, eqns)
-
-
-def substitute(eqn: JaxprEqn, inner: Jaxpr, eqns: list[JaxprEqn]) -> None:
-    """Add the equations of a program that stands for another equation."""
-    env: dict[Any, Any] = dict(zip(inner.invars, eqn.invars, strict=True))
-    results = zip(inner.outvars, eqn.outvars, strict=True)
-    env.update((v, out) for v, out in results if type(out) is not DropVar)
-    for step in inner.eqns:
-        invars = [x if type(x) is Literal else env[x] for x in step.invars]
-        outvars = [
-            v if type(v) is DropVar else env.setdefault(v, Var(v.aval)) for v in step.outvars
-        ]
-        eqns.append(step.replace(invars=invars, outvars=outvars, source_info=eqn.source_info))
 
 
 @functools.lru_cache(512)
 def _decomposition(primitive: Any, avals: tuple[Any, ...], params: Any) -> Jaxpr:
-    return expand(_staged(primitive, primitive.decompose, avals, dict(params)))
+    return expand(_staged(primitive, primitive.decompose, avals, params))
 
 
 def decomposition(eqn: JaxprEqn, function: Any) -> Jaxpr:
     """A function of an equation's operands and parameters as a program of equations; it says which
     dtypes it means, whatever the knob for wide ones says."""
-    avals = tuple([x.aval for x in eqn.invars])
+    params = tuple(sorted(eqn.params.items()))
+    given = (eqn.primitive, function, tuple([x.aval for x in eqn.invars]), params, True)
     try:
-        key = tuple(sorted(eqn.params.items()))
-        return _known(eqn.primitive, function, avals, key, knobs.context_key())
+        return _known(knobs.context_key(), *given)
     except TypeError:  # a parameter that cannot be a key
-        return _staged(eqn.primitive, function, avals, eqn.params, True)
+        return _staged(*given)
 
 
 @functools.lru_cache(512)
-def _known(
-    primitive: Any, function: Any, avals: tuple[Any, ...], params: Any, context: Any
-) -> Jaxpr:
-    return _staged(primitive, function, avals, dict(params), True)
+def _known(context: Any, *given: Any) -> Jaxpr:
+    return _staged(*given)
 
 
 def _staged(
     primitive: Any, function: Any, avals: tuple[Any, ...], params: Any, wide: bool = False
 ) -> Jaxpr:
     def fun(*xs: Any) -> list[Any]:
-        out = function(*xs, **params)
+        out = function(*xs, **dict(params))
         return list(out) if primitive.multiple_results else [out]
 
     # types are the equation's, whatever the knob says by now

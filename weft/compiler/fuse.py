@@ -16,6 +16,7 @@ import numpy as np
 from weft.base.sizes import plain, same
 from weft.compiler import pull
 from weft.compiler.alike import Alike
+from weft.compiler.passes.contract import users_of
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from weft.kernel.kernel import Buffer, Kernel, Loop, linear
@@ -150,11 +151,7 @@ class Fusion:
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
         self.reductions = {id(e): reduction_domain(e) for e in jaxpr.eqns if reduces(e)}
         self.given = {*jaxpr.constvars, *jaxpr.invars}
-        self.users: dict[Any, list[JaxprEqn]] = {}
-        for eqn in jaxpr.eqns:
-            for x in eqn.invars:
-                if type(x) is not Literal:
-                    self.users.setdefault(x, []).append(eqn)
+        self.users = users_of(jaxpr)
         self.results = [x for x in jaxpr.outvars if type(x) is not Literal]
         self.materialised = self._roots()
         self.apart: set[Any] = set()  # roots that read others in ways one kernel cannot
@@ -315,8 +312,8 @@ class Fusion:
             if not grown and len(self.apart) + len(self.plain) == known:
                 if not self.alike.outdated:
                     return steps
-                for key in self.alike.renew():
-                    self.built.pop(key, None)
+                while self.alike.outdated:
+                    self.built.pop(self.alike.outdated.pop(), None)
                 continue
             if len(self.apart) + len(self.plain) == known and grown <= self.materialised:
                 raise AssertionError(f"fusion cannot place {grown}")
@@ -464,7 +461,8 @@ class Fusion:
             built = self.built.get(key)
             if built is None:
                 grown = len(self.missing) + len(self.apart) + len(self.plain)
-                built = self._group(domain, roots)
+                alone = domain is None
+                built = self._update(roots[0]) if alone else self.alike.build(domain, roots)
                 if grown == len(self.missing) + len(self.apart) + len(self.plain):
                     self.built[key] = built
             steps += built.steps
@@ -585,9 +583,6 @@ class Fusion:
 
     # --- kernels ----------------------------------------------------------------------------------
 
-    def _group(self, domain: Domain | None, roots: list[Any]) -> Built:
-        return self._update(roots[0]) if domain is None else self.alike.build(domain, roots)
-
     def kernels(self, domain: Domain, roots: list[Any]) -> Built:
         """The kernel of some roots, or several where joined arrays cut it into pieces."""
         boxes: list[Any] = [tuple([(0, n) for n in domain.rows])]
@@ -613,8 +608,7 @@ class Fusion:
                     self.missing.add(cut.variable)
                     return Built([], set())
                 boxes[:0] = _split(box, cut)
-        computed = set().union(*(puller.computed for puller, _, _ in pieces))
-        return Built(self._assembled(pieces, roots, small), computed)
+        return self._assembled(pieces, roots, small)
 
     def _inside(self, domain: Domain, roots: list[Any]) -> Built | None:
         """The kernel of the largest box without seams, and those of the rims around it.
@@ -643,26 +637,23 @@ class Fusion:
                 pieces.append((puller, *puller.build()))
         except Cut:
             return None
-        computed = set().union(*(puller.computed for puller, _, _ in pieces))
-        return Built(self._assembled(pieces, roots, False), computed)
+        return self._assembled(pieces, roots, False)
 
-    def _assembled(self, pieces: Any, roots: list[Any], small: bool) -> list[Step]:
-        if len(pieces) == 1:
-            ((puller, body, grid),) = pieces
-            return [step(puller.memory, puller.kept, grid, body, roots)]
-        if small:
+    def _assembled(self, pieces: Any, roots: list[Any], small: bool) -> Built:
+        computed = set().union(*(puller.computed for puller, _, _ in pieces))
+        if small and len(pieces) > 1:
             # one kernel, piece after piece
-            body = []
+            body: list[Any] = []
             for _, inner, grid in pieces:
                 body += inner if grid is None else [Loop(grid[0], grid[1], inner)]
-            return [step(pieces[0][0].memory, [], None, body, roots)]
+            return Built([step(pieces[0][0].memory, [], None, body, roots)], computed)
         steps = []
         for memory, alike in groupby(pieces, lambda piece: piece[0].memory):
             # pieces of the same rows are run row by row
             parts = list(alike)
             body = [s for _, inner, _ in parts for s in inner]
             steps.append(step(memory, parts[0][0].kept, parts[0][2], body, roots))
-        return steps[:1] + [s._replace(writes=[]) for s in steps[1:]]
+        return Built(steps[:1] + [s._replace(writes=[]) for s in steps[1:]], computed)
 
     def _update(self, out: Any) -> Built:
         """A copy of an operand, then a box of it written over."""

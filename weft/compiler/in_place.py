@@ -199,24 +199,19 @@ def put_off(steps: list[Step], donated: Sequence[Any], results: Sequence[Any]) -
     given, wanted = set(donated), set(results)
     found = list(steps)
     for step in steps:
-        over = [v for v in dict.fromkeys(reads(step)) if v in given]
+        over = given.intersection(reads(step))
         if not over or not any(overwrites(step, v, x) for v in over for x in step.writes):
             continue
         if wanted.isdisjoint(step.writes):
             continue
         here = next(i for i, s in enumerate(found) if s is step)
-        after = [i for i in range(here + 1, len(found)) if not unread(found[i], over)]
+        after = [i for i in range(here + 1, len(found)) if not over.isdisjoint(reads(found[i]))]
         made = set(written(step))
         if after and not any(
             made.intersection([*reads(s), *written(s)]) for s in found[here + 1 : after[-1] + 1]
         ):
             found.insert(after[-1], found.pop(here))
     return found
-
-
-def unread(step: Step, variables: list[Any]) -> bool:
-    """Whether a step reads none of some variables."""
-    return set(variables).isdisjoint(reads(step))
 
 
 def donations(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.lazy import load
-from weft.compiler.expand import decomposition, expand, substitute
+from weft.compiler.expand import decomposition, expand, substituted
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn
 from weft.kernel.lowering import Lowering
 from weft.kernel.program import Type
@@ -40,29 +40,20 @@ def kernels_of(eqn: JaxprEqn) -> Lowering | None:
 def lower(jaxpr: Jaxpr, keeps: Callable[[JaxprEqn], bool]) -> Jaxpr:
     """The program with operations replaced by functions of other primitives, where the target does
     not keep them."""
-    chosen = [_function(e, keeps) for e in jaxpr.eqns]
-    if not any(chosen):
-        return jaxpr
-    eqns: list[JaxprEqn] = []
-    for eqn, function in zip(jaxpr.eqns, chosen, strict=True):
-        if function is None:
-            eqns.append(eqn)
-        else:
-            inner = decomposition(eqn, function)
-            substitute(eqn, lower(expand(inner), keeps), eqns)
-    return jaxpr.replace(eqns=eqns)
 
+    def inner(eqn: JaxprEqn) -> Jaxpr | None:
+        primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
+        if not primitive.neutral or keeps(eqn) or eqn.effects:
+            return None
+        if primitive.form is not None and primitive.fuses(eqn.params, avals):
+            return None
+        if primitive.kernels and kernels_of(eqn) is not None:
+            return None
+        if not fits(primitive.neutral, avals, eqn.params):
+            return None
+        return lower(expand(decomposition(eqn, find(primitive.neutral))), keeps)
 
-def _function(eqn: JaxprEqn, keeps: Callable[[JaxprEqn], bool]) -> Callable[..., Any] | None:
-    """What replaces an equation, or None where it stays."""
-    primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
-    if not primitive.neutral or keeps(eqn) or eqn.effects:
-        return None
-    if primitive.form is not None and primitive.fuses(eqn.params, avals):
-        return None
-    if primitive.kernels and kernels_of(eqn) is not None:
-        return None
-    return find(primitive.neutral) if fits(primitive.neutral, avals, eqn.params) else None
+    return substituted(jaxpr, inner)
 
 
 def fits(name: str, avals: Any, params: Any) -> bool:

@@ -6,7 +6,7 @@ in use, and how a node becomes code, is for the backend to say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,7 @@ class Planner(Slots):
                 results.append(Result("slot", slot))
         bound = {x: results[i].number for x, i in first.items()}
         given_up = [v for v, d in zip(jaxpr.invars, donated, strict=False) if d]
-        nodes = self._steps(jaxpr, env, bound, donated=given_up)
+        nodes = self._steps(jaxpr, env, bound, {}, given_up)
         for i, (kind, slot) in enumerate(results):
             if kind == "slot" and slot in self.taken:
                 results[i] = Result("taken", self.taken[slot])
@@ -155,7 +155,7 @@ class Planner(Slots):
         jaxpr: Any,
         env: dict[Any, int],
         bound: dict[Any, int],
-        pairs: dict[int, int] | None = None,
+        pairs: Mapping[int, int],
         donated: Sequence[Any] = (),
     ) -> list[Any]:
         """Nodes of a flat program.
@@ -183,20 +183,24 @@ class Planner(Slots):
         fixed = [env[v] for v in donated]
         bind_sources(steps, last, bound, least, fixed)
         own: set[int] = set()
-        given = set(env.values()).difference(pairs or {}, fixed)  # nothing here writes to these
+        given = set(env.values()).difference(pairs, fixed)  # nothing here writes to these
 
         def allowed(v: Any, source: Any) -> bool:
-            slot = env.get(source)  # what a kernel is attached to is nowhere in memory
-            return slot is not None and self._renews(slot, bound.get(v), pairs or {}, own)
+            """Whether a result may be made in the memory of what nothing else reads."""
+            slot: Any = env.get(source)  # what a kernel is attached to is nowhere in memory
+            if v in bound:
+                return slot == bound[v] or pairs.get(slot) == bound[v]
+            # what comes from outside of the region may be needed again, if only by the next round
+            return slot in pairs or (slot in own and self.slots[slot].role == "temp")
 
         for i, step in enumerate(steps):
             self.watch.begin(fusion, step)
-            if step.source is not None and self._takes_over(
-                steps, i, last, env[step.source], bound.get(step.writes[0]), pairs or {}, own
-            ):
-                env[step.writes[0]] = env[step.source]
-                self.watch.end([])
-                continue
+            # a copy is not needed where nothing reads what is copied any more
+            if step.source is not None and free_after(steps, i, last.get(step.source, i)):
+                if allowed(step.writes[0], step.source):
+                    env[step.writes[0]] = env[step.source]
+                    self.watch.end([])
+                    continue
             if len(step.writes) == 1 and step.writes[0] in copies:
                 (v,) = step.writes
                 slot = env.get(copies[v])
@@ -231,30 +235,6 @@ class Planner(Slots):
             if slot in found:
                 bound[v] = env[found[slot]]
         self.taken = {slot: self.slots[env[v]].what for slot, v in found.items()}
-
-    def _takes_over(
-        self,
-        steps: list[Step],
-        i: int,
-        last: dict[Any, int],
-        slot: int,
-        target: int | None,
-        pairs: dict[int, int],
-        made: set[int],
-    ) -> bool:
-        """Whether a copy is not needed, because nothing reads what is copied any more."""
-        if not free_after(steps, i, last.get(steps[i].source, i)):
-            return False
-        if target is not None:
-            return slot == target or pairs.get(slot) == target
-        # what comes from outside of the region may be needed again, if only by the next round
-        return slot in pairs or (slot in made and self.slots[slot].role == "temp")
-
-    def _renews(self, slot: int, target: int | None, pairs: dict[int, int], made: set[int]) -> bool:
-        """Whether an operation may work in the memory of an operand that nothing else reads."""
-        if target is not None:
-            return slot == target or pairs.get(slot) == target
-        return slot in pairs or (slot in made and self.slots[slot].role == "temp")
 
     def _kernel(self, step: Step, env: dict[Any, int]) -> list[Any]:
         slots = [self._slot_of(v, env) for v in step.buffers]

@@ -17,7 +17,7 @@ from weft.base.sizes import plain, same
 from weft.compiler import rows
 from weft.core.jaxpr import JaxprEqn, Literal
 from weft.kernel.build import Builder, Recipe
-from weft.kernel.kernel import Affine, Buffer, Loop, Reduce, Store, Within, affine, linear
+from weft.kernel.kernel import Affine, Buffer, Loop, Reduce, Store, Within, affine, in_loops, linear
 from weft.kernel.nodes import F32, NARROW, Parts, Value, layout, tiny, walk
 from weft.kernel.tiny import decode, encode
 
@@ -513,11 +513,10 @@ class Puller:
         passes, self.kept = rows.keep(self.k, passes, self.costly, position, row, place, limit)
         body = [s for inner in passes for s in self._nest(inner, self.column_axes)]
         body += single
-        for axis in reversed(self.row_axes[1:]):
-            body = [Loop(axis, self.extents[axis], body)]
         if not self.row_axes:
             return body, None
-        return body, (self.row_axes[0], self.extents[self.row_axes[0]])
+        first, *rest = self._ranges(self.row_axes)
+        return in_loops(rest, body), first
 
     def _around_columns(self, single: list[Store]) -> Any:
         """Reductions over axes that are not all trailing: a serial nest around each result."""
@@ -527,18 +526,17 @@ class Puller:
         # results that are neighbours in memory are computed side by side
         *outer, last = self.row_axes
         body = [Loop(last, self.extents[last], body, (), not self.domain.pattern[-1])]
-        for axis in reversed(outer):
-            body = [Loop(axis, self.extents[axis], body)]
         if not outer:
             return body, None
-        return body[0].body, (body[0].axis, body[0].extent)
+        first, *rest = self._ranges(outer)
+        return in_loops(rest, body), first
 
     def _nest(self, statements: list[Any], axes: Sequence[str]) -> list[Any]:
-        body = statements
         carries = tuple(s.symbol for s in statements if isinstance(s, Reduce))
-        for axis in reversed(axes):
-            body = [Loop(axis, self.extents[axis], body, carries)]
-        return body
+        return in_loops(self._ranges(axes), statements, carries)
+
+    def _ranges(self, axes: Sequence[str]) -> list[tuple[str, int]]:
+        return [(axis, self.extents[axis]) for axis in axes]
 
 
 def is_of_rows(shape: tuple[int, ...], domain: Domain) -> bool:

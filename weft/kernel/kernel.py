@@ -213,6 +213,15 @@ def statements(body: list[Any]) -> Iterator[Any]:
             yield from statements(statement.body)
 
 
+def in_loops(
+    axes: Sequence[tuple[str, int]], body: list[Any], carries: tuple[int, ...] = ()
+) -> list[Any]:
+    """Statements in loops over axes, the first of them outermost."""
+    for axis, extent in reversed(axes):
+        body = [Loop(axis, extent, body, carries)]
+    return body
+
+
 def signature(kernel: Kernel) -> tuple[Any, ...]:
     """What a kernel computes, as a key: equal for kernels that differ only in how they came to be.
 

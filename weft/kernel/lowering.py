@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.base.record import Record
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Buffer, Kernel, Loop
+from weft.kernel.kernel import Affine, Buffer, Kernel, in_loops
 from weft.kernel.nodes import I64, Value, layout
 from weft.kernel.program import Type
 
@@ -34,8 +34,7 @@ def nested(
     name: str, buffers: Sequence[Buffer], axes: Sequence[tuple[str, int]], body: list[Any]
 ) -> Kernel:
     """A kernel of independent iterations over axes, the first of them the grid."""
-    for axis, extent in reversed(axes[1:]):
-        body = [Loop(axis, extent, body)]
+    body = in_loops(axes[1:], body)
     return Kernel(name, list(buffers), axes[0] if axes else None, body, serial=True)
 
 

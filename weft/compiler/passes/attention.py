@@ -376,10 +376,14 @@ class Match:
             x, order = w.transpose(x, tuple(map(order.index, last))), last
         return x, order
 
-    def _placed(self, w: Writer, x: Any, flat: list[Any], groups: Groups, like: Any) -> list[Any]:
-        """Equations that bring a result, whose labels are in an order, to a layout."""
-        sizes = self.labels.sizes
+    def _placed(
+        self, w: Writer, x: Any, flat: list[Any], eqn: Any, i: int, own: Groups, other: Groups
+    ) -> list[Any]:
+        """Equations that bring a result, whose labels are in an order, to the layout that a product
+        gives; operand ``i`` of that has one layout, the other another."""
+        sizes, like = self.labels.sizes, eqn.outvars[0]
         x = w.reshape(x, tuple(sizes[label] for label in flat))
+        groups = self.labels.product(eqn, *((own, other) if i == 0 else (other, own)))
         wanted = [label for g in groups for label in g]
         x = w.transpose(x, tuple(flat.index(label) for label in wanted))
         x = w.convert(w.reshape(x, like.aval.shape), like.aval.dtype)
@@ -433,37 +437,36 @@ class Match:
         for pairs in (depth, batch):
             for mine, own in zip(pairs[i], pairs[1 - i], strict=True):
                 found[own] = groups[mine]
-        for axis, g in enumerate(found):
-            if g is None:
-                found[axis] = () if x.aval.shape[axis] == 1 else (free,)
-                if (
-                    found[axis]
-                    and self.labels.sizes.setdefault(free, x.aval.shape[axis])
-                    != (x.aval.shape[axis])
-                ):
+        for axis, n in enumerate(x.aval.shape):
+            if found[axis] is None:
+                found[axis] = () if n == 1 else (free,)
+                if n > 1 and self.labels.sizes.setdefault(free, n) != n:
                     return None
         flat = [label for g in found for label in g]
         return tuple(found) if len(set(flat)) == len(flat) else None
+
+    def _given(self, product: Any) -> list[tuple[Any, Groups]] | None:
+        """Queries, keys and values with their layouts, which are noted."""
+        eqn, i, _, groups = product
+        values = self._other(eqn, i, groups, ("d", 0))
+        if values is None:
+            return None
+        keys = self.column[0]
+        queries = "r" if keys == "l" else "l"
+        found = [self.operands[queries], self.operands[keys], (eqn.invars[1 - i], values)]
+        known = all(type(x) is not Literal and self._note(x, own) for x, own in found)
+        return found if known else None
 
     # --- forward ----------------------------------------------------------------------------------
 
     def _forward(self, scores: Scores, product: Any) -> bool:
         eqn, i, _, groups = product
-        values = self._other(eqn, i, groups, ("d", 0))
-        if values is None:
+        given = self._given(product)
+        if given is None:
             return False
-        word = {"l": "r", "r": "l"}
-        (q, q_groups), (k, k_groups) = (
-            self.operands[word[self.column[0]]],
-            self.operands[self.column[0]],
-        )
-        v = eqn.invars[1 - i]
         w = Writer(eqn)
         made = []
-        sides = ((q, q_groups, self.row), (k, k_groups, self.column), (v, values, self.column))
-        for x, own, row in sides:
-            if type(x) is Literal or not self._note(x, own):
-                return False
+        for (x, own), row in zip(given, (self.row, self.column, self.column), strict=True):
             four = self._four(w, self._narrow(x), own, row)
             if four is None:
                 return False
@@ -489,11 +492,10 @@ class Match:
                 params=params,
             )
         )
-        target = self.labels.product(eqn, *((groups, values) if i == 0 else (values, groups)))
         flat = self._labels_of(order, self.row, True)
         self.place = self.eqns.index(eqn)
-        self.roots = [self._root(x) for x in (q, k, v)]
-        self.new[id(eqn)] = self._placed(w, self.out, flat, target, eqn.outvars[0])
+        self.roots = [self._root(x) for x, _ in given]
+        self.new[id(eqn)] = self._placed(w, self.out, flat, eqn, i, groups, given[2][1])
         return True
 
     # --- backward ---------------------------------------------------------------------------------
@@ -554,10 +556,9 @@ class Match:
             other = self._layout(eqn.invars[1 - i])
             if other is None:
                 return
-            target = self.labels.product(eqn, *((groups, other) if i == 0 else (other, groups)))
             row = self.row if which == 0 else self.column
             flat = self._labels_of(self.orders[which], row, which == 0)
-            new[id(eqn)] = self._placed(w, outs[which], flat, target, eqn.outvars[0])
+            new[id(eqn)] = self._placed(w, outs[which], flat, eqn, i, groups, other)
         self.new |= new
 
     def _changes(self, g: Any) -> tuple[Any, Groups] | None:

@@ -115,15 +115,11 @@ class _Row(Match):
 
     def _forward(self, scores: Scores, product: Any) -> bool:
         eqn, i, _, groups = product
-        values = self._other(eqn, i, groups, ("d", 0))
-        if values is None:
+        operands = self._given(product)
+        if operands is None:
             return False
-        word = {"l": "r", "r": "l"}
-        sides = (self.operands[word[self.column[0]]], self.operands[self.column[0]])
         given, places = [], []
-        for x, own in (*sides, (eqn.invars[1 - i], values)):
-            if type(x) is Literal or not self._note(x, own):
-                return False
+        for x, own in operands:
             found = self._place(*self._source(x, own))
             if found is None:
                 return False
@@ -153,9 +149,8 @@ class _Row(Match):
             invars=given, outvars=[out], primitive=lookup("decode_attention"), params=params
         )
         w.eqns.append(made)
-        target = self.labels.product(eqn, *((groups, values) if i == 0 else (values, groups)))
         flat = self._labels_of("bhd", self.row, True)
-        self.new[id(eqn)] = self._placed(w, out, flat, target, eqn.outvars[0])
+        self.new[id(eqn)] = self._placed(w, out, flat, eqn, i, groups, operands[2][1])
         return True
 
     def _backward(self, softmax: Softmax, scores: Scores, products: list[Any]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-Label = tuple[str, int]
 Groups = tuple[tuple[Any, ...], ...]
 WILD = ("*",)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.base.record import Record
+from weft.compiler.passes.contract import users_of
 from weft.compiler.passes.prune import prune
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.registry import lookup
@@ -31,11 +32,7 @@ class _Uses:
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.made = {v: eqn for eqn in closed.jaxpr.eqns for v in eqn.outvars}
-        self.readers: dict[Any, list[Any]] = {}
-        for eqn in closed.jaxpr.eqns:
-            for x in eqn.invars:
-                if type(x) is not Literal:
-                    self.readers.setdefault(x, []).append(eqn)
+        self.readers = users_of(closed.jaxpr)
         self.results = {x for x in closed.jaxpr.outvars if type(x) is not Literal}
 
     def source(self, x: Any) -> Any:

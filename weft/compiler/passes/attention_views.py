@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
+from weft.compiler.passes.attention import MOVES
 from weft.compiler.passes.attention_layout import Groups, Labels
 from weft.compiler.passes.contract import Writer
 from weft.compiler.passes.prune import prune
 from weft.core.jaxpr import ClosedJaxpr, Literal
 
 _MADE = ("attention", "attention_backward", "decode_attention")
-_MOVES = frozenset(["reshape", "transpose", "squeeze", "expand_dims", "convert_element_type"])
+_MOVES = MOVES | {"convert_element_type"}
 _WIDE = np.dtype(np.float32)
 
 

@@ -13,11 +13,8 @@ from weft.kernel.nodes import walk
 def collapse(kernel: Kernel) -> Kernel:
     """The kernel with adjacent axes merged wherever every index allows it."""
     kernel = straighten(kernel)
-    if kernel.axes:
-        body, merged = merge(kernel.body)
-        return kernel._replace(body=body) if merged else kernel
     grid = kernel.grid
-    if grid is None:
+    if grid is None or kernel.axes:
         body, merged = merge(kernel.body)
         return kernel._replace(body=body) if merged else kernel
     (top,), merged = merge([Loop(grid[0], grid[1], kernel.body)])

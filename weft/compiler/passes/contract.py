@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.avals import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
 
 Dims = tuple[int, ...]
@@ -35,6 +35,16 @@ def uses_of(jaxpr: Jaxpr) -> Counter[Any]:
     uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal)
     uses.update(x for x in jaxpr.outvars if type(x) is not Literal)
     return uses
+
+
+def users_of(jaxpr: Jaxpr) -> dict[Any, list[JaxprEqn]]:
+    """The equations that read each variable."""
+    users: dict[Any, list[JaxprEqn]] = {}
+    for eqn in jaxpr.eqns:
+        for x in eqn.invars:
+            if type(x) is not Literal:
+                users.setdefault(x, []).append(eqn)
+    return users
 
 
 def contract(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from weft.base.record import Record
-from weft.compiler.passes.contract import uses_of
+from weft.compiler.passes.contract import users_of, uses_of
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.inline import inline
 from weft.core.avals import ShapedArray
@@ -63,11 +63,7 @@ class _Loop:
         self.carried = jaxpr.outvars[: len(self.carry)]
         self.returned = jaxpr.outvars[len(self.carry) :]
         self.uses = uses_of(jaxpr)
-        self.users: dict[Any, list[JaxprEqn]] = {}
-        for one in jaxpr.eqns:
-            for x in one.invars:
-                if type(x) is not Literal:
-                    self.users.setdefault(x, []).append(one)
+        self.users = users_of(jaxpr)
         self.stacked: dict[Any, Var] = {}  # values of a round that are needed of all
         self.removed: set[int] = set()  # equations, by identity
         self.before: list[JaxprEqn] = []

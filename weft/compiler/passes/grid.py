@@ -8,7 +8,7 @@ from typing import Any
 from weft.base.sizes import at_most, plain
 from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, roots
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Kernel, Loop, Store, affine
+from weft.kernel.kernel import Kernel, Loop, Store, affine, in_loops
 from weft.kernel.nodes import walk
 
 # Iterations that are enough for many threads.
@@ -60,9 +60,7 @@ def _cut(nest: Nest) -> tuple[list[tuple[str, int]], list[Any]]:
         far = [a for a in outer if a not in near]
         outer = [*far, ("cut", -(-extent // size)), *near]
         extent = size
-    for name, n in reversed(rest):
-        body = [Loop(name, n, body)]
-    return outer, [Loop(axis, extent, body, (), nest.lanes, whole)]
+    return outer, [Loop(axis, extent, in_loops(rest, body), (), nest.lanes, whole)]
 
 
 def _near(nest: Nest, outer: list[tuple[str, int]], axis: str) -> list[tuple[str, int]]:

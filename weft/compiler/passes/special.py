@@ -9,12 +9,10 @@ padded. A product of vectors and matrices becomes sums, which fuse.
 
 from __future__ import annotations
 
-from typing import Any
-
-from weft.compiler.expand import decomposition, substitute
+from weft.compiler.expand import decomposition, substituted
 from weft.compiler.lower import find, fits
 from weft.compiler.passes.cse import cse
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 # Lowerings by the primitives whose special forms they are for.
 _LOWERINGS = {
@@ -26,21 +24,12 @@ _LOWERINGS = {
 
 def special(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with such operations as functions of others."""
-    jaxpr = closed.jaxpr
-    chosen = [_lowering(eqn) for eqn in jaxpr.eqns]
-    if not any(chosen):
-        return closed
-    eqns: list[JaxprEqn] = []
-    for eqn, name in zip(jaxpr.eqns, chosen, strict=True):
-        if name is None:
-            eqns.append(eqn)
-        else:
-            substitute(eqn, decomposition(eqn, find(name)), eqns)
-    return cse(ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts))
+    jaxpr = substituted(closed.jaxpr, _program)
+    return closed if jaxpr is closed.jaxpr else cse(ClosedJaxpr(jaxpr, closed.consts))
 
 
-def _lowering(eqn: Any) -> str | None:
+def _program(eqn: JaxprEqn) -> Jaxpr | None:
     for name in _LOWERINGS.get(eqn.primitive.name, ()):
         if fits(name, [x.aval for x in eqn.invars], eqn.params):
-            return name
+            return decomposition(eqn, find(name))
     return None

@@ -10,9 +10,19 @@ from typing import Any
 
 from weft.base.record import Record
 from weft.base.sizes import Size, at_most, plain
-from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, position
+from weft.compiler.passes.rewrite import Nest, Rewrite, loads, peel, position, roots
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine, statements
+from weft.kernel.kernel import (
+    Affine,
+    Buffer,
+    Kernel,
+    Loop,
+    Reduce,
+    Store,
+    affine,
+    in_loops,
+    statements,
+)
 from weft.kernel.nodes import Value, walk
 
 # Elements of a piece: some microseconds of work.
@@ -97,8 +107,7 @@ def _side_by_side(kernel: Kernel, nest: Nest) -> Kernel:
 
     rewrite = _Widened(kernel, size, Builder(), {axis: affine(0, {"rows": size, axis: 1})}, buffers)
     body: list[Any] = [Loop(axis, size, rewrite.body(nest.body), (), True, ("rows", extent))]
-    for name, n in reversed([*outer, ("rows", -(-extent // size))]):
-        body = [Loop(name, n, body)]
+    body = in_loops([*outer, ("rows", -(-extent // size))], body)
     own = [b._replace(size=b.size * size) if b.role == "row" else b for b in kernel.buffers]
     return kernel._replace(buffers=own, grid=None, body=body)
 
@@ -179,9 +188,7 @@ class _Memory:
         body = rewrite.body(body)
         buffers = [everything[i]._replace(role="out" if i in written else "in") for i in used]
         buffers += [kept[i] for i in rows]
-        for axis, extent in reversed(axes):
-            body = [Loop(axis, extent, body)]
-        return Part(Kernel(name, buffers, None, body), used)
+        return Part(Kernel(name, buffers, None, in_loops(axes, body)), used)
 
 
 FIRST_ROW = 1 << 20  # numbers of row buffers while a kernel is taken apart
@@ -310,14 +317,7 @@ class _RowPieces:
 
     def _needed(self, symbols: tuple[int, ...]) -> bool:
         """Whether a pass reads the results of reductions."""
-        values = walk(
-            [
-                v
-                for s in statements(list(self.passes))
-                if not isinstance(s, Loop)
-                for v in s.operands
-            ]
-        )
+        values = walk(roots(list(self.passes)))
         return any(v.op == "acc" and v.attr in symbols for v in values)
 
 
@@ -403,9 +403,7 @@ class _ColumnPieces:
             Store(FIRST_ROW + i, at, k.make(r.op, (held[i], rewrite.value(r.value)), r.dtype))
             for i, r in enumerate(self.reduces)
         ]
-        rows = self.cells(add)
-        for axis, extent in reversed(self.inner):
-            rows = [Loop(axis, extent, rows)]
+        rows = in_loops(self.inner, self.cells(add))
         body = self.cells(clear)
         body.append(Loop("group", self.size, rows, whole=("piece", self.groups)))
         if direct:
@@ -450,10 +448,8 @@ class _ColumnPieces:
                 Reduce(after[r.symbol], r.op, rewrite.value(r.value), r.dtype, r.initial)
                 for r in self.reduces
             ]
-            carried = tuple(after.values())
-            for axis, extent in reversed([(self.axis, self.rest), *self.inner]):
-                more = [Loop(axis, extent, more, carried)]
-            body += more
+            axes = [(self.axis, self.rest), *self.inner]
+            body += in_loops(axes, more, tuple(after.values()))
         dtypes = {r.symbol: (r.op, r.dtype) for r in self.reduces}
 
         def result(v: Value) -> Value | None:

@@ -9,7 +9,7 @@ from typing import Any
 from weft.base.sizes import at_most, plain
 from weft.compiler.passes.rewrite import Rewrite, loads, peel
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Store, affine
+from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Store, affine, in_loops
 from weft.kernel.nodes import Value
 
 # Elements of a tile's side, and bytes of all tiles of a kernel.
@@ -83,6 +83,4 @@ def _tiled(
     result += [nested([s]) for s in main.body(body)] if not held else [nested(main.body(body))]
     outer = [(axis, n) for axis, n in axes if axis not in sides]
     grid = [*outer, (f"{other}o", counts[other]), (f"{last}o", counts[last])]
-    for axis, extent in reversed(grid):
-        result = [Loop(axis, extent, result)]
-    return Kernel(kernel.name, [*kernel.buffers, *rows], None, result)
+    return Kernel(kernel.name, [*kernel.buffers, *rows], None, in_loops(grid, result))
