@@ -123,7 +123,7 @@ LATE = {
     ("weft.backends.llvm.native.machine", "weft.backends.llvm.text.stub"),
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.table"),
-    ("weft.backends.cpu.target", "weft.backends.cpu.routines.products.tiny"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.routines.factorisations.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
     ("weft.backends.cpu.target", "weft.backends.llvm.text.serial"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.layout"),

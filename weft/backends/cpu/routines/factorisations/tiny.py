@@ -1,23 +1,19 @@
-"""Products and factors of a few elements without loops, for loops that become one function.
+"""Factors of a few elements without loops, for loops that become one function.
 
 Every place in memory is a constant there, so that LLVM keeps matrices in registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from math import prod
 from typing import Any
 
 from weft.backends.cpu.routines.writer import Function, Module, kernel
-from weft.backends.llvm.native.processor import vector_bits
-from weft.kernel.program import Lowered, Place, Task, Type, contiguous
+from weft.kernel.program import Lowered, Place, Task, Type
 
 # Instructions that an operation may take.
 MAX_INSTRUCTIONS = 300
-# Elements of a row from which on it is a vector.
-MIN_VECTOR_ELEMENTS = 4
 
 KINDS = {
     "float32": ("float", 4, "f32"),
@@ -60,46 +56,19 @@ class Scalars:
         self.f.close()
         return Lowered([Task(self.module.text(), "tiny", self.places)])
 
-    def type_of(self, lanes: int) -> str:
-        return self.kind if lanes == 1 else f"<{lanes} x {self.kind}>"
-
-    def load(self, buffer: int, at: int, lanes: int = 1) -> str:
+    def load(self, buffer: int, at: int) -> str:
         place = self.f.at(self.pointers[buffer], at * self.size)
-        return self.f.load(self.type_of(lanes), place, self.size)
+        return self.f.load(self.kind, place, self.size)
 
-    def store(self, value: str, buffer: int, at: int, lanes: int = 1) -> None:
+    def store(self, value: str, buffer: int, at: int) -> None:
         place = self.f.at(self.pointers[buffer], at * self.size)
-        self.f.store(self.type_of(lanes), value, place, self.size)
-
-    def gather(self, buffer: int, places: list[int]) -> str:
-        """Numbers as one vector."""
-        n = len(places)
-        if n == 1 or places == list(range(places[0], places[0] + n)):
-            return self.load(buffer, places[0], n)
-        name = "poison"
-        for i, at in enumerate(places):
-            one = self.load(buffer, at)
-            name = self.f.emit(
-                f"insertelement {self.type_of(n)} {name}, {self.kind} {one}, i64 {i}"
-            )
-        return name
-
-    def splat(self, x: str, lanes: int) -> str:
-        if lanes == 1:
-            return x
-        vector = self.type_of(lanes)
-        first = self.f.emit(f"insertelement {vector} poison, {self.kind} {x}, i64 0")
-        order = f"<{lanes} x i32> zeroinitializer"
-        return self.f.emit(f"shufflevector {vector} {first}, {vector} poison, {order}")
-
-    def fma(self, x: str, y: str, z: str, lanes: int = 1) -> str:
-        vector = self.type_of(lanes)
-        name = f"llvm.fma.{'' if lanes == 1 else f'v{lanes}'}{self.suffix}"
-        name = self.f.declare(name, vector, ", ".join([vector] * 3))
-        return self.f.emit(f"call {vector} {name}({vector} {x}, {vector} {y}, {vector} {z})")
+        self.f.store(self.kind, value, place, self.size)
 
     def minus_product(self, x: str, y: str, z: str) -> str:
-        return self.fma(self.f.emit(f"fneg {self.kind} {y}"), z, x)
+        kind = self.kind
+        name = self.f.declare(f"llvm.fma.{self.suffix}", kind, ", ".join([kind] * 3))
+        minus = self.f.emit(f"fneg {kind} {y}")
+        return self.f.emit(f"call {kind} {name}({kind} {minus}, {kind} {z}, {kind} {x})")
 
     def call(self, name: str, x: str) -> str:
         name = self.f.declare(f"llvm.{name}.{self.suffix}", self.kind, self.kind)
@@ -118,71 +87,8 @@ class Scalars:
     def put_index(self, value: str, buffer: int, at: int) -> None:
         self.f.store("i32", value, self.f.at(self.pointers[buffer], 4 * at), 4)
 
-    def binary(self, op: str, x: str, y: str, lanes: int = 1) -> str:
-        return self.f.emit(f"{op} {self.type_of(lanes)} {x}, {y}")
-
-
-# --- products -------------------------------------------------------------------------------------
-
-
-def _places(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> Callable[..., int]:
-    """Where the element lies that numbers count along groups of axes."""
-    strides = contiguous(shape)
-    groups = [
-        [
-            sum(strides[a] * i for a, i in zip(group, at, strict=True))
-            for at in product(*(range(shape[a]) for a in group))
-        ]
-        for group in axes
-    ]
-    return lambda *at: sum(group[i] for group, i in zip(groups, at, strict=True))
-
-
-def _free(rank: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
-    used = {a for axes in taken for a in axes}
-    return tuple(a for a in range(rank) if a not in used)
-
-
-def dot_general(ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
-    """Sums of products, rows or columns of the result as vectors where they are long enough."""
-    if not _real([*ins, *outs]):
-        return None
-    (left, right), (left_batch, right_batch) = params["dimension_numbers"]
-    shapes = [x.shape for x in ins]
-    rows = _free(len(shapes[0]), left, left_batch)
-    columns = _free(len(shapes[1]), right, right_batch)
-    x = _places(shapes[0], [left_batch, rows, left])
-    y = _places(shapes[1], [right_batch, columns, right])
-    batch, depth = prod(shapes[0][a] for a in left_batch), prod(shapes[0][a] for a in left)
-    m, n = prod(shapes[0][a] for a in rows), prod(shapes[1][a] for a in columns)
-    given, size = (0, 1), n
-    if n == 1:  # what is read as a vector comes second
-        x, y, m, size, given = y, x, n, m, (1, 0)
-    most = 4 * vector_bits() // (8 * ins[0].dtype.itemsize)
-    lanes = size if MIN_VECTOR_ELEMENTS <= size <= most else 1
-    steps = size // lanes
-    loads = batch * (m + steps) * depth * (1 + lanes // 4)
-    if batch * m * steps * (depth + 1) + loads > MAX_INSTRUCTIONS:
-        return None
-    s = Scalars(2, 1, ins[0].dtype)
-    zero = "zeroinitializer" if lanes > 1 else "0.0"
-    chains = max(1, min(4, depth // 2)) if m * steps < 8 else 1
-    for b in range(batch):
-        wide = {
-            (j, k): s.gather(given[1], [y(b, j + i, k) for i in range(lanes)])
-            for j in range(0, size, lanes)
-            for k in range(depth)
-        }
-        for i in range(m):
-            single = [s.splat(s.load(given[0], x(b, i, k)), lanes) for k in range(depth)]
-            for j in range(0, size, lanes):
-                sums = [zero] * chains
-                for k in range(depth):
-                    sums[k % chains] = s.fma(single[k], wide[j, k], sums[k % chains], lanes)
-                while len(sums) > 1:
-                    sums = [s.binary("fadd", *sums[:2], lanes), *sums[2:]]
-                s.store(sums[0], 2, (b * m + i) * size + j, lanes)
-    return s.lowered()
+    def binary(self, op: str, x: str, y: str) -> str:
+        return self.f.emit(f"{op} {self.kind} {x}, {y}")
 
 
 # --- factors --------------------------------------------------------------------------------------
@@ -316,7 +222,6 @@ def triangular_solve(ins: list[Type], outs: list[Type], params: Any) -> Lowered 
 
 
 TINY = {
-    "dot_general": dot_general,
     "cholesky": cholesky,
     "lu": lu,
     "lu_pivots_to_permutation": pivots_to_permutation,
