@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.backends.llvm.text.sizes import read_sizes
+from weft.base.record import Record
 from weft.base.sizes import LEAST, Size, is_same, is_writing, plain, size_named, writing
 from weft.kernel.program import Lowered, Place, Task
 
@@ -34,18 +35,14 @@ class Written:
         self.sizes.append(size)
         return f"%size{len(self.sizes) - 1}_"
 
-    def named(self, given: Any, least: int = LEAST, place: str = "") -> Any:
-        """Numbers with names instead, equal ones with the same, unless names are by their place;
-        and tuples and records of them."""
-        if type(given) is int and given >= least:
-            name = place or f"n{given}"
-            self.scope[name] = given
-            return size_named(name, self.scope)
+    def named(self, given: Any) -> Any:
+        """Numbers with names instead, equal ones with the same; and tuples of them."""
         if isinstance(given, tuple):
-            places = [place and f"{place}.{i}" for i in range(len(given))]
-            found = [self.named(n, least, p) for n, p in zip(given, places, strict=True)]
-            return tuple.__new__(type(given), found)
-        return given
+            return tuple(map(self.named, given))
+        if given < LEAST:
+            return given
+        self.scope[f"n{given}"] = given
+        return size_named(f"n{given}", self.scope)
 
     def finished(self, lowered: Lowered) -> Lowered:
         """An operation whose functions read their sizes; a table is the last buffer of each."""
@@ -71,39 +68,57 @@ def at_hand(given: Any) -> Any:
     return plain(given)
 
 
+class Name(Record):
+    """What stands for a number that a text reads: so many units of what has this name."""
+
+    name: str
+    unit: int = 1
+
+
+def named(given: Any, values: dict[str, int], least: int = LEAST, unit: int = 1) -> Any:
+    """A number with a name instead, whose value is kept; and tuples and records of numbers."""
+    if isinstance(given, tuple):
+        return tuple.__new__(type(given), [named(n, values, least) for n in given])
+    if type(given) is not int or given < least:
+        return given
+    name = f"n{len(values)}"
+    values[name] = given // unit
+    return Name(name, unit)
+
+
+def sizes(given: Any, values: dict[str, int]) -> Any:
+    """The same with sizes in place of names."""
+    if type(given) is Name:
+        return given.unit * size_named(given.name, values)
+    if isinstance(given, tuple):
+        return tuple.__new__(type(given), [sizes(x, values) for x in given])
+    return given
+
+
 # Texts by what they are written from, and the sizes that each reads.
 _shared: OrderedDict[Any, tuple[str, list[Size]]] = OrderedDict()
 MAX_SHARED_TEXTS = 256
 
 
-def sized_task(key: Any, task: Task, write: Callable[[], str]) -> Task:
-    """A task with the text that ``write`` writes of ``key``, which holds named sizes: in
-    shape-generic programs as it is, otherwise a text that others with the same names have too."""
+def sized_task(given: Any, values: dict[str, int], task: Task, write: Callable[[Any], str]) -> Task:
+    """A task with the text that ``write`` writes of what is given: in shape-generic programs as it
+    is, otherwise a text that others have too for which the same is given, whatever the values of
+    its names are."""
     if is_writing():
-        return task._replace(text=write())
-    key = (key, task.name, len(task.places))
+        return task._replace(text=write(given))
+    key = (given, task.name, len(task.places))
     if key not in _shared:
         written = Written()
         with written.writing():
-            text, numbers = _reading(write(), task.name, len(task.places))
+            text, numbers = _reading(write(sizes(given, values)), task.name, len(task.places))
         _shared[key] = text, [written.sizes[i] for i in numbers]
         if len(_shared) > MAX_SHARED_TEXTS:
             _shared.popitem(last=False)
-    text, sizes = _shared[key]
+    text, read = _shared[key]
     places = task.places
-    if sizes:
-        values = _scope_of(key)
-        places = (*places, Place("numbers", tuple([size.at(values) for size in sizes])))
-    return at_hand(task._replace(text=text, places=places))
-
-
-def _scope_of(given: Any) -> Any:
-    """The values of names in tuples and records."""
-    if type(given) is Size:
-        return given.scope
-    if isinstance(given, tuple):
-        return next((found for x in given if (found := _scope_of(x)) is not None), None)
-    return None
+    if read:
+        places = (*places, Place("numbers", tuple([size.at(values) for size in read])))
+    return task._replace(text=text, places=places)
 
 
 _TOKEN, _NAME = re.compile(r"%size(\d+)_"), re.compile(r"%sized(\d+)(\.i32)?")
@@ -118,12 +133,15 @@ def _reading(text: str, name: str, buffers: int) -> tuple[str, list[int]]:
     text = _TOKEN.sub(lambda m: f"%sized{found.setdefault(int(m[1]), len(found))}", text)
     if not found:
         return text, []
-    text = re.sub(r"\bi32 (%sized\d+)\b", r"i32 \1.i32", text)
-    functions = text.split("\ndefine ")
+    if "i32 %sized" in text:
+        text = re.sub(r"\bi32 (%sized\d+)\b", r"i32 \1.i32", text)
+    functions, private = text.split("\ndefine "), []
     for i, function in enumerate(functions):
         head, entry, body = function.partition("entry:\n")
         used = _NAME.findall(body.partition("\n}")[0])
         main = f"@{name}(" in head
+        if head.startswith(("internal ", "define internal ")):
+            private.append(head.partition("@")[2].partition("(")[0])
         if used or main:
             first = head.partition("(")[2].partition(",")[0].rpartition(" ")[2]
             places = sorted({int(place) for place, _ in used})
@@ -132,6 +150,6 @@ def _reading(text: str, name: str, buffers: int) -> tuple[str, list[int]]:
                 lines.append(f"  %sized{place}.i32 = trunc i64 %sized{place} to i32")
             functions[i] = head + entry + "".join([f"{line}\n" for line in lines]) + body
     text = "\ndefine ".join(functions)
-    for other in re.findall(r"^define internal [^@]*@(\w+)\(", text, re.MULTILINE):
+    for other in private:
         text = text.replace(f"@{other}(", f"@{other}(ptr %sized, ")
     return text.replace("ptr %sized, )", "ptr %sized)"), list(found)

@@ -181,7 +181,7 @@ class Batch:
             if text not in self.made:
                 self.made[text] = None
                 self.queue.insert(0 if text.startswith(QUICK) else len(self.queue), text)
-        if len(self.queue) > 1:
+        if len(self.queue) > 1 and not self.queue[-1].startswith(QUICK):
             self._help()
 
     def finish(self) -> dict[bytes, Any]:
@@ -236,11 +236,12 @@ class Batch:
 
 
 def _care(text: str) -> tuple[bool, bool]:
-    """What texts of one module have in common."""
-    return not text.startswith((BRIEF, QUICK)), is_crowded(text)
+    """What texts of one module have in common: care, and with it whether pressure is tracked."""
+    careful = not text.startswith((BRIEF, QUICK))
+    return careful, careful and is_crowded(text)
 
 
 def _effort(text: str) -> tuple[bool, int]:
     """What orders texts: whether one keeps others out of LLVM, and about how long it takes."""
     careful, crowded = _care(text)
-    return careful and crowded, text.count("\n") // (1 if careful else 4)
+    return crowded, text.count("\n") // (1 if careful else 4)

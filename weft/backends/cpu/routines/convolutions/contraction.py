@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, copy_task, partial_text
 from weft.backends.cpu.routines.convolutions.conv_text import Contraction, contraction_text
-from weft.backends.cpu.sizes import sized_task
+from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.record import Record
-from weft.base.sizes import is_one
+from weft.base.sizes import is_one, is_writing
 from weft.kernel.program import Finish, Lowered, Place, Task
 
 # Bytes that are worth a chunk when numbers are only moved.
@@ -117,19 +118,48 @@ class Plan:
         finish: Finish | None = None,
         columns: int = 0,
         whole: bool = False,
+        shared: bool = False,
     ) -> None:
         """The task of a contraction: places are both operands, the result, and memory for copies.
 
-        A kernel that goes on with the result has blocks of so many ``columns``.
+        A kernel that goes on with the result has blocks of so many ``columns``. A ``shared`` text
+        serves all shapes with the same tile.
         """
         if finish is not None:
             code = Place("code", (finish_text(finish, columns, whole), NAME))
             more = (Place("finish", i) for i in range(len(finish.kernel.buffers)))
             others = [place for place in more if place.what != finish.buffer]
             places = (*places[:2], code, *places[3:], *others)
-        task = Task("", self.name, places, extent, chunk)
-        write = lambda: contraction_text(contraction, self.name)
-        self.tasks.append(sized_task(contraction, task, write))
+        task, values = Task("", self.name, places, extent, chunk), {}
+        if shared and not is_writing():
+            contraction = _named(contraction, values)
+        write = lambda given: contraction_text(given, self.name)
+        self.tasks.append(sized_task(contraction, values, task, write))
 
     def lowered(self) -> Lowered:
         return Lowered(self.tasks, tuple(self.scratch))
+
+
+def _named(given: Contraction, values: dict[str, int]) -> Contraction:
+    """A contraction with names for what its text need not know."""
+    (inner,), vector, panel = given.reduced, given.vector, given.panel
+
+    def multiple(size: int, unit: int) -> Any:
+        """A size that is known to be a multiple where it is one; a small one is written out."""
+        return named(size, values, unit + 1, unit if size % unit == 0 else 1)
+
+    inner = named(inner, values, given.pitch + 1)._replace(size=multiple(inner.size, given.turn))
+    if given.folded:
+        vector = vector._replace(size=multiple(vector.size, given.pitch))
+    if panel is not None:
+        row, across = named(panel.dims, values)
+        dims = row, across._replace(size=vector.size)
+        panel = panel._replace(dims=dims, size=named(panel.size, values))
+    return given._replace(
+        grid=tuple([named(a, values)._replace(step=a.step) for a in given.grid]),
+        box=tuple([named(d, values)._replace(size=d.size) for d in given.box]),
+        vector=vector,
+        reduced=(inner,),
+        run=named(given.run, values),
+        panel=panel,
+    )

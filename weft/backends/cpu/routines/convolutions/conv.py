@@ -32,6 +32,7 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
     Dim,
     Unit,
     collapsed,
+    is_long,
 )
 from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
@@ -441,7 +442,7 @@ class Convolution(Plan):
             tap,
             first,
             registers(),
-            0 if is_writing() else grid.cycles,
+            is_long(grid.cycles),
             border,
             self.finish is not None,
         )

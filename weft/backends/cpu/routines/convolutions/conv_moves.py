@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
-from weft.backends.cpu.sizes import Written, sized_task
+from weft.backends.cpu.sizes import named, sized_task, sizes
 from weft.backends.llvm.native.llvm import QUICK
 from weft.base.functional import lru
 from weft.base.record import Record
-from weft.base.sizes import Size, computed, is_one, is_writing, same
+from weft.base.sizes import Size, computed, is_one, is_writing, plain, same
 from weft.kernel.program import Place, Task
 
 # Vectors of a row of a panel at most, and rows that are copied of one panel after the other: they
@@ -317,25 +317,30 @@ def copy_task(
     """A task that copies; in compiled functions, too, one text serves many shapes. A ``careless``
     one is compiled in a sixth of the time."""
     quick = is_writing()  # it is to be there quickly, or to be quick itself
-    if not quick and not any(type(n) is Size for d in dims for n in d):
-        (*outer, inner), start = Written().named((tuple(dims), start), lanes + 1)
-        if any(d.limit >= 0 for d in dims):  # rows of panels are written out
-            inner = inner._replace(size=dims[-1].size)
-        dims = (*outer, inner)
-    made = lambda: Copy(Text((0, 1)), dims, types, lanes, ("%b0", "%b1"), str(start))
-    copy = made()
-    # Where all is done by the C library, or little at all, code without care is as good.
-    quick = quick or copy.moved >= LONG_ROW_BYTES or copy.extent <= MAX_LOOSE_ROWS
-    total = prod(d.size for d in dims) * types[1].itemsize
-    task = Task("", name, places, copy.extent, computed(_chunk, total, copy.extent))
+    *outer, inner = joined(dims) or [Copied(1, 1, 1)]
+    total, values = prod(d.size for d in dims) * types[1].itemsize, {}
+    given = (*outer, inner), start
+    if not quick:
+        (*axes, last), start = named(given, values, lanes + 1)
+        if any(d.limit >= 0 for d in outer):  # rows of panels are written out
+            last = last._replace(size=inner.size)
+        given, inner = ((*axes, last), start), inner._replace(size=sizes(last.size, values))
 
-    def write() -> str:
-        copy = made()
+    def made(dims: Sequence[Copied], start: int) -> Copy:
+        return Copy(Text((0, 1)), dims, types, lanes, ("%b0", "%b1"), str(start))
+
+    def write(key: Any) -> str:
+        copy = made(*key[0])
         copy.text.loop("%start", "%stop", [], copy.item)
         return QUICK * bool(careless or (copy.moved and quick)) + copy.text.finish(name)
 
-    key = (tuple(dims), start, types, lanes, quick, careless, copy.choices)
-    return sized_task(key, task, write)
+    copy = made((*outer, inner), 0)
+    extent = copy.extent if quick else plain(copy.extent)
+    # Where all is done by the C library, or little at all, code without care is as good.
+    quick = quick or copy.moved >= LONG_ROW_BYTES or extent <= MAX_LOOSE_ROWS
+    task = Task("", name, places, extent, computed(_chunk, total, extent))
+    key = (given, types, lanes, quick, careless, copy.choices)
+    return sized_task(key, values, task, write)
 
 
 def _chunk(total: int, extent: int) -> int:

@@ -14,7 +14,7 @@ from weft.backends.cpu.routines.convolutions.conv_moves import Copied, Copy
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
-from weft.base.sizes import Size, is_one, same
+from weft.base.sizes import Size, is_one, is_writing, same
 from weft.kernel.nodes import BF16
 
 _I64 = np.dtype(np.int64)
@@ -102,11 +102,12 @@ class Contraction(Record):
     """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
 
     ``vector`` has stride one in the operands that vary along it and zero in the others. Rows of
-    tiles take so many ``cycles``. A vector axis that the result does not have is ``folded``: lanes
-    are added up in the end. With ``finish`` a kernel goes on with each tile: its function is
-    in place of the result; unless ``once`` is empty it touches each element once, and ``once`` is
-    what the last axis is, "rows" of the only box or "columns" of vectors; the other is before it.
-    With ``run``, an item is so many tiles of the last axis, not all; the axis before it is faster.
+    tiles are found by ``careless`` code where they take long. A vector axis that the result does
+    not have is ``folded``: lanes are added up in the end. With ``finish`` a kernel goes on with
+    each tile: its function is in place of the result; unless ``once`` is empty it touches each
+    element once, and ``once`` is what the last axis is, "rows" of the only box or "columns" of
+    vectors; the other is before it. With ``run``, an item is so many tiles of the last axis, not
+    all; the axis before it is faster.
     """
 
     work: np.dtype
@@ -120,7 +121,7 @@ class Contraction(Record):
     right_start: int
     out_start: int
     registers: int
-    cycles: float = 0
+    careless: bool = False
     border: Border | None = None
     finish: bool = False
     once: str = ""
@@ -133,6 +134,11 @@ class Contraction(Record):
     def pitch(self) -> int:
         """Elements of the vectors of a tile at a point."""
         return sum(width for _, width in self.pieces)
+
+    @property
+    def turn(self) -> int:
+        """Steps of a reduction that are written out one after another."""
+        return max(1, self.unrolled // (prod(d.size for d in self.box) * len(self.pieces)))
 
     @property
     def elements(self) -> int:
@@ -155,6 +161,11 @@ class Contraction(Record):
     def converted(self) -> bool:
         """Whether tiles become narrower numbers by way of memory, for the same reason."""
         return self.out == BF16 and self.vector.out == 1 and self.elements > SCATTERED
+
+
+def is_long(cycles: float) -> bool:
+    """Whether rows of tiles take so long that it does not matter how they are found."""
+    return cycles >= LONG_ROW_CYCLES and not is_writing()
 
 
 # --- contractions ---------------------------------------------------------------------------------
@@ -208,26 +219,23 @@ class _Tile:
                 address = self.address(base, step, corner)
                 text.lanes = width
                 known[key] = text.read(address, plan.work)
-            elif side == "left" and self.left_lanes > 1:
-                lane, text.lanes = self.lane(corner, step), self.left_lanes
+            else:
+                wide = self.left_lanes if side == "left" else 1
+                lane = (corner if self.by_rows else step) % wide if wide > 1 else 0
                 one = known.get((side, offset - lane, 0))
+                text.lanes = wide
                 if one is None:
                     step, corner = (step, corner - lane) if self.by_rows else (step - lane, corner)
                     address = self.address(base, step, corner)
                     one = known[side, offset - lane, 0] = text.read(address, plan.work)
-                kind, mask = text.type_of(plan.work), f"<{width} x i32> splat (i32 {lane})"
-                pick = f"shufflevector {kind} {one}, {kind} poison, {mask}"
-                if width == 1:
-                    pick = f"extractelement {kind} {one}, i64 {lane}"
-                known[key] = text.emit(pick)
-            else:
-                text.lanes = 1
-                one = known.get((side, offset, 1))
-                if one is None:
-                    address = self.address(base, step, corner)
-                    one = known[side, offset, 1] = text.read(address, plan.work)
-                text.lanes = width
-                known[key] = text.splat(plan.work, one)
+                kind, text.lanes = text.type_of(plan.work), width
+                if wide == 1:
+                    known[key] = text.splat(plan.work, one)
+                elif width == 1:
+                    known[key] = text.emit(f"extractelement {kind} {one}, i64 {lane}")
+                else:
+                    mask = f"<{width} x i32> splat (i32 {lane})"
+                    known[key] = text.emit(f"shufflevector {kind} {one}, {kind} poison, {mask}")
         return known[key]
 
     def address(self, base: str, step: int, corner: int) -> str:
@@ -243,10 +251,6 @@ class _Tile:
         plan, lanes = self.plan, self.plan.pieces[0][1]
         return bool(plan.box) and plan.box[-1].left == 1 and plan.box[-1].size % lanes == 0
 
-    def lane(self, corner: int, step: int) -> int:
-        """The place of an element in the vector that is read of the left operand."""
-        return (corner if self.by_rows else step) % self.left_lanes
-
     def multiply(self, total: str, left: str, right: str, width: int) -> str:
         text, work = self.text, self.plan.work
         text.lanes = width
@@ -261,7 +265,7 @@ class _Tile:
         known: dict[Any, str] = {}
         for left_step, right_step in offsets:
             if self.plan.ahead:
-                self.prefetch(right, right_step + self.plan.ahead)
+                self.prefetch(right, right_step + self.plan.ahead * self.plan.reduced[-1].right)
             for i, (point, piece) in enumerate(self.keys):
                 a = self.operand(known, left, "left", point, left_step, piece)
                 b = self.operand(known, right, "right", point, right_step, piece)
@@ -292,7 +296,7 @@ class _Tile:
         walks = [Walk(Dim(1, 0, 0), self.offsets(inner))]
         if dims and not inner:
             last, lanes = dims.pop(), 1
-            factor = most = max(1, self.plan.unrolled // len(self.keys))
+            factor = most = self.plan.turn
             if self.reads_left_vectors(last):
                 lanes = self.plan.pieces[0][1]
                 factor = most if self.by_rows else lanes
@@ -423,12 +427,15 @@ class _Tile:
             self.keep(sums, plan.out if plan.turned else plan.work)
             text.line(f"call void @settle(ptr %buffers, ptr %block, ptr {out})")
             return
+        places = {(0,) * len(plan.box): out}
         for (point, (first, width)), value in zip(self.keys, sums, strict=True):
+            if point not in places:  # from the neighbour: one stride serves all points
+                axis = max(i for i, n in enumerate(point) if n)
+                before = (*point[:axis], point[axis] - 1, *point[axis + 1 :])
+                places[point] = text.at(places[before], str(plan.box[axis].out), plan.out)
             text.lanes = width
             value = text.cast(plan.work, plan.out, value)
-            offset = sum(i * d.out for i, d in zip(point, plan.box, strict=True))
-            offset += first * plan.vector.out
-            place = text.at(out, str(offset), plan.out)
+            place = text.at(places[point], str(first * plan.vector.out), plan.out)
             if plan.vector.out == 1 or width == 1:
                 text.write(value, place, plan.out)
             else:
@@ -561,18 +568,17 @@ def contraction_text(plan: Contraction, name: str) -> str:
         return []
 
     items = prod([axis.count for axis in outer])
-    careless = plan.cycles >= LONG_ROW_CYCLES
     if border is None:
         text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
     else:
         if not border.kept:
             text.line(f"%near = alloca [{border.size * plan.work.itemsize} x i8], align 64")
-        called.append(_border(border, plan.work, careless))
+        called.append(_border(border, plan.work, plan.careless))
         text.loop("%start", "%stop", [], unit)
     if plan.panel is not None:
         text.lines.insert(0, f"  %panel = alloca i8, i64 {plan.panel.size}, align 64")
         called.append(_pack(plan.panel, plan.work))
-    if careless:
+    if plan.careless:
         text.attributes = CARELESS
     return text.finish(name, called)
 

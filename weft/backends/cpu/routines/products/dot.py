@@ -38,7 +38,7 @@ from weft.backends.cpu.routines.products.dot_tiles import (
     tile_tasks,
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
-from weft.backends.cpu.sizes import Written, at_hand, sized_task
+from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import has_matrices, vector_bits
 from weft.base.sizes import Size, is_writing, plain
 from weft.kernel.nodes import BF16, F32, F64, is_float
@@ -268,12 +268,13 @@ def in_matrices(lhs: Operand, rhs: Operand, problem: Problem, result: Result) ->
 
 def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
     """Both operands in tiles, then their products."""
-    outer, rows, columns, depth = problem if is_writing() else Written().named(problem, place="p")
+    outer, rows, columns, depth = problem
     deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
 
     def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
-        task = Task("", "product", given, extent, max(1, chunk))
-        plan.tasks.append(sized_task(key, task, lambda: write(key, "product")))
+        task, values = Task("", "product", given, extent, max(1, chunk)), {}
+        key = key if is_writing() else named(key, values)
+        plan.tasks.append(sized_task(key, values, task, lambda key: write(key, "product")))
 
     for side, operand, across in (("left", lhs, rows), ("right", rhs, columns)):
         tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
@@ -296,7 +297,6 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
     work = plain(count * amx.BLOCK**2 * (deep * amx.DEPTH // 8 + 16))
     extent = prod(d.size for d in outer) * units
     add(key, amx.blocks_text, (*places, result.place), extent, CHUNK_WORK // work)
-    plan.scratch = plan.scratch if is_writing() else at_hand(plan.scratch)
 
 
 # --- a long depth ---------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.convolutions.contraction import Packed, Plan, blocks, packed
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied
-from weft.backends.cpu.routines.convolutions.conv_text import Axis, Contraction, Dim, Panel
-from weft.backends.cpu.sizes import Written, at_hand
+from weft.backends.cpu.routines.convolutions.conv_text import Axis, Contraction, Dim, Panel, is_long
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
 from weft.base.record import Record
 from weft.base.sizes import computed, is_writing, plain
@@ -203,24 +202,9 @@ def tile_tasks(plan: Plan, left: Operand, right: Operand, problem: Problem, resu
     if by_rows(problem):
         right = converted(plan, right)
         left, problem = dense_rows(plan, converted(plan, left), problem)
-        tile, tasks = row_tile(problem, plan.lanes), row_tasks
-        turn, whole = tile.lanes, tile.width
+        row_tasks(plan, left, right, problem, result)
     else:
-        tile, tasks = tile_of(problem, plan.lanes, result.dtype), named_tasks
-        turn, whole = turns(tile), tile.lanes * tile.width
-    if is_writing():
-        tasks(plan, left, right, problem, result, tile)
-        return
-    written, depth = Written(), problem.depth.size
-    outer, rows, columns, inner = written.named(problem, place="p")
-    if problem.columns.size < whole:
-        columns = columns._replace(size=problem.columns.size)
-    if depth <= turn:  # it is written out
-        inner = inner._replace(size=depth)
-    elif depth % turn == 0:
-        inner = inner._replace(size=turn * written.named(depth // turn, place="turns"))
-    tasks(plan, left, right, Problem(outer, rows, columns, inner), result, tile)
-    plan.scratch = at_hand(plan.scratch)
+        box_tasks(plan, left, right, problem, result)
 
 
 def dense_rows(plan: Plan, left: Operand, problem: Problem) -> tuple[Operand, Problem]:
@@ -237,24 +221,24 @@ def dense_rows(plan: Plan, left: Operand, problem: Problem) -> tuple[Operand, Pr
     return left._replace(place=place), Problem(outer, rows, problem.columns, depth)
 
 
-def row_tasks(
-    plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result, tile: Tile
-) -> None:
+def row_tasks(plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result) -> None:
     """Every row with several columns at a time, in vectors along the depth."""
     outer, rows, columns, depth = problem
-    lanes, height, width = tile
+    lanes, height, width = row_tile(problem, plan.lanes)
     starts = [Axis(a.size, 1, *a) for a in outer] or [Axis(1, 1, 1, 0, 0, 0)]
     along = Axis(blocks(columns.size, width), width, *columns)
     run = computed(_columns_run, height, width, depth.size)
+    cycles = plain(height * run * width * depth.size) // lanes
     contraction = Contraction(
         plan.work, result.dtype, (*starts, along),
         (rows._replace(size=height), columns._replace(size=width)),
         Dim(depth.size, 1, 1, 0), ((0, lanes),), (Dim(depth.size // lanes, lanes, lanes),),
-        0, 0, 0, registers(), run=run, unrolled=0,
+        0, 0, 0, registers(), is_long(cycles), run=run, unrolled=0,
     )  # fmt: skip
     extent = prod(a.count for a in starts) * blocks(along.count, run)
     chunk = computed(_chunk, 8 * height, run * width, depth.size, extent)
-    plan.contract(contraction, (left.place, right.place, result.place), extent, chunk)
+    places = (left.place, right.place, result.place)
+    plan.contract(contraction, places, extent, chunk, shared=True)
 
 
 def _columns_run(rows: int, columns: int, depth: int) -> int:
@@ -262,16 +246,10 @@ def _columns_run(rows: int, columns: int, depth: int) -> int:
     return blocks(max(1, CHUNK_WORK // 8 // (rows * (depth + 16))), columns)
 
 
-def turns(tile: Tile) -> int:
-    """Depths of one turn of a tile's loop."""
-    return 2 if tile.rows * tile.width >= MANY_SUMS else 4
-
-
-def named_tasks(
-    plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result, tile: Tile
-) -> None:
+def box_tasks(plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result) -> None:
     """The tasks of a product; operands are packed where it pays."""
     outer, rows, columns, depth = problem
+    tile = tile_of(problem, plan.lanes, result.dtype)
     size, (lanes, height, vectors) = plan.work.itemsize, tile
     panel, writes = lanes * vectors, shallow(problem, result.dtype)
     pack = packs_columns(problem, tile, size, writes) or right.dtype != plan.work
@@ -309,19 +287,21 @@ def named_tasks(
     if writes and not pack:  # writing decides: whole rows, one after another
         order, run = [down, along], 0
     far = has_by_element_fma() and plain(depth.size * columns.size * size) > L1_BYTES
+    unit = (run * height, panel) if run else (height, columns.size)
+    turns = 2 if height * vectors >= MANY_SUMS else 4
+    cycles = plain(unit[0] * unit[1] * depth.size) // (2 * lanes)
     contraction = Contraction(
         plan.work, result.dtype, (*starts, *order), (box,), Dim(width, 0, 1, 1), tuple(pieces),
-        (inner,), 0, 0, 0, registers(), 0, None, result.finish is not None,
-        "rows" if order[-1] is down else "columns", run, local, turns(tile) * height * vectors,
-        PREFETCHED_DEPTHS * inner.right if far and not pack else 0,
+        (inner,), 0, 0, 0, registers(), is_long(cycles), None, result.finish is not None,
+        "rows" if order[-1] is down else "columns", run, local, turns * height * vectors,
+        PREFETCHED_DEPTHS if far and not pack else 0,
     )  # fmt: skip
     runs = blocks(down.count, run) if run else 1
     extent = prod(a.count for a in (*starts, order[0])) * runs
-    unit = (run * height, panel) if run else (height, columns.size)
     chunk = computed(_chunk, *unit, depth.size, extent)
     whole = result.finish is not None and columns.size % panel == 0 == rows.out % panel
     places = (first, second, result.place)
-    plan.contract(contraction, places, extent, chunk, result.finish, panel, whole)
+    plan.contract(contraction, places, extent, chunk, result.finish, panel, whole, shared=True)
 
 
 def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
