@@ -7,7 +7,8 @@ import pytest
 from tests.backends.tasks import run_tasks
 from weft import dtypes
 from weft.api.threads import num_threads
-from weft.backends.cpu.routines.sorting import largest, network, packing, sort
+from weft.backends.cpu.routines.sorting import largest, packing, sort
+from weft.backends.cpu.routines.sorting.tiles import MAX_ROW_ELEMENTS
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 
@@ -74,7 +75,7 @@ def test_sorted_by_several_keys(dtype):
 
 
 def test_long_rows():
-    for n in (1, network.MAX_ROW_ELEMENTS, network.MAX_ROW_ELEMENTS + 1, 70_001, 270_000):
+    for n in (1, MAX_ROW_ELEMENTS, MAX_ROW_ELEMENTS + 1, 70_001, 270_000):
         x = sample((n,), "float32", n)
         if n > 1:
             check(sort_p, sort.sort, [x], dimension=0, is_stable=True, num_keys=1)

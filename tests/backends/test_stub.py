@@ -379,3 +379,18 @@ def test_what_given_numbers_rule_out_is_left_out():
     assert [build(n)(7) for n in range(3)] == [21, 8, 20]
     text = translate([unwanted, chosen], {"CHOICE": 0}, ["unwanted"])
     assert "unwanted" not in text and "sub i64" not in text
+
+
+def test_stubs_of_single_values_are_called_with_vectors():
+    def clipped(x: K) -> K:
+        return min(x, K(NUMBER))
+
+    def both(at: ptr, count: i64) -> i64:
+        V[at, 0] = clipped(V[at, 0])
+        return i64(clipped(K(count)))
+
+    names = {"K": i64, "V": i64.of(4)}
+    call = native(clipped, both, given=(ptr, i64), private=["clipped"], names=names)
+    x = np.array([5, 6, 7, 8])
+    assert call(x.ctypes.data, 9) == NUMBER
+    assert x.tolist() == [5, 6, 7, 7]

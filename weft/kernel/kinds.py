@@ -53,6 +53,7 @@ def _vector(lane: Kind, lanes: int) -> Kind:
 
 i8, i16, i32, i64 = (Kind(f"i{n}", f"i{n}", n // 8, "signed") for n in (8, 16, 32, 64))
 u8, u16, u32, u64 = (Kind(f"u{n}", f"i{n}", n // 8, "unsigned") for n in (8, 16, 32, 64))
+u128 = Kind("u128", "i128", 16, "unsigned")
 f32, f64 = Kind("f32", "float", 4, "float"), Kind("f64", "double", 8, "float")
 ptr = Kind("ptr", "ptr", 8, "pointer")
 truth = Kind("truth", "i1", 1, "truth")
@@ -129,6 +130,7 @@ class Intrinsic(Record):
 fabs, root, copysign = Intrinsic("fabs"), Intrinsic("sqrt"), Intrinsic("copysign")
 fma = Intrinsic("fmuladd")  # a product and what is added to it
 any_lane = Intrinsic("vector.reduce.or", reduces=True)
+least_lane = Intrinsic("vector.reduce.umin", reduces=True)
 
 
 def defined(

@@ -18,7 +18,8 @@ with time; ``float_mode()`` and ``set_float_mode(mode)``.
 
 Kinds may be vectors (``f32.of(4)``): numbers written out stand for all lanes, and so does a single
 value that is converted (``V(x)``); comparisons are one bit a lane, which ``x if m else y`` chooses
-by. ``V[p, k]`` needs no more alignment than one lane.
+by. ``V[p, k]`` needs no more alignment than one lane. A stub of single values that is called with
+vectors is one of vectors there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.llvm.native import float_mode
-from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, OPTIMISE
+from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE
 from weft.backends.llvm.native.processor import counter
 from weft.backends.llvm.text.instructions import Lines
 from weft.base.functional import lru
@@ -96,31 +97,36 @@ def translate(
     plain: bool = False,
     light: bool = False,
     brief: bool = False,
+    loop: bool = False,
 ) -> str:
     """The LLVM text of a module of stubs.
 
     ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
     called from outside by their names, but those that are ``private``: they become part of the
     stubs that call them. Loops that are ``plain`` stay as written, which compiles much faster than
-    vectors and unrolled loops do; a ``light`` module is optimised only a little, a ``brief`` one is
-    made in the least time.
+    vectors and unrolled loops do, and with ``loop`` what goes round in them is in registers; a
+    ``light`` module is optimised only a little, a ``brief`` one is made in the least time.
     """
-    stubs = list(stubs)
+    functions = {f.__name__: f for f in stubs}
     given = dict(names or {})
-    known = {f.__name__: _signature(f, given) for f in stubs}
+    known = {name: _signature(f, given) for name, f in functions.items()}
     module = Module(known, given, frozenset(private))
     texts: dict[str, str] = {}
     # functions among the names may be private stubs that are called by those
     renamed = any(isinstance(value, External) for value in given.values())
-    waiting = [f for f in stubs if renamed or f.__name__ not in module.private]
+    waiting = [name for name in known if renamed or name not in module.private]
     while waiting:
-        f = waiting.pop()
+        name = waiting.pop()
+        f = functions[module.widened.get(name, name)]
         module.names = {**f.__globals__, **given}
-        texts[f.__name__] = Translation(module, _tree(f)).run()
+        if name in module.widened:
+            kinds = (known[name].result, *known[name].parameters)
+            module.names |= zip(_annotations(f), kinds, strict=True)
+        texts[name] = Translation(module, _tree(f), name).run()
         if not waiting:
-            waiting = [f for f in stubs if f.__name__ in module.called - texts.keys()]
+            waiting = [name for name in known if name in module.called - texts.keys()]
     module.functions = [texts[name] for name in known if name in texts]
-    care = BRIEF if brief else LIGHT if light else INLINE if plain else OPTIMISE
+    care = BRIEF if brief else LIGHT if light else LOOP if loop else INLINE if plain else OPTIMISE
     return care + module.text()
 
 
@@ -192,19 +198,30 @@ class Module:
         self.functions: list[str] = []
         self.used: dict[str, str] = {}
         self.called: set[str] = set()
+        self.widened: dict[str, str] = {}  # stubs for vectors, and for what they are those
+
+    def widen(self, name: str, lanes: int) -> tuple[str, External]:
+        """The stub for vectors that one for single values is, called with them."""
+        own, known = f"{name}_{lanes}", self.known[name]
+        kinds = tuple([k.of(lanes) for k in known.parameters])
+        self.known[own] = External(known.result.of(lanes), kinds)
+        self.widened[own] = name
+        return own, self.known[own]
 
     def text(self) -> str:
-        return "\n".join([*self.used.values(), *self.functions])
+        # several functions may be defined by one text
+        return "\n".join([*dict.fromkeys(self.used.values()), *self.functions])
 
 
 class Translation(Lines):
     """One stub as text. Variables live on the stack; LLVM moves them to registers."""
 
-    def __init__(self, module: Module, tree: ast.FunctionDef) -> None:
+    def __init__(self, module: Module, tree: ast.FunctionDef, name: str) -> None:
         super().__init__()
         self.module = module
         self.tree = tree
-        self.signature = module.known[tree.name]
+        self.own_name = name
+        self.signature = module.known[name]
         self.head: list[str] = []
         self.variables: dict[str, Kind] = {}
         self.exits: list[tuple[str, str]] = []  # labels of continue and break
@@ -230,7 +247,7 @@ class Translation(Lines):
         hidden = self.tree.name in self.module.private
         linkage, how = ("internal ", " alwaysinline") if hidden else ("", "")
         result = self.signature.result.llvm
-        head = f"define {linkage}{result} @{self.tree.name}({given}) nounwind{how} {{"
+        head = f"define {linkage}{result} @{self.own_name}({given}) nounwind{how} {{"
         return "\n".join([head, "entry:", *self.head, *self.lines, "}", ""])
 
     # --- text -------------------------------------------------------------------------------------
@@ -433,9 +450,8 @@ class Translation(Lines):
             return self.test(node)
         if isinstance(node, ast.Subscript):
             kind, address = self.place(node)
-            return Operand(
-                self.emit(f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"), kind
-            )
+            text = f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"
+            return Operand(self.emit(text), kind)
         if isinstance(node, ast.Call):
             return self.call(node)
         if isinstance(node, ast.IfExp):
@@ -623,18 +639,19 @@ class Translation(Lines):
         return self.convert(self.value(node.args[0]), self.constant_name(node.func), node)
 
     def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
-        self.module.called.add(name)
         if len(node.args) != len(known.parameters):
             raise self.fail(node, f"{name} takes {len(known.parameters)} arguments")
+        args = [self.value(a) for a in node.args]
+        lanes = max([a.kind.lanes for a in args if a.kind is not None], default=1)
         if name not in self.module.known:
             kinds = ", ".join(k.llvm for k in known.parameters)
             declared = f"declare {known.result.llvm} @{name}({kinds})"
             self.module.used[name] = known.definition or declared
-        args = [
-            self.as_kind(self.value(a), k, node)
-            for a, k in zip(node.args, known.parameters, strict=True)
-        ]
-        given = ", ".join(f"{k.llvm} {a.text}" for a, k in zip(args, known.parameters, strict=True))
+        elif lanes > max([k.lanes for k in known.parameters], default=1):
+            name, known = self.module.widen(name, lanes)
+        self.module.called.add(name)
+        pairs = zip(args, known.parameters, strict=True)
+        given = ", ".join(f"{k.llvm} {self.as_kind(a, k, node).text}" for a, k in pairs)
         return self.result(known.result, f"call {known.result.llvm} @{name}({given})")
 
     def intrinsic(self, node: ast.Call, known: Intrinsic) -> Operand:
@@ -646,7 +663,7 @@ class Translation(Lines):
         result = kind.lane if known.reduces else kind
         kinds = ", ".join([kind.llvm] * len(args))
         self.module.used[name] = f"declare {result.llvm} {name}({kinds})"
-        return Operand(self.emit(f"call {result.llvm} {name}({', '.join(given)})"), result)
+        return self.result(result, f"call {result.llvm} {name}({', '.join(given)})")
 
     def result(self, kind: Kind, text: str) -> Operand:
         if kind is void:

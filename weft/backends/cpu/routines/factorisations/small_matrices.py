@@ -17,7 +17,6 @@ from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.writer import Function, Module
 from weft.backends.llvm.native import processor
-from weft.backends.llvm.native.llvm import INLINE, LOOP
 from weft.backends.llvm.text.scalar_math import called_stubs
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
@@ -85,8 +84,7 @@ def _text(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[str
     names |= {"BYTES": lanes * lane.size, "square": _square(lane.size)}
     names |= {"ONE_BITS": one, "TOP_BITS": (1 << 8 * lane.size - 1) - one}
     stubs = called_stubs([main])
-    text = translate(stubs, names, [f.__name__ for f in stubs if f is not main], plain=True)
-    return LOOP + text.removeprefix(INLINE)
+    return translate(stubs, names, [f.__name__ for f in stubs if f is not main], loop=True)
 
 
 def _square(size: int) -> External:

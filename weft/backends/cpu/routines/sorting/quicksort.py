@@ -7,6 +7,7 @@ from weft.backends.cpu.routines.sorting import quick_stubs as stubs
 from weft.backends.cpu.routines.sorting.network import (
     Lanes,
     batcher,
+    compare_pairs,
     extremes,
     halves,
     shuffle,
@@ -55,11 +56,7 @@ def small_function(module: Module, v: Lanes, result: Order | None) -> None:
     f.store(v.llvm, x, f.at(tile, f.mul(whole, v.size)), v.size)
     with f.loop(f.add(whole, 1), ROWS) as i:
         f.store(v.llvm, f"splat (i{v.bits} -1)", f.at(tile, f.mul(i, v.size)), v.size)
-    rows = [f.load(v.llvm, place, v.size) for place in places]
-    for a, b in batcher(ROWS):
-        rows[a], rows[b] = extremes(f, v, rows[a], rows[b])
-    for place, x in zip(places, rows, strict=True):
-        f.store(v.llvm, x, place, v.size)
+    compare_pairs(f, v, places, batcher(ROWS))
     transpose_blocks(f, v, tile, tile, ROWS)
     blocks = [range(i, i + v.count) for i in range(0, ROWS, v.count)]
     runs = [list(run) for run in zip(*blocks, strict=True)]

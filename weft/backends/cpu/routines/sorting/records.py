@@ -11,7 +11,7 @@ from typing import Any
 from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
-from weft.kernel.kinds import Kind, i32, i64, ptr, stack, u8, u16, u32, u64, void
+from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
 
 # What the table holds, in order: rows, their length in elements, the distance between elements,
 # the length of rows of records, how many elements of a row are wanted; units of work are some
@@ -24,7 +24,9 @@ UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
 # Names that stubs are given; here so that they can be written.
 U: Any = u32
 MOVED: Any = u32
-FLOAT = SIGNED = FLIPPED = CANONICAL = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = NAN = 0
+FLOAT = SIGNED = FLIPPED = CANONICAL = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = NAN = (
+    USUAL_NAN
+) = 0
 APART = 0  # whether elements of a row are
 
 
@@ -34,17 +36,29 @@ def key(b: U) -> U:
     if SIGNED:
         k = b ^ SIGN
     if FLOAT:
-        size = b & (SIGN - 1)
-        k = b ^ SIGN
-        if b >= SIGN:
-            k = ~b
+        k = ~b if b >= SIGN else b ^ SIGN
         if CANONICAL:
-            if size == 0:
-                k = U(SIGN)
-            if size > INFINITY:
-                k = U(NAN)
+            size = b & (SIGN - 1)
+            k = SIGN if size == 0 else k
+            k = NAN if size > INFINITY else k
     if FLIPPED:
         k = ~k
+    return k
+
+
+def odd(b: U) -> truth:
+    """Whether a key in canonical order does not say all about its element: zeros with a sign, and
+    NaNs but one."""
+    size = b & (SIGN - 1)
+    return (b == SIGN) | ((size > INFINITY) & (b != USUAL_NAN))
+
+
+def element(k: U) -> U:
+    """The bits of the element that a key stands for."""
+    if SIGNED:
+        k = k ^ SIGN
+    if FLOAT:
+        k = ~k if k < SIGN else k ^ SIGN
     return k
 
 
@@ -261,6 +275,7 @@ def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> di
         "SIGNED": int(order.kind == "signed"),
         "INFINITY": order.infinity,
         "NAN": order.nan ^ order.sign,
+        "USUAL_NAN": order.nan,
         "CANONICAL": int(canonical),
         "FLIPPED": int(flipped),
     }

@@ -14,10 +14,9 @@ from weft import dtypes
 from weft.backends.cpu.routines.factorisations import transpose
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import buckets as bucketing
-from weft.backends.cpu.routines.sorting import mend as mending
-from weft.backends.cpu.routines.sorting import network, quick_stubs, records
+from weft.backends.cpu.routines.sorting import quick_stubs, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
-from weft.backends.cpu.routines.sorting.network import BLOCK, MAX_ROW_ELEMENTS, Lanes
+from weft.backends.cpu.routines.sorting.network import Lanes
 from weft.backends.cpu.routines.sorting.records import key_names, record_text
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
@@ -25,6 +24,15 @@ from weft.backends.cpu.routines.sorting.rows import (
     Plan,
     Rows,
     order_of,
+)
+from weft.backends.cpu.routines.sorting.tiles import (
+    BLOCK,
+    MAX_ROW_ELEMENTS,
+    mend_text,
+    sort_columns,
+    sort_narrow_rows,
+    sort_rows,
+    tile_text,
 )
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.functional import lru
@@ -56,9 +64,6 @@ def is_short(rows: Rows, v: Lanes) -> bool:
 
 # --- texts ----------------------------------------------------------------------------------------
 
-rows_text = lru(64)(network.rows_text)
-columns_text = lru(64)(network.columns_text)
-mend_text = lru(64)(mending.mend_text)
 quick_text = lru(64)(quick.quick_text)
 keys_text = lru(64)(bucketing.keys_text)
 sample_text = lru(64)(bucketing.sample_text)
@@ -94,8 +99,9 @@ def side_by_side(
     tiles = -(-rows.count // v.count)
     table, flags = sort_table(plan, rows, v.count), plan.memory(8 * tiles)
     chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
-    text = rows_text(v, order, rows.length < v.count)
-    plan.add(text, "sort_rows", (*places, table, flags), tiles, chunk)
+    main = sort_narrow_rows if rows.length < v.count else sort_rows
+    text = tile_text(main, v, order)
+    plan.add(text, main.__name__, (*places, table, flags), tiles, chunk)
     mend(plan, rows, order, (*places, table, flags))
 
 
@@ -107,7 +113,7 @@ def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) 
     table = sort_table(plan, rows, v.count)
     chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
     places = (source, result, table, flags)
-    plan.add(columns_text(v, order), "sort_columns", places, tiles, chunk)
+    plan.add(tile_text(sort_columns, v, order), "sort_columns", places, tiles, chunk)
     mend(plan, rows, order, places)
 
 
