@@ -109,6 +109,16 @@ def test_loops_are_counted(blocks):
     assert commands.length([loop]) == 7 * commands.length(loop.body) > 7
 
 
+def test_what_only_moves_views_is_no_work_of_a_gpu():
+    small = commands.Launched(None, 4, 32, ())
+    large = commands.Launched(None, 1 << 20, 32, ())
+    views = [commands.Pointed(0, 1)] * 9
+    once = [commands.Filled(commands.Spot(0), 0, 4)] * 5
+    for body, early in (((*views, small), True), ((*views, small, large), False)):
+        loop = commands.LoopedFor(32, False, (), body)
+        assert commands.mostly_small([*once, loop]) == early
+
+
 @pytest.mark.parametrize("matrices", [0, 2])
 def test_small_kernels_of_graphs_begin_early(blocks, monkeypatch, matrices):
     early = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -372,15 +372,15 @@ def is_small(command: Any) -> bool:
 
 
 def mostly_small(commands: Sequence[Any]) -> bool:
-    """Whether nearly all commands are small kernels."""
-    found = [is_small(command) for command in leaves(commands)]
-    return sum(found) >= EARLY_PART * len(found)
+    """Whether nearly all that the GPU does are small kernels."""
+    all_of_them = length(commands, lambda c: not isinstance(c, (Pointed, Swapped)))
+    return length(commands, is_small) >= EARLY_PART * all_of_them
 
 
-def length(commands: Sequence[Any]) -> int:
-    """Commands of a graph, loops of known length written out."""
+def length(commands: Sequence[Any], counts: Callable[[Any], bool] = lambda c: True) -> int:
+    """Commands of a graph that count, loops of known length written out."""
     total = 0
     for c in commands:
-        inner = sum(length(region) for region in regions_of(c))
-        total += inner * c.trips if isinstance(c, LoopedFor) else inner + 1
+        inner = sum(length(region, counts) for region in regions_of(c))
+        total += inner * c.trips if isinstance(c, LoopedFor) else inner + counts(c)
     return total
