@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.cuda import emulation
 from tests.backends.cuda.emulation import Native
 from tests.backends.cuda.test_ptx import kernels_of
 from weft import numpy as jnp
-from weft.backends.cuda import ptx
+from weft.backends.cuda import driver, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.render import render
@@ -60,16 +61,35 @@ def run_text(part, arrays, text=None):
     text = text.replace("@llvm.nvvm.barrier0", "@barrier")
     shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
     text = re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
-    Native(HEAD + text).launch(part.blocks, part.block_threads, [a.ctypes.data for a in arrays])
+    values = [a.ctypes.data for a in arrays]
+    last = part.pieces[-1].schedule if hasattr(part, "pieces") else part
+    if getattr(last, "cluster", 0):
+        run_clusters(HEAD + text, last, values)
+    else:
+        Native(HEAD + text).launch(part.blocks, part.block_threads, values)
 
 
-def check(fun, *args):
+def run_clusters(text, part, values):
+    """The blocks of a cluster at a time, each with memory of its own that others read."""
+    text = text.replace(" = internal addrspace(3) global", " = addrspace(3) global")
+    names = re.findall(r"^@(\w+all\d+|all\d+) = addrspace", text, re.MULTILINE)
+    natives = [Native(text) for _ in range(part.cluster)]
+    rooms = [[n.engine.get_global_value_address(x) for x in names] for n in natives]
+    for first in range(0, part.blocks, part.cluster):
+        emulation.cluster = emulation.Cluster(rooms, part.columns * 4, part.block_threads)
+        numbered = enumerate(natives, first)
+        running = [n.start(i, part.blocks, part.block_threads, values) for i, n in numbered]
+        for workers in running:
+            emulation.finish(workers)
+
+
+def check(fun, *args, early=False):
     """Kernels of a function, those that reduce columns by their text; how they are scheduled."""
     rng, found = np.random.default_rng(0), []
     for kernel in kernels_of(fun, *args):
         outside = [b for b in kernel.buffers if b.role != "row"]
         whole = [rng.normal(size=b.size).astype(b.dtype) for b in outside]
-        parts, scratch = schedule(kernel)
+        parts, scratch = schedule(kernel, early=early)
         pieces = [b.copy() for b in whole] + [np.zeros(b.size, b.dtype) for b in scratch]
         run_kernel(kernel, whole)
         for part in parts:
@@ -124,6 +144,50 @@ def test_a_matrix_that_is_read_once_is_prefetched():
     assert made.index("prefetch.global.L2") < made.index("griddepcontrol.wait")
     (other,) = check(lambda w: (w * w[:, ::-1]).sum(0), jnp.ones((512, 32)))
     assert "prefetch" not in render(other)
+
+
+@pytest.mark.parametrize(
+    "rows, columns, cluster, dtype",
+    [(512, 64, 4, jnp.bfloat16), (256, 128, 2, np.float32), (128, 64, 1, np.float32)],
+    ids=["bf16", "f32", "one block"],
+)
+def test_clusters_share_columns_that_are_copied_early(rows, columns, cluster, dtype, monkeypatch):
+    monkeypatch.setattr(schedules, "ENOUGH_CLUSTER_BLOCKS", columns // 64 * cluster)
+    x, w = jnp.ones((rows,)), jnp.ones((rows, columns), dtype)
+    fun = lambda x, w: jnp.tanh((x[:, None] * w.astype(np.float32)).sum(0)) + x[:1]
+    (part,) = check(fun, x, w, early=True)
+    assert part.cluster == cluster and part.blocks == cluster * columns // part.columns
+    made = ptx.assemble(render(part))
+    assert made.index("cp.async.cg") < made.index("griddepcontrol.wait")
+    assert (f".reqnctapercluster {cluster}, 1, 1" in made) == (cluster > 1)
+    assert made.count("cp.async.cg") == part.rows
+
+
+@pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float32])
+def test_rows_through_matrices_on_a_gpu(dtype):
+    """Products that follow each other, of matrices that clusters of one to eight blocks share."""
+    sizes = [(1024, 3072), (3072, 1024), (1024, 1024), (1024, 4096), (4096, 64), (64, 256)]
+    rng = np.random.default_rng(0)
+    matrices = [(rng.normal(size=s) / s[0] ** 0.5).astype(dtype) for s in sizes]
+
+    def fun(x, matrices):
+        for w in matrices:
+            x = jnp.tanh((x[:, None] * w).sum(0, dtype=np.float32)).astype(dtype)
+        return x
+
+    x = rng.normal(size=1024).astype(dtype)
+    want = np.asarray(fun(x, matrices), np.float32)
+    gpu = weft.devices("cuda")[0]
+    args = weft.device_put((x, matrices), gpu)
+    step = weft.jit(fun)
+    for _ in range(3):
+        np.testing.assert_allclose(np.asarray(step(*args), np.float32), want, rtol=0.05, atol=0.05)
+
+
+def test_columns_that_share_memory_are_not_copied():
+    (other,) = check(lambda w: (w * w[:, ::-1]).sum(0), jnp.ones((512, 32)), early=True)
+    assert not other.cluster
 
 
 @pytest.mark.parametrize("rows", [1000, 1023])

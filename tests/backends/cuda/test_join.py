@@ -14,6 +14,7 @@ from tests.backends.cuda.test_routines import assembler_path
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cuda import assemble, commands, driver, join, program, ptx
+from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines import attention
 from weft.compiler.plan import Planner
 
@@ -108,6 +109,7 @@ def texts(fun, args, monkeypatch):
 @pytest.mark.parametrize("name", ["a row before a product", "updates", "parts of reductions"])
 def test_texts(name, monkeypatch):
     """The text of a launch, run by the threads of the host, and assembled."""
+    monkeypatch.setattr(schedules, "ENOUGH_CLUSTER_BLOCKS", 2)
     fun, args, _, _ = PROGRAMS[name]
     (joined,) = texts(fun, args, monkeypatch)
     assert joined.repeated == (name != "updates")
@@ -130,7 +132,7 @@ def test_texts(name, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     made = check_assembly(text)
     assert made.count("griddepcontrol.wait") == 1
-    assert ("prefetch.global.L2" in made) == (name == "a row before a product")
+    assert ("cp.async.cg" in made) == (name == "a row before a product")
 
 
 def check_assembly(text):

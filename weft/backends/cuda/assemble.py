@@ -108,6 +108,21 @@ def unaligned(nodes: Sequence[Any], under: dict[int, Any]) -> set[int]:
 READ = ("in", "const")
 
 
+def written(nodes: Sequence[Any]) -> Iterator[int]:
+    """The slots that nodes may write to."""
+    for node in nodes:
+        if isinstance(node, Launch):
+            outside = [b for b in node.kernel.buffers if b.role != "row"]
+            pairs = zip(outside, node.slots, strict=True)
+            yield from (slot for b, slot in pairs if b.role == "out")
+        elif isinstance(node, Copy):
+            yield node.target
+        elif isinstance(node, (Op, Host, Collective)):
+            yield from node.outs
+        for region in inner_regions(node):
+            yield from written(region)
+
+
 def swapped(nodes: Sequence[Any]) -> Iterator[frozenset[int]]:
     """Pairs of views that change places."""
     for node in nodes:
@@ -144,6 +159,7 @@ class Assembler:
         self.only_read: dict[int, tuple[Any, frozenset[int]]] = {}
         self.unaligned = unaligned(program.nodes, program.under)
         self.pairs = set(swapped(program.nodes))
+        self.written = {s for slot in written(program.nodes) for s in self.under(slot)}
         self.nested = 0  # how many loops of unknown length and branches are around
         for number, slot in enumerate(program.slots):
             if slot.role == "const":
@@ -263,11 +279,14 @@ class Assembler:
         self, kernel: Kernel, spots: Sequence[c.Spot], aligned: bool, distinct: bool
     ) -> list[_Part]:
         """The kernels that one becomes, and where their buffers are."""
-        key = (signature(kernel), aligned, distinct)
-        if key not in self.schedules:
-            self.schedules[key] = schedule(kernel, aligned, distinct)
-        parts, scratch = self.schedules[key]
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+        sizes = [kernel.buffers[i].size * kernel.buffers[i].dtype.itemsize for i in outside]
+        early = bool(sizes) and self.unchanged(spots[sizes.index(max(sizes))].slot)
+        early = early and driver.device().architecture >= ptx.HOPPER
+        key = (signature(kernel), aligned, distinct, early)
+        if key not in self.schedules:
+            self.schedules[key] = schedule(kernel, aligned, distinct, early)
+        parts, scratch = self.schedules[key]
         inputs = {i for i, b in enumerate(kernel.buffers) if b.role == "in"}
         known = dict(zip(outside, spots, strict=True))
         for i, b in enumerate(scratch):
@@ -283,6 +302,10 @@ class Assembler:
             for number, part in enumerate(parts)
             if part.iterations
         ]
+
+    def unchanged(self, slot: int) -> bool:
+        """Whether a slot holds what it did when the program began."""
+        return self.roles[slot] in ("arg", "const") and slot not in self.written
 
     def launched(self, part: _Part) -> Any:
         """A kernel as a launch of its own."""

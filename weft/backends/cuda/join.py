@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import prod
 
 from weft.backends.cuda.ptx import WAIT
-from weft.backends.cuda.render import DECLARED, FLUSHES, NAME, attributes, prefetch, writer_of
+from weft.backends.cuda.render import DECLARED, FLUSHES, NAME, attributes, early, writer_of
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.base.record import Record
 from weft.kernel.kernel import Loop, Store, statements
@@ -100,7 +100,7 @@ def beside(one: Accesses, other: Accesses, same_memory: Callable[[int, int], boo
     """Whether kernels need nothing of each other, and their blocks are alike."""
     if one.schedule.block_threads != other.schedule.block_threads:
         return False
-    if isinstance(other.schedule, Stub):
+    if isinstance(other.schedule, Stub) or one.schedule.cluster or other.schedule.cluster:
         return False
     pairs = [(x, y) for x in one.writes for y in other.slots]
     pairs += [(x, y) for x in other.writes for y in one.slots]
@@ -188,16 +188,17 @@ def render(joined: Joined) -> str:
         ]
         first = last
     body += [f"%number = sub i32 %block, {first}", f"{calls[-1]}%number)", "ret void", "}"]
-    early = []
+    first_lines: list[str] = []
     schedule, places, _ = joined.pieces[-1]
     if len(ranges) == 1 and isinstance(schedule, Schedule):
         names = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
-        early = prefetch(schedule, names)
+        more, first_lines = early(schedule, names)
+        functions += more
     noalias = "noalias " if joined.distinct else ""
     told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
     given = ", ".join(f"{words}%p{n}" for n, words in enumerate(told))
     head = f"define ptx_kernel void @{NAME}({given}) #1 {{"
-    lines = [*declared.values(), *functions, head, "entry:", *early, WAIT, *body, FLUSHES]
+    lines = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
     return "\n".join([*lines, attributes(schedule)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 
 from weft.backends.llvm.native.llvm import OPTIMISE, Llvm
@@ -23,6 +24,11 @@ WAIT = """\
   call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()
   call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"()
 """
+
+# How many blocks are a cluster, which LLVM has no word for: a comment of a module says it.
+CLUSTER = "; blocks of a cluster: {}"
+_CLUSTER = re.compile(CLUSTER.format(r"(\d+)"))
+_ENTRY = re.compile(r"(\.entry [^{]*)\{")
 
 _lock = threading.Lock()
 
@@ -96,6 +102,10 @@ def assemble(text: str, architecture: int = 90) -> str:
         machine = spare.pop() if spare else library.machine_of(architecture)
     try:
         made = with_room(lambda whole: library.compile(whole, machine).decode(), head + text)
+        cluster = _CLUSTER.search(text)
+        if cluster is not None:
+            told = f".explicitcluster\n.reqnctapercluster {cluster[1]}, 1, 1\n"
+            made = _ENTRY.sub(rf"\g<1>{told}{{", made, count=1)
         # an instruction that is written out, which LLVM doesn't know to be of the next version
         return made.replace(".version 8.0\n", ".version 8.1\n") if ".v4.f32 [" in made else made
     finally:

@@ -13,8 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.ptx import WAIT
-from weft.backends.cuda.schedule import TILE, Schedule, nest, private_rows, turned
+from weft.backends.cuda.ptx import CLUSTER, WAIT
+from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.schedule import (
+    TILE,
+    Schedule,
+    nest,
+    private_rows,
+    read_once,
+    turned,
+)
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
@@ -62,7 +70,8 @@ def writer_of(schedule: Schedule) -> _Text:
     if schedule.kernel.serial:
         return _SerialText(schedule)
     if schedule.rows:
-        return (_BlockColumns if schedule.columns else _Columns)(schedule)
+        found = _Clusters if schedule.cluster else _BlockColumns if schedule.columns else _Columns
+        return found(schedule)
     return _Tiles(schedule) if schedule.tile is not None else _Text(schedule)
 
 
@@ -70,23 +79,36 @@ def attributes(schedule: Any) -> str:
     """What is told of a kernel, or of the last of several."""
     # fewer threads have all registers there are, and the assembler then takes too many
     if schedule.block_threads <= 256:
-        return FLUSHES.replace("#0", "#1")
+        cluster = getattr(schedule, "cluster", 0)
+        told = CLUSTER.format(cluster) if cluster > 1 else ""
+        return FLUSHES.replace("#0", "#1") + told
     enough = _RESIDENT // schedule.block_threads if getattr(schedule, "columns", True) else 0
     more = f' "nvvm.minctasm"="{enough}"' if enough else ""
     return _KERNEL.format(threads=schedule.block_threads, more=more)
 
 
-def prefetch(schedule: Schedule, names: dict[int, str]) -> list[str]:
-    """Lines that begin to bring all of a matrix near, while the kernel before this one still runs:
-    its threads have a line of the cache each. ``names`` are those of buffers."""
-    number = read_once(schedule) if schedule.columns else None
-    if number is None:
-        return []
+def early(schedule: Schedule, names: dict[int, str]) -> tuple[list[str], list[str]]:
+    """Functions, and lines that begin to bring a matrix near while the kernel before this one still
+    runs; ``names`` are those of buffers."""
+    matrix = read_once(schedule) if schedule.columns else None
+    if matrix is None:
+        return [], []
+    block = "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
+    if not schedule.cluster:
+        return [], [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
+    writer = _Copies(schedule)
+    text = writer.piece("early")
+    given = "".join(f"ptr {name}, " for name in names.values())
+    call = f"  call void @early({given}i32 %early.block)"
+    return [*writer.declared.values(), text], [block, call]
+
+
+def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:
+    """Lines that prefetch all of a matrix: threads have a line of the cache each."""
     matrix = schedule.kernel.buffers[number]
     lines = -(-matrix.size * matrix.dtype.itemsize // _LINE)
     threads = schedule.blocks * schedule.threads
     text = [
-        "%early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
         "%early.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
         f"%early.first = mul i32 %early.block, {schedule.threads}",
         "%early.own = add i32 %early.first, %early.thread",
@@ -97,23 +119,11 @@ def prefetch(schedule: Schedule, names: dict[int, str]) -> list[str]:
             f"%early.less{i} = icmp slt i32 %early.{i}, {lines}",
             f"%early.line{i} = select i1 %early.less{i}, i32 %early.{i}, i32 {lines - 1}",
             f"%early.wide{i} = zext i32 %early.line{i} to i64",
-            f"%early.at{i} = getelementptr [{_LINE} x i8], ptr {names[number]}, i64 %early.wide{i}",
+            f"%early.at{i} = getelementptr [{_LINE} x i8], ptr {name}, i64 %early.wide{i}",
             f"%early.place{i} = addrspacecast ptr %early.at{i} to ptr addrspace(1)",
             f"{_PREFETCH}(ptr addrspace(1) %early.place{i})",
         ]
     return ["  " + line for line in text]
-
-
-def read_once(schedule: Schedule) -> int | None:
-    """The number of the largest array, if a kernel reads all of it, and each element once."""
-    kernel = schedule.kernel
-    sizes = [b.size * b.dtype.itemsize for b in kernel.buffers]
-    number = sizes.index(max(sizes))
-    rows = sum(prod(n for _, n in nest(s)[0]) for s in kernel.body if isinstance(s, Loop))
-    inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
-    loads = [v for v in walk(inside) if v.op == "load" and v.attr[0] == number]
-    once = len(loads) == 1 and not loads[0].args and kernel.buffers[number].role == "in"
-    return number if once and kernel.buffers[number].size == rows * schedule.iterations else None
 
 
 def _computed_with(kernel: Kernel) -> set[int]:
@@ -160,9 +170,10 @@ class _Text(Function):
             parameters.append(f"ptr {told}%b{i}")
         head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
         declared = [*self.declared.values(), *self.shared]
-        early = prefetch(self.schedule, {i: f"%b{i}" for i in outside})
-        body = ["entry:", *self.serial, *early, WAIT, *self.lines, "}", FLUSHES]
-        return "\n".join([DECLARED, *declared, head, *body, attributes(self.schedule)])
+        functions, first = early(self.schedule, {i: f"%b{i}" for i in outside})
+        body = ["entry:", *self.serial, *first, WAIT, *self.lines, "}", FLUSHES]
+        told = attributes(self.schedule)
+        return "\n".join([DECLARED, *declared, *functions, head, *body, told])
 
     def piece(self, name: str) -> str:
         """The kernel as a function of its buffers and the number of a block."""
@@ -687,6 +698,27 @@ class _BlockColumns(_Columns):
     """A kernel whose blocks each have all rows of some columns."""
 
     def _run(self, number: str) -> None:
+        axis, base = self._open_columns(number)
+        found: list[Reduce] = []
+        for loop in self.kernel.body:
+            if isinstance(loop, Loop):
+                found += self._block_loop(axis, loop)
+        self.line("call void @llvm.nvvm.barrier0()")
+        some = self.emit(f"icmp slt i64 {self.tid}, {self.schedule.columns}")
+        some = self._met(found, some)
+        self.line(f"br i1 {some}, label %columns, label %done")
+        self.label("columns")
+        self.known = {}
+        self.axes[axis] = self.emit(f"add i64 {base}, {self.tid}")
+        for r in found:
+            self.accumulators[r.symbol] = self._total(r)
+        self._body([s for s in self.kernel.body if not isinstance(s, Loop)])
+        self.line("br label %done")
+        self.label("done")
+
+    def _open_columns(self, number: str) -> tuple[str, str]:
+        """Find the columns and the first row of a thread; the axis of columns, and the first column
+        of the block."""
         schedule = self.schedule
         *outer, (axis, extent) = self.kernel.axes or (self.kernel.grid,)
         self._count(number, [*outer, (axis, extent // schedule.columns)])
@@ -698,21 +730,11 @@ class _BlockColumns(_Columns):
         first = self.emit(f"add i64 {base}, {self.own}")
         more = range(1, schedule.vector)
         self.columns = [first, *(self.emit(f"add i64 {first}, {i}") for i in more)]
-        found: list[Reduce] = []
-        for loop in self.kernel.body:
-            if isinstance(loop, Loop):
-                found += self._block_loop(axis, loop)
-        self.line("call void @llvm.nvvm.barrier0()")
-        some = self.emit(f"icmp slt i64 {self.tid}, {schedule.columns}")
-        self.line(f"br i1 {some}, label %columns, label %done")
-        self.label("columns")
-        self.known = {}
-        self.axes[axis] = self.emit(f"add i64 {base}, {self.tid}")
-        for r in found:
-            self._summed(r)
-        self._body([s for s in self.kernel.body if not isinstance(s, Loop)])
-        self.line("br label %done")
-        self.label("done")
+        return axis, base
+
+    def _met(self, found: list[Reduce], some: str) -> str:
+        """Whether a thread goes on with a column, if it has ``some``."""
+        return some
 
     def _block_loop(self, axis: str, loop: Loop) -> list[Reduce]:
         """A loop whose rows the threads of a block share: each warp leaves what it has."""
@@ -723,7 +745,7 @@ class _BlockColumns(_Columns):
             own = self._started(loop)
             carried.append(self.carried)
         groups, rows = self.schedule.threads // self.across, self.schedule.rows
-        trips = prod(n for _, n in axes) // (groups * rows)
+        trips = prod(n for _, n in axes) // (groups * rows * max(1, self.schedule.cluster))
 
         def run(trip: str) -> None:
             before = self.emit(f"mul i64 {trip}, {groups * rows}")
@@ -752,18 +774,140 @@ class _BlockColumns(_Columns):
                 self.line(f"store {room} {value}, ptr addrspace(3) {at}")
         return own
 
-    def _summed(self, s: Reduce) -> None:
-        """What all warps have of the column of a thread."""
+    def _total(self, s: Reduce) -> str:
+        """What all warps have of the column of a thread, and what it begins with."""
+        return self._summed(s, self.constant_scalar(s.dtype, s.initial))
+
+    def _summed(self, s: Reduce, total: str) -> str:
         kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
         room = "i8" if kind == "i1" else kind
-        total = self.constant_scalar(s.dtype, s.initial)
         for warp in range(self.schedule.threads // _WARP):
             at = self.emit(f"add i64 {self.tid}, {warp * self.schedule.columns}")
             at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
             one = self.emit(f"load {room}, ptr addrspace(3) {at}")
             one = self.emit(f"icmp ne i8 {one}, 0") if room != kind else one
             total = self._combined(s, total, one)
-        self.accumulators[s.symbol] = total
+        return total
+
+
+# Bytes that a thread copies to shared memory at a time, and where they are.
+_COPIED, _COPIES = 16, "@copies"
+
+
+class _Clusters(_BlockColumns):
+    """The same for clusters of blocks that share the rows of their columns. What a thread reads of
+    the largest array is on its way to shared memory when this begins."""
+
+    def _run(self, number: str) -> None:
+        self.matrix = read_once(self.schedule)
+        self.spot: tuple[str, int] | None = None  # where a row that was copied is, and the column
+        rows, threads = self.schedule.rows, self.schedule.threads
+        room = f"[{rows * threads * _COPIED} x i8]"
+        self.shared.append(f"{_COPIES} = internal addrspace(3) global {room} undef, align 16")
+        super()._run(number)
+        if self.schedule.cluster > 1:  # others read the memory of this block until then
+            self._word("void", "cluster_barrier", "")
+
+    def _word(self, result: str, name: str, given: str) -> str:
+        """A call of a word of GPUs."""
+        self.declared[f"@{name}"] = DEFINITIONS[name]
+        call = f"call {result} @{name}({given})"
+        if result != "void":
+            return self.emit(call)
+        self.line(call)
+        return ""
+
+    def _open_columns(self, number: str) -> tuple[str, str]:
+        cluster = self.schedule.cluster
+        self.rank = self.emit(f"and i64 {number}, {cluster - 1}")
+        found = super()._open_columns(self.emit(f"lshr i64 {number}, {cluster.bit_length() - 1}"))
+        rows = self.schedule.rows * (self.schedule.threads // self.across)
+        before = self.emit(f"mul i64 {self.rank}, {rows}")
+        self.row = self.emit(f"add i64 {before}, {self.row}")
+        return found
+
+    def address(self, buffer: int, offset: str) -> str:
+        if self.spot is None or buffer != self.matrix.attr[0]:
+            return super().address(buffer, offset)
+        place, column = self.spot
+        return self.emit(
+            f"getelementptr i8, ptr {place}, i64 {column * self.matrix.dtype.itemsize}"
+        )
+
+    def _copy(self, row: int) -> str:
+        """Where the copy of a row of a thread is."""
+        own = self.emit(f"mul i64 {self.tid}, {_COPIED}")
+        at = self.emit(f"add i64 {own}, {row * self.schedule.threads * _COPIED}")
+        return self.emit(f"getelementptr i8, ptr addrspace(3) {_COPIES}, i64 {at}")
+
+    def _rows(
+        self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
+    ) -> None:
+        self._word("void", "wait_all_copies", "")
+        for i, distance in enumerate(distances):
+            self._count(self.emit(f"add i64 {now}, {distance}"), axes)
+            place = f"%row{i}"
+            self.serial.append(f"  {place} = alloca [{_COPIED} x i8], align {_COPIED}")
+            copy = self._copy(i)
+            found = self.emit(f"load <4 x i32>, ptr addrspace(3) {copy}, align {_COPIED}")
+            self.line(f"store <4 x i32> {found}, ptr {place}, align {_COPIED}")
+            for j, (column, sums) in enumerate(zip(self.columns, carried, strict=True)):
+                self.known, self.spot = {}, (place, j)
+                self.axes[axis], self.carried = column, sums
+                self._begin(body)
+                for s in body:
+                    self._accumulate(s)
+        self.known, self.spot = {}, None
+
+    def _met(self, found: list[Reduce], some: str) -> str:
+        """Leave what the block has of all columns; the first block of a cluster goes on."""
+        if self.schedule.cluster == 1:
+            return some
+        self.line(f"br i1 {some}, label %own, label %left")
+        self.label("own")
+        for s in found:
+            size = f"[{self.schedule.columns} x float]"
+            place = f"@{self.prefix}all{s.symbol}"
+            self.shared.append(f"{place} = internal addrspace(3) global {size} undef, align 16")
+            total = self._summed(s, self._unit(s))
+            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {self.tid}")
+            self.line(f"store float {total}, ptr addrspace(3) {at}")
+        self.line("br label %left")
+        self.label("left")
+        self._word("void", "cluster_barrier", "")
+        first = self.emit(f"icmp eq i64 {self.rank}, 0")
+        return self.emit(f"and i1 {some}, {first}")
+
+    def _total(self, s: Reduce) -> str:
+        if self.schedule.cluster == 1:
+            return super()._total(s)
+        total = self.constant_scalar(s.dtype, s.initial)
+        place = f"@{self.prefix}all{s.symbol}"
+        at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {self.tid}")
+        at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
+        for block in range(self.schedule.cluster):
+            one = self._word("float", "cluster_read_f32", f"ptr {at}, i32 {block}")
+            total = self._combined(s, total, one)
+        return total
+
+
+class _Copies(_Clusters):
+    """What has the rows that threads read on their way to shared memory, all of them at once."""
+
+    def _run(self, number: str) -> None:
+        self.matrix, self.spot = read_once(self.schedule), None
+        axis, _ = self._open_columns(number)
+        self.axes[axis] = self.columns[0]
+        axes, _ = nest(next(s for s in self.kernel.body if isinstance(s, Loop)))
+        groups = self.schedule.threads // self.across
+        for i in range(self.schedule.rows):
+            self.known = {}
+            self._count(self.emit(f"add i64 {self.row}, {i * groups}"), axes)
+            source = self.address(self.matrix.attr[0], self.offset(self.matrix.attr[1]))
+            target = self.emit(f"addrspacecast ptr addrspace(3) {self._copy(i)} to ptr")
+            self._word("void", "copy_near", f"ptr {target}, ptr {source}")
+        self._word("void", "commit_copies", "")
+        self.known = {}
 
 
 class _Tiles(_Text):

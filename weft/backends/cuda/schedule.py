@@ -27,7 +27,7 @@ from weft.kernel.kernel import (
     affine,
     statements,
 )
-from weft.kernel.nodes import walk
+from weft.kernel.nodes import F32, walk
 
 # Threads of a block, where each has iterations of the grid of its own, and at most.
 THREADS, MAX_THREADS = 256, 1024
@@ -46,6 +46,9 @@ SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 32
 # Elements up to which a block has all rows of its columns, its threads, and blocks that are enough
 # for it to have more columns.
 MAX_BLOCK_ELEMENTS, BLOCK_THREADS, ENOUGH_COLUMN_BLOCKS = 1 << 22, 512, 96
+# Columns of clusters of blocks that share their rows, best first, threads of a block, blocks that
+# are enough, and rows of a thread that are copied to shared memory at once.
+CLUSTER_COLUMNS, CLUSTER_THREADS, ENOUGH_CLUSTER_BLOCKS, MAX_COPIED_ROWS = (64, 32), 256, 128, 8
 # Elements from which on columns for all threads are split as well.
 SPLIT_ELEMENTS = 1 << 19
 # Columns from which on a thread for each of a piece reads memory well, and rows it reads at a time.
@@ -79,7 +82,9 @@ class Schedule(Record):
     transposes squares of both through shared memory. ``rows`` is how many iterations of its loops a
     thread that reduces columns does at a time, for all of its neighbouring columns; with
     ``columns``, a block reduces so many of them, and its threads share their rows. ``group`` is how
-    many iterations a block has of which each is shared by its own warp.
+    many iterations a block has of which each is shared by its own warp. With a ``cluster``, its
+    blocks share the rows of columns, and threads copy what they read of the largest array to shared
+    memory before the kernel before this one has ended.
     """
 
     kernel: Kernel
@@ -93,6 +98,7 @@ class Schedule(Record):
     rows: int = 0
     columns: int = 0
     group: int = 1
+    cluster: int = 0
 
     @property
     def block_threads(self) -> int:
@@ -105,7 +111,7 @@ class Schedule(Record):
     @property
     def blocks(self) -> int:
         if self.shares:
-            return self.iterations // (self.columns or self.group)
+            return self.iterations // (self.columns or self.group) * max(1, self.cluster)
         if self.tile is not None:
             return prod(-(-n // TILE) if a in self.tile else n for a, n in self.kernel.axes)
         return -(-self.iterations // (self.threads * self.vector))
@@ -118,15 +124,19 @@ class Parts(Record):
     scratch: list[Buffer]
 
 
-def schedule(kernel: Kernel, aligned: bool = True, distinct: bool = True) -> Parts:
+def schedule(
+    kernel: Kernel, aligned: bool = True, distinct: bool = True, early: bool = False
+) -> Parts:
     """A kernel as the compiler fused it, for a GPU; ``aligned`` is whether all its buffers begin at
-    multiples of 16 bytes, ``distinct`` whether no two of them are the same memory."""
+    multiples of 16 bytes, ``distinct`` whether no two of them are the same memory, ``early``
+    whether its largest one may be read before kernels before it have ended, by a GPU whose blocks
+    may read each other's shared memory."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
         return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
     if distinct and _stores_ranges(kernel):
         return _ranges(kernel, aligned)
-    return _whole(kernel, aligned, distinct)
+    return _whole(kernel, aligned, distinct, early)
 
 
 def _ranges(kernel: Kernel, aligned: bool) -> Parts:
@@ -144,12 +154,12 @@ def _elements(s: Any) -> int:
     return s.extent * sum(map(_elements, s.body)) if isinstance(s, Loop) else 1
 
 
-def _whole(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
+def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -> Parts:
     """A kernel that isn't taken apart by what it stores."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     kernel = collapse(diagonal(kernel))
     kernel = _flat(kernel)
-    block = _by_blocks(kernel, outside, aligned)
+    block = _by_blocks(kernel, outside, aligned, early)
     if block is not None:
         return Parts([block._replace(distinct=distinct)], [])
     halves = _split(kernel)
@@ -391,9 +401,12 @@ def _longest_first(loop: Loop) -> Loop:
     return placed(loop, 0)
 
 
-def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule | None:
-    """A kernel of few columns as one whose blocks have all rows of some: products of vectors and
-    matrices, which would take longer to begin a second kernel than to read their columns."""
+def _by_blocks(
+    kernel: Kernel, buffers: tuple[int, ...], aligned: bool, early: bool
+) -> Schedule | None:
+    """A kernel of few columns as one whose blocks, or clusters of them, have all rows of some:
+    products of vectors and matrices, which would take longer to begin a second kernel than to read
+    their columns."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
     if not loops or not axes or not aligned or not _reduces_columns(kernel):
@@ -405,6 +418,9 @@ def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Sched
     if iterations < FEWEST_COLUMNS or iterations * max(totals) > MAX_BLOCK_ELEMENTS:
         return None
     vector = _width(kernel)
+    made = _by_clusters(kernel, buffers, vector) if early and len(loops) == 1 else None
+    if made is not None:
+        return made
     for columns in (32, 16):
         groups = BLOCK_THREADS // (columns // vector)
         if last % columns == 0 and all(n % groups == 0 for n in totals):
@@ -416,6 +432,51 @@ def _by_blocks(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Sched
                 made = Schedule(kernel, True, threads, vector, buffers)
                 return made._replace(rows=rows, columns=columns)
     return None
+
+
+def _by_clusters(kernel: Kernel, buffers: tuple[int, ...], vector: int) -> Schedule | None:
+    """The same by clusters of blocks: a thread has so few rows that all are read at once."""
+    if any(s.dtype != F32 for s in statements(kernel.body) if isinstance(s, Reduce)):
+        return None
+    last = (kernel.axes or (kernel.grid,))[-1][1]
+    total = prod(n for s in kernel.body if isinstance(s, Loop) for _, n in nest(s)[0])
+    best: tuple[int, Schedule] | None = None
+    for columns in CLUSTER_COLUMNS:
+        groups = CLUSTER_THREADS // (columns // vector)
+        for cluster in (1, 2, 4, 8):
+            rows, rest = divmod(total, groups * cluster)
+            if last % columns or rest or rows > MAX_COPIED_ROWS:
+                continue
+            made = Schedule(kernel, True, CLUSTER_THREADS, vector, buffers)
+            made = made._replace(rows=rows, columns=columns, cluster=cluster)
+            short = max(0, ENOUGH_CLUSTER_BLOCKS - made.blocks)
+            if best is None or short < best[0]:
+                best = short, made
+    if best is None or not _copied_at_once(best[1]):
+        return None
+    return best[1]
+
+
+def _copied_at_once(schedule: Schedule) -> bool:
+    """Whether what a thread reads of the largest array at a time is 16 bytes, of its own."""
+    load = read_once(schedule)
+    if load is None or load.dtype.itemsize * schedule.vector != 16:
+        return False
+    last, index = (schedule.kernel.axes or (schedule.kernel.grid,))[-1][0], load.attr[1]
+    others = [index.const, *(n for axis, n in index.terms if axis != last)]
+    return index.coefficient(last) == 1 and all(n % schedule.vector == 0 for n in others)
+
+
+def read_once(schedule: Schedule) -> Any:
+    """The load of the largest array, if a kernel reads all of it, and each element once."""
+    kernel = schedule.kernel
+    sizes = [b.size * b.dtype.itemsize for b in kernel.buffers]
+    number = sizes.index(max(sizes))
+    rows = sum(prod(n for _, n in nest(s)[0]) for s in kernel.body if isinstance(s, Loop))
+    inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    loads = [v for v in walk(inside) if v.op == "load" and v.attr[0] == number]
+    once = len(loads) == 1 and not loads[0].args and kernel.buffers[number].role == "in"
+    return loads[0] if once and kernel.buffers[number].size == rows * schedule.iterations else None
 
 
 def _reduces_columns(kernel: Kernel) -> bool:

@@ -377,6 +377,34 @@ _function(
         "i32 %to, ptr addrspace(1) %q",
     ).join(["  %q = addrspacecast ptr %from to ptr addrspace(1)\n", "  ret void"]),
 )
+# The same by an address in shared memory. Blocks of a cluster wait for each other, and read what is
+# at the same address in another one.
+_NEAR = (
+    "  %s = addrspacecast ptr %p to ptr addrspace(3)\n  %n = ptrtoint ptr addrspace(3) %s to i32\n"
+)
+_CLUSTER_BARRIER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+_function(
+    "copy_near",
+    "void",
+    "ptr %p, ptr %from",
+    f"{_NEAR}  call void @copy_async(i32 %n, ptr %from)\n  ret void",
+    DEFINITIONS["copy_async"],
+)
+_function(
+    "cluster_barrier",
+    "void",
+    "",
+    f'  call void asm sideeffect "{_CLUSTER_BARRIER}", "~{{memory}}"()\n  ret void',
+)
+_function(
+    "cluster_read_f32",
+    "float",
+    "ptr %p, i32 %block",
+    _NEAR
+    + '  %m = call i32 asm "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r"(i32 %n, i32 %block)\n'
+    + _asm("%x = call float", "ld.shared::cluster.f32 $0, [$1];", "=f,r", "i32 %m")
+    + "  ret float %x",
+)
 zero_shared = External(void, (u32,))  # 16 bytes of shared memory set to 0
 _function(
     "zero_shared",
