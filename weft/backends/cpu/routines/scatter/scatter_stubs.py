@@ -11,6 +11,7 @@ from typing import Any
 from weft.kernel.kinds import (
     External,
     bits,
+    defined,
     f32,
     i64,
     ptr,
@@ -38,6 +39,8 @@ SET, ADD, SUB, MUL, MIN, MAX, TURN = range(7)  # to turn is to multiply complex 
 
 # Names that stubs are given; here so that they can be written.
 U: Any = u32
+N: Any = u32  # what elements are computed with
+V: Any = u32
 BITS: Any = u32
 I: Any = u32
 HALF = OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
@@ -49,9 +52,17 @@ W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = LOOK = ROOM = 0
 # Elements of a vector, and those of a window that come in vectors.
 LANES = FULL = 0
-# A vector at one place combined with that at another one; bytes copied.
-put_lanes = External(void, (ptr, ptr))
 memcpy = External(ptr, (ptr, ptr, i64))
+# Memory that will be written brought near.
+fetch = defined(
+    void,
+    "fetch",
+    (ptr,),
+    "entry:",
+    "call void @llvm.prefetch.p0(ptr %0, i32 1, i32 3, i32 1)",
+    "ret void",
+    declared="void @llvm.prefetch.p0(ptr, i32, i32, i32)",
+)
 
 
 def copy(buffers: ptr, start: i64, stop: i64) -> void:
@@ -61,11 +72,6 @@ def copy(buffers: ptr, start: i64, stop: i64) -> void:
     for block in range(start, stop):
         low = block * BLOCK
         memcpy(out + low, source + low, min(i64(BLOCK), SIZE - low))
-
-
-def fetch(place: ptr) -> void:
-    """Memory that will be written brought near; its calls become the instruction for that."""
-    return
 
 
 def held(wanted: i64, most: i64) -> i64:
@@ -169,51 +175,37 @@ def narrow(x: f32) -> u16:
     return sign | u16((size - 0x38000000 + 4095 + ((size >> 13) & 1)) >> 13)
 
 
-def put_half(out: ptr, at: i64, new: u16) -> void:
-    """One element of a narrow float combined with what is there; every step is rounded."""
-    x = widen(u16[out, at])
-    y = widen(new)
+def combined(kept: N, new: N) -> N:
+    """What an element becomes."""
+    if OP == 0:
+        return new
     if OP == 1:
-        x = x + y
+        return kept + new
     if OP == 2:
-        x = x - y
+        return kept - new
     if OP == 3:
-        x = x * y
+        return kept * new
+    # no branches that depend on numbers, which would often be guessed wrong
     if OP == 4:
-        if y < x:
-            x = y
+        kept = new if new < kept else kept
     if OP == 5:
-        if y > x:
-            x = y
-    if OP > 3:
-        if y != y:
-            x = y
-    u16[out, at] = narrow(x)
+        kept = new if new > kept else kept
+    if FLOATS or HALF:
+        kept = new if new != new else kept
+    return kept
 
 
 def put(out: ptr, at: i64, new: U) -> void:
-    """One element combined with what is there."""
+    """One element combined with what is there; of narrow floats every step is rounded."""
     if HALF:
-        put_half(out, at, u16(bits(BITS, new)))
-        return
-    if OP == 0:
-        U[out, at] = new
-    if OP == 1:
-        U[out, at] = U[out, at] + new
-    if OP == 2:
-        U[out, at] = U[out, at] - new
-    if OP == 3:
-        U[out, at] = U[out, at] * new
-    if OP > 3:
-        # no branches that depend on numbers, which would often be guessed wrong
-        kept = U[out, at]
-        if OP == 4:
-            kept = new if new < kept else kept
-        if OP == 5:
-            kept = new if new > kept else kept
-        if FLOATS:
-            kept = new if new != new else kept
-        U[out, at] = kept
+        U[out, at] = narrow(combined(widen(U[out, at]), widen(new)))
+    else:
+        U[out, at] = combined(U[out, at], new)
+
+
+def put_lanes(out: ptr, new: ptr) -> void:
+    """A vector at one place combined with that at another one."""
+    V[out, 0] = combined(V[out, 0], V[new, 0])
 
 
 def turn(out: ptr, at: i64, updates: ptr, source: i64) -> void:
