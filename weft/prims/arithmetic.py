@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.ad import Zero, add_tangents, is_undef
+from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.primitive import Primitive
@@ -32,6 +32,7 @@ from weft.prims.families import (
     broadcast_to,
     computed,
     const,
+    converted,
     in_parts,
     kernel_complex,
     kernel_math,
@@ -66,11 +67,6 @@ def _joined(x: Any, y: Any) -> Any:
     return lookup("complex").bind(x, y)
 
 
-def _integers_wrap(function: Any) -> Any:
-    """A NumPy function without the checks of Python-integer overflow."""
-    return widened(function)
-
-
 # --- sums -----------------------------------------------------------------------------------------
 
 
@@ -93,7 +89,7 @@ class Add(Elementwise):
 
     name, accepts = "add", NUMBER
     counts = "iufc"
-    ref = _integers_wrap(np.add)
+    ref = widened(np.add)
     lower = lowered("add")
     lower_parts = in_parts("add")
 
@@ -118,7 +114,7 @@ class Sub(Elementwise):
 
     name, accepts = "sub", NUMBER
     counts = "iufc"
-    ref = _integers_wrap(np.subtract)
+    ref = widened(np.subtract)
     lower = lowered("sub")
     lower_parts = in_parts("sub")
 
@@ -143,7 +139,7 @@ class Neg(Elementwise):
 
     name, accepts = "neg", NUMBER
     arithmetic = False  # bits are moved
-    ref = _integers_wrap(np.negative)
+    ref = widened(np.negative)
     lower = lowered("neg")
     lower_parts = in_parts("neg")
     linear = True
@@ -204,10 +200,7 @@ def _as(x: Any, y: Any) -> Any:
 
 
 def _as_dtype(x: Any, dtype: Any) -> Any:
-    if typeof(x).dtype == dtype:
-        return x
-    convert = lookup("convert_element_type")
-    return convert.bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+    return x if typeof(x).dtype == dtype else converted(x, dtype)
 
 
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -434,9 +427,7 @@ class Abs(Elementwise):
     def d0(self, g: Any, out: Any, x: Any) -> Any:
         if kind_of(typeof(x).dtype) == COMPLEX:
             mirrored = conj(x)
-            size = lookup("convert_element_type").bind(
-                out, new_dtype=typeof(x).dtype, weak_type=False, sharding=None
-            )
+            size = converted(out, typeof(x).dtype)
             zero = eq(size, const(x, 0))
             one = broadcast_to(const(x, 1), np.shape(x))
             return real(mul(g, div(mirrored, select_n(zero, size, one))))
@@ -539,38 +530,35 @@ def _extreme(pick: Any, zeros: Any) -> Any:
     return widened(reference)
 
 
-class Max(Elementwise):
+class Extreme(Elementwise):
+    """The larger or the smaller of two; NaN if either is."""
+
+    counts = "iu"
+    holes = {"transpose": "not linear"}
+
+    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return _half_at_ties(g, out, x, y)
+
+    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+        return _half_at_ties(g, out, y, x)
+
+
+class Max(Extreme):
     """The larger of two; NaN if either is."""
 
-    name, accepts = "max", ANY
-    counts = "iu"
+    name = "max"
     ref = _extreme(np.maximum, np.logical_and)
     lower = lowered("max")
     lower_parts = in_parts("maximum")
-    holes = {"transpose": "not linear"}
-
-    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
-        return _half_at_ties(g, out, x, y)
-
-    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
-        return _half_at_ties(g, out, y, x)
 
 
-class Min(Elementwise):
+class Min(Extreme):
     """The smaller of two; NaN if either is."""
 
-    name, accepts = "min", ANY
-    counts = "iu"
+    name = "min"
     ref = _extreme(np.minimum, np.logical_or)
     lower = lowered("min")
     lower_parts = in_parts("minimum")
-    holes = {"transpose": "not linear"}
-
-    def d0(self, g: Any, out: Any, x: Any, y: Any) -> Any:
-        return _half_at_ties(g, out, x, y)
-
-    def d1(self, g: Any, out: Any, x: Any, y: Any) -> Any:
-        return _half_at_ties(g, out, y, x)
 
 
 # --- complex numbers ------------------------------------------------------------------------------
@@ -765,14 +753,6 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def conj(x: Any) -> Any:
     return conj_p.bind(x, input_dtype=typeof(x).dtype)
-
-
-def sum_tangents(terms: Any) -> Any:
-    """The sum of a non-empty list of tangents."""
-    total, *rest = terms
-    for term in rest:
-        total = add_tangents(total, term)
-    return total
 
 
 def is_inexact(dtype: Any) -> bool:

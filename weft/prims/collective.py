@@ -22,7 +22,7 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import axis_size, state, typeof
 from weft.prims.arithmetic import mul
-from weft.prims.families import const, scalar, unmoved
+from weft.prims.families import as_first, broadcast_in_dim, const, positions_along, scalar, unmoved
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.reduce import computable
 from weft.prims.selection import eq, select_n
@@ -159,9 +159,7 @@ class PSum(AllReduce):
         if places:
             shape = x.aval.shape
             kept = tuple(i for i in range(len(shape)) if i not in places)
-            ct = lookup("broadcast_in_dim").bind(
-                ct, shape=shape, broadcast_dimensions=kept, sharding=None
-            )
+            ct = broadcast_in_dim(ct, shape, kept)
         names = named_axes(axes)
         if state.manual and state.manual.issuperset(names):
             # the sum is one value, known to all members, and so is its cotangent
@@ -203,79 +201,61 @@ class PMin(Extremum):
     function = np.minimum
 
 
-class PVary(Primitive):
-    """A value that all members of axes share, as one that each of them has."""
+class Sharing(Primitive):
+    """A value unchanged, of which types say otherwise whether members of axes share it."""
 
-    name, form = "pvary", "move"
+    form = "move"
     linear = True
     pull = unmoved
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
-
-    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
-        return given | frozenset(params["axes"])
+    shard = as_first
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)
 
-    def shape(self, x: Any, *, axes: Names) -> Any:
+    def shape(self, x: Any, **params: Any) -> Any:
         return x
 
     @staticmethod
-    def ref(x: Any, *, axes: Names) -> Any:
+    def ref(x: Any, **params: Any) -> Any:
         return x
+
+    def axis_names(self, params: Any) -> Names:
+        return params["axes"]
+
+    def batch(
+        self, axis: AxisData, args: Any, dims: Any, *, axes: Names, **params: Any
+    ) -> tuple[Any, Any]:
+        rest = tuple(a for a in axes if a != axis.name)
+        return (self.bind(args[0], axes=rest, **params) if rest else args[0]), dims[0]
+
+
+class PVary(Sharing):
+    """A value that all members of axes share, as one that each of them has."""
+
+    name = "pvary"
+
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        return given | frozenset(params["axes"])
 
     def transpose(self, ct: Any, x: Any, *, axes: Names) -> list[Any]:
         if not state.manual.issuperset(axes):
             return [instantiate(ct)]
         return [psum_p.bind(ct, axes=axes, axis_index_groups=None)]
 
-    def axis_names(self, params: Any) -> Names:
-        return params["axes"]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, *, axes: Names) -> tuple[Any, Any]:
-        rest = tuple(a for a in axes if a != axis.name)
-        return (self.bind(args[0], axes=rest) if rest else args[0]), dims[0]
-
-
-class PShared(Primitive):
+class PShared(Sharing):
     """What all members of axes have, which is the same, as one value that they share."""
 
-    name, form = "pshared", "move"
-    linear = True
-    pull = unmoved
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    name = "pshared"
 
     def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
         return given - frozenset(params["axes"])
-
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        return elementwise(avals, outs)
-
-    def shape(self, x: Any, *, axes: Names, size: int) -> Any:
-        return x
-
-    @staticmethod
-    def ref(x: Any, *, axes: Names, size: int) -> Any:
-        return x
 
     def transpose(self, ct: Any, x: Any, *, axes: Names, size: int) -> list[Any]:
         if not state.manual.issuperset(axes):
             return [instantiate(ct)]
         # one of the members' values would do: each has its share of the cotangent
         return [pvary_p.bind(lookup("div").bind(ct, const(ct, size)), axes=axes)]
-
-    def axis_names(self, params: Any) -> Names:
-        return params["axes"]
-
-    def batch(
-        self, axis: AxisData, args: Any, dims: Any, *, axes: Names, size: int
-    ) -> tuple[Any, Any]:
-        rest = tuple(a for a in axes if a != axis.name)
-        return (self.bind(args[0], axes=rest, size=size) if rest else args[0]), dims[0]
 
 
 # --- movement -------------------------------------------------------------------------------------
@@ -315,6 +295,41 @@ def take_rows(x: Any, rows: Any, axis: int) -> Any:
     )
 
 
+def rows_at(x: Any, index: Any, mode: Any = GatherScatterMode.PROMISE_IN_BOUNDS) -> Any:
+    """The rows of ``x`` at an array of positions."""
+    rest = np.shape(x)[1:]
+    offsets = tuple(range(np.ndim(index), np.ndim(index) + len(rest)))
+    return lookup("gather").bind(
+        x,
+        reshape(index, (*np.shape(index), 1)),
+        dimension_numbers=GatherDimensionNumbers(offsets, (0,), (0,)),
+        slice_sizes=(1, *rest),
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=mode,
+        fill_value=None,
+    )
+
+
+def member_index(names: Names) -> Any:
+    """The position of a member on several axes together."""
+    index: Any = scalar(np.dtype(np.int32), 0)
+    for name in names:
+        here = axis_index_p.bind(axis_name=name)
+        index = lookup("add").bind(mul(index, const(index, axis_size(name))), here)
+    return index
+
+
+def check_pairs(what: Any, axis_name: Names, perm: Any) -> None:
+    """Raise unless pairs of members have distinct sources and distinct destinations."""
+    size = axes_size(as_names(axis_name))
+    for kind, places in (("sources", [s for s, _ in perm]), ("destinations", [t for _, t in perm])):
+        if len(set(places)) != len(places) or any(not 0 <= p < size for p in places):
+            raise ValueError(
+                f"{what} needs distinct {kind} in [0, {size}), got the pairs {list(perm)}"
+            )
+
+
 class PPermute(Collective):
     """Sends from member to member; members to which none is sent get zeros."""
 
@@ -322,13 +337,7 @@ class PPermute(Collective):
     linear = True
 
     def shape(self, x: Any, *, axis_name: Names, perm: Any) -> ShapedArray:
-        size = axes_size(as_names(axis_name))
-        sources, targets = [s for s, _ in perm], [t for _, t in perm]
-        for what, places in (("sources", sources), ("destinations", targets)):
-            if len(set(places)) != len(places) or any(not 0 <= p < size for p in places):
-                raise ValueError(
-                    f"ppermute needs distinct {what} in [0, {size}), got the pairs {list(perm)}"
-                )
+        check_pairs(self, axis_name, perm)
         return x
 
     def transpose(self, ct: Any, x: Any, *, axis_name: Names, perm: Any) -> list[Any]:
@@ -353,10 +362,7 @@ class PPermute(Collective):
             rows[target], received[target] = source, True
         out = take_rows(x, rows, d)
         if not complete:
-            shape = np.shape(out)
-            mask = lookup("broadcast_in_dim").bind(
-                received, shape=shape, broadcast_dimensions=(d,), sharding=None
-            )
+            mask = broadcast_in_dim(received, np.shape(out), (d,))
             out = select_n(mask, filled(0, typeof(out)), out)
         return out, d
 
@@ -389,21 +395,9 @@ class PPermute(Collective):
         table = by_member.reshape(others, axis.size)
         zero = filled(0, typeof(every).update(shape=(1, *shape)))
         every = lookup("concatenate").bind(every, zero, dimension=0)
-        index: Any = np.int32(0)
-        for name in rest:
-            here = axis_index_p.bind(axis_name=name)
-            index = lookup("add").bind(mul(index, np.int32(axis_size(name))), here)
+        index = member_index(rest)
         mine = lookup("dynamic_slice").bind(table, index, np.int32(0), slice_sizes=(1, axis.size))
-        return lookup("gather").bind(
-            every,
-            reshape(mine, (axis.size, 1)),
-            dimension_numbers=GatherDimensionNumbers(tuple(range(1, len(shape) + 1)), (0,), (0,)),
-            slice_sizes=(1, *shape),
-            indices_are_sorted=False,
-            unique_indices=False,
-            mode=GatherScatterMode.PROMISE_IN_BOUNDS,
-            fill_value=None,
-        )
+        return rows_at(every, reshape(mine, (axis.size,)))
 
 
 class PBroadcast(Collective):
@@ -421,10 +415,7 @@ class PBroadcast(Collective):
     def transpose(self, ct: Any, x: Any, *, axis_name: Any, source: int) -> list[Any]:
         names = as_names(axis_name)
         total = psum_p.bind(ct, axes=names, axis_index_groups=None)
-        index: Any = scalar(np.dtype(np.int32), 0)
-        for name in names:
-            here = axis_index_p.bind(axis_name=name)
-            index = lookup("add").bind(mul(index, const(index, axis_size(name))), here)
+        index = member_index(names)
         is_source = eq(index, const(index, source))
         return [select_n(is_source, filled(0, typeof(total)), total)]
 
@@ -733,9 +724,7 @@ class AxisIndex(Collective):
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, axis_name: Any
     ) -> tuple[Any, int | None]:
-        iota = lookup("iota")
-        dtype = np.dtype(np.int32)
-        return iota.bind(dtype=dtype, shape=(axis.size,), dimension=0, sharding=None), 0
+        return positions_along((axis.size,), 0), 0
 
 
 psum_p, pmax_p, pmin_p = PSum(), PMax(), PMin()

@@ -23,10 +23,12 @@ from weft.prims.families import (
     FLOAT,
     INT,
     INTEGER,
+    broadcast_in_dim,
     const,
     kernel_complex,
     kernel_tiny,
     kind_of,
+    positions_along,
 )
 
 
@@ -156,15 +158,10 @@ class BitcastConvertType(Primitive):
         count, shape = wide.itemsize // narrow.itemsize, np.shape(x)
         whole = (*shape, count) if have > want else shape
         if have > want:
-            dims = tuple(range(len(shape)))
-            bits = lookup("broadcast_in_dim").bind(
-                bits, shape=whole, broadcast_dimensions=dims, sharding=None
-            )
+            bits = broadcast_in_dim(bits, whole, tuple(range(len(shape))))
         else:
             bits = convert(bits, wide)
-        place = lookup("iota").bind(
-            dtype=np.dtype(np.uint32), shape=whole, dimension=len(whole) - 1, sharding=None
-        )
+        place = positions_along(whole, len(whole) - 1, np.uint32)
         amount = convert(mul(place, const(place, 8 * narrow.itemsize)), wide)
         if have > want:
             parts = lookup("shift_right_logical").bind(bits, amount)

@@ -33,6 +33,8 @@ from weft.prims.families import (
     COMPLEX,
     FLOAT,
     NUMBER,
+    as_first,
+    broadcast_in_dim,
     broadcast_to,
     const,
     describe_kinds,
@@ -138,8 +140,7 @@ class Cumulative(Primitive):
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["axis"],)]
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         if self.joins:
@@ -169,9 +170,7 @@ class Cumulative(Primitive):
         starts = [index if d == axis else np.int32(0) for d in range(np.ndim(x))]
         sizes = tuple(1 if d == axis else k for d, k in enumerate(np.shape(x)))
         mine = lookup("dynamic_slice").bind(every, *starts, slice_sizes=sizes)
-        spread = lookup("broadcast_in_dim").bind
-        dims = tuple(range(np.ndim(x)))
-        mine = spread(mine, shape=np.shape(x), broadcast_dimensions=dims, sharding=None)
+        mine = broadcast_in_dim(mine, np.shape(x), tuple(range(np.ndim(x))))
         alone = eq(index, np.int32(n - 1 if reverse else 0))
         return select_n(alone, join(mine, found), found)
 

@@ -23,29 +23,25 @@ from weft.prims.collective import (
     all_to_all_p,
     as_names,
     axes_size,
+    check_pairs,
     fold_axes,
     no_groups,
     reshape,
+    rows_at,
 )
-from weft.prims.families import const, scalar
-from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
+from weft.prims.families import broadcast_in_dim, const, converted, positions_along, scalar
+from weft.prims.index_dims import GatherScatterMode
 from weft.prims.selection import ge, lt, select_n
 
 _INT32 = np.dtype(np.int32)
 
 
-def _broadcast(x: Any, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    return lookup("broadcast_in_dim").bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
-
-
 def _iota(size: int) -> Any:
-    return lookup("iota").bind(dtype=_INT32, shape=(size,), dimension=0, sharding=None)
+    return positions_along((size,), 0)
 
 
 def _as_int32(x: Any) -> Any:
-    if typeof(x).dtype == _INT32:
-        return x
-    return lookup("convert_element_type").bind(x, new_dtype=_INT32, weak_type=False, sharding=None)
+    return x if typeof(x).dtype == _INT32 else converted(x, _INT32)
 
 
 class RaggedAllToAll(Collective):
@@ -141,7 +137,7 @@ def _shifted(offsets: Any, rows: int) -> Any:
     """Offsets into the rows of all elements of a batch, one element after the other."""
     parts, count = np.shape(offsets)
     first = mul(_iota(count), scalar(_INT32, rows))
-    return add(offsets, _broadcast(first, (parts, count), (1,)))
+    return add(offsets, broadcast_in_dim(first, (parts, count), (1,)))
 
 
 def exchange_rows(
@@ -162,19 +158,19 @@ def exchange_rows(
         return reshape(lookup("transpose").bind(x, permutation=(1, 0, 2)), (size, parts))
 
     sender = mul(_iota(size), scalar(_INT32, rows))
-    sender = reshape(_broadcast(sender, (size, parts // size), (0,)), (parts,))
-    first = add(received(starts), _broadcast(sender, (size, parts), (1,)))
+    sender = reshape(broadcast_in_dim(sender, (size, parts // size), (0,)), (parts,))
+    first = add(received(starts), broadcast_in_dim(sender, (size, parts), (1,)))
     begin = received(targets)
     covered, chosen = _covering(begin, receives, total)
     shape = (size, total, parts)
     moved = sub(first, begin)
     where = select_n(
-        chosen, _broadcast(scalar(_INT32, 0), shape, ()), _broadcast(moved, shape, (0, 2))
+        chosen, broadcast_in_dim(scalar(_INT32, 0), shape), broadcast_in_dim(moved, shape, (0, 2))
     )
     shift = lookup("reduce_sum").bind(where, axes=(2,), out_sharding=None)
-    source = add(shift, _broadcast(_iota(total), (size, total), (1,)))
-    picked = _rows(fold_axes(operand, 0), source)
-    mask = _broadcast(covered, np.shape(output), (0, 1))
+    source = add(shift, broadcast_in_dim(_iota(total), (size, total), (1,)))
+    picked = rows_at(fold_axes(operand, 0), source, GatherScatterMode.CLIP)
+    mask = broadcast_in_dim(covered, np.shape(output), (0, 1))
     return select_n(mask, output, picked)
 
 
@@ -182,52 +178,27 @@ def _covering(begin: Any, sizes: Any, total: int) -> tuple[Any, Any]:
     """Which rows of ``total`` any slice covers, and the last slice that covers each."""
     count, parts = np.shape(begin)
     shape = (count, total, parts)
-    at = _broadcast(_iota(total), shape, (1,))
-    low = _broadcast(begin, shape, (0, 2))
-    high = add(low, _broadcast(sizes, shape, (0, 2)))
+    at = broadcast_in_dim(_iota(total), shape, (1,))
+    low = broadcast_in_dim(begin, shape, (0, 2))
+    high = add(low, broadcast_in_dim(sizes, shape, (0, 2)))
     inside = lookup("and").bind(ge(at, low), lt(at, high))
-    number = _broadcast(add(_iota(parts), scalar(_INT32, 1)), shape, (2,))
-    numbers = select_n(inside, _broadcast(scalar(_INT32, 0), shape, ()), number)
+    number = broadcast_in_dim(add(_iota(parts), scalar(_INT32, 1)), shape, (2,))
+    numbers = select_n(inside, broadcast_in_dim(scalar(_INT32, 0), shape), number)
     last = lookup("reduce_max").bind(numbers, axes=(2,))
-    chosen = lookup("eq").bind(numbers, _broadcast(last, shape, (0, 1)))
+    chosen = lookup("eq").bind(numbers, broadcast_in_dim(last, shape, (0, 1)))
     chosen = lookup("and").bind(chosen, inside)
     return lookup("gt").bind(last, const(last, 0)), chosen
-
-
-def _rows(x: Any, index: Any) -> Any:
-    """The rows of ``x`` at a matrix of positions."""
-    rest = np.shape(x)[1:]
-    offsets = tuple(range(2, 2 + len(rest)))
-    return lookup("gather").bind(
-        x,
-        reshape(index, (*np.shape(index), 1)),
-        dimension_numbers=GatherDimensionNumbers(offsets, (0,), (0,)),
-        slice_sizes=(1, *rest),
-        indices_are_sorted=False,
-        unique_indices=False,
-        mode=GatherScatterMode.CLIP,
-        fill_value=None,
-    )
 
 
 def _without_rows(x: Any, begin: Any, sizes: Any) -> Any:
     """``x`` with zeros in the rows that arrive from elsewhere."""
     begin, sizes = (reshape(_as_int32(v), (1, *np.shape(v))) for v in (begin, sizes))
     covered, _ = _covering(begin, sizes, np.shape(x)[0])
-    mask = _broadcast(reshape(covered, (np.shape(x)[0],)), np.shape(x), (0,))
+    mask = broadcast_in_dim(reshape(covered, (np.shape(x)[0],)), np.shape(x), (0,))
     return select_n(mask, x, zeros(typeof(x)))
 
 
 # --- sends and receives apart ---------------------------------------------------------------------
-
-
-def _check_pairs(what: Any, axis_name: Names, perm: Any) -> None:
-    size = axes_size(as_names(axis_name))
-    for kind, places in (("sources", [s for s, _ in perm]), ("destinations", [t for _, t in perm])):
-        if len(set(places)) != len(places) or any(not 0 <= p < size for p in places):
-            raise ValueError(
-                f"{what} needs distinct {kind} in [0, {size}), got the pairs {list(perm)}"
-            )
 
 
 class OneSided(Collective):
@@ -252,7 +223,7 @@ class PSend(OneSided):
     name = "psend"
 
     def shape(self, x: Any, *, axis_name: Names, perm: Any) -> AbstractToken:
-        _check_pairs(self, axis_name, perm)
+        check_pairs(self, axis_name, perm)
         return abstract_token
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
@@ -269,7 +240,7 @@ class PRecv(OneSided):
             raise TypeError(
                 f"precv takes a token, as psend and create_token give, got {token.str_short()}"
             )
-        _check_pairs(self, axis_name, perm)
+        check_pairs(self, axis_name, perm)
         return out_shape
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:

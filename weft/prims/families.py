@@ -12,7 +12,7 @@ from weft.base.lazy import Late
 from weft.base.polynomials import Polynomial
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, at_front, broadcast_axis, moveaxis
+from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -101,9 +101,7 @@ def scalar(dtype: Any, value: Any) -> Any:
 
 def _of_dim(dtype: Any, value: Polynomial, weak: bool) -> Any:
     """A dimension without a fixed value as a number of a dtype, in a program that is traced."""
-    number = lookup("dim_as_value").bind(dim=value)
-    convert = lookup("convert_element_type")
-    return convert.bind(number, new_dtype=dtype, weak_type=weak, sharding=None)
+    return converted(lookup("dim_as_value").bind(dim=value), dtype, weak)
 
 
 def _element(dtype: Any, value: Any) -> Any:
@@ -134,6 +132,29 @@ def _wrapped(dtype: Any, value: int) -> Any:
             f"Python int {value} does not fit into {default}; use a float, or enable_x64 for"
             " integers of 64 bits"
         ) from None
+
+
+# --- operations that rules are written with ------------------------------------------------------
+
+
+def converted(x: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """``x`` in a dtype; also where it has that."""
+    convert = lookup("convert_element_type")
+    return convert.bind(x, new_dtype=dtype, weak_type=weak_type, sharding=None)
+
+
+def broadcast_in_dim(
+    x: Any, shape: tuple[int, ...], dims: tuple[int, ...] = (), sharding: Any = None
+) -> Any:
+    """``x`` with its axes at ``dims`` of a larger shape."""
+    broadcast = lookup("broadcast_in_dim")
+    return broadcast.bind(x, shape=shape, broadcast_dimensions=dims, sharding=sharding)
+
+
+def positions_along(shape: tuple[int, ...], dimension: int, dtype: Any = np.int32) -> Any:
+    """The position of each element along an axis."""
+    iota = lookup("iota")
+    return iota.bind(dtype=np.dtype(dtype), shape=shape, dimension=dimension, sharding=None)
 
 
 # --- the families ---------------------------------------------------------------------------------
@@ -251,15 +272,9 @@ def align_batched(axis: AxisData, args: Any, dims: Any) -> tuple[list[Any], int]
 
 def append_axes(x: Any, count: int) -> Any:
     """``x`` with axes of size 1 added at the end."""
-    if not count:
-        return x
     shape = np.shape(x)
-    return lookup("broadcast_in_dim").bind(
-        x,
-        shape=(*shape, *[1] * count),
-        broadcast_dimensions=tuple(range(len(shape))),
-        sharding=None,
-    )
+    dims = tuple(range(len(shape)))
+    return broadcast_in_dim(x, (*shape, *[1] * count), dims) if count else x
 
 
 def unbroadcast(aval: Any, x: Any) -> Any:
@@ -280,8 +295,7 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     have = np.shape(x)
     if have == shape:
         return x
-    dims = tuple(range(len(shape))) if have else ()
-    return lookup("broadcast_in_dim").bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
+    return broadcast_in_dim(x, shape, tuple(range(len(shape))) if have else ())
 
 
 class NonDifferentiable(Elementwise):
@@ -305,12 +319,6 @@ def transpose_unary(rule: Any) -> Any:
         return [rule(self, ct, x, **params)]
 
     return transpose
-
-
-def batch_first(self: Any, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-    """Move every operand's batch dimension to the front and bind (for rank-polymorphic ops)."""
-    moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
-    return self.bind(*moved, **params), 0
 
 
 def lowered(name: str) -> Any:
@@ -354,6 +362,11 @@ def in_parts(function: str, module: Any = kernel_complex) -> Any:
 def on_plane(function: str) -> Any:
     """A lowering of complex numbers, by one of the transcendental functions."""
     return in_parts(function, kernel_plane)
+
+
+def as_first(self: Any, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+    """The division of a result that is divided as the first operand."""
+    return [specs[0]]
 
 
 def unmoved(self: Any, index: Any, have: Any, want: Any, **params: Any) -> Any:

@@ -16,7 +16,14 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import conj, div, mul
-from weft.prims.families import COMPLEX, kind_of, scalar
+from weft.prims.families import (
+    COMPLEX,
+    as_first,
+    broadcast_in_dim,
+    kind_of,
+    positions_along,
+    scalar,
+)
 
 
 class FftType(enum.IntEnum):
@@ -56,8 +63,7 @@ class FFT(Primitive):
         rank = len(params["fft_lengths"])
         return leading(avals, outs, [rank], [rank])
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         divided = avals[0].divided
@@ -158,19 +164,14 @@ def _multiplicity(dtype: Any, length: int, ndim: int) -> Any:
     """How often each frequency of a half spectrum stands in the full one: 1 at 0 and at the
     middle of an even length, 2 elsewhere; along the last of ``ndim`` axes."""
     count = length // 2 + 1
-    where = lookup("iota").bind(
-        dtype=np.dtype(np.int32), shape=(count,), dimension=0, sharding=None
-    )
+    where = positions_along((count,), 0)
     once = lookup("eq").bind(where, scalar(np.dtype(np.int32), 0))
     if length % 2 == 0:
         middle = lookup("eq").bind(where, scalar(np.dtype(np.int32), count - 1))
         once = lookup("or").bind(once, middle)
-    broadcast = lookup("broadcast_in_dim")
-    flat: dict[str, Any] = {"shape": (count,), "broadcast_dimensions": (), "sharding": None}
-    one, two = (broadcast.bind(scalar(dtype, n), **flat) for n in (1, 2))
+    one, two = (broadcast_in_dim(scalar(dtype, n), (count,)) for n in (1, 2))
     mask = lookup("select_n").bind(once, two, one)
-    shape = (*[1] * (ndim - 1), count)
-    return broadcast.bind(mask, shape=shape, broadcast_dimensions=(ndim - 1,), sharding=None)
+    return broadcast_in_dim(mask, (*[1] * (ndim - 1), count), (ndim - 1,))
 
 
 def _rfft_transpose(ct: Any, fft_lengths: tuple[int, ...]) -> Any:

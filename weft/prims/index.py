@@ -26,7 +26,14 @@ from weft.core.trace import typeof
 from weft.core.verify import check_combination
 from weft.prims.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from weft.prims.bits import and_
-from weft.prims.families import element_rule, kernel_elements, scalar
+from weft.prims.families import (
+    as_first,
+    broadcast_in_dim,
+    converted,
+    element_rule,
+    kernel_elements,
+    scalar,
+)
 from weft.prims.in_turn import MOST, PLACE, update_in_turn
 from weft.prims.index_dims import (
     GatherDimensionNumbers,
@@ -100,17 +107,9 @@ class Gather(Primitive):
         zeros for the rest, as results are summed."""
         x, indices = args
         numbers = params["dimension_numbers"]
-        sizes = tuple(
-            m if n == whole and m != n else k
-            for k, whole, n, m in zip(
-                params["slice_sizes"],
-                part.avals[0].shape,
-                params["slice_sizes"],
-                np.shape(x),
-                strict=True,
-            )
-        )
-        params = {**params, "slice_sizes": sizes}
+        sizes = zip(params["slice_sizes"], part.avals[0].shape, np.shape(x), strict=True)
+        taken = tuple(own if n == whole else n for n, whole, own in sizes)
+        params = {**params, "slice_sizes": taken}
         divided = [d for d in numbers.start_index_map if part.count(part.factors.ins[0][d]) > 1]
         if not divided:
             return self.bind(x, indices, **params)
@@ -120,7 +119,7 @@ class Gather(Primitive):
         found = self.bind(x, indices, **params)
         shape = np.shape(found)
         rows = tuple(d for d in range(len(shape)) if d not in numbers.offset_dims)
-        spread = lambda m: broadcast_to_rows(m, shape, rows)
+        spread = lambda m: broadcast_in_dim(m, shape, rows)
         found = select_n(spread(mine), filled(0, typeof(found)), found)
         if mode is not FILL_OR_DROP:
             return found
@@ -283,18 +282,8 @@ def places_in_part(part: Any, indices: Any, indexed: Any, x: Any, mode: Any) -> 
     whole = part.avals[0].shape
     count = len(indexed)
     shape = np.shape(indices)
-    wide = lookup("convert_element_type").bind(
-        indices, new_dtype=np.dtype(np.int32), weak_type=False, sharding=None
-    )
-
-    def row(values: Any) -> Any:
-        return lookup("broadcast_in_dim").bind(
-            np.asarray(values, np.int32),
-            shape=shape,
-            broadcast_dimensions=(len(shape) - 1,),
-            sharding=None,
-        )
-
+    wide = converted(indices, np.dtype(np.int32))
+    row = lambda values: broadcast_in_dim(np.asarray(values, np.int32), shape, (len(shape) - 1,))
     sizes = row([whole[d] for d in indexed])
     low, high = row([0] * count), sub_p.bind(sizes, row([1] * count))
     every = lambda m: lookup("reduce_and").bind(m, axes=(len(shape) - 1,), out_sharding=None)
@@ -310,24 +299,13 @@ def places_in_part(part: Any, indices: Any, indexed: Any, x: Any, mode: Any) -> 
     ]
     starts = [reshape(s, (1,)) for s in starts]
     first = starts[0] if count == 1 else lookup("concatenate").bind(*starts, dimension=0)
-    first = lookup("broadcast_in_dim").bind(
-        first, shape=shape, broadcast_dimensions=(len(shape) - 1,), sharding=None
-    )
-    local = sub_p.bind(wide, first)
+    local = sub_p.bind(wide, broadcast_in_dim(first, shape, (len(shape) - 1,)))
     mine = within(local, row([np.shape(x)[d] for d in indexed]))
     if mode is FILL_OR_DROP:
         mine = and_(mine, inside)
     # what is not in the part is dropped by scatters: it must not count from the end
-    outside = lookup("broadcast_in_dim").bind(
-        mine, shape=shape, broadcast_dimensions=tuple(range(len(shape) - 1)), sharding=None
-    )
-    return select_n(outside, row([whole[d] for d in indexed]), local), inside, mine
-
-
-def broadcast_to_rows(mask: Any, shape: Any, rows: Any) -> Any:
-    return lookup("broadcast_in_dim").bind(
-        mask, shape=shape, broadcast_dimensions=rows, sharding=None
-    )
+    outside = broadcast_in_dim(mine, shape, tuple(range(len(shape) - 1)))
+    return select_n(outside, sizes, local), inside, mine
 
 
 # --- scatters -------------------------------------------------------------------------------------
@@ -387,8 +365,7 @@ class ScatterFamily(Primitive):
             x = select_n(first, filled(0, typeof(x)), x)
         return self.bind(x, indices, updates, **params)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         found = divisions.scattered(specs, avals, params["dimension_numbers"])

@@ -23,7 +23,14 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.prims import bit_generator, threefry
 from weft.prims.counter_hashes import philox2, philox4, threefry4
-from weft.prims.families import align_batched, broadcast_shapes, element_rule, kernel_random
+from weft.prims.families import (
+    align_batched,
+    broadcast_in_dim,
+    broadcast_shapes,
+    converted,
+    element_rule,
+    kernel_random,
+)
 from weft.prims.threefry import UINT32
 
 
@@ -253,11 +260,9 @@ class RandomBits(OnKeys):
         if all(part.count(labels) == 1 for labels in dims):
             return self.bind(keys, **{**params, "shape": tuple(part.outs[0][first:])})
         low = threefry.positions(part, dims, params["shape"], part.outs[0][first:])
-        spread, shape = lookup("broadcast_in_dim").bind, tuple(part.outs[0])
-        low = spread(
-            low, shape=shape, broadcast_dimensions=tuple(range(first, len(shape))), sharding=None
-        )
-        high = spread(np.uint32(0), shape=shape, broadcast_dimensions=(), sharding=None)
+        shape = tuple(part.outs[0])
+        low = broadcast_in_dim(low, shape, tuple(range(first, len(shape))))
+        high = broadcast_in_dim(np.uint32(0), shape)
         words = random_unwrap_p.bind(keys)
         parts = []
         for i in range(2):
@@ -268,20 +273,15 @@ class RandomBits(OnKeys):
                 strides=None,
             )
             word = lookup("squeeze").bind(word, dimensions=(first,))
-            kept = tuple(range(first))
-            parts.append(spread(word, shape=shape, broadcast_dimensions=kept, sharding=None))
+            parts.append(broadcast_in_dim(word, shape, tuple(range(first))))
         high, low = threefry.threefry2x32_p.bind(*parts, high, low)
         width = params["bit_width"]
-        convert = lookup("convert_element_type").bind
         dtype = np.dtype(f"uint{width}")
         if width == 64:
-            high, low = (
-                convert(x, new_dtype=dtype, weak_type=False, sharding=None) for x in (high, low)
-            )
-            by = spread(np.uint64(32), shape=shape, broadcast_dimensions=(), sharding=None)
+            high, low = (converted(x, dtype) for x in (high, low))
+            by = broadcast_in_dim(np.uint64(32), shape)
             return lookup("or").bind(lookup("shift_left").bind(high, by), low)
-        bits = lookup("xor").bind(high, low)
-        return convert(bits, new_dtype=dtype, weak_type=False, sharding=None)
+        return converted(lookup("xor").bind(high, low), dtype)
 
     def shape(self, keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> ShapedArray:
         self._check(keys)

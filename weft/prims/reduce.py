@@ -27,10 +27,13 @@ from weft.prims.families import (
     INTEGER,
     NUMBER,
     ORDERED,
+    broadcast_in_dim,
     const,
+    converted,
     describe_kinds,
     is_narrow,
     kind_of,
+    positions_along,
     scalar,
 )
 from weft.prims.selection import eq, ne, select_n
@@ -181,8 +184,7 @@ class ReduceSum(Reduction):
         if np.shape(ct) == shape:
             return [ct]
         kept = tuple([i for i in range(len(shape)) if i not in axes])
-        broadcast = lookup("broadcast_in_dim")
-        return [broadcast.bind(ct, shape=shape, broadcast_dimensions=kept, sharding=None)]
+        return [broadcast_in_dim(ct, shape, kept)]
 
 
 class ReduceProd(Reduction):
@@ -285,9 +287,7 @@ class Extremum(Reduction):
         shape = tuple([1 if i in axes else n for i, n in enumerate(np.shape(x))])
         if np.shape(out) != shape:
             out = lookup("reshape").bind(out, new_sizes=shape, dimensions=None, sharding=None)
-        chosen = lookup("convert_element_type").bind(
-            eq(x, out), new_dtype=typeof(g).dtype, weak_type=False, sharding=None
-        )
+        chosen = converted(eq(x, out), typeof(g).dtype)
         counts = reduce_sum(chosen, axes)
         return div(reduce_sum(mul(g, chosen), axes), counts)
 
@@ -371,22 +371,14 @@ class ArgExtremum(Primitive):
         (axis,) = axes
         best = lookup(self.extremum).bind(x, axes=axes)
         kept = tuple([i for i in range(len(shape)) if i != axis])
-        spread = lookup("broadcast_in_dim").bind
-        best = spread(best, shape=shape, broadcast_dimensions=kept, sharding=None)
-        found = eq(x, best)
+        found = eq(x, broadcast_in_dim(best, shape, kept))
         if kind_of(typeof(x).dtype) & FLOAT:
             found = or_(found, ne(x, x))
         counting = np.dtype(np.int64 if exceeds(shape[axis], (1 << 31) - 1) else np.int32)
-        iota, convert = lookup("iota").bind, lookup("convert_element_type").bind
-        at = iota(dtype=counting, shape=shape, dimension=axis, sharding=None)
-        never = spread(
-            scalar(counting, (1 << (8 * counting.itemsize - 1)) - 1),
-            shape=shape,
-            broadcast_dimensions=(),
-            sharding=None,
-        )
+        at = positions_along(shape, axis, counting)
+        never = broadcast_in_dim(scalar(counting, (1 << (8 * counting.itemsize - 1)) - 1), shape)
         first = lookup("reduce_min").bind(select_n(found, never, at), axes=axes)
-        return convert(first, new_dtype=np.dtype(index_dtype), weak_type=False, sharding=None)
+        return converted(first, np.dtype(index_dtype))
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
@@ -403,24 +395,16 @@ class ArgExtremum(Primitive):
         at = self.bind(x, **params)
         if part.count(labels) == 1:
             return at
-        convert = lookup("convert_element_type").bind
-        dtype = np.dtype(params["index_dtype"])
         start = part.start(labels, np.shape(x)[axis])
-        start = convert(start, new_dtype=dtype, weak_type=False, sharding=None)
-        spread = lookup("broadcast_in_dim").bind
-        shape = np.shape(at)
-        start = spread(start, shape=shape, broadcast_dimensions=(), sharding=None)
+        start = converted(start, np.dtype(params["index_dtype"]))
+        start = broadcast_in_dim(start, np.shape(at))
         places = part.gather(lookup("add").bind(at, start), 0, labels, tiled=False)
         best = lookup(self.extremum).bind(x, axes=(axis,), out_sharding=None)
         values = part.gather(best, 0, labels, tiled=False)
         which = self.bind(values, axes=(0,), index_dtype=np.dtype(np.int32))
         whole = np.shape(places)
-        count = lookup("iota").bind(
-            dtype=np.dtype(np.int32), shape=whole, dimension=0, sharding=None
-        )
-        which = spread(
-            which, shape=whole, broadcast_dimensions=tuple(range(1, len(whole))), sharding=None
-        )
+        count = positions_along(whole, 0)
+        which = broadcast_in_dim(which, whole, tuple(range(1, len(whole))))
         chosen = select_n(eq(count, which), filled(0, typeof(places)), places)
         return reduce_sum(chosen, (0,))
 

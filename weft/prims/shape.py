@@ -17,7 +17,16 @@ from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import sub
-from weft.prims.families import const, element_rule, forwarded, kernel_elements, kernels
+from weft.prims.families import (
+    as_first,
+    const,
+    converted,
+    element_rule,
+    forwarded,
+    kernel_elements,
+    kernels,
+)
+from weft.prims.families import broadcast_in_dim as broadcast_in_dim
 from weft.prims.selection import select_n
 
 # Operands up to which a joined array is compiled into as many loops.
@@ -351,8 +360,7 @@ class Rev(Primitive):
                 x = part.permuted(x, labels, [(i, n - 1 - i) for i in range(n)])
         return self.bind(x, **params)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions):
@@ -446,7 +454,7 @@ class Split(Primitive):
     """An array cut into pieces along a dimension."""
 
     name, form, view = "split", "element", True
-    multiple_results = True
+    multiple_results = linear = True
     element = element_rule(kernel_elements, "split")
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
@@ -472,9 +480,6 @@ class Split(Primitive):
     @staticmethod
     def ref(x: np.ndarray, *, sizes: Any, axis: int) -> list[np.ndarray]:
         return np.split(x, list(accumulate(sizes))[:-1], axis)
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*primals, **params), self.bind(*tangents, **params)
 
     def transpose(self, cts: Any, x: Any, *, sizes: Any, axis: int) -> list[Any]:
         return [concatenate_p.bind(*map(instantiate, cts), dimension=axis)]
@@ -539,7 +544,7 @@ class Unstack(Primitive):
     """The slices of an array along a dimension."""
 
     name, form, view = "unstack", "element", True
-    multiple_results = True
+    multiple_results = linear = True
     element = element_rule(kernel_elements, "unstack")
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
@@ -564,9 +569,6 @@ class Unstack(Primitive):
     def ref(x: np.ndarray, *, axis: int) -> list[np.ndarray]:
         return list(np.moveaxis(x, axis, 0))
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*primals, **params), self.bind(*tangents, **params)
-
     def transpose(self, cts: Any, x: Any, *, axis: int) -> list[Any]:
         return [stack_p.bind(*map(instantiate, cts), axis=axis)]
 
@@ -580,6 +582,7 @@ class Pad(Primitive):
     """An array surrounded (or cropped) and spread with a padding value."""
 
     name, form = "pad", "element"
+    linear = True
     element = element_rule(kernel_elements, "pad")
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
@@ -589,8 +592,7 @@ class Pad(Primitive):
         ]
         return labelled([kept, ()], [kept], avals, outs)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def shape(self, x: Any, value: Any, *, padding_config: Any) -> ShapedArray:
         if x.dtype != value.dtype:
@@ -636,10 +638,6 @@ class Pad(Primitive):
             out[tuple(target)] = x[tuple(source)]
         return out
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        out = self.bind(*primals, **params)
-        return out, self.bind(*map(instantiate, tangents), **params)
-
     def transpose(self, ct: Any, x: Any, value: Any, *, padding_config: Any) -> list[Any]:
         if type(ct) is Zero:
             return [Zero(a.aval) if is_undef(a) else None for a in (x, value)]
@@ -672,13 +670,10 @@ class Pad(Primitive):
         value = at_front(value, value_dim, axis.size)
         config = ((0, 0, 0), *padding_config)
         padded = self.bind(x, const(x, 0), padding_config=config)
-        mask = self.bind(filled_bool(np.shape(x)), np.bool_(False), padding_config=config)
+        inside = broadcast_in_dim(np.bool_(True), np.shape(x))
+        mask = self.bind(inside, np.bool_(False), padding_config=config)
         wide = broadcast_in_dim(value, np.shape(padded), (0,))
         return select_n(mask, wide, padded), 0
-
-
-def filled_bool(shape: tuple[int, ...]) -> Any:
-    return broadcast_in_dim(np.bool_(True), shape, ())
 
 
 def _sum_all(x: Any) -> Any:
@@ -746,10 +741,7 @@ class Iota(Primitive):
         labels = part.factors.outs[0][dim]
         if part.count(labels) == 1:
             return found
-        convert = lookup("convert_element_type").bind
-        dtype = np.dtype(params["dtype"])
-        start = part.start(labels, part.outs[0][dim])
-        start = convert(start, new_dtype=dtype, weak_type=False, sharding=None)
+        start = converted(part.start(labels, part.outs[0][dim]), np.dtype(params["dtype"]))
         return lookup("add").bind(found, broadcast_in_dim(start, part.outs[0], ()))
 
     def shape(self, *, dtype: Any, shape: Any, dimension: int, sharding: Any) -> ShapedArray:
@@ -830,12 +822,6 @@ reshape_p, squeeze_p, transpose_p, rev_p = Reshape(), Squeeze(), Transpose(), Re
 concatenate_p, split_p, stack_p, unstack_p = Concatenate(), Split(), Stack(), Unstack()
 pad_p, tile_p, iota_p, empty_p = Pad(), Tile(), Iota(), Empty()
 optimization_barrier_p = OptimizationBarrier()
-
-
-def broadcast_in_dim(
-    x: Any, shape: tuple[int, ...], dims: tuple[int, ...], sharding: Any = None
-) -> Any:
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=sharding)
 
 
 def reshape(x: Any, shape: tuple[int, ...]) -> Any:

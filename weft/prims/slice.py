@@ -13,7 +13,7 @@ from weft.core.avals import ShapedArray
 from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
-from weft.prims.families import element_rule, kernel_elements, scalar
+from weft.prims.families import as_first, element_rule, kernel_elements, scalar
 from weft.prims.index import CLIP, check_same_dtype, gather_p, scatter_p
 from weft.prims.index_dims import (
     GatherDimensionNumbers,
@@ -35,6 +35,7 @@ class Slice(Primitive):
     """A strided box at static bounds."""
 
     name, form = "slice", "move"
+    linear = True
 
     def pull(self, index: Any, x: Any, out: Any, **params: Any) -> Any:
         strides = params["strides"] or (1,) * x.ndim
@@ -43,14 +44,10 @@ class Slice(Primitive):
             for entry, start, stride in zip(index, params["start_indices"], strides, strict=True)
         )
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        same = [
-            d if n == m else None
-            for d, (n, m) in enumerate(zip(avals[0].shape, outs[0].shape, strict=True))
-        ]
+        same = _same(avals[0], outs[0])
         return labelled([same], [same], avals, outs)
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
@@ -66,9 +63,6 @@ class Slice(Primitive):
 
     def ref(self, x: Any, *, start_indices: Shape, limit_indices: Shape, strides: Any) -> Any:
         return slice_reference(x, start_indices, limit_indices, strides)
-
-    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
-        return self.bind(g, **params)
 
     def transpose(
         self, ct: Any, x: Any, *, start_indices: Shape, limit_indices: Shape, strides: Any
@@ -115,10 +109,7 @@ class DynamicSlice(Primitive):
         return [tuple(s if n == m else () for s, (n, m) in zip(specs[0], sizes, strict=True))]
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        same = [
-            d if n == m else None
-            for d, (n, m) in enumerate(zip(avals[0].shape, outs[0].shape, strict=True))
-        ]
+        same = _same(avals[0], outs[0])
         return labelled([same, *[()] * (len(avals) - 1)], [same], avals, outs)
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
@@ -165,8 +156,7 @@ class DynamicUpdateSlice(Primitive):
 
     name, form = "dynamic_update_slice", "update"
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         if specs[0] != specs[1]:
@@ -178,10 +168,7 @@ class DynamicUpdateSlice(Primitive):
         return kernel_elements.box_at(k, index, starts, ins[0].shape, ins[1].shape)
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        same = [
-            d if n == m else None
-            for d, (n, m) in enumerate(zip(avals[0].shape, avals[1].shape, strict=True))
-        ]
+        same = _same(avals[0], avals[1])
         return labelled([same, same, *[()] * (len(avals) - 2)], [same], avals, outs)
 
     def shape(self, x: Any, update: Any, *starts: Any) -> Any:
@@ -232,6 +219,12 @@ class DynamicUpdateSlice(Primitive):
 slice_p = Slice()
 dynamic_slice_p = DynamicSlice()
 dynamic_update_slice_p = DynamicUpdateSlice()
+
+
+def _same(one: Any, other: Any) -> list[int | None]:
+    """The dimensions that are as long in both, None for the others."""
+    pairs = enumerate(zip(one.shape, other.shape, strict=True))
+    return [d if n == m else None for d, (n, m) in pairs]
 
 
 def _insert(values: Shape, position: int, value: int) -> Shape:

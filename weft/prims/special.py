@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims import incomplete_reference, special_reference
 from weft.prims.arithmetic import abs_, add, div, integer_pow, mul, neg, sign, square, sub
@@ -20,6 +19,7 @@ from weft.prims.families import (
     broadcast_to,
     computed,
     const,
+    converted,
     kernel_series,
 )
 from weft.prims.selection import gt, select_n
@@ -110,11 +110,7 @@ class Incomplete(Special):
         if dtype.itemsize >= 4:
             return self.bind(*operands)
         single = np.dtype(np.float32)
-        return _converted(self.bind(*(_converted(x, single) for x in operands)), dtype)
-
-
-def _converted(x: Any, dtype: Any) -> Any:
-    return lookup("convert_element_type").bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+        return converted(self.bind(*(converted(x, single) for x in operands)), dtype)
 
 
 class FusedIfNarrow(Incomplete):

@@ -18,7 +18,15 @@ from weft.core.batching import AxisData
 from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.prims.families import align_batched, broadcast_shapes, element_rule, kernel_random
+from weft.prims.families import (
+    align_batched,
+    broadcast_in_dim,
+    broadcast_shapes,
+    converted,
+    element_rule,
+    kernel_random,
+    positions_along,
+)
 
 UINT32 = np.dtype(np.uint32)
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -117,10 +125,7 @@ class Iota2x32Shape(Primitive):
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         low = positions(part, part.factors.outs[0], params["shape"], part.outs[0])
-        high = lookup("broadcast_in_dim").bind(
-            np.uint32(0), shape=tuple(part.outs[0]), broadcast_dimensions=(), sharding=None
-        )
-        return [high, low]
+        return [broadcast_in_dim(np.uint32(0), tuple(part.outs[0])), low]
 
     def shape(self, *, shape: tuple[int, ...]) -> list[ShapedArray]:
         aval = ShapedArray(shape, UINT32)
@@ -143,18 +148,15 @@ def counters(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 def positions(part: Any, dims: Any, shape: Any, local: Any) -> Any:
     """Row-major positions, as words of 32 bits, of a device's elements in the whole array."""
     local = tuple(local)
-    spread, add, mul = (lookup(name).bind for name in ("broadcast_in_dim", "add", "mul"))
-    found = spread(UINT32.type(0), shape=local, broadcast_dimensions=(), sharding=None)
+    add, mul = lookup("add").bind, lookup("mul").bind
+    found = broadcast_in_dim(UINT32.type(0), local)
     for d, n in enumerate(local):
-        at = lookup("iota").bind(dtype=UINT32, shape=local, dimension=d, sharding=None)
+        at = positions_along(local, d, UINT32)
         if part.count(dims[d]) > 1:
-            start = lookup("convert_element_type").bind(
-                part.start(dims[d], n), new_dtype=UINT32, weak_type=False, sharding=None
-            )
-            at = add(at, spread(start, shape=local, broadcast_dimensions=(), sharding=None))
+            start = converted(part.start(dims[d], n), UINT32)
+            at = add(at, broadcast_in_dim(start, local))
         stride = UINT32.type(prod(shape[d + 1 :]) & 0xFFFFFFFF)
-        at = mul(at, spread(stride, shape=local, broadcast_dimensions=(), sharding=None))
-        found = add(found, at)
+        found = add(found, mul(at, broadcast_in_dim(stride, local)))
     return found
 
 

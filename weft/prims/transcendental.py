@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from weft.core.avals import ShapedArray
-from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims import complex_reference
 from weft.prims.arithmetic import add, div, integer_pow, mul, neg, square, sub
@@ -19,6 +18,7 @@ from weft.prims.families import (
     broadcast_to,
     computed,
     const,
+    converted,
     in_parts,
     kernel_math,
     kind_of,
@@ -350,7 +350,7 @@ class Pow(Elementwise):
             zero = eq(exponent, broadcast_to(const(y, 0), shape))
             one = broadcast_to(const(y, 1), shape)
             safe = select_n(zero, exponent, one)
-            slope = mul(_to_dtype(exponent, x), pow_(x, sub(safe, const(y, 1))))
+            slope = mul(converted(exponent, typeof(x).dtype), pow_(x, sub(safe, const(y, 1))))
             blank = broadcast_to(const(x, 0), shape)
             return mul(g, select_n(zero, broadcast_to(slope, shape), blank))
         one = broadcast_to(const(y, 1), np.shape(y))
@@ -370,11 +370,6 @@ class Pow(Elementwise):
         return k.cast(wide, x.dtype)
 
     lower_parts = on_plane("power")
-
-
-def _to_dtype(x: Any, like: Any) -> Any:
-    convert = lookup("convert_element_type")
-    return convert.bind(x, new_dtype=typeof(like).dtype, weak_type=False, sharding=None)
 
 
 exp_p, exp2_p, log_p, expm1_p, log1p_p = Exp(), Exp2(), Log(), Expm1(), Log1p()

@@ -14,7 +14,7 @@ from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
 from weft.core.sharding import NamedSharding, Sharding, axes_of, explicit_part, full_spec
 from weft.core.trace import typeof
-from weft.prims.families import forwarded, unmoved
+from weft.prims.families import as_first, forwarded, unmoved
 
 
 def spec_of_type(divided: Any, ndim: int) -> Any:
@@ -222,8 +222,7 @@ class Stage(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def shape(self, x: Any) -> Any:
         return x

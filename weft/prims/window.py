@@ -18,7 +18,7 @@ from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add
-from weft.prims.families import ANY, NUMBER, const, describe_kinds, kind_of
+from weft.prims.families import ANY, NUMBER, as_first, const, describe_kinds, kind_of
 from weft.prims.reduce import argmax_p, argmin_p, computable, max_identity, min_identity
 from weft.prims.selection import eq, ge_p, le_p, select_n
 from weft.prims.shape import concatenate_p, expand_dims, full, pad_p
@@ -79,6 +79,21 @@ def check_window(name: str, x: Any, window: Shape, strides: Shape, *dilations: S
             )
         if any(v <= 0 for v in values):
             raise TypeError(f"{name} needs positive {label}, got {values}")
+
+
+def counted_windows(
+    name: str,
+    x: Any,
+    window_dimensions: Shape,
+    window_strides: Shape,
+    padding: Padding,
+    base_dilation: Shape | None = None,
+    window_dilation: Shape | None = None,
+) -> Shape:
+    """The number of windows along every axis, with all parameters checked."""
+    dilations = [d for d in (base_dilation, window_dilation) if d is not None]
+    check_window(name, x, window_dimensions, window_strides, *dilations)
+    return reduce_window_shape(x.shape, window_dimensions, window_strides, padding, *dilations)
 
 
 # --- references -----------------------------------------------------------------------------------
@@ -189,29 +204,15 @@ class WindowReduction(Primitive):
             pads[d] = (low - before * base, end - ((size + after - 1) * base + 1))
         return self.bind(x, **{**params, "padding": tuple(pads)})
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
-    def shape(
-        self,
-        x: Any,
-        *,
-        window_dimensions: Shape,
-        window_strides: Shape,
-        padding: Padding,
-        base_dilation: Shape,
-        window_dilation: Shape,
-    ) -> ShapedArray:
+    def shape(self, x: Any, **window: Any) -> ShapedArray:
         if not self.accepts & kind_of(x.dtype):
             raise TypeError(
                 f"{self.name} does not accept dtype {x.dtype}; it takes"
                 f" {describe_kinds(self.accepts)} operands: convert with astype"
             )
-        window = (window_dimensions, window_strides, base_dilation, window_dilation)
-        check_window("reduce_window", x, *window)
-        sizes = reduce_window_shape(
-            x.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
-        )
+        sizes = counted_windows("reduce_window", x, **window)
         return ShapedArray(sizes, x.dtype, x.weak_type)
 
     def ref(self, x: np.ndarray, **params: Any) -> np.ndarray:
@@ -371,22 +372,7 @@ class SelectAndGatherAdd(Primitive):
                 f"{self.name} needs operands of equal shapes, got {g.shape} and {x.shape}"
             )
         _check_selection(self.name, g, x, select_prim)
-        check_window(
-            self.name,
-            x,
-            window["window_dimensions"],
-            window["window_strides"],
-            window["base_dilation"],
-            window["window_dilation"],
-        )
-        sizes = reduce_window_shape(
-            x.shape,
-            window["window_dimensions"],
-            window["window_strides"],
-            window["padding"],
-            window["base_dilation"],
-            window["window_dilation"],
-        )
+        sizes = counted_windows(self.name, x, **window)
         return ShapedArray(sizes, g.dtype, g.weak_type and x.weak_type)
 
     @staticmethod
@@ -536,9 +522,7 @@ class SelectAndScatterAdd(Primitive):
 
     def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         _check_selection(self.name, source, x, select_prim)
-        sizes, strides = window["window_dimensions"], window["window_strides"]
-        check_window(self.name, x, sizes, strides)
-        expected = reduce_window_shape(x.shape, sizes, strides, window["padding"])
+        expected = counted_windows(self.name, x, **window)
         if source.shape != expected:
             raise TypeError(
                 f"{self.name} needs one source element for each window: shape {expected}, got"

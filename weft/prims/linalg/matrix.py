@@ -16,7 +16,16 @@ from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, conj, div
 from weft.prims.convert import convert
-from weft.prims.families import COMPLEX, FLOAT, describe_kinds, is_narrow, kind_of, scalar
+from weft.prims.families import (
+    COMPLEX,
+    FLOAT,
+    broadcast_in_dim,
+    describe_kinds,
+    is_narrow,
+    kind_of,
+    positions_along,
+    scalar,
+)
 from weft.prims.index import gather_p
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.precision import Precision
@@ -180,16 +189,12 @@ def matmul(a: Any, b: Any) -> Any:
 
 def iota(shape: Shape, dimension: int, dtype: Any = INT32) -> Any:
     """The index along one axis."""
-    return lookup("iota").bind(dtype=dtype, shape=shape, dimension=dimension, sharding=None)
+    return positions_along(shape, dimension, dtype)
 
 
 def broadcast(x: Any, shape: Shape, dims: Sequence[int]) -> Any:
     """``x`` with its axes at ``dims`` of a larger shape."""
-    if np.shape(x) == shape:
-        return x
-    return lookup("broadcast_in_dim").bind(
-        x, shape=shape, broadcast_dimensions=tuple(dims), sharding=None
-    )
+    return x if np.shape(x) == shape else broadcast_in_dim(x, shape, tuple(dims))
 
 
 def broadcast_stack(x: Any, stack: tuple[int, ...], rank: int) -> Any:

@@ -10,7 +10,6 @@ from weft.base import lapack
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, all_at_front, moveaxis
 from weft.core.primitive import divisions
-from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add, conj, mul, neg
 from weft.prims.linalg.elimination import perturbed_solve
@@ -30,13 +29,7 @@ from weft.prims.linalg.matrix import (
     tril,
     triu,
 )
-
-
-def reshape(x: Any, shape: Shape) -> Any:
-    """``x`` at another shape; itself where it has that shape."""
-    if np.shape(x) == shape:
-        return x
-    return lookup("reshape").bind(x, new_sizes=shape, dimensions=None, sharding=None)
+from weft.prims.shape import reshape
 
 
 class TriangularSolve(MatrixPrimitive):

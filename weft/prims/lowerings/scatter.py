@@ -22,7 +22,7 @@ from weft.kernel.lowering import (
 )
 from weft.kernel.nodes import BOOL, F32, F64, I64, Value, layout
 from weft.kernel.program import Type, contiguous
-from weft.prims.families import INTEGER, kind_of
+from weft.prims.families import INTEGER, converted, kind_of
 from weft.prims.in_turn import PLACE, update_in_turn
 from weft.prims.index import gather
 from weft.prims.index_dims import GatherScatterMode, gather_numbers, window_sizes
@@ -184,26 +184,11 @@ def in_turn(x: Any, indices: Any, updates: Any, **params: Any) -> Any:
     mode = CLIP if params["mode"] is CLIP else FILL_OR_DROP
     shape, dtype = np.shape(x), typeof(x).dtype
     if dtype == BOOL or kind_of(dtype) & INTEGER:
-        wide = [_converted(v, np.dtype(np.int32)) for v in (x, updates)]
+        wide = [converted(v, np.dtype(np.int32)) for v in (x, updates)]
         name = f"scatter-{params.pop('operator')}"
-        return _converted(lookup(name).bind(wide[0], indices, wide[1], **params), dtype)
+        return converted(lookup(name).bind(wide[0], indices, wide[1], **params), dtype)
     places = reshape(iota(PLACE, (prod(shape),)), shape)
     sizes = window_sizes(len(shape), np.shape(updates), numbers)
     at = gather(places, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=-1)
     operator = lookup(params["operator"])
     return update_in_turn(x, at, updates, lambda old, new: operator.bind(old, new))
-
-
-def _converted(x: Any, dtype: Any) -> Any:
-    return lookup("convert_element_type").bind(x, new_dtype=dtype, weak_type=False, sharding=None)
-
-
-def _by(operator: str) -> Any:
-    def lower(*args: Any, **params: Any) -> Any:
-        return in_turn(*args, operator=operator, **params)
-
-    return lower
-
-
-add_in_turn, sub_in_turn, mul_in_turn = _by("add"), _by("sub"), _by("mul")
-least_in_turn, greatest_in_turn = _by("min"), _by("max")
