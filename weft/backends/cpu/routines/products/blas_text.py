@@ -10,24 +10,11 @@ from weft.backends.llvm.text.instructions import scalar_type
 
 BATCH = 3  # outer axes, each with a size and the strides of left, right and result
 # Strides are in numbers of which a complex one has two.
+# An order is the library's word for how an operand lies, with its leading stride in elements.
 FIELDS = (
     *(f"{what}{i}" for i in range(BATCH) for what in ("count", "left", "right", "out")),
-    "rows",
-    "columns",
-    "depth",
-    "row_block",
-    "column_block",
-    "row_blocks",
-    "column_blocks",
-    "a_row",
-    "b_column",
-    "out_row",
-    "out_column",
-    "a_order",  # the library's word for how an operand lies, and its leading stride in elements
-    "a_lead",
-    "b_order",
-    "b_lead",
-    "out_lead",
+    *"rows columns depth row_block column_block row_blocks column_blocks a_row b_column".split(),
+    *"out_row out_column a_order a_lead b_order b_lead out_lead".split(),
 )
 PLAIN, TRANSPOSED = 111, 112
 _ROW_MAJOR = 101

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.contraction import CHUNK_BYTES, Plan, blocks
+from weft.backends.cpu.routines.convolutions.contraction import CHUNK_BYTES, blocks
 from weft.backends.cpu.routines.convolutions.conv import COMPUTED, real_of
 from weft.backends.cpu.routines.convolutions.conv_text import Dim, collapsed
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
@@ -31,11 +31,10 @@ from weft.backends.cpu.routines.products.dot_tiles import (
     PANEL_ROWS,
     Operand,
     Problem,
+    Product,
     Result,
     below,
     by_rows,
-    dense,
-    tile_tasks,
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.cpu.sizes import named, sized_task
@@ -90,34 +89,29 @@ def axes_of(
     The result of swapped operands has its columns before its rows.
     """
     (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = numbers
-    rows = [i for i in range(len(lhs.shape)) if i not in {*lhs_depth, *lhs_outer}]
-    columns = [i for i in range(len(rhs.shape)) if i not in {*rhs_depth, *rhs_outer}]
-    sizes = [lhs.shape[i] for i in lhs_outer]
-    sides = [[lhs.shape[i] for i in rows], [rhs.shape[i] for i in columns]]
-    for side in reversed(sides) if swapped else sides:
-        sizes += side
-    steps = contiguous(tuple(sizes))
-    outer_steps, free = steps[: len(lhs_outer)], steps[len(lhs_outer) :]
-    cut = len(columns) if swapped else len(rows)
-    row_steps, column_steps = (free[cut:], free[:cut]) if swapped else (free[:cut], free[cut:])
-    return (
-        [
-            Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j], step)
-            for i, j, step in zip(lhs_outer, rhs_outer, outer_steps, strict=True)
-        ],
-        [
-            Dim(lhs.shape[i], lhs.strides[i], 0, step)
-            for i, step in zip(rows, row_steps, strict=True)
-        ],
-        [
-            Dim(rhs.shape[i], 0, rhs.strides[i], step)
-            for i, step in zip(columns, column_steps, strict=True)
-        ],
-        [
-            Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j], 0)
-            for i, j in zip(lhs_depth, rhs_depth, strict=True)
-        ],
-    )
+    outer = [
+        Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j])
+        for i, j in zip(lhs_outer, rhs_outer, strict=True)
+    ]
+    rows = [
+        Dim(n, stride, 0)
+        for i, (n, stride) in enumerate(zip(lhs.shape, lhs.strides, strict=True))
+        if i not in {*lhs_depth, *lhs_outer}
+    ]
+    columns = [
+        Dim(n, 0, stride)
+        for i, (n, stride) in enumerate(zip(rhs.shape, rhs.strides, strict=True))
+        if i not in {*rhs_depth, *rhs_outer}
+    ]
+    groups = [outer, columns, rows] if swapped else [outer, rows, columns]
+    steps = iter(contiguous([d.size for group in groups for d in group]))
+    groups = [[d._replace(out=next(steps)) for d in group] for group in groups]
+    outer, rows, columns = (groups[0], *groups[:0:-1]) if swapped else groups
+    depth = [
+        Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j])
+        for i, j in zip(lhs_depth, rhs_depth, strict=True)
+    ]
+    return outer, rows, columns, depth
 
 
 def one_depth(depth: list[Dim]) -> Dim | None:
@@ -152,55 +146,54 @@ def lower_dot(
     outs: list[Type],
     params: dict[str, Any],
     finish: Finish | None = None,
+    library: bool = False,
 ) -> Lowered | None:
-    """The tasks of a product, or None where the reference does it.
+    """The tasks of a product, or None where the reference does it; by a ``library``, if it is to
+    be.
 
     With a kernel that goes on with the result, None too where blocks of it are too small for that.
     """
     work = working([*ins, *outs])
     if work is None or hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
         return None
-    plan, size = Plan(work, "product"), prod(outs[0].shape)
+    (out,), size = outs, prod(outs[0].shape)
     is_complex = work.kind == "c"
-    if finish is not None and (is_complex or size == 0 or 0 in ins[0].shape):
+    library = library or is_complex
+    empty = size == 0 or 0 in ins[0].shape
+    if finish is not None and (is_complex or empty):
         return None
-    if size == 0:
-        return plan.lowered()
-    if 0 in ins[0].shape:  # nothing to sum
-        text = Text((0,))
-        text.clear("%b0", size * outs[0].dtype.itemsize)
-        plan.task(text.finish("product"), (Place("out", 0),), 1)
-        return plan.lowered()
     lhs, rhs = (
         Operand(Place("in", i), t.dtype, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
     )
+    plan = Product(work, lhs, rhs, Result(Place("out", 0), out.dtype, finish))
+    if empty:
+        text = Text((0,))
+        text.clear("%b0", size * out.dtype.itemsize)
+        plan.task(text.finish("product"), (plan.result.place,), 1)
+        return plan.lowered() if size else Lowered([])
     numbers = params["dimension_numbers"]
-    swapped = _swaps(lhs, rhs, numbers, None if is_complex else work.itemsize)
+    swapped = _swaps(lhs, rhs, numbers, None if library else work.itemsize)
     if swapped:
         (a, b), (c, d) = numbers
-        lhs, rhs, numbers = rhs, lhs, ((b, a), (d, c))
-    problem = problem_of(lhs, rhs, numbers, swapped)
-    if problem is None or (is_complex and not fits_library(problem)):
-        lhs, rhs, numbers = copied(plan, lhs, rhs, numbers)
-        problem = problem_of(lhs, rhs, numbers, swapped)
+        plan.left, plan.right, numbers = rhs, lhs, ((b, a), (d, c))
+    problem = problem_of(plan.left, plan.right, numbers, swapped)
+    if problem is None or (library and None in library_views(problem)):
+        problem = problem_of(*copied(plan, numbers), swapped)
         assert problem is not None
-    if is_complex:
-        return library_tasks(plan, lhs, rhs, problem, outs[0])
-    result = Result(Place("out", 0), outs[0].dtype, finish)
-    parts = depth_parts(problem)
-    matrices = parts == 1 and in_matrices(lhs, rhs, problem, result)
-    if parts == 1 and not matrices and not by_rows(problem):
+    if library:
+        return library_tasks(plan, problem)
+    parts, narrow = depth_parts(problem), by_rows(problem)
+    matrices = parts == 1 and in_matrices(plan, problem)
+    if parts == 1 and not matrices and not narrow:
         parts = near_parts(problem, size * work.itemsize)
-    if finish is not None and (
-        parts > 1 or by_rows(problem) or problem.columns.out != 1 or matrices
-    ):
+    if finish is not None and (parts > 1 or narrow or problem.columns.out != 1 or matrices):
         return None
     if matrices:
-        matrix_tasks(plan, lhs, rhs, problem, result)
+        matrix_tasks(plan, problem)
     elif parts > 1:
-        part_tasks(plan, lhs, rhs, problem, result, parts, size)
+        part_tasks(plan, problem, parts, size)
     else:
-        tile_tasks(plan, lhs, rhs, problem, result)
+        plan.tiles(problem)
     return plan.lowered()
 
 
@@ -228,34 +221,31 @@ def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
 # --- operands -------------------------------------------------------------------------------------
 
 
-def copied(plan: Plan, lhs: Operand, rhs: Operand, numbers: Any) -> tuple[Operand, Operand, Any]:
+def copied(plan: Product, numbers: Any) -> tuple[Operand, Operand, Any]:
     """Both operands with their depths side by side and in the same order."""
-    (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = numbers
-    operands, found = [], []
-    for operand, depth, outer in ((lhs, lhs_depth, lhs_outer), (rhs, rhs_depth, rhs_outer)):
+    operands, depths, outers = [], [], []
+    for operand, depth, outer in zip((plan.left, plan.right), *numbers, strict=True):
         free = [i for i in range(len(operand.shape)) if i not in {*depth, *outer}]
         order = (*outer, *free, *depth)
         shape = tuple(operand.shape[i] for i in order)
-        strides = tuple(operand.strides[i] for i in order)
+        strides, place = tuple(operand.strides[i] for i in order), operand.place
         if strides != contiguous(shape):
-            place = dense(plan, operand, shape, strides)
-            operand = operand._replace(place=place, shape=shape, strides=contiguous(shape))
-        else:
-            operand = operand._replace(shape=shape, strides=strides)
-        operands.append(operand)
-        start = len(outer) + len(free)
-        found.append((tuple(range(start, len(order))), tuple(range(len(outer)))))
-    (lhs_found, lhs_first), (rhs_found, rhs_first) = found
-    return operands[0], operands[1], ((lhs_found, rhs_found), (lhs_first, rhs_first))
+            place, strides = plan.dense(operand, shape, strides), contiguous(shape)
+        operands.append(operand._replace(place=place, shape=shape, strides=strides))
+        depths.append(tuple(range(len(outer) + len(free), len(order))))
+        outers.append(tuple(range(len(outer))))
+    plan.left, plan.right = operands
+    return plan.left, plan.right, (depths, outers)
 
 
 # --- whole matrices -------------------------------------------------------------------------------
 
 
-def in_matrices(lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> bool:
+def in_matrices(plan: Product, problem: Problem) -> bool:
     """Whether the processor multiplies tiles: of bfloat16, not too few of them."""
     _, rows, columns, depth = problem
-    if {lhs.dtype, rhs.dtype} != {BF16} or result.dtype not in (BF16, F32):
+    dtypes = (plan.left.dtype, plan.right.dtype)
+    if dtypes != (BF16, BF16) or plan.result.dtype not in (BF16, F32):
         return False
     if min(rows.size, columns.size) < amx.SIDE or depth.size < amx.DEPTH or columns.out != 1:
         return False
@@ -266,7 +256,7 @@ def in_matrices(lhs: Operand, rhs: Operand, problem: Problem, result: Result) ->
     return has_matrices()
 
 
-def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, result: Result) -> None:
+def matrix_tasks(plan: Product, problem: Problem) -> None:
     """Both operands in tiles, then their products."""
     outer, rows, columns, depth = problem
     deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
@@ -276,7 +266,7 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
         key = key if is_writing() else named(key, values)
         plan.tasks.append(sized_task(key, values, task, lambda key: write(key, "product")))
 
-    for side, operand, across in (("left", lhs, rows), ("right", rhs, columns)):
+    for side, operand, across in (("left", plan.left, rows), ("right", plan.right, columns)):
         tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
         each = tiles * deep * amx.TILE
         free = [d.size for d in outer if getattr(d, side)]
@@ -292,11 +282,11 @@ def matrix_tasks(plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, resul
         add(key, amx.tiles_text, (operand.place, place), prod(free) * tiles, chunk)
         places.append(place)
     count = min(blocks(plain(rows.size), amx.BLOCK), PANEL_ROWS // amx.BLOCK)
-    key = amx.Blocks(tuple(tiled), rows, columns, deep, count, result.dtype)
+    key = amx.Blocks(tuple(tiled), rows, columns, deep, count, plan.result.dtype)
     units = blocks(rows.size, amx.BLOCK * count) * blocks(columns.size, amx.BLOCK)
     work = plain(count * amx.BLOCK**2 * (deep * amx.DEPTH // 8 + 16))
     extent = prod(d.size for d in outer) * units
-    add(key, amx.blocks_text, (*places, result.place), extent, CHUNK_WORK // work)
+    add(key, amx.blocks_text, (*places, plan.result.place), extent, CHUNK_WORK // work)
 
 
 # --- a long depth ---------------------------------------------------------------------------------
@@ -327,29 +317,18 @@ def near_parts(problem: Problem, size: int) -> int:
     return counts[0] if counts and counts[0] * size <= MAX_PARTIAL_BYTES else 1
 
 
-def part_tasks(
-    plan: Plan,
-    lhs: Operand,
-    rhs: Operand,
-    problem: Problem,
-    result: Result,
-    parts: int,
-    size: int,
-) -> None:
+def part_tasks(plan: Product, problem: Problem, parts: int, size: int) -> None:
     """Products over parts of the depth, side by side, and their sum in a fixed order."""
     depth, each = problem.depth, problem.depth.size // parts
     part = Dim(parts, each * depth.left, each * depth.right, size)
     split = problem._replace(outer=(part, *problem.outer), depth=depth._replace(size=each))
     place = plan.memory(parts * size * plan.work.itemsize)
-    tile_tasks(plan, lhs, rhs, split, Result(place, plan.work))
+    result, plan.result = plan.result, Result(place, plan.work)
+    plan.tiles(split)
     plan.summed(place, (plan.work, result.dtype), size, parts, result.place)
 
 
 # --- by a library ---------------------------------------------------------------------------------
-
-
-def fits_library(problem: Problem) -> bool:
-    return None not in library_views(problem)
 
 
 def library_views(problem: Problem) -> tuple[Any, Any]:
@@ -361,15 +340,13 @@ def library_views(problem: Problem) -> tuple[Any, Any]:
     )
 
 
-def library_tasks(
-    plan: Plan, lhs: Operand, rhs: Operand, problem: Problem, out: Type
-) -> Lowered | None:
+def library_tasks(plan: Product, problem: Problem) -> Lowered | None:
     """Blocks of the result by the library's function, on the thread that has the block."""
-    _, rows, columns, depth = problem
+    (_, rows, columns, depth), dtype = problem, plan.work
     a, b = library_views(problem)
     if max(*a, *b, rows.out, depth.size) >= 1 << 31:
         return None
-    each = 1 + (out.dtype.kind == "c")
+    each = 1 + (dtype.kind == "c")
     row_block, column_block = min(rows.size, 256), min(columns.size, 256)
     row_blocks, column_blocks = blocks(rows.size, row_block), blocks(columns.size, column_block)
     outer = [ONE] * (BATCH - len(problem.outer)) + [*problem.outer]
@@ -377,13 +354,11 @@ def library_tasks(
     numbers += [rows.size, columns.size, depth.size, row_block, column_block, row_blocks]
     numbers += [column_blocks, each * rows.left, each * columns.right, each * rows.out, each]
     numbers += [*a, *b, max(rows.out, columns.size)]
-    places = (
-        lhs.place, rhs.place, Place("out", 0), Place("library", LIBRARY[out.dtype.name]),
-        Place("numbers", tuple(numbers)),
-    )  # fmt: skip
+    more = Place("library", LIBRARY[dtype.name]), Place("numbers", tuple(numbers))
+    places = (plan.left.place, plan.right.place, plan.result.place, *more)
     extent = prod(d.size for d in outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
-    text = library_product(real_of(out.dtype), each == 2, "product")
+    text = library_product(real_of(dtype), each == 2, "product")
     plan.task(text, places, extent, CHUNK_WORK // plain(unit))
     return plan.lowered()
 
@@ -399,26 +374,13 @@ def leading(rows: int, row_stride: int, columns: int, column_stride: int) -> Any
 
 def lower_small(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
     """The tasks of a small product of floats, by the library: for it nothing is compiled."""
-    numbers = params["dimension_numbers"]
-    work = prod(outs[0].shape) * prod(ins[0].shape[i] for i in numbers[0][0])
-    types = [*ins, *outs]
-    names = {t.dtype.name for t in types}
-    if len(names) > 1 or not names <= {"float32", "float64"}:
+    types, depth = [*ins, *outs], params["dimension_numbers"][0][0]
+    work = prod(outs[0].shape) * prod(ins[0].shape[i] for i in depth)
+    small = work <= MAX_SMALL_WORK and sum(prod(t.shape) for t in types) <= MAX_SMALL_ELEMENTS
+    dtypes = {t.dtype for t in types}
+    if not work or not small or len(dtypes) > 1 or not dtypes <= {F32, F64}:
         return None
-    if hasattr(params["precision"], "accumulation_type") or not work or work > MAX_SMALL_WORK:
-        return None
-    if sum(prod(t.shape) for t in types) > MAX_SMALL_ELEMENTS:
-        return None
-    plan = Plan(outs[0].dtype, "product")
-    lhs, rhs = (
-        Operand(Place("in", i), t.dtype, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
-    )
-    problem = problem_of(lhs, rhs, numbers, False)
-    if problem is None or not fits_library(problem):
-        lhs, rhs, numbers = copied(plan, lhs, rhs, numbers)
-        problem = problem_of(lhs, rhs, numbers, False)
-        assert problem is not None
-    return library_tasks(plan, lhs, rhs, problem, outs[0])
+    return lower_dot(ins, outs, params, library=True)
 
 
 LOWERINGS["dot_general"] = lower_dot

@@ -86,26 +86,6 @@ def below(n: int) -> int:
     return 1 << (max(n, 1).bit_length() - 1)
 
 
-def converted(plan: Plan, operand: Operand) -> Operand:
-    """An operand in the type of the work."""
-    if operand.dtype == plan.work:
-        return operand
-    count = prod(operand.shape)
-    target = plan.memory(count * plan.work.itemsize)
-    place = plan.summed(operand.place, (operand.dtype, plan.work), count, 1, target)
-    return operand._replace(place=place, dtype=plan.work)
-
-
-def dense(plan: Plan, operand: Operand, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Place:
-    """A row-major copy of an operand with other axes."""
-    dtype = np.dtype(f"u{min(8, operand.dtype.itemsize)}")
-    each = operand.dtype.itemsize // dtype.itemsize
-    axes = zip(sizes, strides, contiguous(sizes), strict=True)
-    dims = [Copied(n, each * a, each * b) for n, a, b in axes]
-    dims.append(Copied(each, 1, 1))
-    return plan.copied(operand.place, dims, (dtype, dtype), careless=True)
-
-
 def shallow(problem: Problem, out: np.dtype) -> bool:
     """Whether writing the result decides how long a product takes."""
     size, depth = out.itemsize, plain(problem.depth.size)
@@ -197,111 +177,9 @@ def row_tile(problem: Problem, lanes: int) -> Tile:
     return Tile(lanes, rows.size, width)
 
 
-def tile_tasks(plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result) -> None:
-    """Register tiles over blocks of the result; one text serves all shapes with the same tile."""
-    if by_rows(problem):
-        right = converted(plan, right)
-        left, problem = dense_rows(plan, converted(plan, left), problem)
-        row_tasks(plan, left, right, problem, result)
-    else:
-        box_tasks(plan, left, right, problem, result)
-
-
-def dense_rows(plan: Plan, left: Operand, problem: Problem) -> tuple[Operand, Problem]:
-    """The left operand with its depths side by side."""
-    if problem.depth.left == 1:
-        return left, problem
-    axes = [*(a for a in problem.outer if a.left), problem.rows, problem.depth]
-    sizes = tuple(a.size for a in axes)
-    place = dense(plan, left, sizes, tuple(a.left for a in axes))
-    *steps, row, _ = contiguous(sizes)
-    free = iter(steps)
-    outer = tuple(a._replace(left=next(free)) if a.left else a for a in problem.outer)
-    rows, depth = problem.rows._replace(left=row), problem.depth._replace(left=1)
-    return left._replace(place=place), Problem(outer, rows, problem.columns, depth)
-
-
-def row_tasks(plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result) -> None:
-    """Every row with several columns at a time, in vectors along the depth."""
-    outer, rows, columns, depth = problem
-    lanes, height, width = row_tile(problem, plan.lanes)
-    starts = [Axis(a.size, 1, *a) for a in outer] or [Axis(1, 1, 1, 0, 0, 0)]
-    along = Axis(blocks(columns.size, width), width, *columns)
-    run = computed(_columns_run, height, width, depth.size)
-    cycles = plain(height * run * width * depth.size) // lanes
-    contraction = Contraction(
-        plan.work, result.dtype, (*starts, along),
-        (rows._replace(size=height), columns._replace(size=width)),
-        Dim(depth.size, 1, 1, 0), ((0, lanes),), (Dim(depth.size // lanes, lanes, lanes),),
-        0, 0, 0, registers(), is_long(cycles), run=run, unrolled=0,
-    )  # fmt: skip
-    extent = prod(a.count for a in starts) * blocks(along.count, run)
-    chunk = computed(_chunk, 8 * height, run * width, depth.size, extent)
-    places = (left.place, right.place, result.place)
-    plan.contract(contraction, places, extent, chunk, shared=True)
-
-
 def _columns_run(rows: int, columns: int, depth: int) -> int:
     """Tiles of a unit, in which vectors run along the depth."""
     return blocks(max(1, CHUNK_WORK // 8 // (rows * (depth + 16))), columns)
-
-
-def box_tasks(plan: Plan, left: Operand, right: Operand, problem: Problem, result: Result) -> None:
-    """The tasks of a product; operands are packed where it pays."""
-    outer, rows, columns, depth = problem
-    tile = tile_of(problem, plan.lanes, result.dtype)
-    size, (lanes, height, vectors) = plan.work.itemsize, tile
-    panel, writes = lanes * vectors, shallow(problem, result.dtype)
-    pack = packs_columns(problem, tile, size, writes) or right.dtype != plan.work
-    width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(vectors)]
-    pieces[-1] = (width - lanes, lanes)
-    down, along = (
-        Axis(blocks(a.size, n), m, *a)
-        for a, n, m in ((rows, height, height), (columns, panel, width))
-    )
-    starts = [Axis(a.size, 1, *a) for a in outer]
-    box, inner = rows._replace(size=height), depth
-    if packs_rows(problem, tile, size):
-        copy, steps = panels(problem, "left", height)
-        types = left.dtype, plan.work
-        first = plan.copied(left.place, copy.dims, types, copy.size, careless=True)
-        down, box = down._replace(left=0, tiles=copy.panel), box._replace(left=1)
-        starts = [a._replace(left=n) for a, n in zip(starts, steps, strict=True)]
-        inner = inner._replace(left=height)
-    else:
-        first = converted(plan, left).place
-    second, local = right.place, None
-    if pack:
-        copy, steps = panels(problem, "right", panel)
-        inner = inner._replace(right=panel)
-    if pack and not has_by_element_fma() and copy.panel * size <= STACK_BYTES:
-        local = Panel(copy.dims[-2:], right.dtype, plan.lanes, copy.panel * size)
-    elif pack:
-        types = right.dtype, plan.work
-        second = plan.copied(right.place, copy.dims, types, copy.size, careless=True)
-        along = along._replace(right=0, panels=copy.panel)
-        starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
-    # one text serves any number of runs
-    run = computed(_run, rows.size, height, unit_parts(problem, tile, pack))
-    order = [along, down]
-    if writes and not pack:  # writing decides: whole rows, one after another
-        order, run = [down, along], 0
-    far = has_by_element_fma() and plain(depth.size * columns.size * size) > L1_BYTES
-    unit = (run * height, panel) if run else (height, columns.size)
-    turns = 2 if height * vectors >= MANY_SUMS else 4
-    cycles = plain(unit[0] * unit[1] * depth.size) // (2 * lanes)
-    contraction = Contraction(
-        plan.work, result.dtype, (*starts, *order), (box,), Dim(width, 0, 1, 1), tuple(pieces),
-        (inner,), 0, 0, 0, registers(), is_long(cycles), None, result.finish is not None,
-        "rows" if order[-1] is down else "columns", run, local, turns * height * vectors,
-        PREFETCHED_DEPTHS if far and not pack else 0,
-    )  # fmt: skip
-    runs = blocks(down.count, run) if run else 1
-    extent = prod(a.count for a in (*starts, order[0])) * runs
-    chunk = computed(_chunk, *unit, depth.size, extent)
-    whole = result.finish is not None and columns.size % panel == 0 == rows.out % panel
-    places = (first, second, result.place)
-    plan.contract(contraction, places, extent, chunk, result.finish, panel, whole, shared=True)
 
 
 def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
@@ -355,3 +233,123 @@ def panels(problem: Problem, side: str, tile: int) -> tuple[Packed, list[int]]:
     found = packed(free, axes[-2], tile, axes[-1:])
     steps = iter(found.free)
     return found, [next(steps) if stride else 0 for _, stride in axes[:-2]]
+
+
+class Product(Plan):
+    """A product's operands and result, and the tasks that come of them."""
+
+    def __init__(self, work: np.dtype, left: Operand, right: Operand, result: Result) -> None:
+        super().__init__(work, "product")
+        self.left, self.right, self.result = left, right, result
+
+    def dense(self, operand: Operand, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Place:
+        """A row-major copy of an operand with other axes."""
+        dtype = np.dtype(f"u{min(8, operand.dtype.itemsize)}")
+        each = operand.dtype.itemsize // dtype.itemsize
+        axes = zip(sizes, strides, contiguous(sizes), strict=True)
+        dims = [Copied(n, each * a, each * b) for n, a, b in axes]
+        dims.append(Copied(each, 1, 1))
+        return self.copied(operand.place, dims, (dtype, dtype), careless=True)
+
+    def converted(self, operand: Operand) -> Place:
+        """An operand in the type of the work."""
+        if operand.dtype == self.work:
+            return operand.place
+        count = prod(operand.shape)
+        target = self.memory(count * self.work.itemsize)
+        return self.summed(operand.place, (operand.dtype, self.work), count, 1, target)
+
+    def tiles(self, problem: Problem) -> None:
+        """Register tiles over blocks of the result; one text serves all shapes with the same
+        tile."""
+        if by_rows(problem):
+            self.rows(problem)
+        else:
+            self.boxes(problem)
+
+    def rows(self, problem: Problem) -> None:
+        """Every row with several columns at a time, in vectors along the depth."""
+        outer, rows, columns, depth = problem
+        lanes, height, width = row_tile(problem, self.lanes)
+        right, left = self.converted(self.right), self.converted(self.left)
+        if depth.left != 1:
+            axes = [*(d for d in outer if d.left), rows, depth]
+            sizes = tuple(d.size for d in axes)
+            operand = self.left._replace(place=left, dtype=self.work)
+            left = self.dense(operand, sizes, tuple(d.left for d in axes))
+            steps = iter(contiguous(sizes))
+            outer = tuple(d._replace(left=next(steps)) if d.left else d for d in outer)
+            rows = rows._replace(left=next(steps))
+        starts = [Axis(d.size, 1, *d) for d in outer] or [Axis(1, 1, 1, 0, 0, 0)]
+        along = Axis(blocks(columns.size, width), width, *columns)
+        run = computed(_columns_run, height, width, depth.size)
+        cycles = plain(height * run * width * depth.size) // lanes
+        contraction = Contraction(
+            self.work, self.result.dtype, (*starts, along),
+            (rows._replace(size=height), columns._replace(size=width)),
+            Dim(depth.size, 1, 1, 0), ((0, lanes),), (Dim(depth.size // lanes, lanes, lanes),),
+            0, 0, 0, registers(), is_long(cycles), run=run, unrolled=0,
+        )  # fmt: skip
+        extent = prod(a.count for a in starts) * blocks(along.count, run)
+        chunk = computed(_chunk, 8 * height, run * width, depth.size, extent)
+        places = (left, right, self.result.place)
+        self.contract(contraction, places, extent, chunk, shared=True)
+
+    def boxes(self, problem: Problem) -> None:
+        """Blocks of the result; operands are packed where it pays."""
+        outer, rows, columns, depth = problem
+        tile = tile_of(problem, self.lanes, self.result.dtype)
+        size, (lanes, height, vectors) = self.work.itemsize, tile
+        panel, writes = lanes * vectors, shallow(problem, self.result.dtype)
+        pack = packs_columns(problem, tile, size, writes) or self.right.dtype != self.work
+        width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(vectors)]
+        pieces[-1] = (width - lanes, lanes)
+        down = Axis(blocks(rows.size, height), height, *rows)
+        along = Axis(blocks(columns.size, panel), width, *columns)
+        starts = [Axis(d.size, 1, *d) for d in outer]
+        box, inner = rows._replace(size=height), depth
+        if packs_rows(problem, tile, size):
+            copy, steps = panels(problem, "left", height)
+            left = self.packed(self.left, copy)
+            down, box = down._replace(left=0, tiles=copy.panel), box._replace(left=1)
+            starts = [a._replace(left=n) for a, n in zip(starts, steps, strict=True)]
+            inner = inner._replace(left=height)
+        else:
+            left = self.converted(self.left)
+        right, local = self.right.place, None
+        if pack:
+            copy, steps = panels(problem, "right", panel)
+            inner = inner._replace(right=panel)
+        if pack and not has_by_element_fma() and copy.panel * size <= STACK_BYTES:
+            local = Panel(copy.dims[-2:], self.right.dtype, self.lanes, copy.panel * size)
+        elif pack:
+            right = self.packed(self.right, copy)
+            along = along._replace(right=0, panels=copy.panel)
+            starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
+        # one text serves any number of runs
+        run = computed(_run, rows.size, height, unit_parts(problem, tile, pack))
+        order = [along, down]
+        if writes and not pack:  # writing decides: whole rows, one after another
+            order, run = [down, along], 0
+        far = has_by_element_fma() and plain(depth.size * columns.size * size) > L1_BYTES
+        unit = (run * height, panel) if run else (height, columns.size)
+        turns = 2 if height * vectors >= MANY_SUMS else 4
+        cycles = plain(unit[0] * unit[1] * depth.size) // (2 * lanes)
+        finish = self.result.finish
+        contraction = Contraction(
+            self.work, self.result.dtype, (*starts, *order), (box,), Dim(width, 0, 1, 1),
+            tuple(pieces), (inner,), 0, 0, 0, registers(), is_long(cycles), None,
+            finish is not None,
+            "rows" if order[-1] is down else "columns", run, local, turns * height * vectors,
+            PREFETCHED_DEPTHS if far and not pack else 0,
+        )  # fmt: skip
+        runs = blocks(down.count, run) if run else 1
+        extent = prod(a.count for a in (*starts, order[0])) * runs
+        chunk = computed(_chunk, *unit, depth.size, extent)
+        whole = finish is not None and columns.size % panel == 0 == rows.out % panel
+        places = (left, right, self.result.place)
+        self.contract(contraction, places, extent, chunk, finish, panel, whole, shared=True)
+
+    def packed(self, operand: Operand, copy: Packed) -> Place:
+        types = operand.dtype, self.work
+        return self.copied(operand.place, copy.dims, types, copy.size, careless=True)
