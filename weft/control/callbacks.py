@@ -15,6 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft.base.errors import JaxRuntimeError
 from weft.base.functional import merge_lists, partition_list
+from weft.control.initial_style import mapped_at_front
 from weft.control.scan import scan_p
 from weft.core import hooks
 from weft.core.avals import ShapedArray
@@ -154,11 +155,9 @@ def checked_results(what: str, results: Sequence[Any], avals: Sequence[ShapedArr
 # --- pure and impure callbacks --------------------------------------------------------------------
 
 
-class PureCallback(Primitive):
-    """A call of a Python function that has no effects."""
+class PythonCall(Primitive):
+    """A call of a Python function for its results."""
 
-    name = "pure_callback"
-    host = "it calls a function of the user's"
     multiple_results = True
     holes = {
         "jvp": "what Python code computes has no known derivative",
@@ -168,19 +167,25 @@ class PureCallback(Primitive):
     def shape(self, *avals: Any, result_avals: Any, **params: Any) -> list[Any]:
         return list(result_avals)
 
-    @staticmethod
-    def ref(*args: Any, callback: Any, result_avals: Any, **params: Any) -> list[Any]:
-        results = call_user("pure_callback", callback, args)
-        return checked_results("pure_callback", results, result_avals)
+    def ref(self, *args: Any, callback: Any, result_avals: Any, **params: Any) -> list[Any]:
+        results = call_user(self.name, callback, args)
+        return checked_results(self.name, results, result_avals)
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        raise ValueError(f"{self} cannot be transposed; give it a rule with custom_vjp")
+
+
+class PureCallback(PythonCall):
+    """A call of a Python function that has no effects."""
+
+    name = "pure_callback"
+    host = "it calls a function of the user's"
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         raise ValueError(
             "pure_callback has no JVP rule: what the Python function computes has no known"
             " derivative; give it one with custom_jvp or custom_vjp"
         )
-
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        raise ValueError("pure_callback cannot be transposed; give it a rule with custom_vjp")
 
     def batch(
         self,
@@ -220,35 +225,19 @@ class PureCallback(Primitive):
         return self.bind(*moved, **params), [0] * len(result_avals)
 
 
-class IOCallback(Primitive):
+class IOCallback(PythonCall):
     """A call of a Python function for its effects, once for each time the program says so."""
 
     name = "io_callback"
-    multiple_results = True
-    holes = {
-        "jvp": "what Python code computes has no known derivative",
-        "transpose": "what Python code computes is not known to be linear",
-    }
-
-    def shape(self, *avals: Any, result_avals: Any, **params: Any) -> list[Any]:
-        return list(result_avals)
 
     def eqn_effects(self, avals: Any, params: Any) -> Effects:
         return frozenset({ordered_io_effect if params["ordered"] else io_effect})
-
-    @staticmethod
-    def ref(*args: Any, callback: Any, result_avals: Any, **params: Any) -> list[Any]:
-        results = call_user("io_callback", callback, args)
-        return checked_results("io_callback", results, result_avals)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         raise ValueError(
             "io_callback has no JVP rule; wrap its operands in lax.stop_gradient, or give it a"
             " rule with custom_jvp"
         )
-
-    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        raise ValueError("io_callback cannot be transposed; give it a rule with custom_vjp")
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, **params: Any
@@ -266,8 +255,7 @@ def one_by_one(
 ) -> tuple[list[Any], list[int]]:
     """The primitive applied to the elements of a batch, one after the other."""
     mapped = [d is not None for d in dims]
-    moved = [x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
-    fixed, xs = partition_list(mapped, moved)
+    fixed, xs = partition_list(mapped, mapped_at_front(args, dims))
 
     def body(*values: Any) -> list[Any]:
         merged = merge_lists(mapped, values[: len(fixed)], values[len(fixed) :])

@@ -10,10 +10,16 @@ import numpy as np
 from weft.base.errors import JaxprTypeError
 from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
-from weft.control.initial_style import keep_outputs, must_not_repeat
+from weft.control.initial_style import (
+    cotangents_of,
+    keep_outputs,
+    mapped_at_front,
+    must_not_repeat,
+    tangents_of,
+)
 from weft.control.jit import numpy_consts, transpose_jaxpr, used_axis_names
 from weft.core.ad import Zero, is_undef, zeros
-from weft.core.batching import AxisData, at_front, moveaxis
+from weft.core.batching import AxisData, at_front
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, join_effects
@@ -114,12 +120,7 @@ class Cond(Primitive):
             **params,
         )
         count = len(out_nonzeros)
-        primals_out, rest = outs[:count], iter(outs[count:])
-        tangents_out = [
-            next(rest) if nz else Zero.from_primal(p)
-            for p, nz in zip(primals_out, out_nonzeros, strict=True)
-        ]
-        return primals_out, tangents_out
+        return outs[:count], tangents_of(outs[:count], out_nonzeros, outs[count:])
 
     def transpose(
         self,
@@ -135,15 +136,8 @@ class Cond(Primitive):
         backward = tuple(transpose_jaxpr(b, linear, nonzero, wanted)[0] for b in branches)
         known = [x for x in ops if not is_undef(x)]
         given = [ct for ct in cts if type(ct) is not Zero]
-        outs = iter(self.bind(index, *known, *given, branches=backward, **params))
-        flags = iter(wanted)
-        result: list[Any] = [None]
-        for x in ops:
-            if not is_undef(x):
-                result.append(None)
-            else:
-                result.append(next(outs) if next(flags) else Zero(x.aval.to_cotangent_aval()))
-        return result
+        outs = self.bind(index, *known, *given, branches=backward, **params)
+        return [None, *cotangents_of(ops, wanted, outs)]
 
     def batch(
         self,
@@ -162,7 +156,7 @@ class Cond(Primitive):
         if index_dim is not None:
             return _select_branches(axis, args, dims, branches)
         batched = [d is not None for d in dims[1:]]
-        ops = [x if d is None else moveaxis(x, d, 0) for x, d in zip(args[1:], dims[1:])]
+        ops = mapped_at_front(args[1:], dims[1:])
         out_batched = _any(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
         over_batch = tuple(batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches)
         outs = self.bind(

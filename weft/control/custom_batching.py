@@ -8,7 +8,12 @@ from typing import Any
 
 from weft.base.traceback import api_boundary
 from weft.control.custom_rules import Signature, name_of
-from weft.control.initial_style import separate_consts, stage_tree_function
+from weft.control.initial_style import (
+    mapped_at_front,
+    separate_consts,
+    stage_tree_function,
+    tangents_of,
+)
 from weft.control.jit import used_axis_names
 from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, at_front
@@ -53,9 +58,7 @@ class CustomVmapCall(Primitive):
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, call: ClosedJaxpr, rule: Any, **params: Any
     ) -> tuple[list[Any], list[int | None]]:
-        moved = [
-            x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)
-        ]
+        moved = mapped_at_front(args, dims)
         outs, out_batched = rule(axis.size, [d is not None for d in dims], moved)
         return outs, [0 if b else None for b in out_batched]
 
@@ -73,11 +76,8 @@ class CustomVmapCall(Primitive):
             in_tree=tree_structure(operands),
             out_tree=tree_structure(closed.out_avals, is_leaf=lambda x: type(x) is not list),
         )
-        outs, rest = results[: len(out_nonzero)], iter(results[len(out_nonzero) :])
-        return outs, [
-            next(rest) if nz else Zero.from_primal(x)
-            for x, nz in zip(outs, out_nonzero, strict=True)
-        ]
+        count = len(out_nonzero)
+        return results[:count], tangents_of(results[:count], out_nonzero, results[count:])
 
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         call = params["call"]

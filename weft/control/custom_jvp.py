@@ -273,7 +273,7 @@ class custom_jvp:
         flat = _FlatCall(fun, self.jvp, partial_fun, rule, in_tree)
         outs = custom_jvp_call_p.bind(
             *leaves,
-            fun=flat.run,
+            fun=flat,
             jvp=named(functools.partial(flat.differentiate), self.jvp),
             symbolic_zeros=self.symbolic_zeros,
         )
@@ -299,7 +299,15 @@ class _FlatCall:
         self.in_tree = in_tree
         self.out_tree: Any = None
         self.out_avals: list[Any] | None = None
-        self.run = _Run(self)
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        return DebugInfo("custom_jvp", self.fun)
+
+    def __call__(self, *flat: Any) -> list[Any]:
+        outs, self.out_tree = tree_flatten(self.partial_fun(*tree_unflatten(self.in_tree, flat)))
+        self.out_avals = [typeof(x) for x in outs]
+        return outs
 
     def differentiate(self, *flat: Any) -> list[Any]:
         half = len(flat) // 2
@@ -327,24 +335,6 @@ class _FlatCall:
         _check_tangents(f"{rule} of {fun}", avals, out_tangents)
         self.out_tree = out_tree
         return [*outs, *out_tangents]
-
-
-class _Run:
-    """The function of a call, over flat arguments; it carries the user's names for messages."""
-
-    def __init__(self, call: _FlatCall) -> None:
-        self.call = call
-
-    @property
-    def debug_info(self) -> DebugInfo:
-        return DebugInfo("custom_jvp", self.call.fun)
-
-    def __call__(self, *flat: Any) -> list[Any]:
-        call = self.call
-        result = call.partial_fun(*tree_unflatten(call.in_tree, flat))
-        outs, call.out_tree = tree_flatten(result)
-        call.out_avals = [typeof(x) for x in outs]
-        return outs
 
 
 def _check_tangents(rule: str, avals: Sequence[Any], tangents: Sequence[Any]) -> None:

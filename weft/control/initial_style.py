@@ -6,11 +6,13 @@ program; ``separate_consts`` turns them into leading inputs, to be passed as ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.base import knobs
-from weft.base.functional import weakref_lru_cache
+from weft.base.functional import either, weakref_lru_cache
+from weft.core.ad import Zero, is_undef
+from weft.core.batching import moveaxis
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.high import flatten
@@ -147,6 +149,35 @@ def must_not_repeat(effects: Effects) -> bool:
         not getattr(effect, "repeatable", False) and type(effect) is not NamedAxisEffect
         for effect in effects
     )
+
+
+def tangents_of(outs: Sequence[Any], nonzero: Flags, given: Iterable[Any]) -> list[Any]:
+    """The tangents of results, of which those that are not zero are given."""
+    rest = iter(given)
+    return [next(rest) if nz else Zero.from_primal(x) for x, nz in zip(outs, nonzero, strict=True)]
+
+
+def cotangents_of(args: Sequence[Any], nonzero: Flags, given: Iterable[Any]) -> list[Any]:
+    """The cotangents of linear operands, of which those that are not zero are given; None for
+    others."""
+    flags, rest = iter(nonzero), iter(given)
+    zero = lambda x: Zero(x.aval.to_cotangent_aval())
+    return [(next(rest) if next(flags) else zero(x)) if is_undef(x) else None for x in args]
+
+
+def settled(carry: list[bool], step: Callable[[list[bool]], Any]) -> tuple[Any, Any, list[bool]]:
+    """What ``step`` gives, a program and flags of its results, once these are those of the carry
+    that it is for; a carry has more and more of them until then."""
+    while True:
+        made, flags = step(carry)
+        if flags[: len(carry)] == carry:
+            return made, flags, carry
+        carry = either(carry, flags[: len(carry)])
+
+
+def mapped_at_front(args: Any, dims: Any) -> list[Any]:
+    """Operands with their batch dimensions first, where they have one."""
+    return [x if d is None else moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
 
 
 def forwarded_inputs(jaxpr: Jaxpr) -> list[int | None]:

@@ -9,11 +9,12 @@ import numpy as np
 
 from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
+from weft.control.initial_style import cotangents_of, mapped_at_front, tangents_of
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef
-from weft.core.batching import AxisData, at_front
+from weft.core.batching import AxisData
 from weft.core.effects import observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr, remembered
 from weft.core.primitive import Primitive
 from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
@@ -105,12 +106,8 @@ class Jit(Primitive):
         donated = params["donated_invars"]
         donated = (*donated, *(d for d, nz in zip(donated, nonzeros, strict=True) if nz))
         outs = self.bind(*primals, *given, **jit_params(closed, params, donated))
-        primals_out, rest = outs[: len(out_nonzeros)], iter(outs[len(out_nonzeros) :])
-        tangents_out = [
-            next(rest) if nz else Zero(aval.to_tangent_aval())
-            for nz, aval in zip(out_nonzeros, jaxpr.out_avals, strict=True)
-        ]
-        return primals_out, tangents_out
+        count = len(out_nonzeros)
+        return outs[:count], tangents_of(outs[:count], out_nonzeros, outs[count:])
 
     def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         linear = [is_undef(x) for x in args]
@@ -118,23 +115,13 @@ class Jit(Primitive):
         nonzero = [type(ct) is not Zero for ct in cts]
         given = [ct for ct in cts if type(ct) is not Zero]
         closed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
-        outs = iter(self.bind(*known, *given, **jit_params(closed, params)))
-        result = []
-        positions = iter(out_nonzero)
-        for x in args:
-            if not is_undef(x):
-                result.append(None)
-            else:
-                zero = Zero(x.aval.to_cotangent_aval())
-                result.append(next(outs) if next(positions) else zero)
-        return result
+        outs = self.bind(*known, *given, **jit_params(closed, params))
+        return cotangents_of(args, out_nonzero, outs)
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any):
         in_batched = [d is not None for d in dims]
         closed, out_batched = batch_jaxpr(jaxpr, axis, in_batched, False)
-        moved = [
-            x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)
-        ]
+        moved = mapped_at_front(args, dims)
         outs = self.bind(*moved, **jit_params(closed, params, params["donated_invars"]))
         return outs, [0 if b else None for b in out_batched]
 
@@ -213,10 +200,7 @@ def transpose_jaxpr(
     if isinstance(instantiated, bool):
         instantiated = [instantiated] * sum(linear)
     key = ("transpose", tuple(linear), tuple(nonzero), tuple(instantiated))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _transposed(closed, linear, nonzero, instantiated)
-    return found
+    return remembered(closed, key, lambda: _transposed(closed, linear, nonzero, instantiated))
 
 
 def _transposed(

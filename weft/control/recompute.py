@@ -203,14 +203,14 @@ def _split_scan(eqn: JaxprEqn, needed: set[Any], policy: Policy) -> Parts | None
         return first, saved, None
     reads = [True] * num_consts + carried + [True] * (len(body.invars) - first_x)
     second = body.replace(
-        invars=[*_chosen(body.invars, reads), *kept],
+        invars=[*chosen(body.invars, reads), *kept],
         eqns=again,
-        outvars=_chosen(body.outvars, rest),
+        outvars=chosen(body.outvars, rest),
         debug_info=None,
     )
-    results = _chosen(eqn.outvars, rest)
+    results = chosen(eqn.outvars, rest)
     loop = eqn.replace(
-        invars=[*_chosen(eqn.invars, reads), *saved],
+        invars=[*chosen(eqn.invars, reads), *saved],
         outvars=[v if v in needed else DropVar(v.aval) for v in results],
         params=dict(
             params, jaxpr=ClosedJaxpr(_fresh(second), closed.consts), num_carry=sum(carried)
@@ -223,7 +223,7 @@ def _split_cond(eqn: JaxprEqn, needed: set[Any], policy: Policy) -> Parts | None
     """Branches share the places of what they keep by type, as those of residuals."""
     branches = eqn.params["branches"]
     wanted = [v in needed for v in eqn.outvars]
-    parts = [recompute(b.eqns, _chosen(b.jaxpr.outvars, wanted), policy) for b in branches]
+    parts = [recompute(b.eqns, chosen(b.jaxpr.outvars, wanted), policy) for b in branches]
     if not any(kept for _, kept, _ in parts):
         return None
     sets = [set(kept) for _, kept, _ in parts]
@@ -234,7 +234,7 @@ def _split_cond(eqn: JaxprEqn, needed: set[Any], policy: Policy) -> Parts | None
     ]
     own = []
     for b, (_, kept, _) in zip(branches, parts, strict=True):
-        out = set(_chosen(b.jaxpr.outvars, direct))
+        out = set(chosen(b.jaxpr.outvars, direct))
         own.append([x for x in kept if x not in out])
     merged, places = merge_types([[x.aval for x in mine] for mine in own])
     rest = [w and not d for w, d in zip(wanted, direct, strict=True)]
@@ -245,9 +245,9 @@ def _split_cond(eqn: JaxprEqn, needed: set[Any], policy: Policy) -> Parts | None
         count = len(inner.outvars)
         firsts.append(fill_outputs(ClosedJaxpr(bigger, b.consts), count, merged, place))
         second = inner.replace(
-            invars=[*mine, *_distinct(_chosen(inner.outvars, direct)), *inner.invars],
+            invars=[*mine, *_distinct(chosen(inner.outvars, direct)), *inner.invars],
             eqns=again,
-            outvars=_chosen(inner.outvars, rest),
+            outvars=chosen(inner.outvars, rest),
             debug_info=None,
         )
         left = ClosedJaxpr(_fresh(second), b.consts)
@@ -256,14 +256,14 @@ def _split_cond(eqn: JaxprEqn, needed: set[Any], policy: Policy) -> Parts | None
     first = eqn.replace(
         outvars=[*eqn.outvars, *extra], params=dict(eqn.params, branches=tuple(firsts))
     )
-    kept_results = _chosen(eqn.outvars, direct)
+    kept_results = chosen(eqn.outvars, direct)
     saved = [*extra, *kept_results]
     if not any(rest) and not any(_repeats(e) for _, _, again in parts for e in again):
         return first, saved, None
     index, *operands = eqn.invars
     choice = eqn.replace(
         invars=[index, *extra, *kept_results, *operands],
-        outvars=_chosen(eqn.outvars, rest),
+        outvars=chosen(eqn.outvars, rest),
         params=dict(eqn.params, branches=tuple(seconds)),
     )
     return first, saved, cond_p.dce([True] * sum(rest), choice)
@@ -298,7 +298,7 @@ def _handed_out(
     return saved, extra
 
 
-def _chosen(xs: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+def chosen(xs: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
     return [x for x, f in zip(xs, flags, strict=True) if f]
 
 

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 
 from weft.base.errors import JaxprTypeError
+from weft.control.initial_style import settled, tangents_of
 from weft.control.jit import numpy_consts
 from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun, remembered
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.verify import check_call, check_combination
 from weft.prims.bits import and_, or_
-from weft.prims.families import const
+from weft.prims.families import as_first, const
 from weft.prims.in_turn import MOST as MOST_PLACES
 from weft.prims.in_turn import PLACE, update_in_turn
 from weft.prims.reduce import flatten_axes_first, pad_one_row, reduction_flops, rows
@@ -34,9 +35,8 @@ from weft.prims.window import (
     Padding,
     Shape,
     all_windows,
-    check_window,
+    counted_windows,
     insert_axis,
-    reduce_window_shape,
     stack_windows,
     trivial_dims,
     window_flops,
@@ -80,10 +80,7 @@ def reduce_first_axis(
 def closed_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
     """The program with its constants, one object for each."""
     key = ("closed", tuple(map(id, consts)))
-    found = jaxpr._memo.get(key)
-    if found is None:
-        found = jaxpr._memo[key] = ClosedJaxpr(jaxpr, consts)
-    return found
+    return remembered(jaxpr, key, lambda: ClosedJaxpr(jaxpr, consts))
 
 
 # --- reduce ---------------------------------------------------------------------------------------
@@ -305,17 +302,7 @@ class ReduceWindow(Primitive):
         names = trivial_dims(params)
         return labelled([names] * count + [()] * count, [names] * count, avals, outs)
 
-    def shape(
-        self,
-        *avals: Any,
-        jaxpr: Jaxpr,
-        consts: Any,
-        window_dimensions: Shape,
-        window_strides: Shape,
-        padding: Padding,
-        base_dilation: Shape,
-        window_dilation: Shape,
-    ) -> list[ShapedArray]:
+    def shape(self, *avals: Any, jaxpr: Jaxpr, consts: Any, **window: Any) -> list[ShapedArray]:
         count = len(avals) // 2
         operands, inits = avals[:count], avals[count:]
         if any(x.dtype != i.dtype for x, i in zip(operands, inits, strict=True)):
@@ -330,11 +317,7 @@ class ReduceWindow(Primitive):
         if any(x.shape != first.shape for x in operands):
             shapes = [x.shape for x in operands]
             raise TypeError(f"reduce_window needs operands of equal shapes, got {shapes}")
-        window = (window_dimensions, window_strides, base_dilation, window_dilation)
-        check_window("reduce_window", first, *window)
-        sizes = reduce_window_shape(
-            first.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
-        )
+        sizes = counted_windows("reduce_window", first, **window)
         return [ShapedArray(sizes, x.dtype) for x in operands]
 
     def verify(self, avals: Any, params: dict[str, Any]) -> None:
@@ -372,12 +355,7 @@ class ReduceWindow(Primitive):
             consts=tuple(with_tangents.consts),
             **window,
         )
-        out_tangents = iter(outs[count:])
-        outs = outs[:count]
-        return outs, [
-            next(out_tangents) if m else Zero.from_primal(x)
-            for x, m in zip(outs, moving, strict=True)
-        ]
+        return outs[:count], tangents_of(outs[:count], moving, outs[count:])
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, consts: Any, **window: Any
@@ -418,11 +396,7 @@ def pair_jvp_jaxpr(closed: ClosedJaxpr, moving: list[bool]) -> tuple[ClosedJaxpr
     found = closed._memo.get(key)
     if found is not None:
         return found
-    while True:
-        made, out_moving = jvp_jaxpr(closed, [*moving, *moving], moving)
-        if out_moving == moving:
-            break
-        moving = [a or b for a, b in zip(moving, out_moving, strict=True)]
+    made, _, moving = settled(moving, lambda flags: jvp_jaxpr(closed, [*flags, *flags], flags))
     count, extra = len(moving), sum(moving)
     function = jaxpr_as_fun(made)
 
@@ -452,8 +426,7 @@ class SelectAndScatter(Primitive):
         names = trivial_dims(params)
         return labelled([names, names, ()], [names], avals, outs)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def shape(
         self,
@@ -469,8 +442,7 @@ class SelectAndScatter(Primitive):
         window_strides: Shape,
         padding: Padding,
     ) -> ShapedArray:
-        check_window(self.name, x, window_dimensions, window_strides)
-        expected = reduce_window_shape(x.shape, window_dimensions, window_strides, padding)
+        expected = counted_windows(self.name, x, window_dimensions, window_strides, padding)
         if source.shape != expected:
             raise TypeError(
                 f"{self.name} needs one source element for each window: shape {expected}, got"

@@ -16,21 +16,22 @@ from weft.base import knobs, logs, source
 from weft.base.functional import ById, merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.base.record import Record
+from weft.control.initial_style import cotangents_of, mapped_at_front, tangents_of
 from weft.control.jit import transpose_jaxpr, used_axis_names
-from weft.control.recompute import Policy, recompute, substituted
+from weft.control.recompute import Policy, chosen, recompute, substituted
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, at_front
+from weft.core.batching import AxisData
 from weft.core.effects import observable
 from weft.core.factors import Factors, elementwise
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, remembered
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_call
-from weft.prims.families import unmoved
+from weft.prims.families import as_first, unmoved
 from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -51,8 +52,7 @@ class Name(Primitive):
     pull = unmoved
     holes = {"transpose": "its jvp hands tangents on without a name"}
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    shard = as_first
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)
@@ -123,11 +123,8 @@ class Remat(Primitive):
         given = [t for t in tangents if type(t) is not Zero]
         program, operands, cse = _open(closed, [*primals, *given], prevent_cse, len(given))
         results = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
-        outs, rest = results[: len(out_nonzero)], iter(results[len(out_nonzero) :])
-        return outs, [
-            next(rest) if nz else Zero(aval.to_tangent_aval())
-            for aval, nz in zip(jaxpr.out_avals, out_nonzero, strict=True)
-        ]
+        count = len(out_nonzero)
+        return results[:count], tangents_of(results[:count], out_nonzero, results[count:])
 
     def transpose(
         self, cts: Any, *args: Any, jaxpr: Jaxpr, prevent_cse: Any, **params: Any
@@ -140,26 +137,15 @@ class Remat(Primitive):
         if isinstance(prevent_cse, tuple):
             prevent_cse = tuple(partition_list(linear, prevent_cse)[0])
         program, operands, cse = _open(closed, [*known, *given], prevent_cse, len(given))
-        found = iter(self.bind(*operands, jaxpr=program, prevent_cse=cse, **params))
-        nonzeros = iter(out_nonzero)
-        result = []
-        for x in args:
-            if not is_undef(x):
-                result.append(None)
-            elif next(nonzeros):
-                result.append(next(found))
-            else:
-                result.append(Zero(x.aval.to_cotangent_aval()))
-        return result
+        found = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
+        return cotangents_of(args, out_nonzero, found)
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, prevent_cse: Any, **params: Any
     ) -> tuple[list[Any], list[int | None]]:
         in_batched = [d is not None for d in dims]
         closed, out_batched = batch_jaxpr(close(jaxpr), axis, in_batched, False)
-        moved = [
-            x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)
-        ]
+        moved = mapped_at_front(args, dims)
         program, operands, cse = _open(closed, moved, prevent_cse, 0)
         outs = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
         return outs, [0 if b else None for b in out_batched]
@@ -174,9 +160,7 @@ class Remat(Primitive):
         jaxpr, prevent_cse, policy = params["jaxpr"], params["prevent_cse"], params["policy"]
         unknown = tuple(trace.is_unknown(x) for x in args)
         key = ("remat", unknown, ById(policy))
-        split = jaxpr._memo.get(key)
-        if split is None:
-            split = jaxpr._memo[key] = _split(jaxpr, unknown, policy)
+        split = remembered(jaxpr, key, lambda: _split(jaxpr, unknown, policy))
         known_args, _ = partition_list(unknown, args)
         inputs = [*split.consts, *known_args]
         results = eval_jaxpr(split.known, (), *inputs)
@@ -207,17 +191,13 @@ class Remat(Primitive):
         smaller, used_in = dce_jaxpr(eqn.params["jaxpr"], used)
         params = dict(eqn.params, jaxpr=smaller)
         if isinstance(params["prevent_cse"], tuple):
-            params["prevent_cse"] = _chosen(params["prevent_cse"], used_in)
+            params["prevent_cse"] = tuple(chosen(params["prevent_cse"], used_in))
         return eqn.replace(
-            invars=list(_chosen(eqn.invars, used_in)),
-            outvars=list(_chosen(eqn.outvars, used)),
+            invars=chosen(eqn.invars, used_in),
+            outvars=chosen(eqn.outvars, used),
             params=params,
             effects=smaller.effects,
         )
-
-
-def _chosen(xs: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
-    return tuple(x for x, f in zip(xs, flags, strict=True) if f)
 
 
 def _open(

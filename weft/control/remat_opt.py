@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from weft.control.initial_style import mapped_at_front, tangents_of
 from weft.control.jit import jit_p, jit_parameters
 from weft.core.ad import Zero
-from weft.core.batching import AxisData, at_front
+from weft.core.batching import AxisData
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import observable
 from weft.core.interpret import run
@@ -57,11 +58,8 @@ class RematOpt(Primitive):
         closed, out_nonzero = jvp_jaxpr(fwd_jaxpr, nonzero, False)
         given = [t for t in tangents if type(t) is not Zero]
         results = jit_p.bind(*primals, *given, **jit_parameters(closed, "fwd"))
-        outs, rest = results[: len(out_nonzero)], iter(results[len(out_nonzero) :])
-        return outs, [
-            next(rest) if nz else Zero.from_primal(x)
-            for x, nz in zip(outs, out_nonzero, strict=True)
-        ]
+        count = len(out_nonzero)
+        return results[:count], tangents_of(results[:count], out_nonzero, results[count:])
 
     def batch(
         self,
@@ -75,9 +73,7 @@ class RematOpt(Primitive):
         fun_jaxpr_thunk: Any,
     ) -> tuple[list[Any], list[int | None]]:
         in_batched = [d is not None for d in dims]
-        moved = [
-            x if d is None else at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)
-        ]
+        moved = mapped_at_front(args, dims)
         closed, out_batched = batch_jaxpr(fwd_jaxpr, axis, in_batched, False)
 
         @functools.cache

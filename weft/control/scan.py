@@ -16,7 +16,14 @@ from weft.base.errors import JaxprTypeError
 from weft.base.functional import either, merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.base.record import Record
-from weft.control.initial_style import forwarded_inputs, interleave, keep_outputs, rearrange
+from weft.control.initial_style import (
+    forwarded_inputs,
+    interleave,
+    keep_outputs,
+    rearrange,
+    settled,
+    tangents_of,
+)
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.control.parts import on_parts, split_carry
 from weft.core.ad import UndefPrimal, Zero, filled, instantiate, is_undef, zeros
@@ -24,7 +31,7 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run, storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, remembered
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
@@ -231,13 +238,10 @@ class Scan(Primitive):
         num_ys = len(jaxpr.out_avals) - num_carry
         nonzero = [type(t) is not Zero for t in tangents]
         consts_nz, carry_nz, xs_nz = split_list(nonzero, [num_consts, num_carry])
-        while True:
-            program, out_nz = jvp_jaxpr(
-                jaxpr, consts_nz + carry_nz + xs_nz, carry_nz + [False] * num_ys
-            )
-            if out_nz[:num_carry] == carry_nz:
-                break
-            carry_nz = either(carry_nz, out_nz[:num_carry])
+        program, out_nz, carry_nz = settled(
+            carry_nz,
+            lambda carry: jvp_jaxpr(jaxpr, consts_nz + carry + xs_nz, carry + [False] * num_ys),
+        )
         nonzero = consts_nz + carry_nz + xs_nz
         given = [instantiate(t) if nz else t for t, nz in zip(tangents, nonzero, strict=True)]
         consts, init, xs = split_list(primals, [num_consts, num_carry])
@@ -265,11 +269,7 @@ class Scan(Primitive):
             **params,
         )
         carry, carry_dot, ys, ys_dot = split_list(outs, [num_carry, len(init_dot), num_ys])
-        results = carry + ys
-        rest = iter(carry_dot + ys_dot)
-        return results, [
-            next(rest) if nz else Zero.from_primal(p) for p, nz in zip(results, out_nz, strict=True)
-        ]
+        return carry + ys, tangents_of(carry + ys, out_nz, carry_dot + ys_dot)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
         num_consts, num_carry = params["num_consts"], params["num_carry"]
@@ -297,13 +297,12 @@ class Scan(Primitive):
         num_ys = len(jaxpr.out_avals) - num_carry
         batched = [d is not None for d in dims]
         consts_b, carry_b, xs_b = split_list(batched, [num_consts, num_carry])
-        while True:
-            program, out_b = batch_jaxpr(
-                jaxpr, axis, consts_b + carry_b + xs_b, carry_b + [False] * num_ys
-            )
-            if out_b[:num_carry] == carry_b:
-                break
-            carry_b = either(carry_b, out_b[:num_carry])
+        program, out_b, carry_b = settled(
+            carry_b,
+            lambda carry: batch_jaxpr(
+                jaxpr, axis, consts_b + carry + xs_b, carry + [False] * num_ys
+            ),
+        )
         consts, init, xs = split_list(list(zip(args, dims, strict=True)), [num_consts, num_carry])
         outs = self.bind(
             *(x if d is None else moveaxis(x, d, 0) for x, d in consts),
@@ -527,7 +526,9 @@ def _transpose_linear(
     linear = [is_undef(x) for x in args]
     linear[num_consts : num_consts + num_carry] = [True] * num_carry
     ys_nonzero = [type(ct) is not Zero for ct in cts[num_carry:]]
-    body = _transposed_body(jaxpr, linear, num_consts, num_carry, ys_nonzero)
+    given = (linear, num_consts, num_carry, ys_nonzero)
+    key = ("transposed_scan", tuple(linear), num_consts, num_carry, tuple(ys_nonzero))
+    body = remembered(jaxpr, key, lambda: _transposed_body(jaxpr, *given))
     consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
     known_consts, consts = partition_list(consts_lin, args[:num_consts])
     known_xs, _ = partition_list(xs_lin, args[num_consts + num_carry :])
@@ -551,22 +552,6 @@ def _transpose_linear(
 
 
 def _transposed_body(
-    jaxpr: ClosedJaxpr,
-    linear: Sequence[bool],
-    num_consts: int,
-    num_carry: int,
-    ys_nonzero: Sequence[bool],
-) -> ClosedJaxpr:
-    key = ("transposed_scan", tuple(linear), num_consts, num_carry, tuple(ys_nonzero))
-    found = jaxpr._memo.get(key)
-    if found is None:
-        found = jaxpr._memo[key] = _make_transposed_body(
-            jaxpr, linear, num_consts, num_carry, ys_nonzero
-        )
-    return found
-
-
-def _make_transposed_body(
     jaxpr: ClosedJaxpr,
     linear: Sequence[bool],
     num_consts: int,

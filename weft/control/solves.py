@@ -7,9 +7,10 @@ from typing import Any
 
 from weft.base.functional import either, split_list
 from weft.base.record import Record
+from weft.control.initial_style import mapped_at_front
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
-from weft.core.batching import AxisData, match_axis, moveaxis
+from weft.core.batching import AxisData, match_axis
 from weft.core.effects import Effects
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, jaxpr_as_fun
@@ -168,7 +169,7 @@ class CustomLinearSolve(Primitive):
         flags, b = split_args([d is not None for d in dims], const_lengths)
         programs, x, b = _batch_programs(axis, jaxprs, flags, b)
         count = sum(const_lengths)
-        consts = [x if d is None else moveaxis(x, d, 0) for x, d in zip(args[:count], dims[:count])]
+        consts = mapped_at_front(args[:count], dims[:count])
         rhs = [
             match_axis(axis.size, d, 0, value) if now else value
             for value, d, now in zip(args[count:], dims[count:], b, strict=True)

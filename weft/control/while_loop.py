@@ -16,7 +16,14 @@ from weft.base import source
 from weft.base.errors import JaxprTypeError
 from weft.base.functional import either, merge_lists, partition_list, split_list
 from weft.base.lazy import Late
-from weft.control.initial_style import interleave, keep_outputs, must_not_repeat, rearrange
+from weft.control.initial_style import (
+    interleave,
+    keep_outputs,
+    must_not_repeat,
+    rearrange,
+    settled,
+    tangents_of,
+)
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.control.parts import on_parts, split_carry
 from weft.core.ad import Zero, instantiate
@@ -183,11 +190,9 @@ class While(Primitive):
         _, consts_dot, init_dot = split_list(tangents, sizes)
         consts_nz = [type(t) is not Zero for t in consts_dot]
         carry_nz = [type(t) is not Zero for t in init_dot]
-        while True:
-            program, out_nz = jvp_jaxpr(body_jaxpr, consts_nz + carry_nz, carry_nz)
-            if out_nz == carry_nz:
-                break
-            carry_nz = either(carry_nz, out_nz)
+        program, _, carry_nz = settled(
+            carry_nz, lambda carry: jvp_jaxpr(body_jaxpr, consts_nz + carry, carry)
+        )
         consts_dot = [t for t in consts_dot if type(t) is not Zero]
         init_dot = [instantiate(t) for t, nz in zip(init_dot, carry_nz, strict=True) if nz]
         count = len(init)
@@ -214,12 +219,7 @@ class While(Primitive):
             body_nconsts=body_nconsts + len(consts_dot),
             body_jaxpr=body,
         )
-        rest = iter(outs[count:])
-        tangents_out = [
-            next(rest) if nz else Zero.from_primal(p)
-            for p, nz in zip(outs[:count], carry_nz, strict=True)
-        ]
-        return outs[:count], tangents_out
+        return outs[:count], tangents_of(outs[:count], carry_nz, outs[count:])
 
     def discharge(
         self,
@@ -293,11 +293,9 @@ class While(Primitive):
         cond_dims, body_dims, init_dims = split_list(dims, sizes)
         carry = [d is not None for d in init_dims]
         body_batched = [d is not None for d in body_dims]
-        while True:
-            _, out = batch_jaxpr(body_jaxpr, axis, body_batched + carry, carry)
-            if out == carry:
-                break
-            carry = either(carry, out)
+        _, _, carry = settled(
+            carry, lambda carry: batch_jaxpr(body_jaxpr, axis, body_batched + carry, carry)
+        )
         cond_batched = [d is not None for d in cond_dims]
         _, (predicate_batched,) = batch_jaxpr(cond_jaxpr, axis, cond_batched + carry, False)
         carry_dims: list[int | None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -203,6 +203,14 @@ def set_printer(function: Any) -> None:
 
 
 # --- looking at programs --------------------------------------------------------------------------
+
+
+def remembered(program: Any, key: Any, make: Callable[[], Any]) -> Any:
+    """What is made of a program once, and known from then on."""
+    found = program._memo.get(key)
+    if found is None:
+        found = program._memo[key] = make()
+    return found
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
