@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 
 from weft.backends.llvm.text.instructions import Instructions
 from weft.backends.llvm.text.stub import translate
 from weft.base.sizes import is_one
+from weft.kernel.kinds import KINDS
 
 Number = str | int
 
@@ -56,15 +58,17 @@ class Function(Instructions):
         self.module.functions[self.name] = "\n".join([*self.lines, "}"])
         return f"@{self.name}"
 
-    def call_stub(self, stub: Callable[..., None], *given: Number) -> None:
-        """Call a stub of pointers and integers, which becomes a function of the module."""
+    def call_stub(self, stub: Callable[..., Any], *given: Number, **names: Any) -> str:
+        """What a stub of pointers and integers returns, which becomes a function of the module."""
+        *kinds, result = stub.__annotations__.values()
         if stub.__name__ not in self.module.functions:
-            text = translate([stub]).partition("\n")[2]
-            text = text.replace("define ", "define internal ")
-            self.module.functions[stub.__name__] = text
-        pairs = zip(stub.__annotations__.values(), given, strict=False)
-        arguments = ", ".join(f"{kind} {value}" for kind, value in pairs)
-        self.line(f"call void @{stub.__name__}({arguments})")
+            text = translate([stub], names).partition("\n")[2]
+            self.module.functions[stub.__name__] = text.replace("define ", "define internal ")
+        words = ", ".join(f"{kind} {value}" for kind, value in zip(kinds, given, strict=True))
+        if result == "void":
+            self.line(f"call void @{stub.__name__}({words})")
+            return ""
+        return self.emit(f"call {KINDS[result].llvm} @{stub.__name__}({words})")
 
     def declare(self, name: str, result: str, parameters: str) -> str:
         self.module.declared[name] = f"declare {result} @{name}({parameters})"

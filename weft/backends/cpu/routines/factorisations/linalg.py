@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.factorisations import cholesky_tiles, small_stubs, svd_parts
+from weft.backends.cpu.routines.factorisations import cholesky_tiles, stack_stubs, svd_parts
 from weft.backends.cpu.routines.factorisations import small_matrices as small
 from weft.backends.cpu.routines.factorisations.stack_text import (
     CONJUGATE_TRANSPOSE,
@@ -137,7 +137,7 @@ def lu(ins: Types, outs: Types, params: Params) -> Lowered | None:
             at = f.at(pivots, f.mul(i, 4))
             less = f.emit(f"sub i32 {f.load('i32', at, 4)}, 1")
             f.store("i32", less, at, 4)
-        f.call_stub(small_stubs.permute, pivots, order, k, m)
+        f.call_stub(stack_stubs.permute, pivots, order, k, m)
     return s.lowered()
 
 
@@ -360,39 +360,13 @@ def eig(ins: Types, outs: Types, params: Params) -> Lowered | None:
             for vector, result in zip(wanted, results[1:], strict=True):
                 s.rows(vector, result, n, n)
         else:
-            _pairs(s, n, parts, wanted, results)
+            s.stub(stack_stubs.join_parts, *parts, results[0], n)
+            for vector, result in zip(wanted, results[1:], strict=True):
+                s.stub(stack_stubs.join_vectors, parts[1], vector, result, n)
         with s.when_failed(info, ok):
             for result, count in zip(results, (n, n * n, n * n), strict=False):
                 s.fill_nan(result, count * (1 if s.complex else 2))
     return s.lowered()
-
-
-def _pairs(s: Stack, n: int, parts: list[str], vectors: list[str], results: list[str]) -> None:
-    """Complex eigenvalues and vectors from real ones: a pair shares its two parts."""
-    f, size, base = s.f, s.size, s.base
-
-    def store(at: str, re: str, im: str) -> None:
-        f.store(base, re, at, size)
-        f.store(base, im, f.at(at, size), size)
-
-    with f.loop(0, n) as j:
-        re, im = (f.load(base, f.at(part, f.mul(j, size)), size) for part in parts)
-        store(f.at(results[0], f.mul(j, 2 * size)), re, im)
-        first = f.emit(f"fcmp ogt {base} {im}, 0.0")
-        second = f.emit(f"fcmp olt {base} {im}, 0.0")
-        back = f.emit(f"select i1 {second}, i64 1, i64 0")
-        ahead = f.emit(f"select i1 {first}, i64 1, i64 0")
-        for vector, result in zip(vectors, results[1:], strict=True):
-            real_part = f.at(vector, f.mul(f.sub(j, back), n * size))
-            other = f.at(vector, f.mul(f.add(j, ahead), n * size))
-            with f.loop(0, n) as i:
-                re = f.load(base, f.at(real_part, f.mul(i, size)), size)
-                im = f.load(base, f.at(other, f.mul(i, size)), size)
-                turned = f.emit(f"fneg {base} {im}")
-                im = f.emit(f"select i1 {second}, {base} {turned}, {base} {im}")
-                paired = f.emit(f"or i1 {first}, {second}")
-                im = f.emit(f"select i1 {paired}, {base} {im}, {base} 0.0")
-                store(f.at(result, f.mul(f.add(f.mul(i, n), j), 2 * size)), re, im)
 
 
 def schur(ins: Types, outs: Types, params: Params) -> Lowered | None:
@@ -511,13 +485,13 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
             s.copy(to, at, f.mul(count, (m if left else k) * s.size))
         lines = (m, count) if left else (count, k)
         if conjugate and not transpose:  # the conjugates of a solution of A X = conj(B)
-            s.conjugate(to, k, *lines)
+            s.stub(stack_stubs.conjugate, to, k, *lines)
         width = count if isinstance(count, int) else f.emit(f"trunc i64 {count} to i32")
         sizes = (m, width) if left else (width, k)
         head = ", ".join(f"i32 {x}" for x in (*codes, *sizes))
         f.line(f"call void {trsm}({head}, {alpha}, ptr {matrix}, i32 {n}, ptr {to}, i32 {k})")
         if conjugate and not transpose:
-            s.conjugate(to, k, *lines)
+            s.stub(stack_stubs.conjugate, to, k, *lines)
     return s.lowered()
 
 

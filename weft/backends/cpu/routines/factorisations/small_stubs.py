@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.backends.cpu.routines.factorisations.stack_stubs import permute
 from weft.kernel.kinds import (
     External,
     bits,
@@ -137,16 +138,6 @@ def swap_rows(a: ptr, k: i64, row: i64, lane: i64) -> void:
             held = F[a, (k * N + j) * LANES + lane]
             F[a, (k * N + j) * LANES + lane] = F[a, (row * N + j) * LANES + lane]
             F[a, (row * N + j) * LANES + lane] = held
-
-
-def permute(pivots: ptr, order: ptr, count: i64, size: i64) -> void:
-    """The order of rows that a sequence of swaps makes."""
-    for i in range(size):
-        i32[order, i] = i32(i)
-    for i in range(count):
-        held = i32[order, i]
-        i32[order, i] = i32[order, i64(i32[pivots, i])]
-        i32[order, i64(i32[pivots, i])] = held
 
 
 def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:

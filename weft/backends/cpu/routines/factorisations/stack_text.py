@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.routines.factorisations import stack_stubs
 from weft.backends.cpu.routines.factorisations.transpose import turn
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
-from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.llvm.native.llvm import LIGHT, QUICK
 from weft.base.record import Record
 from weft.base.sizes import Size, computed
+from weft.kernel.kinds import kind_of
 from weft.kernel.program import Lowered, Place, Task
 
 NAME = "stack"
@@ -50,8 +52,6 @@ class Stack:
         self.f: Function = kernel(self.module, NAME)
         self.places: list[Place] = []
         self.used = 0
-        # Whether the kernel goes over single numbers itself; else LLVM need take no care of it.
-        self.careful = False
         self.slot = self._slot()
 
     def _slot(self) -> str:
@@ -100,11 +100,11 @@ class Stack:
         return self._closed(extent, chunk)
 
     def _closed(self, extent: int, chunk: int) -> Task:
-        if not self.careful:
-            self.f.without_care()
+        self.f.without_care()
+        called = self.module.functions.keys() - {"fill_nan"}  # which is rarely called
         self.f.close()
-        quick = "" if self.careful or len(self.module.functions) > 1 else QUICK
-        return Task(quick + self.module.text(), NAME, tuple(self.places), extent, chunk)
+        care = LIGHT if "conjugate" in called else "" if called else QUICK
+        return Task(care + self.module.text(), NAME, tuple(self.places), extent, chunk)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -135,43 +135,19 @@ class Stack:
         with f.loop(1, m) as row:
             self.clear(f.at(at, f.mul(row, n * self.size)), f.mul(f.smaller(row, n), self.size))
 
+    def stub(self, function: Any, *given: Number) -> str:
+        """What a stub of real numbers returns."""
+        return self.f.call_stub(function, *given, F=kind_of(self.real))
+
     def fill_nan(self, at: str, count: Number, real: bool = False) -> None:
         """NaN in every number, real ones or those of the stack."""
-        f = self.f
-        size = self.real.itemsize
         total = count if real or not self.complex else self.f.mul(count, 2)
-        with f.loop(0, total) as i:
-            nan = "0x7FF8000000000000"
-            f.store(self.base, nan, f.at(at, f.mul(i, size)), size)
-
-    def conjugate(self, at: str, step: int, rows: Number, columns: Number) -> None:
-        """Turn the signs of imaginary parts of a matrix with rows ``step`` apart."""
-        self.careful = True
-        f, size = self.f, self.real.itemsize
-        with f.loop(0, rows) as r, f.loop(0, columns) as c:
-            place = f.mul(f.add(f.mul(r, step), c), self.size)
-            spot = f.at(at, f.add(place, size))
-            value = f.load(self.base, spot, size)
-            f.store(self.base, f.emit(f"fneg {self.base} {value}"), spot, size)
-
-    def finite(self, at: str, count: int) -> str:
-        """Whether all numbers of a matrix are finite, as ``i1``; x - x is 0 or NaN."""
-        self.careful = True
-        f, size = self.f, self.real.itemsize
-        total = count * (2 if self.complex else 1)
-        place = self.scratch(1)
-        f.store(self.base, "0.0", place, size)
-        with f.loop(0, total) as i:
-            x = f.load(self.base, f.at(at, f.mul(i, size)), size)
-            rest = f.emit(f"fsub {self.base} {x}, {x}")
-            sum_ = f.emit(f"fadd {self.base} {f.load(self.base, place, size)}, {rest}")
-            f.store(self.base, sum_, place, size)
-        return f.emit(f"fcmp oeq {self.base} {f.load(self.base, place, size)}, 0.0")
+        self.stub(stack_stubs.fill_nan, at, total)
 
     def finite_columns(self, at: str, to: str, n: int) -> str:
         """A square matrix column after column; whether it is finite. If not it becomes zeros, as
         iterations of LAPACK need not end on NaN or infinity."""
-        ok = self.finite(at, n * n)
+        ok = self.stub(stack_stubs.is_finite, at, n * n * (2 if self.complex else 1))
         self.columns(at, to, n, n)
         with self.f.unless(ok):
             self.clear(to, n * n * self.size)
