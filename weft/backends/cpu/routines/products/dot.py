@@ -44,13 +44,8 @@ from weft.kernel.nodes import BF16, F32, F64, is_float
 from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
 
 ONE = Dim(1, 0, 0, 0)
-# The library's functions.
-LIBRARY = {
-    "float32": "cblas_sgemm",
-    "float64": "cblas_dgemm",
-    "complex64": "cblas_cgemm",
-    "complex128": "cblas_zgemm",
-}
+# The letter of a type in names of the library's functions.
+LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Parts that a long depth is split into at most, and the depth of a part at least.
 MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
 # Bytes of partial results at most.
@@ -354,7 +349,7 @@ def library_tasks(plan: Product, problem: Problem) -> Lowered | None:
     numbers += [rows.size, columns.size, depth.size, row_block, column_block, row_blocks]
     numbers += [column_blocks, each * rows.left, each * columns.right, each * rows.out, each]
     numbers += [*a, *b, max(rows.out, columns.size)]
-    more = Place("library", LIBRARY[dtype.name]), Place("numbers", tuple(numbers))
+    more = Place("library", f"cblas_{LETTERS[dtype.name]}gemm"), Place("numbers", tuple(numbers))
     places = (plan.left.place, plan.right.place, plan.result.place, *more)
     extent = prod(d.size for d in outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
