@@ -68,11 +68,16 @@ class Told:
         """Bytes read and written, those of loops for all iterations that are known of."""
         return self.read + self.written + self.times * sum(t.moved for t in self.inner)
 
+    def moves(self, variables: Any) -> str:
+        """What it gives, and what it reads and writes for that."""
+        read, written = size_text(self.read), size_text(self.written)
+        return f"→ {_listed(_types(variables), _NAMES)}; reads {read}, writes {written}"
+
     def head(self) -> str:
         """One line."""
         known = [line for line in self.lines if line != "<unknown>"]
-        where = f"  [{_listed(known, _LINES, ', ')}]" if known else ""
-        return f"{self.name}: {_listed(self.primitives, _NAMES, ', ')}{where}"
+        where = f"  [{_listed(known, _LINES)}]" if known else ""
+        return f"{self.name}: {_listed(self.primitives, _NAMES)}{where}"
 
     def text(self, depth: int = 1) -> list[str]:
         """The lines of this step and of those inside it."""
@@ -81,9 +86,13 @@ class Told:
         return lines + [line for t in self.inner for line in t.text(depth + 2)]
 
 
-def _listed(names: list[str], most: int, between: str) -> str:
+def _listed(names: list[str], most: int) -> str:
     more = len(names) - most
-    return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _types(variables: Any) -> list[str]:
+    return [v.aval.str_short(True) for v in variables]
 
 
 class Story:
@@ -167,9 +176,7 @@ class Story:
         told = Told(kind, kind if kind != "own" else "own routine", [eqn])
         told.read = sum(size_of(x.aval) for x in eqn.invars)
         told.written = sum(size_of(v.aval) for v in eqn.outvars)
-        ins, outs = (
-            ", ".join(x.aval.str_short(True) for x in xs) for xs in (eqn.invars, eqn.outvars)
-        )
+        ins, outs = (", ".join(_types(xs)) for xs in (eqn.invars, eqn.outvars))
         told.details.append(f"{ins} → {outs}; moves {size_text(told.moved)}")
         names = list(dict.fromkeys(t.name for t in tasks))
         if kind == "python":
@@ -189,15 +196,12 @@ class Story:
         eqns, roots = computed(seen)
         name = " ".join(dict.fromkeys(self.functions[c] for c in codes_of(seen.nodes)))
         told = Told("kernel", name or "no kernel", eqns)
-        outs = ", ".join(v.aval.str_short(True) for v in roots[:_NAMES])
-        more = f" and {len(roots) - _NAMES} more" if len(roots) > _NAMES else ""
         if not seen.nodes:
-            told.details.append(f"→ {outs}{more}; in the memory of what it is made from")
+            outs = _listed(_types(roots), _NAMES)
+            told.details.append(f"→ {outs}; in the memory of what it is made from")
             return told
         told.read, told.written = kernel_bytes(kernel)
-        told.details.append(
-            f"→ {outs}{more}; reads {size_text(told.read)}, writes {size_text(told.written)}"
-        )
+        told.details.append(told.moves(roots))
         told.details.append(f"{_shape(seen, roots)}; {_shares(seen)}")
         told.details += _stored(seen, roots)
         return told
@@ -210,10 +214,7 @@ class Story:
         told = Told("own", "own routine", [eqn, *eqns])
         told.read, told.written = kernel_bytes(kernel)
         told.read += sum(size_of(x.aval) for x in eqn.invars) - size_of(v.aval)
-        outs = ", ".join(x.aval.str_short(True) for x in roots[:_NAMES])
-        told.details.append(
-            f"→ {outs}; reads {size_text(told.read)}, writes {size_text(told.written)}"
-        )
+        told.details.append(told.moves(roots))
         name = self.functions[finish_code(self.program, seen)]
         kept = "is written once" if v in roots else "is never written as a whole"
         told.details.append(
@@ -290,7 +291,7 @@ def _stored(seen: Seen, variables: list[Any]) -> list[str]:
         if reason:
             reasons.setdefault(reason, []).append(v.aval.str_short(True))
     return [
-        f"stores {_listed(list(dict.fromkeys(names)), 3, ', ')}: {reason}"
+        f"stores {_listed(list(dict.fromkeys(names)), 3)}: {reason}"
         for reason, names in reasons.items()
     ]
 

@@ -18,7 +18,7 @@ from weft.backends.cpu.calls import native
 from weft.backends.cpu.calls.layout import LONG_BYTES, Layout, runs, work
 from weft.backends.cpu.generic import Generic, Special
 from weft.backends.llvm.calls import tables
-from weft.backends.llvm.calls.dispatch import words_of
+from weft.backends.llvm.calls.dispatch import address, words_of
 from weft.base import knobs
 from weft.base.sizes import Guard, Size, evaluator
 from weft.compiler.arena import Life, arrange
@@ -86,7 +86,7 @@ class ShapeGeneric:
         self._lives = {i: (self._place(life.size), life) for i, life in plan.lives.items()}
         guarded = [g.size for g in made.guards]
         self._guards = [(g.relation == "==", g.holds) for g in made.guards]
-        elements = sum([a.size for a in [*closed.in_avals, *closed.out_avals]])
+        elements = native.elements_of(closed)
         self._compute = evaluator([*self._sizes, *guarded, elements], list(names))
 
     def _place(self, n: Any) -> int:
@@ -127,7 +127,7 @@ class ShapeGeneric:
         made = Instance(self, numbers)
         words = self._base.copy()
         words[self._at] = np.array(numbers[:count], np.int64)[self._which]
-        words[self._inside] += words.__array_interface__["data"][0]
+        words[self._inside] += address(words)
         at = self._results + tables.TYPE
         for i, found in enumerate(made.types):
             words[at + i * tables.RESULT_WORDS] = id(found)

@@ -386,10 +386,7 @@ def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[boo
 
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays, NumPy arrays and Python numbers."""
-    given = [
-        x if type(x) is ArrayImpl else _settled(x, a) for x, a in zip(args, avals, strict=True)
-    ]
-    return compile_program(closed)(given)
+    return compile_program(closed)(_arguments(args, avals))
 
 
 def call_donating(
@@ -404,10 +401,7 @@ def call_donating(
     executable = compile_program(closed, tuple(donated))
     taken = getattr(executable, "taken", ())
     kept = [i for i, alone in refs if not alone or executable.stops] if taken else ()
-    given = [
-        x if type(x) is ArrayImpl else _settled(x, a) for x, a in zip(args, avals, strict=True)
-    ]
-    given, lost = given_up(given, avals, taken, kept)
+    given, lost = given_up(_arguments(args, avals), avals, taken, kept)
     try:
         return executable(given)
     except MemoryError:
@@ -436,6 +430,12 @@ def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
         if large or _rounds(closed) <= SHORT_LOOP_ROUNDS:
             generalise(closed)
     return call_program(closed, args, avals)
+
+
+def _arguments(args: Any, avals: Any) -> list[Any]:
+    """Arguments as arrays, or as contiguous NumPy arrays of their types."""
+    pairs = zip(args, avals, strict=True)
+    return [x if type(x) is ArrayImpl else _settled(x, aval) for x, aval in pairs]
 
 
 def _settled(x: Any, aval: Any) -> Any:

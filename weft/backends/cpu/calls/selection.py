@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.calls.slowly import address
 from weft.backends.cpu.code.selection_text import CHUNK_ELEMENTS, count_text, packs, write_text
+from weft.backends.llvm.calls.dispatch import address
 from weft.backends.llvm.calls.dispatch import supported as supported
 from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import Address, compile_text

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.backends.cpu import library
 from weft.backends.cpu.assembly import Assembly, Python, Run
+from weft.backends.llvm.calls.dispatch import address
 from weft.backends.llvm.native import pool
 from weft.core.interpret import storage_dtype
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While
@@ -18,10 +19,6 @@ from weft.runtime.array import ArrayImpl, box
 from weft.runtime.memory import empty
 
 _NUMBERS = {1: ctypes.c_uint8, 4: ctypes.c_int32, 8: ctypes.c_int64}
-
-
-def address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
 
 
 class Walk:

@@ -25,6 +25,7 @@ from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
 from weft.backends.llvm.text.sizes import Sizes
 from weft.base.sizes import Size, plain
+from weft.compiler.passes.rewrite import roots
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, walk
 
@@ -105,7 +106,7 @@ def render_unrolled(kernel: Kernel) -> str | None:
 def _vectors_pay(s: Loop) -> bool:
     """Whether there is enough to do along a loop that is written out for vectors, and elements are
     not all over memory."""
-    apart = any(v.op == "load" and v.args and s.axis in v.args[0].axes for v in _values(s.body))
+    apart = any(v.op == "load" and v.args and s.axis in v.args[0].axes for v in walk(roots(s.body)))
     many = s.extent >= MIN_VECTOR_ELEMENTS and s.extent * _work(s.body) >= MIN_VECTOR_OPS
     return many and not apart
 
@@ -117,10 +118,6 @@ def _has_rows_in_lanes(s: Loop) -> bool:
     if not inner or s.carries or any(x.lanes for x in inner):
         return False
     return _easily_masked(s) and _vectors_pay(s)
-
-
-def _values(body: list[Any]) -> list[Value]:
-    return walk([v for x in statements(body) if type(x) is not Loop for v in x.operands])
 
 
 def _work(body: list[Any]) -> int:
@@ -454,7 +451,7 @@ def _easily_masked(s: Loop) -> bool:
         if isinstance(x, Store):
             if x.at.coefficient(s.axis) != 1 or (x.offset is not None and s.axis in x.offset.axes):
                 return False
-    for v in _values(s.body):
+    for v in walk(roots(s.body)):
         if v.op == "load" and v.attr[1].coefficient(s.axis) not in (0, 1):
             return False
         if v.op == "load" and v.args and s.axis in v.args[0].axes:

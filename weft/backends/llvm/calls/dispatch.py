@@ -61,7 +61,7 @@ def words_of(values: Sequence[int]) -> np.ndarray:
 
 
 def address(array: np.ndarray) -> int:
-    return array.ctypes.data
+    return array.__array_interface__["data"][0]
 
 
 class Native:
