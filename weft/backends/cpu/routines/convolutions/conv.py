@@ -139,6 +139,7 @@ class Convolution(Plan):
             )
         )
         self.edges = self.all_edges()
+        self.extents = {e.name: max(1, e.high - e.low) for e in self.edges}
 
     # --- dimensions -------------------------------------------------------------------------------
 
@@ -198,26 +199,22 @@ class Convolution(Plan):
     # --- tasks ------------------------------------------------------------------------------------
 
     def layout(self, vector: str) -> dict[str, int] | None:
-        """Strides of a copy of the left operand, or None where it is read where it lies."""
-        inner = next((e for e in self.edges if e.name == vector), None)
-        if self.direct(inner):
-            return None
-        order = sorted(self.edges, key=lambda e: -plain(e.stride))
-        if inner is not None:
-            order.remove(inner)
-            order.append(inner)
-        strides, total = {}, 1
-        for e in reversed(order):
-            strides[e.name] = total
-            total *= max(1, e.high - e.low)
-        strides[""] = total
-        return strides
-
-    def direct(self, inner: Edge | None) -> bool:
-        """Whether the left operand can be read where it lies, in vectors along an axis."""
+        """Strides of a copy of the left operand, or None where it is read where it lies, in vectors
+        along an axis."""
+        near = all(e.stride == 1 for e in self.edges if e.name == vector)
         same = real_of(self.left.dtype) == self.work
-        near = inner is None or inner.stride == 1
-        return same and near and not any(e.padded for e in self.edges)
+        if same and near and not any(e.padded for e in self.edges):
+            return None
+        order = sorted(self.edges, key=lambda e: (e.name == vector, -plain(e.stride)))
+        return self.strides(order, self.extents)
+
+    def strides(self, order: list[Edge], sizes: dict[str, int]) -> dict[str, int]:
+        """Strides of a copy with axes in this order, outermost first; its size has no name."""
+        found, total = {}, 1
+        for e in reversed(order):
+            found[e.name] = total
+            total *= sizes[e.name]
+        return {**found, "": total}
 
     def run(self) -> Lowered:
         """The tasks: copies, contractions, sums."""
@@ -272,7 +269,7 @@ class Convolution(Plan):
         strides = self.layout(vector)
         if strides is None:
             return 0
-        sizes = {e.name: max(1, plain(e.high - e.low)) for e in self.edges}
+        sizes = {name: plain(n) for name, n in self.extents.items()}
         if self.named is not None:
             sizes |= {e: min(n, TYPICAL_SIZE) for e, n in sizes.items() if e[0] in "ns"}
         size = prod(sizes.values())
@@ -299,21 +296,20 @@ class Convolution(Plan):
 
     def copy_left(self, strides: dict[str, int]) -> Place:
         """A task that copies the left operand, and where to."""
-        sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
-        types = (real_of(self.left.dtype), self.work)
-        return self.copied(Place("in", 0), self.borders(strides, sizes), types, strides[""])
+        types, dims = (real_of(self.left.dtype), self.work), self.borders(strides, self.extents)
+        return self.copied(Place("in", 0), dims, types, strides[""])
 
     def block(self, part: Sequence[Line], tiling: Tiling, strides: dict[str, int]) -> Block | None:
         """How units of tiles copy what they read of the left operand, or None where there would be
         too few of them, or each would walk over a large right one."""
-        sizes = {e.name: max(1, e.high - e.low) for e in self.edges}
+        sizes = self.extents
         whole, wanted = strides[""], min(OWN, tiling.cost / CHUNK)
         each = {r.name: n for r, n in tiling.box}.get("n", 1)
         batch = self.batch
         if tiling.split is not None:
             if tiling.split.name != "c":  # neighbours in space read the same elements
                 return None
-            count, sizes["c"] = tiling.split.count, tiling.split.size
+            count, sizes = tiling.split.count, {**sizes, "c": tiling.split.size}
             options = [(count, sizes, {"c": 1})]
             if count < wanted and each > 1 and tiling.vector != "n":
                 units = count * -(-batch // each)
@@ -323,8 +319,9 @@ class Convolution(Plan):
         else:
             options = [(-(-batch // each), {**sizes, "n": each}, {"n": each})]
             options += self.rows(part, tiling, strides, options[0])
+        order = sorted(self.edges, key=lambda e: -plain(strides[e.name]))
         blocks = [
-            Block(kept, self.smaller(kept, strides), apart, count)
+            Block(kept, self.strides(order, kept), apart, count)
             for count, kept, apart in options
             if count >= wanted
         ]
@@ -353,14 +350,6 @@ class Convolution(Plan):
             units = count * -(-line.size // rows)
             found.append((units, {**sizes, f"s{i}": read}, {**apart, name: rows}))
         return found
-
-    def smaller(self, sizes: dict[str, int], strides: dict[str, int]) -> dict[str, int]:
-        """Strides of a smaller copy with axes in the same order."""
-        out, total = {}, 1
-        for e in sorted(self.edges, key=lambda e: -plain(strides[e.name]))[::-1]:
-            out[e.name] = total
-            total *= sizes[e.name]
-        return {**out, "": total}
 
     def border(self, part: Sequence[Line], block: Block, grid: Grid, split: Split | None) -> Border:
         """The copies of units."""
