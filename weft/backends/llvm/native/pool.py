@@ -205,7 +205,8 @@ def run_at_first(
                 rest.each = spent / (-(-(piece[1] - start) // chunk))
                 if rest.expected() > HELP_AFTER_S:
                     _help(helpers, work, min(threads(), rest.count()) - 1)
-            if spent > CODE_AFTER_RANGE_S:  # others may have Python's lock whenever a piece is done
+            # Others may have Python's lock whenever a piece is done; to make code takes time, too.
+            if min(spent, rest.expected()) > CODE_AFTER_RANGE_S:
                 _ask()
                 if _held:
                     break
@@ -216,7 +217,7 @@ def run_at_first(
     if left is not None:
         run(kernel, buffers, left, stop, chunk, flushes)
     _alone += min(spent, HELP_AFTER_S)
-    if _alone > CODE_AFTER_TOTAL_S:
+    if _alone > CODE_AFTER_TOTAL_S or spent > CODE_AFTER_RANGE_S:
         _ask()
 
 
