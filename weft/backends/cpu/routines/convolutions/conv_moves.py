@@ -20,6 +20,8 @@ from weft.kernel.program import Place, Task
 # Vectors of a row of a panel at most, and rows that are copied of one panel after the other: they
 # are far apart in the source, and need a TLB entry each.
 MAX_PANEL_VECTORS, PANEL_ROWS = 8, 64
+# Rows of a panel that careless code copies at a time: what it does besides takes as long as a row.
+TOGETHER = 4
 # Bytes that one piece of a copy should at least move.
 CHUNK_BYTES = 1 << 15
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
@@ -85,7 +87,7 @@ class Copy:
     An item of ``panels`` is some of these rows of every panel.
 
     ``types`` and ``pointers`` are of source and target; the source begins at ``start``, and
-    ``shift`` is what a shifted axis is further on by.
+    ``shift`` is what a shifted axis is further on by. Rows of panels may be ``unrolled``.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Copy:
         pointers: tuple[str, str],
         start: str = "0",
         shift: str = "0",
+        unrolled: bool = False,
     ) -> None:
         self.text, self.lanes, self.pointers, self.start = text, lanes, pointers, start
         self.shift = shift
@@ -122,13 +125,15 @@ class Copy:
                 if row.limit < 0 and not row.shifted:
                     self.group, inner = int(inner.size), outer.pop()
         self.outer, self.inner = outer, inner
+        self.together = TOGETHER if unrolled and inner.size >= TOGETHER else 1
         self.extent = prod(d.size for d in outer)
 
     @property
     def choices(self) -> tuple[Any, ...]:
         """What the text has of the sizes at hand."""
         side = 0 if self.turned is None else self.side(self.turned, self.inner)
-        return side, self.group, self.turned is not None, self.panels is not None, self.lanes
+        forms = self.turned is not None, self.panels is not None
+        return side, self.group, forms, self.lanes, self.together
 
     def side(self, outer: Copied, inner: Copied) -> int:
         """The side of squares in which two axes change places."""
@@ -182,12 +187,18 @@ class Copy:
             begin = text.at(source, text.scaled(place, panels.source), self.have)
             to = text.at(target, text.scaled(number, panels.target), self.want)
 
-            def one(index: str, _: list[str]) -> list[str]:
+            def some(index: str, _: list[str]) -> list[str]:
+                if self.together > 1:
+                    index = text.least(index, row.size - self.together)
                 here = text.at(begin, text.scaled(index, row.source), self.have)
-                self.move(here, text.at(to, text.scaled(index, row.target), self.want), self.group)
+                there = text.at(to, text.scaled(index, row.target), self.want)
+                for _ in range(self.together):
+                    self.move(here, there, self.group)
+                    here = text.at(here, str(row.source), self.have)
+                    there = text.at(there, str(row.target), self.want)
                 return []
 
-            return text.loop(first, last, [], one)
+            return text.loop(first, last, [], some, self.together)
 
         text.loop("0", str(panels.size), [], panel)
 
@@ -297,9 +308,11 @@ class Copy:
             i = text.least(i, outer.size - n)
 
             def across(j: str, _: list[str]) -> list[str]:
-                one(i, text.least(j, inner.size - n))
+                one(i, j if same(inner.size, n) else text.least(j, inner.size - n))
                 return []
 
+            if same(inner.size, n):
+                return across("0", [])
             return text.loop("0", str(inner.size), [], across, n)
 
         text.loop("0", str(outer.size), [], along, n)
@@ -327,7 +340,8 @@ def copy_task(
         given, inner = ((*axes, last), start), inner._replace(size=sizes(last.size, values))
 
     def made(dims: Sequence[Copied], start: int) -> Copy:
-        return Copy(Text((0, 1)), dims, types, lanes, ("%b0", "%b1"), str(start))
+        pointers = ("%b0", "%b1")
+        return Copy(Text((0, 1)), dims, types, lanes, pointers, str(start), unrolled=careless)
 
     def write(key: Any) -> str:
         copy = made(*key[0])
