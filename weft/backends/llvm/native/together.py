@@ -20,13 +20,8 @@ _GLOBAL = re.compile(r"@([\w.]+)")
 _ATTRIBUTES = "attributes #0 = { nounwind }"
 # Lines of a text that joins others, beyond which the passes' own time is little.
 MAX_JOINED_LINES = 400
-_KINDS = {
-    1,
-    2,
-    3,
-    4,
-    8,
-}  # of sections that code needs: contents, symbols, names, relocations, zeros
+# Kinds of sections that code needs: contents, symbols, names, relocations, zeros.
+_KINDS = {1, 2, 3, 4, 8}
 _EXECUTE = 4
 
 

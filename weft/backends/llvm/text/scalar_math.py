@@ -11,13 +11,13 @@ import numpy as np
 
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.backends.llvm.text.render import Function
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import signature, translate
 from weft.base.functional import lru
 from weft.kernel import kinds
 from weft.kernel import math as real
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel
-from weft.kernel.kinds import External, bits, f32, f64, i64, ptr, u32, u64, void
+from weft.kernel.kinds import External, bits
 from weft.kernel.nodes import Value
 
 _MADE: dict[str, Callable[..., Value]] = {
@@ -81,15 +81,7 @@ def translate_with_math(
 
 
 def _signature(f: Any) -> External:
-    if isinstance(f, str):
-        return getattr(kinds, f)
-    known = {k.name: k for k in (f32, f64, i64, u32, u64, ptr, void)}
-    result, *parameters = [known[f.__annotations__[n]] for n in ("return", *_arguments(f))]
-    return External(result, tuple(parameters))
-
-
-def _arguments(f: FunctionType) -> tuple[str, ...]:
-    return f.__code__.co_varnames[: f.__code__.co_argcount]
+    return getattr(kinds, f) if isinstance(f, str) else signature(f, {})
 
 
 def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:

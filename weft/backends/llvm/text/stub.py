@@ -109,7 +109,7 @@ def translate(
     """
     functions = {f.__name__: f for f in stubs}
     given = dict(names or {})
-    known = {name: _signature(f, given) for name, f in functions.items()}
+    known = {name: signature(f, given) for name, f in functions.items()}
     module = Module(known, given, frozenset(private))
     texts: dict[str, str] = {}
     # functions among the names may be private stubs that are called by those
@@ -157,7 +157,9 @@ def _trees(filename: str) -> dict[int, ast.FunctionDef]:
     return {node.lineno: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def _signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
+def signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
+    """The kinds of a stub's result and parameters, some of which are names for others."""
+
     def kind(word: Any) -> Kind:
         if not isinstance(word, str):
             raise StubError(f"{f.__name__}: parameters and result are annotated with kinds")

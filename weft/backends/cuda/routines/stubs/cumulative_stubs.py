@@ -25,8 +25,7 @@ from weft.backends.cuda.routines.device import (
     warp_barrier,
 )
 from weft.backends.cuda.routines.elements import bits_of, from_bits, get, of_lane, put, up
-from weft.backends.llvm.text.scalar_math import External
-from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, u32, u64, unrolled, void
+from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u32, u64, unrolled, void
 
 exp_single = log1p_single = External(f32, (f32,))
 exp = log1p = External(f64, (f64,))
