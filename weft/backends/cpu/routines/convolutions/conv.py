@@ -72,14 +72,16 @@ def real_of(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
-def working(left: np.dtype, out: np.dtype) -> np.dtype | None:
-    """The dtype of products and sums, or None where the reference does it."""
-    if left not in COMPUTED or out not in COMPUTED or (left.kind == "c") != (out.kind == "c"):
+def working(*dtypes: np.dtype) -> np.dtype | None:
+    """The dtype of products and sums, or that of parts of complex ones, for operands and a result;
+    None where the reference does it."""
+    out = dtypes[-1]
+    if any(d not in COMPUTED or (d.kind == "c") != (out.kind == "c") for d in dtypes):
         return None
-    kinds = [real_of(out), real_of(left)]
-    if not any(is_float(d) for d in kinds):
+    floats = [real_of(d) for d in dtypes if d.kind == "c" or is_float(d)]
+    if not floats:
         return out
-    return max(F32, *[d for d in kinds if is_float(d)], key=lambda d: d.itemsize)
+    return max(F32, *floats, key=lambda d: d.itemsize) if real_of(out) in floats else None
 
 
 def _first(n: int, *_: int) -> int:

@@ -343,6 +343,7 @@ class _Tile:
         plan, lanes = self.plan, self.plan.pieces[0][1]
         if (
             not has_by_element_fma()
+            or plan.work.itemsize == 1
             or plan.vector.left
             or lanes < 2
             or (not self.by_rows and last.left != 1)

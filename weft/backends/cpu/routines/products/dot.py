@@ -11,10 +11,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from weft.backends.cpu.routines.convolutions.contraction import CHUNK_BYTES, blocks
-from weft.backends.cpu.routines.convolutions.conv import COMPUTED, real_of
+from weft.backends.cpu.routines.convolutions.conv import working
 from weft.backends.cpu.routines.convolutions.conv_text import Dim, collapsed
 from weft.backends.cpu.routines.convolutions.conv_writer import Text
 from weft.backends.cpu.routines.products import amx_text as amx
@@ -40,7 +38,7 @@ from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import has_matrices, vector_bits
 from weft.base.sizes import Size, is_writing, plain
-from weft.kernel.nodes import BF16, F32, F64, is_float
+from weft.kernel.nodes import BF16, F32, F64
 from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
 
 ONE = Dim(1, 0, 0, 0)
@@ -60,20 +58,6 @@ ALONG, FOLDED, ACROSS = 0.75, 7.0, 0.54
 
 
 # --- what the product is --------------------------------------------------------------------------
-
-
-def working(types: list[Type]) -> np.dtype | None:
-    """The type in which operands are multiplied and summed, or None where we have no kernel."""
-    dtypes = [t.dtype for t in types]
-    out = dtypes[-1]
-    if any(d not in COMPUTED or (d.kind == "c" and d != out) for d in dtypes):
-        return None
-    if out.kind == "c":
-        return out if {*dtypes} == {out} else None
-    floats = [d for d in dtypes if is_float(d)]
-    if floats:
-        return None if not is_float(out) else F64 if F64 in floats else F32
-    return np.dtype(np.int64 if out.itemsize == 8 else np.int32)
 
 
 def axes_of(
@@ -148,11 +132,13 @@ def lower_dot(
 
     With a kernel that goes on with the result, None too where blocks of it are too small for that.
     """
-    work = working([*ins, *outs])
-    if work is None or hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
-        return None
     (out,), size = outs, prod(outs[0].shape)
-    is_complex = work.kind == "c"
+    dtypes = [t.dtype for t in (*ins, out)]
+    work, is_complex = working(*dtypes), out.dtype.kind == "c"
+    if work is None or (is_complex and {*dtypes} != {out.dtype}):
+        return None
+    if hasattr(params["precision"], "accumulation_type"):  # an algorithm of its own
+        return None
     library = library or is_complex
     empty = size == 0 or 0 in ins[0].shape
     if finish is not None and (is_complex or empty):
@@ -177,16 +163,14 @@ def lower_dot(
         assert problem is not None
     if library:
         return library_tasks(plan, problem)
-    parts, narrow = depth_parts(problem), by_rows(problem)
-    matrices = parts == 1 and in_matrices(plan, problem)
-    if parts == 1 and not matrices and not narrow:
-        parts = near_parts(problem, size * work.itemsize)
+    narrow, matrices = by_rows(problem), in_matrices(plan, problem)
+    parts = depth_parts(problem, size * work.itemsize, not narrow and not matrices)
     if finish is not None and (parts > 1 or narrow or problem.columns.out != 1 or matrices):
         return None
-    if matrices:
-        matrix_tasks(plan, problem)
-    elif parts > 1:
+    if parts > 1:
         part_tasks(plan, problem, parts, size)
+    elif matrices:
+        matrix_tasks(plan, problem)
     else:
         plan.tiles(problem)
     return plan.lowered()
@@ -287,29 +271,24 @@ def matrix_tasks(plan: Product, problem: Problem) -> None:
 # --- a long depth ---------------------------------------------------------------------------------
 
 
-def depth_parts(problem: Problem) -> int:
-    """Into how many equal parts the depth is split: where a small result leaves threads idle."""
+def depth_parts(problem: Problem, size: int, near: bool) -> int:
+    """Into how many equal parts the depth is split, for a result of so many bytes: where a small
+    one leaves threads idle, or so that panels stay ``near``, in the second cache."""
     outer, rows, columns, depth = problem
-    if type(depth.size) is Size:
-        return 1  # parts are equal
+    if type(depth.size) is Size or len(outer) == BATCH:
+        return 1
     many, width = plain(prod(a.size for a in outer)), plain(columns.size)
     found = many * blocks(plain(rows.size), 32) * blocks(width, 48)
     work = many * max(8, plain(rows.size)) * width * depth.size
-    if found >= MAX_DEPTH_PARTS // 2 or work < 4 * CHUNK_WORK or len(outer) == BATCH:
-        return 1
-    counts = range(min(MAX_DEPTH_PARTS, depth.size // MIN_PART_DEPTH), 1, -1)
-    return next((n for n in counts if depth.size % n == 0), 1)
-
-
-def near_parts(problem: Problem, size: int) -> int:
-    """Into how many equal parts the depth is split so that panels stay in the second cache, for a
-    result of so many bytes."""
-    depth = problem.depth.size
-    fewest = blocks(plain(depth) * 3 * vector_bits() // 8, PANEL_BYTES)
-    if type(depth) is Size or len(problem.outer) == BATCH or plain(problem.rows.size) < PANEL_ROWS:
-        return 1
-    counts = [n for n in range(fewest, MAX_DEPTH_PARTS + 1) if depth % n == 0]
-    return counts[0] if counts and counts[0] * size <= MAX_PARTIAL_BYTES else 1
+    counts = [n for n in range(1, MAX_DEPTH_PARTS + 1) if depth.size % n == 0]
+    if found < MAX_DEPTH_PARTS // 2 and work >= 4 * CHUNK_WORK:
+        parts = max(n for n in counts if n == 1 or n * MIN_PART_DEPTH <= depth.size)
+        if parts > 1:
+            return parts
+    fewest = blocks(depth.size * 3 * vector_bits() // 8, PANEL_BYTES)
+    parts = next((n for n in counts if n >= fewest), 1)
+    fits = near and plain(rows.size) >= PANEL_ROWS and parts * size <= MAX_PARTIAL_BYTES
+    return parts if fits else 1
 
 
 def part_tasks(plan: Product, problem: Problem, parts: int, size: int) -> None:
@@ -337,7 +316,7 @@ def library_views(problem: Problem) -> tuple[Any, Any]:
 
 def library_tasks(plan: Product, problem: Problem) -> Lowered | None:
     """Blocks of the result by the library's function, on the thread that has the block."""
-    (_, rows, columns, depth), dtype = problem, plan.work
+    (_, rows, columns, depth), dtype = problem, plan.result.dtype
     a, b = library_views(problem)
     if max(*a, *b, rows.out, depth.size) >= 1 << 31:
         return None
@@ -353,7 +332,7 @@ def library_tasks(plan: Product, problem: Problem) -> Lowered | None:
     places = (plan.left.place, plan.right.place, plan.result.place, *more)
     extent = prod(d.size for d in outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
-    text = library_product(real_of(dtype), each == 2, "product")
+    text = library_product(plan.work, each == 2, "product")
     plan.task(text, places, extent, CHUNK_WORK // plain(unit))
     return plan.lowered()
 
