@@ -273,14 +273,12 @@ class Copy:
             self.move(text.at(source, moved, self.have), place, group)
             return []
 
-        if group > 1:
-            if high > low:
-                text.loop(str(low), str(high), [], single)
-        elif d.source == 1 and self.have == self.want and high > low:
+        near = group == d.source == 1
+        if near and self.have == self.want and high > low:
             begin = text.at(source, str(low - d.low), self.have)
             place = text.at(target, str(low), self.want)
             text.copy(begin, place, (high - low) * self.want.itemsize)
-        elif d.source == 1:
+        elif near:
             self.each(low, high, neighbours)
         elif high > low:
             text.loop(str(low), str(high), [], single)
@@ -289,7 +287,7 @@ class Copy:
         """Two axes that change places, in squares of which the last overlap."""
         text, n = self.text, self.side(outer, inner)
 
-        def one(i: str, j: str) -> None:
+        def one(i: str, j: str) -> list[str]:
             rows = []
             start = text.at(source, text.total([i, text.scaled(j, inner.source)]), self.have)
             text.lanes = n
@@ -303,16 +301,14 @@ class Copy:
                 text.write(row, start, self.want)
                 start = text.at(start, str(outer.target), self.want)
             text.lanes = 1
+            return []
 
         def along(i: str, _: list[str]) -> list[str]:
             i = text.least(i, outer.size - n)
 
-            def across(j: str, _: list[str]) -> list[str]:
-                one(i, j if same(inner.size, n) else text.least(j, inner.size - n))
-                return []
-
             if same(inner.size, n):
-                return across("0", [])
+                return one(i, "0")
+            across = lambda j, _: one(i, text.least(j, inner.size - n))
             return text.loop("0", str(inner.size), [], across, n)
 
         text.loop("0", str(outer.size), [], along, n)
