@@ -25,7 +25,8 @@ from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
 from weft.backends.llvm.text.instructions import memory_type
-from weft.backends.llvm.text.scalar_math import called_stubs, translate_with_math
+from weft.backends.llvm.text.scalar_math import translate_with_math
+from weft.backends.llvm.text.stub import called_stubs
 from weft.base.record import Record
 from weft.kernel.kinds import f32, f64
 from weft.kernel.nodes import BF16, F16, F64

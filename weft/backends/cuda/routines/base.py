@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.routines.device import DEFINITIONS
-from weft.backends.llvm.text.scalar_math import called_stubs, translate_with_math
+from weft.backends.llvm.text.scalar_math import translate_with_math
+from weft.backends.llvm.text.stub import called_stubs
 from weft.base import knobs
 from weft.base.record import Record
 from weft.kernel.kinds import Kind, f32, f64, kind_of, u8, u16, u32, u64

@@ -11,13 +11,13 @@ import numpy as np
 
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.backends.llvm.text.render import Function
-from weft.backends.llvm.text.stub import signature, translate
+from weft.backends.llvm.text.stub import called_stubs, signature, translate
 from weft.base.functional import lru
 from weft.kernel import kinds
 from weft.kernel import math as real
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel
-from weft.kernel.kinds import External, bits
+from weft.kernel.kinds import External
 from weft.kernel.nodes import Value
 
 _MADE: dict[str, Callable[..., Value]] = {
@@ -82,18 +82,3 @@ def translate_with_math(
 
 def _signature(f: Any) -> External:
     return getattr(kinds, f) if isinstance(f, str) else signature(f, {})
-
-
-def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
-    """Stubs and the stubs that they call, in any order."""
-    found: dict[str, FunctionType] = {}
-    while stubs:
-        f = stubs.pop()
-        if f.__name__ not in found:
-            found[f.__name__] = f
-            inner = [f.__globals__.get(name) for name in f.__code__.co_names]
-            # the functions of the stub language itself are no stubs
-            stubs += [
-                g for g in inner if isinstance(g, FunctionType) and g.__module__ != bits.__module__
-            ]
-    return list(found.values())

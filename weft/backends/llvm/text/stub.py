@@ -28,6 +28,7 @@ import ast
 import linecache
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -49,18 +50,18 @@ class Operand(Record):
     kind: Kind | None
 
 
-_ARITHMETIC: dict[type, tuple[str, str, str]] = {
-    ast.Add: ("add", "add", "fadd"),
-    ast.Sub: ("sub", "sub", "fsub"),
-    ast.Mult: ("mul", "mul", "fmul"),
-    ast.FloorDiv: ("sdiv", "udiv", ""),
-    ast.Mod: ("srem", "urem", "frem"),
-    ast.Div: ("", "", "fdiv"),
-    ast.LShift: ("shl", "shl", ""),
-    ast.RShift: ("ashr", "lshr", ""),
-    ast.BitAnd: ("and", "and", ""),
-    ast.BitOr: ("or", "or", ""),
-    ast.BitXor: ("xor", "xor", ""),
+_ARITHMETIC: dict[type, tuple[str, str, str, Callable[..., Any]]] = {
+    ast.Add: ("add", "add", "fadd", operator.add),
+    ast.Sub: ("sub", "sub", "fsub", operator.sub),
+    ast.Mult: ("mul", "mul", "fmul", operator.mul),
+    ast.FloorDiv: ("sdiv", "udiv", "", operator.floordiv),
+    ast.Mod: ("srem", "urem", "frem", operator.mod),
+    ast.Div: ("", "", "fdiv", operator.truediv),
+    ast.LShift: ("shl", "shl", "", operator.lshift),
+    ast.RShift: ("ashr", "lshr", "", operator.rshift),
+    ast.BitAnd: ("and", "and", "", operator.and_),
+    ast.BitOr: ("or", "or", "", operator.or_),
+    ast.BitXor: ("xor", "xor", "", operator.xor),
 }
 _COMPARE: dict[type, tuple[str, str, str]] = {
     ast.Eq: ("eq", "eq", "oeq"),
@@ -134,6 +135,21 @@ def stubs_of(module: Any) -> list[Callable[..., Any]]:
     """The stubs of a module, in their order."""
     own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]
     return [f for f in own if getattr(f, "__annotations__", {}).get("return") in KINDS]
+
+
+def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
+    """Stubs and the stubs that they call, in any order."""
+    found: dict[str, FunctionType] = {}
+    while stubs:
+        f = stubs.pop()
+        if f.__name__ not in found:
+            found[f.__name__] = f
+            inner = [f.__globals__.get(name) for name in f.__code__.co_names]
+            # the functions of the stub language itself are no stubs
+            stubs += [
+                g for g in inner if isinstance(g, FunctionType) and g.__module__ != Kind.__module__
+            ]
+    return list(found.values())
 
 
 @lru(512)
@@ -296,7 +312,7 @@ class Translation(Lines):
             kind = self.constant_name(node.annotation)
             self.assign(node.target, self.as_kind(self.value(node.value), kind, node))
         elif isinstance(node, ast.AugAssign):
-            left = self.value(_as_load(node.target))
+            left = self.value(node.target)
             self.assign(node.target, self.arithmetic(node, node.op, left, self.value(node.value)))
         elif isinstance(node, ast.If):
             self.if_(node)
@@ -716,11 +732,6 @@ class Translation(Lines):
         return Operand(self.emit(f"shufflevector {both}, {zeros}"), kind)
 
 
-def _as_load(node: ast.expr) -> ast.expr:
-    """The target of an assignment, to be read."""
-    return ast.parse(ast.unparse(node), mode="eval").body
-
-
 def _turns(low: str, high: str, step: int) -> int | None:
     """How often a loop goes round, if that is known."""
     if low.startswith("%") or high.startswith("%"):
@@ -734,5 +745,4 @@ def _python(text: str) -> int | float:
 
 def _folded(op: ast.operator, left: str, right: str) -> int | float:
     """Two written numbers as one."""
-    tree = ast.Expression(ast.BinOp(ast.Constant(_python(left)), op, ast.Constant(_python(right))))
-    return eval(compile(ast.fix_missing_locations(tree), "stub", "eval"))
+    return _ARITHMETIC[type(op)][3](_python(left), _python(right))

@@ -17,8 +17,7 @@ from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.writer import Function, Module
 from weft.backends.llvm.native import processor
-from weft.backends.llvm.text.scalar_math import called_stubs
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import called_stubs, translate
 from weft.base.functional import lru
 from weft.base.sizes import Size, plain
 from weft.kernel.kinds import External, i32, i64, kind_of, ptr, truth, u32, u64, void
