@@ -131,6 +131,12 @@ def translate(
     return care + module.text()
 
 
+def translate_main(main: FunctionType, names: Mapping[str, Any], **care: bool) -> str:
+    """The LLVM text of a stub and of all that it calls, which becomes part of it."""
+    stubs = called_stubs([main])
+    return translate(stubs, names, [f.__name__ for f in stubs if f is not main], **care)
+
+
 def stubs_of(module: Any) -> list[Callable[..., Any]]:
     """The stubs of a module, in their order."""
     own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]

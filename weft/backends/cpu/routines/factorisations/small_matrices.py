@@ -17,7 +17,7 @@ from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
 from weft.backends.cpu.routines.fourier.fft_text import Lanes
 from weft.backends.cpu.routines.writer import Function, Module
 from weft.backends.llvm.native import processor
-from weft.backends.llvm.text.stub import called_stubs, translate
+from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.base.sizes import Size, plain
 from weft.kernel.kinds import External, i32, i64, kind_of, ptr, truth, u32, u64, void
@@ -82,8 +82,7 @@ def _text(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[str
     names |= {"MASK": truth.of(lanes), "LANES": lanes, "ITEM": lane.size}
     names |= {"BYTES": lanes * lane.size, "square": _square(lane.size)}
     names |= {"ONE_BITS": one, "TOP_BITS": (1 << 8 * lane.size - 1) - one}
-    stubs = called_stubs([main])
-    return translate(stubs, names, [f.__name__ for f in stubs if f is not main], loop=True)
+    return translate_main(main, names, loop=True)
 
 
 def _square(size: int) -> External:
@@ -160,11 +159,8 @@ def _svd(ins: Types, outs: Types, params: Any) -> Plan | None:
     return jacobi_stubs.svd, m * n + 3 * MAX_ROTATED_SIDE**2, names
 
 
-_PLANS: dict[str, Callable[..., Plan | None]] = {
-    "cholesky": _cholesky,
-    "lu": _lu,
-    "triangular_solve": _triangular_solve,
-    "qr": _qr,
-    "eigh": _eigh,
-    "svd": _svd,
-}
+_OWN: tuple[Callable[..., Plan | None], ...] = (
+    *(_cholesky, _lu, _triangular_solve),
+    *(_qr, _eigh, _svd),
+)
+_PLANS = {f.__name__[1:]: f for f in _OWN}

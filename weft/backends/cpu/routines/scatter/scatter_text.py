@@ -7,7 +7,7 @@ from typing import Any
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter.scatter_stubs import TURN
 from weft.backends.llvm.native.processor import vector_bits
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.base.sizes import plain
 from weft.kernel.kinds import f32
@@ -16,39 +16,8 @@ from weft.kernel.kinds import f32
 # where they are not written here.
 MIN_VECTOR_WINDOW = 8
 
-# Each stub that is a task, after those that it calls.
-_LOCATE = [
-    stubs.held,
-    stubs.index0,
-    stubs.index1,
-    stubs.index2,
-    stubs.inside,
-    stubs.locate,
-    stubs.bucket,
-]
-_COMBINE = [
-    stubs.widen,
-    stubs.narrow,
-    stubs.combined,
-    stubs.put,
-    stubs.put_lanes,
-    stubs.turn,
-    stubs.part,
-    stubs.window,
-]
-_STUBS: dict[str, list[Any]] = {
-    "copy": [stubs.copy],
-    "in_a_row": [*_LOCATE, *_COMBINE, stubs.update, stubs.range_of, stubs.in_a_row],
-    "in_slabs": [*_LOCATE, *_COMBINE, stubs.in_slabs],
-    "apart": [*_LOCATE, *_COMBINE, stubs.apart],
-    "in_pieces": [*_LOCATE, *_COMBINE, stubs.clear, stubs.update, stubs.range_of, stubs.in_pieces],
-    "join": [*_COMBINE, stubs.join],
-    "look": [*_LOCATE, stubs.look],
-    "count": [*_LOCATE, stubs.count],
-    "rank": [stubs.rank],
-    "deal": [*_LOCATE, stubs.deal],
-    "work_off": [*_COMBINE, stubs.put_listed, stubs.work_off],
-}
+# Stubs that combine elements.
+_COMBINING = frozenset(["in_a_row", "in_slabs", "apart", "in_pieces", "join", "work_off"])
 # Stubs that do little: no code of them would be worth the time it takes to make it well.
 _BRIEF = frozenset(["look", "rank"])
 # Updates for each element of all pieces from which on it is little to join these.
@@ -58,11 +27,10 @@ RARE_JOIN_UPDATES = 16
 @lru(512)
 def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     """The LLVM text of one of the tasks."""
-    *helpers, main = _STUBS[stub]
-    inner = [f.__name__ for f in helpers]
+    main = getattr(stubs, stub)
     known = dict(names)
     if stub == "copy":
-        return translate([main], names=known, brief=True)
+        return translate_main(main, known, brief=True)
     op, kind, width = known["OP"], known["U"], known["W2"]
     most = vector_bits() // 8
     # narrow and complex numbers are combined in many steps, of which LLVM makes vectors by itself
@@ -72,8 +40,8 @@ def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
     lanes = most // kind.size if stub == "join" else lanes
     known |= {"N": f32 if known["HALF"] else kind, "V": kind.of(lanes)}
     known |= {"LANES": lanes, "FULL": width // lanes * lanes if lanes > 1 else 0}
-    found = stubs.window in helpers and not written and width >= MIN_VECTOR_WINDOW
+    found = stub in _COMBINING and not written and width >= MIN_VECTOR_WINDOW
     updates = known["COUNT"] * known["W0"] * known["W1"] * width
     few = plain(known["PIECES"] * known["TOTAL"]) * RARE_JOIN_UPDATES <= plain(updates)
     brief = stub in _BRIEF or (stub == "join" and few)
-    return translate([*helpers, main], names=known, private=inner, plain=not found, brief=brief)
+    return translate_main(main, known, plain=not found, brief=brief)

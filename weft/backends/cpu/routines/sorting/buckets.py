@@ -42,13 +42,12 @@ def keys_text(v: Lanes, source: Order, placed: bool = False) -> str:
     """Whole rows as keys, see `quick_stubs.sort_keys`."""
     module = Module()
     _read_function(module, v, source, placed)
-    return stubs.control_text(module, v, source, [stubs.sort_keys])
+    return stubs.control_text(module, v, source, stubs.sort_keys)
 
 
 def sample_text(v: Lanes, source: Order, placed: bool = False) -> str:
     """Keys from all over each row, see `quick_stubs.sort_sample`."""
-    own = [stubs.key, stubs.sort_sample]
-    return stubs.control_text(Module(), v, source, own, PLACED=int(placed))
+    return stubs.control_text(Module(), v, source, stubs.sort_sample, PLACED=int(placed))
 
 
 def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> str:
@@ -56,6 +55,5 @@ def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> s
     module = Module()
     split_function(module, v)
     _read_function(module, v, source, placed)
-    own = [stubs.key, stubs.begin_of, stubs.put_part, stubs.pivot_of, stubs.sort_buckets]
     names = {"PIECE": piece * v.step, "PLACED": int(placed)}
-    return stubs.control_text(module, v, source, own, **names)
+    return stubs.control_text(module, v, source, stubs.sort_buckets, **names)

@@ -18,7 +18,7 @@ from weft.backends.cpu.routines.sorting.rows import (
     Rows,
     order_of,
 )
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.base.lazy import Late
 from weft.kernel.kinds import i64, least_lane, ptr, stack, u32, u64, u128, void
@@ -92,7 +92,7 @@ def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
     names |= {"U": UNSIGNED[order.bits], "BLOCK": UNSIGNED[order.bits].of(STRIDE)}
     record = u128 if order.bits == 64 else u64
     names |= {"RECORD": record, "STEP": record.size, "HALF": 4 * record.size}
-    return translate([key, sift, top_heap], names, ["key", "sift"], loop=True)
+    return translate_main(top_heap, names, loop=True)
 
 
 def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:

@@ -12,7 +12,7 @@ from weft.backends.cpu.routines.sorting.network import Lanes
 from weft.backends.cpu.routines.sorting.records import UNSIGNED, key, key_names
 from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.cpu.routines.writer import Module
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import translate_main
 from weft.kernel.kinds import External, i64, ptr, stack, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:
@@ -245,9 +245,8 @@ def sort_buckets(buffers: ptr, start: i64, stop: i64) -> void:
         i64[starts, buckets] = done
 
 
-def control_text(module: Module, v: Lanes, order: Order, stubs: list[Any], **names: Any) -> str:
-    """The text of a stub, the last, and those that it calls, and of the module of functions between
-    vectors.
+def control_text(module: Module, v: Lanes, order: Order, main: Any, **names: Any) -> str:
+    """The text of a stub and those that it calls, and of the module of functions between vectors.
 
     Stubs do little themselves: no care is taken of them.
     """
@@ -255,7 +254,7 @@ def control_text(module: Module, v: Lanes, order: Order, stubs: list[Any], **nam
     names |= {"K": word, "U": UNSIGNED[order.bits], "KEY": v.step, "SIZE": order.bits // 8}
     names |= {"split": External(void, (ptr, ptr, i64, word, ptr)), "SIGN": order.sign}
     names |= {"fill": External(void, (ptr, i64, word)), **key_names(order)}
-    text = translate(stubs, names, [f.__name__ for f in stubs[:-1]], brief=True)
+    text = translate_main(main, names, brief=True)
     if not module.functions:
         return text
     text = re.sub(r" nounwind( alwaysinline)? {", r" nounwind\1 noinline optnone {", text)

@@ -150,6 +150,5 @@ def quick_text(v: Lanes, result: Order | None) -> str:
     _fill_function(module, v, result)
     small_function(module, v, result)
     order = Order(v.bits, "unsigned") if result is None else result
-    own = [stubs.begin_of, stubs.collect, stubs.put_part, stubs.sort_parts, stubs.quick_sort]
     names = {"OUT": order.bits // 8, "SMALL": ROWS * v.count, "DEPTH": packing.DEPTH}
-    return stubs.control_text(module, v, order, own, **names)
+    return stubs.control_text(module, v, order, stubs.quick_sort, **names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.sorting.rows import Order
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
 
@@ -257,14 +257,6 @@ def write_parts(buffers: ptr, start: i64, stop: i64) -> void:
 
 # --- texts ----------------------------------------------------------------------------------------
 
-# The stubs that each one calls.
-HELPERS: dict[str, tuple[str, ...]] = {
-    "load_records": ("key", "starts", "record_at"),
-    "chain": (),
-    "gather": ("starts", "found_at", "element_at"),
-    "count_parts": ("key", "part_start", "chosen_key"),
-    "write_parts": ("key", "part_start", "chosen_key"),
-}
 NUMBERS = "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART NAN INFINITY".split()
 
 
@@ -285,5 +277,4 @@ def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> di
 def record_text(name: str, bits: int, **names: Any) -> str:
     """The text of one of the stubs, for elements of so many bits."""
     every = dict.fromkeys(NUMBERS, 0) | {"SIGN": 1 << (bits - 1), "U": UNSIGNED[bits]} | names
-    stubs = [globals()[n] for n in (*HELPERS[name], name)]
-    return translate(stubs, names=every, private=HELPERS[name], plain="parts" not in name)
+    return translate_main(globals()[name], every, plain="parts" not in name)

@@ -21,7 +21,7 @@ from weft.backends.cpu.routines.sorting.network import (
 from weft.backends.cpu.routines.sorting.records import UNSIGNED, element, key, key_names, odd
 from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.cpu.routines.writer import Module
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import (
     External,
@@ -245,8 +245,6 @@ def mend_row(here: ptr, there: ptr, length: i64, step: i64) -> void:
 
 # --- texts ----------------------------------------------------------------------------------------
 
-_SORT = (key, odd, element, place_rows, exchange, halve, sort_tile)
-
 
 @lru(64)
 def tile_text(main: Any, v: Lanes, order: Order) -> str:
@@ -262,7 +260,7 @@ def tile_text(main: Any, v: Lanes, order: Order) -> str:
     block = External(void, (ptr,), module.text())
     names |= {"sort_block": block, "merge_block": block}
     names["transpose"] = External(void, (ptr, ptr), module.text())
-    return translate([*_SORT, main], names, [f.__name__ for f in _SORT], loop=True)
+    return translate_main(main, names, loop=True)
 
 
 @lru(64)
@@ -270,4 +268,4 @@ def mend_text(order: Order) -> str:
     """The text of `mend`."""
     names = key_names(order) | {"SIGN": order.sign, "SIZE": order.bits // 8}
     names["U"] = UNSIGNED[order.bits]
-    return translate([mend_row, mend], names, ["mend_row"], loop=True)
+    return translate_main(mend, names, loop=True)
