@@ -132,8 +132,7 @@ class Copy:
     def choices(self) -> tuple[Any, ...]:
         """What the text has of the sizes at hand."""
         side = 0 if self.turned is None else self.side(self.turned, self.inner)
-        forms = self.turned is not None, self.panels is not None
-        return side, self.group, forms, self.lanes, self.together
+        return side, self.group, self.panels is not None, self.together
 
     def side(self, outer: Copied, inner: Copied) -> int:
         """The side of squares in which two axes change places."""

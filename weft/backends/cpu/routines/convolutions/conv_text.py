@@ -284,7 +284,8 @@ class _Tile:
 
     def reduce(self, left: str, right: str) -> list[str]:
         """The sums over all of the reduction."""
-        sums = ["zeroinitializer" if width > 1 else self.zero() for _, (_, width) in self.keys]
+        zero = self.text.constant_scalar(self.plan.work, 0)
+        sums = ["zeroinitializer" if width > 1 else zero for _, (_, width) in self.keys]
         if self.plan.folded:
             sums = self.tail(left, right, sums)
         dims = list(self.plan.reduced)
@@ -379,9 +380,6 @@ class _Tile:
         vectors = len(self.plan.pieces) if self.plan.vector.left else 1
         return not again or len(set(reads)) * vectors + len(self.keys) + 3 <= self.plan.registers
 
-    def zero(self) -> str:
-        return self.text.constant_scalar(self.plan.work, 0)
-
     def nest(
         self, dims: list[Dim], left: str, right: str, sums: list[str], walks: list[Walk]
     ) -> list[str]:
@@ -410,11 +408,8 @@ class _Tile:
         def body(_: str, given: list[str]) -> list[str]:
             a, b, *so_far = given
             new = inside(a, b, so_far)
-            moved = [
-                text.at(pointer, str(stride), self.plan.work)
-                for pointer, stride in ((a, dim.left), (b, dim.right))
-            ]
-            return [*moved, *new]
+            a = text.at(a, str(dim.left), self.plan.work)
+            return [a, text.at(b, str(dim.right), self.plan.work), *new]
 
         carried = [("ptr", left), ("ptr", right), *zip(self.kinds(), sums, strict=True)]
         return text.loop("0", str(dim.size), carried, body, once=once)
