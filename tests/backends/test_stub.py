@@ -394,3 +394,11 @@ def test_stubs_of_single_values_are_called_with_vectors():
     x = np.array([5, 6, 7, 8])
     assert call(x.ctypes.data, 9) == NUMBER
     assert x.tolist() == [5, 6, 7, 7]
+
+
+def test_written_numbers_are_computed_with_at_once():
+    def written(x: i64) -> i64:
+        return x + i64(CHOICE**2 - 7 // 2)
+
+    call = native(written, given=(i64,), names={"CHOICE": 5})
+    assert call(1) == 1 + 22

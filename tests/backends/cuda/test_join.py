@@ -155,6 +155,9 @@ def decoded(q, k, v, keys, values, at):
 
 def test_a_routine_after_small_kernels(monkeypatch):
     """Blocks of attention first write the new keys and values, all of them the same."""
+    row, kept_rows = draws(3, 16), draws(40, 3, 16)
+    args = [row, 2 * row, 3 * row, kept_rows, kept_rows + 1, np.int32(35)]
+    want = [np.asarray(x) for x in weft.jit(decoded)(*args)]
     monkeypatch.setattr(attention, "MIN_KEPT", 1)
     monkeypatch.setattr(attention, "ROW_THREADS", 64)
     monkeypatch.setattr(attention, "SMALLEST_RANGE", 32)
@@ -162,8 +165,6 @@ def test_a_routine_after_small_kernels(monkeypatch):
     monkeypatch.setattr(driver, "device", lambda: None)
     monkeypatch.setattr(assemble, "render_joined", found.append)
     monkeypatch.setattr(assemble, "load", lambda *given: SimpleNamespace(name="", ready=None))
-    row, kept_rows = draws(3, 16), draws(40, 3, 16)
-    args = [row, 2 * row, 3 * row, kept_rows, kept_rows + 1, np.int32(35)]
     closed = weft.make_jaxpr(decoded)(*args)
     planned = Planner(program.Cuda()).program(closed, [False, False, False, True, True, False])
     assembler = assemble.Assembler(planned)
@@ -180,7 +181,6 @@ def test_a_routine_after_small_kernels(monkeypatch):
             memory[spot.slot] = np.zeros(assembler.sizes[spot.slot], np.uint8)
     text = join.render(joined)
     run_text(joined, [memory[spot.slot] for spot in launch.spots], text)
-    want = [np.asarray(x) for x in weft.jit(decoded)(*args)]
     kinds = [(r.kind, r.number) for r in planned.results]
     taken = {planned.slots[n].what: n for n in memory if assembler.roles[n] == "arg"}
     for (kind, number), b in zip(kinds, want, strict=True):

@@ -192,3 +192,14 @@ def in_turn(x: Any, indices: Any, updates: Any, **params: Any) -> Any:
     at = gather(places, indices, gather_numbers(numbers), sizes, mode=mode, fill_value=-1)
     operator = lookup(params["operator"])
     return update_in_turn(x, at, updates, lambda old, new: operator.bind(old, new))
+
+
+def _by(operator: str) -> Any:
+    def lower(*args: Any, **params: Any) -> Any:
+        return in_turn(*args, operator=operator, **params)
+
+    return lower
+
+
+add_in_turn, sub_in_turn, mul_in_turn = _by("add"), _by("sub"), _by("mul")
+least_in_turn, greatest_in_turn = _by("min"), _by("max")

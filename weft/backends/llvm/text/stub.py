@@ -62,6 +62,7 @@ _ARITHMETIC: dict[type, tuple[str, str, str, Callable[..., Any]]] = {
     ast.BitAnd: ("and", "and", "", operator.and_),
     ast.BitOr: ("or", "or", "", operator.or_),
     ast.BitXor: ("xor", "xor", "", operator.xor),
+    ast.Pow: ("", "", "", operator.pow),  # of written numbers
 }
 _COMPARE: dict[type, tuple[str, str, str]] = {
     ast.Eq: ("eq", "eq", "oeq"),
