@@ -130,7 +130,6 @@ class Intrinsic(Record):
 fabs, root, copysign = Intrinsic("fabs"), Intrinsic("sqrt"), Intrinsic("copysign")
 fma = Intrinsic("fmuladd")  # a product and what is added to it
 any_lane = Intrinsic("vector.reduce.or", reduces=True)
-least_lane = Intrinsic("vector.reduce.umin", reduces=True)
 
 
 def defined(

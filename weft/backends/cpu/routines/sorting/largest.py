@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.sorting.records import UNSIGNED, key, key_names
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
     Order,
     Plan,
     Rows,
+    key_text,
     order_of,
 )
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.base.functional import lru
 from weft.base.lazy import Late
-from weft.kernel.kinds import i64, least_lane, ptr, stack, u32, u64, u128, void
 from weft.kernel.program import Lowered, Place, Type
 
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
@@ -30,69 +29,104 @@ STRIDE = 32  # elements of a block
 HEAP = 8192  # elements that are kept at most
 
 
-# Names that stubs are given; here so that they can be written: elements, vectors of them, and
-# records; bytes of an element and of a record, and bits of an index in one.
-U: Any = u32
-BLOCK: Any = u32
-RECORD: Any = u64
-SIZE = STEP = HALF = 0
-
-
-def sift(heap: ptr, count: i64, x: RECORD) -> void:
-    """Put a record into a heap in place of its root, the last one in order."""
-    at = i64(0)
-    child = i64(1)
-    while child < count:
-        other = min(child + 1, count - 1)
-        child = other if RECORD[heap, other] > RECORD[heap, child] else child
-        if RECORD[heap, child] <= x:
-            break
-        RECORD[heap, at] = RECORD[heap, child]
-        at = child
-        child = 2 * at + 1
-    RECORD[heap, at] = x
-
-
-def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
-    """The first elements of rows in order. Buffers: elements, values, indices, and a table of the
-    length of rows, the distance of their elements and how many are wanted."""
-    table = ptr[buffers, 3]
-    length = i64[table, 0]
-    inner = i64[table, 1]
-    wanted = i64[table, 2]
-    heap = stack(HEAP * STEP)
-    for row in range(start, stop):
-        here = ptr[buffers, 0] + (row // inner * length * inner + row % inner) * SIZE
-        for i in range(wanted):
-            RECORD[heap, i] = -1
-        for b in range(0, length, STRIDE):
-            if inner == 1 and b >= wanted and b + STRIDE <= length:
-                last = U(RECORD[heap, 0] >> HALF)
-                if least_lane(key(BLOCK[here + b * SIZE, 0])) >= last:
-                    continue
-            for i in range(b, min(b + STRIDE, length)):
-                x = (RECORD(key(U[here, i * inner])) << HALF) | RECORD(i)
-                if x < RECORD[heap, 0]:
-                    sift(heap, wanted, x)
-        for end in range(wanted - 1, 0, -1):
-            x = RECORD[heap, end]
-            RECORD[heap, end] = RECORD[heap, 0]
-            sift(heap, end, x)
-        to = row // inner * wanted * inner + row % inner
-        for n in range(wanted):
-            index = u32(RECORD[heap, n])
-            u32[ptr[buffers, 2], to + n * inner] = index
-            U[ptr[buffers, 1], to + n * inner] = U[here, i64(index) * inner]
+def _sift_function(module: Module, word: str, step: int) -> None:
+    """A function that puts a record into a heap in place of its root, the last one in order."""
+    f = Function(module, "sift", f"ptr %heap, i64 %count, {word} %x")
+    f.line("br label %look")
+    f.label("look")
+    f.line("%at = phi i64 [ 0, %entry ], [ %child, %down ]")
+    left = f.add(f.mul("%at", 2), 1)
+    last = f.sub("%count", 1)
+    f.line(f"br i1 {f.emit(f'icmp sle i64 {left}, {last}')}, label %compare, label %put")
+    f.label("compare")
+    right = f.smaller(f.add(left, 1), last)
+    a, b = (f.load(word, f.at("%heap", f.mul(i, step)), step) for i in (left, right))
+    more = f.emit(f"icmp ugt {word} {b}, {a}")
+    f.line(f"%child = select i1 {more}, i64 {right}, i64 {left}")
+    kept = f.emit(f"select i1 {more}, {word} {b}, {word} {a}")
+    f.line(f"br i1 {f.emit(f'icmp ugt {word} {kept}, %x')}, label %down, label %put")
+    f.label("down")
+    f.store(word, kept, f.at("%heap", f.mul("%at", step)), step)
+    f.line("br label %look")
+    f.label("put")
+    f.store(word, "%x", f.at("%heap", f.mul("%at", step)), step)
+    f.close()
 
 
 @lru(64)
 def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
-    """The text of `top_heap`."""
-    names = key_names(order, canonical, flipped) | {"SIGN": order.sign, "SIZE": order.bits // 8}
-    names |= {"U": UNSIGNED[order.bits], "BLOCK": UNSIGNED[order.bits].of(STRIDE)}
-    record = u128 if order.bits == 64 else u64
-    names |= {"RECORD": record, "STEP": record.size, "HALF": 4 * record.size}
-    return translate_main(top_heap, names, loop=True)
+    """The first elements of rows in order. Buffers: elements, values, indices, and a table of the
+    length of rows, the distance of their elements and how many are wanted."""
+    size, element = order.bits // 8, f"i{order.bits}"
+    width = 128 if order.bits == 64 else 64  # of a record
+    word, step = f"i{width}", width // 8
+    module = Module()
+    _sift_function(module, word, step)
+    f = kernel(module, "top_heap")
+    src, values, indices, table = (f.pointer(i) for i in range(4))
+    length, inner, wanted = (f.load("i64", f.at(table, 8 * i), 8) for i in range(3))
+    heap = f.local(HEAP * step)
+    near = f.emit(f"icmp eq i64 {inner}, 1")
+    first = f.emit(f"select i1 {near}, i64 {wanted}, i64 {length}")
+
+    def keys(kind: str, x: str) -> str:
+        key = key_text(f, order, kind, x, canonical)[0]
+        ones = f"splat ({element} -1)" if kind != element else "-1"
+        return f.emit(f"xor {kind} {key}, {ones}") if flipped else key
+
+    def record(here: str, i: str) -> str:
+        x = f.load(element, f.at(here, f.mul(f.mul(i, inner), size)), size)
+        key = f.emit(f"zext {element} {keys(element, x)} to {word}")
+        index = i if width == 64 else f.emit(f"zext i64 {i} to {word}")
+        return f.emit(f"or {word} {f.emit(f'shl {word} {key}, {width // 2}')}, {index}")
+
+    def some_before(here: str, b: str) -> list[str]:
+        """Whether a block has elements that come before the last one kept."""
+        vector = f"<{STRIDE} x {element}>"
+        block = keys(vector, f.load(vector, f.at(here, f.mul(b, size)), size))
+        name = f"llvm.vector.reduce.umin.v{STRIDE}{element}"
+        f.declare(name, element, vector)
+        first = f.emit(f"call {element} @{name}({vector} {block})")
+        limit = f.emit(f"lshr {word} {f.load(word, heap, step)}, {width // 2}")
+        limit = f.emit(f"trunc {word} {limit} to {element}")
+        return [f.emit(f"icmp ult {element} {first}, {limit}")]
+
+    def sift(count: Number, x: str) -> None:
+        f.line(f"call void @sift(ptr {heap}, i64 {count}, {word} {x})")
+
+    with f.loop("%start", "%stop") as row:
+        outer, offset = f.emit(f"udiv i64 {row}, {inner}"), f.emit(f"urem i64 {row}, {inner}")
+        base = f.add(f.mul(f.mul(outer, length), inner), offset)
+        here = f.at(src, f.mul(base, size))
+        with f.loop(0, wanted) as i:
+            f.store(word, "-1", f.at(heap, f.mul(i, step)), step)
+        with f.loop(0, length, STRIDE) as b:
+            end = f.add(b, STRIDE)
+            whole = f.emit(f"icmp sle i64 {end}, {length}")
+            full = f.emit(f"icmp sge i64 {b}, {first}")
+            whole = f.emit(f"and i1 {whole}, {full}")
+            some = f.either(whole, "i1", lambda: some_before(here, b), lambda: ["true"])
+            with f.when(some[0]), f.loop(b, f.smaller(end, length)) as i:
+                x = record(here, i)
+                with f.when(f.emit(f"icmp ult {word} {x}, {f.load(word, heap, step)}")):
+                    sift(wanted, x)
+        with f.loop(1, wanted) as i:
+            end = f.sub(wanted, i)
+            place = f.at(heap, f.mul(end, step))
+            x = f.load(word, place, step)
+            f.store(word, f.load(word, heap, step), place, step)
+            sift(end, x)
+        to = f.add(f.mul(f.mul(outer, wanted), inner), offset)
+        with f.loop(0, wanted) as n:
+            found = f.load(word, f.at(heap, f.mul(n, step)), step)
+            found = f.emit(f"trunc {word} {found} to i32")
+            place = f.add(to, f.mul(n, inner))
+            f.store("i32", found, f.at(indices, f.mul(place, 4)), 4)
+            at = f.mul(f.emit(f"zext i32 {found} to i64"), inner)
+            x = f.load(element, f.at(here, f.mul(at, size)), size)
+            f.store(element, x, f.at(values, f.mul(place, size)), size)
+    f.close()
+    return module.text()
 
 
 def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:
