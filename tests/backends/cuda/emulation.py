@@ -262,23 +262,35 @@ WORDS |= {
 
 
 class Cluster:
-    """Blocks that run at a time: where each has memory that others read."""
+    """Blocks that run at a time: where each has memory that others write to."""
 
     def __init__(self, rooms, size, threads):
-        self.rooms, self.size = rooms, size
-        self.all = threading.Barrier(len(rooms) * threads, timeout=120)
+        self.rooms, self.size, self.threads = rooms, size, len(rooms) * threads
+        self.arrived, self.changed = 0, threading.Condition()
 
-    def read(self, place, block):
+    def write(self, place, block, x):
         own = self.rooms[local.block.number % len(self.rooms)]
         (room,) = [i for i, start in enumerate(own) if start <= place < start + self.size]
-        return ctypes.c_float.from_address(self.rooms[block][room] + place - own[room]).value
+        ctypes.c_float.from_address(self.rooms[block][room] + place - own[room]).value = x
+
+    def arrive(self):
+        with self.changed:
+            local.phase = getattr(local, "phase", 0) + 1
+            self.arrived += 1
+            self.changed.notify_all()
+
+    def wait(self):
+        with self.changed:
+            goal = local.phase * self.threads
+            assert self.changed.wait_for(lambda: self.arrived >= goal, timeout=120)
 
 
 cluster = None
 WORDS |= {
     "copy_near": lambda to, source: ctypes.memmove(to, source, 16) and None,
-    "cluster_barrier": lambda: cluster.all.wait() and None,
-    "cluster_read_f32": lambda place, block: cluster.read(place, block),
+    "cluster_arrive": lambda: cluster.arrive(),
+    "cluster_wait": lambda: cluster.wait(),
+    "cluster_write_f32": lambda place, block, x: cluster.write(place, block, x),
 }
 
 

@@ -76,7 +76,9 @@ def run_clusters(text, part, values):
     natives = [Native(text) for _ in range(part.cluster)]
     rooms = [[n.engine.get_global_value_address(x) for x in names] for n in natives]
     for first in range(0, part.blocks, part.cluster):
-        emulation.cluster = emulation.Cluster(rooms, part.columns * 4, part.block_threads)
+        emulation.cluster = emulation.Cluster(
+            rooms, part.cluster * part.columns * 4, part.block_threads
+        )
         numbered = enumerate(natives, first)
         running = [n.start(i, part.blocks, part.block_threads, values) for i, n in numbered]
         for workers in running:

@@ -193,7 +193,7 @@ def render(joined: Joined) -> str:
     if len(ranges) == 1 and isinstance(schedule, Schedule):
         names = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
         more, first_lines = early(schedule, names)
-        functions += more
+        declared |= {name.lstrip("@"): text for name, text in more.items()}
     noalias = "noalias " if joined.distinct else ""
     told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
     given = ", ".join(f"{words}%p{n}" for n, words in enumerate(told))

@@ -87,20 +87,20 @@ def attributes(schedule: Any) -> str:
     return _KERNEL.format(threads=schedule.block_threads, more=more)
 
 
-def early(schedule: Schedule, names: dict[int, str]) -> tuple[list[str], list[str]]:
-    """Functions, and lines that begin to bring a matrix near while the kernel before this one still
-    runs; ``names`` are those of buffers."""
+def early(schedule: Schedule, names: dict[int, str]) -> tuple[dict[str, str], list[str]]:
+    """Functions, by name, and lines that begin to bring a matrix near while the kernel before this
+    one still runs; ``names`` are those of buffers."""
     matrix = read_once(schedule) if schedule.columns else None
     if matrix is None:
-        return [], []
+        return {}, []
     block = "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
     if not schedule.cluster:
-        return [], [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
+        return {}, [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
     writer = _Copies(schedule)
     text = writer.piece("early")
     given = "".join(f"ptr {name}, " for name in names.values())
     call = f"  call void @early({given}i32 %early.block)"
-    return [*writer.declared.values(), text], [block, call]
+    return {**writer.declared, "@early": text}, [block, call]
 
 
 def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:
@@ -169,11 +169,11 @@ class _Text(Function):
             told += "align 16 " if self.schedule.vector > 1 else ""
             parameters.append(f"ptr {told}%b{i}")
         head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
-        declared = [*self.declared.values(), *self.shared]
         functions, first = early(self.schedule, {i: f"%b{i}" for i in outside})
+        declared = [*self.shared, *(self.declared | functions).values()]
         body = ["entry:", *self.serial, *first, WAIT, *self.lines, "}", FLUSHES]
         told = attributes(self.schedule)
-        return "\n".join([DECLARED, *declared, *functions, head, *body, told])
+        return "\n".join([DECLARED, *declared, head, *body, told])
 
     def piece(self, name: str) -> str:
         """The kernel as a function of its buffers and the number of a block."""
@@ -805,8 +805,6 @@ class _Clusters(_BlockColumns):
         room = f"[{rows * threads * _COPIED} x i8]"
         self.shared.append(f"{_COPIES} = internal addrspace(3) global {room} undef, align 16")
         super()._run(number)
-        if self.schedule.cluster > 1:  # others read the memory of this block until then
-            self._word("void", "cluster_barrier", "")
 
     def _word(self, result: str, name: str, given: str) -> str:
         """A call of a word of GPUs."""
@@ -860,34 +858,42 @@ class _Clusters(_BlockColumns):
         self.known, self.spot = {}, None
 
     def _met(self, found: list[Reduce], some: str) -> str:
-        """Leave what the block has of all columns; the first block of a cluster goes on."""
-        if self.schedule.cluster == 1:
+        """Give the first block of a cluster what this one has of all columns; that one goes on."""
+        cluster, columns = self.schedule.cluster, self.schedule.columns
+        if cluster == 1:
             return some
         self.line(f"br i1 {some}, label %own, label %left")
         self.label("own")
         for s in found:
-            size = f"[{self.schedule.columns} x float]"
             place = f"@{self.prefix}all{s.symbol}"
-            self.shared.append(f"{place} = internal addrspace(3) global {size} undef, align 16")
+            room = f"[{cluster * columns} x float]"
+            self.shared.append(f"{place} = internal addrspace(3) global {room} undef, align 16")
             total = self._summed(s, self._unit(s))
-            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {self.tid}")
-            self.line(f"store float {total}, ptr addrspace(3) {at}")
+            before = self.emit(f"mul i64 {self.rank}, {columns}")
+            at = self.emit(f"add i64 {before}, {self.tid}")
+            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
+            at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
+            self._word("void", "cluster_write_f32", f"ptr {at}, i32 0, float {total}")
         self.line("br label %left")
         self.label("left")
-        self._word("void", "cluster_barrier", "")
+        self._word("void", "cluster_arrive", "")
         first = self.emit(f"icmp eq i64 {self.rank}, 0")
-        return self.emit(f"and i1 {some}, {first}")
+        self.line(f"br i1 {first}, label %first, label %others")
+        self.label("others")
+        self.line("ret void")
+        self.label("first")
+        self._word("void", "cluster_wait", "")
+        return some
 
     def _total(self, s: Reduce) -> str:
         if self.schedule.cluster == 1:
             return super()._total(s)
         total = self.constant_scalar(s.dtype, s.initial)
         place = f"@{self.prefix}all{s.symbol}"
-        at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {self.tid}")
-        at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
         for block in range(self.schedule.cluster):
-            one = self._word("float", "cluster_read_f32", f"ptr {at}, i32 {block}")
-            total = self._combined(s, total, one)
+            at = self.emit(f"add i64 {self.tid}, {block * self.schedule.columns}")
+            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
+            total = self._combined(s, total, self.emit(f"load float, ptr addrspace(3) {at}"))
         return total
 
 
@@ -907,6 +913,9 @@ class _Copies(_Clusters):
             target = self.emit(f"addrspacecast ptr addrspace(3) {self._copy(i)} to ptr")
             self._word("void", "copy_near", f"ptr {target}, ptr {source}")
         self._word("void", "commit_copies", "")
+        if self.schedule.cluster > 1:  # the first block is there when others write to its memory
+            self._word("void", "cluster_arrive", "")
+            self._word("void", "cluster_wait", "")
         self.known = {}
 
 

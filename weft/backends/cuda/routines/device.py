@@ -377,12 +377,11 @@ _function(
         "i32 %to, ptr addrspace(1) %q",
     ).join(["  %q = addrspacecast ptr %from to ptr addrspace(1)\n", "  ret void"]),
 )
-# The same by an address in shared memory. Blocks of a cluster wait for each other, and read what is
-# at the same address in another one.
+# The same by an address in shared memory. Blocks of a cluster say that they are there, wait until
+# all are, and write to the same address in another one.
 _NEAR = (
     "  %s = addrspacecast ptr %p to ptr addrspace(3)\n  %n = ptrtoint ptr addrspace(3) %s to i32\n"
 )
-_CLUSTER_BARRIER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 _function(
     "copy_near",
     "void",
@@ -390,20 +389,22 @@ _function(
     f"{_NEAR}  call void @copy_async(i32 %n, ptr %from)\n  ret void",
     DEFINITIONS["copy_async"],
 )
+for _name in ("arrive", "wait"):
+    _function(
+        f"cluster_{_name}",
+        "void",
+        "",
+        f'  call void asm sideeffect "barrier.cluster.{_name}.aligned;", "~{{memory}}"()\n'
+        "  ret void",
+    )
 _function(
-    "cluster_barrier",
+    "cluster_write_f32",
     "void",
-    "",
-    f'  call void asm sideeffect "{_CLUSTER_BARRIER}", "~{{memory}}"()\n  ret void',
-)
-_function(
-    "cluster_read_f32",
-    "float",
-    "ptr %p, i32 %block",
+    "ptr %p, i32 %block, float %x",
     _NEAR
     + '  %m = call i32 asm "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r"(i32 %n, i32 %block)\n'
-    + _asm("%x = call float", "ld.shared::cluster.f32 $0, [$1];", "=f,r", "i32 %m")
-    + "  ret float %x",
+    + _asm("call void", "st.shared::cluster.f32 [$0], $1;", "r,f", "i32 %m, float %x")
+    + "  ret void",
 )
 zero_shared = External(void, (u32,))  # 16 bytes of shared memory set to 0
 _function(
