@@ -24,7 +24,7 @@ from weft.backends.cuda.render import NAME, _SerialText, _Text
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
-from weft.backends.llvm.text.instructions import memory_type
+from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
 from weft.base.record import Record
@@ -111,7 +111,7 @@ class _SerialFunction(_Function, _SerialText):
     """The same for a kernel whose threads each run one iteration of the grid."""
 
 
-class Writer:
+class Writer(Lines):
     """The kernel of a loop while it is written.
 
     ``same_memory`` says whether two slots may be. A barrier of several blocks counts in the slot
@@ -126,9 +126,9 @@ class Writer:
         state: int,
         most_shared: int,
     ) -> None:
+        super().__init__()
         self.blocks, self.threads, self.same_memory = blocks, threads, same_memory
         self.state, self.most_shared = state, most_shared
-        self.lines: list[str] = []
         self.allocated: list[str] = []
         self.before: list[str] = []  # what is done once, before the loop
         self.functions: list[str] = []
@@ -136,7 +136,6 @@ class Writer:
         self.stubs: dict[str, Any] = {}  # functions, and places in shared memory
         self.slots: dict[int, None] = {}
         self.names: dict[Any, str] = {}
-        self.count = 0
         self.pending: list[tuple[Access, Any, int]] = []  # accesses, by what, of which kernel
         self.barriers = 0
         self.fixed = 0  # bytes of shared memory of the functions
@@ -145,21 +144,6 @@ class Writer:
         self.changed: set[int] = set()  # slots that rounds write, or that move
 
     # --- text -------------------------------------------------------------------------------------
-
-    def fresh(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
-
-    def emit(self, text: str) -> str:
-        name = self.fresh()
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def line(self, text: str) -> None:
-        self.lines.append(f"  {text}")
-
-    def label(self, name: str) -> None:
-        self.lines.append(f"{name}:")
 
     def tag(self) -> str:
         self.count += 1
