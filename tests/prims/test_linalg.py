@@ -334,6 +334,9 @@ def test_results_for_narrow_floats_are_rounded_once():
 def test_errors_name_what_was_given():
     with pytest.raises(ValueError, match=r"cholesky needs square matrices.*\(3, 2\)"):
         linalg.cholesky(np.ones((3, 2)), symmetrize_input=False)
+    for function in (linalg.cholesky, linalg.eigh):
+        with pytest.raises(TypeError, match=r"as many rows as columns, got shape \(2, 3, 4\)"):
+            function(np.ones((2, 3, 4)))
     with pytest.raises(TypeError, match="at least 2 axes"):
         linalg.lu(np.ones(3))
     with pytest.raises(TypeError, match="int"):

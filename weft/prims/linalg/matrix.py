@@ -170,6 +170,9 @@ def mH(x: Any) -> Any:
 
 def symmetrize(x: Any) -> Any:
     """The Hermitian part."""
+    shape = np.shape(x)
+    if len(shape) > 1 and shape[-1] != shape[-2]:
+        raise TypeError(f"a Hermitian matrix has as many rows as columns, got shape {shape}")
     return div(add(x, mH(x)), scalar(typeof(x).dtype, 2))
 
 
