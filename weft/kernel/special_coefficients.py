@@ -70,6 +70,6 @@ def names_for(name: str, dtype: np.dtype) -> dict[str, Any]:
     names = dict(coefficients(dtype)[0])
     # in float64 slopes decide too when a sum is long enough: what is left out may add up
     names["SLOPES"] = int("grad" in name or dtype == F64)
-    if name == "beta":  # its complement may be what is asked for
+    if name == "regularized_incomplete_beta":  # its complement may be what is asked for
         names["SMALL_STEP"] = EXACTNESS[F64][2]
     return names

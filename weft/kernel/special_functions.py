@@ -1,7 +1,8 @@
 """The incomplete gamma and beta functions, zeta and polygamma of one element, as stubs.
 
-Everything is float64; the cases and formulas are those of the references in prims. ``table`` holds
-the coefficients; how exact a series has to be is a name, so that narrower results cost less.
+Everything is float64; edge cases answer as JAX does. ``table`` holds the coefficients; how exact a
+series has to be is a name, so that narrower results cost less. The references in prims run them as
+Python.
 """
 
 from __future__ import annotations
@@ -414,7 +415,7 @@ def lost(x: f64, y: f64, product: f64) -> f64:
     return ((high_x * high_y - product) + high_x * low_y + low_x * high_y) + low_x * low_y
 
 
-def beta(table: ptr, a: f64, b: f64, x: f64) -> f64:
+def regularized_incomplete_beta(table: ptr, a: f64, b: f64, x: f64) -> f64:
     """The regularized incomplete beta function."""
     if a < 0.0 or b < 0.0 or x < 0.0 or x > 1.0 or a != a or b != b or x != x:
         return UNKNOWN

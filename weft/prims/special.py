@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.lazy import Late
 from weft.core.trace import typeof
-from weft.prims import incomplete_reference, special_reference
+from weft.prims import special_reference
 from weft.prims.arithmetic import abs_, add, div, integer_pow, mul, neg, sign, square, sub
 from weft.prims.erf_inv_reference import erf_inv
 from weft.prims.families import (
@@ -24,6 +25,9 @@ from weft.prims.families import (
 )
 from weft.prims.selection import gt, select_n
 from weft.prims.transcendental import exp, log, log1p_p
+
+# loaded when what is computed by series is done with NumPy
+series_reference = Late("weft.prims.series_reference")
 
 
 class Special(Elementwise):
@@ -99,6 +103,9 @@ class Incomplete(Special):
 
     elementwise = True
 
+    def ref(self, *operands: np.ndarray) -> np.ndarray:
+        return series_reference.reference(self.name)(*operands)
+
     def expands(self, avals: Any, params: Any) -> bool:
         narrow = avals[0].dtype.itemsize < 4
         return narrow or any(a.shape != avals[0].shape for a in avals)
@@ -128,7 +135,6 @@ class Polygamma(FusedIfNarrow):
 
     name = "polygamma"
     kernels = "special.polygamma"
-    ref = staticmethod(special_reference.polygamma)
 
     def lower(self, k: Any, m: Any, x: Any) -> Any:
         return kernel_series.polygamma(k, m, x)
@@ -148,7 +154,6 @@ class Zeta(FusedIfNarrow):
 
     name = "zeta"
     kernels = "special.zeta"
-    ref = staticmethod(special_reference.zeta)
 
     def lower(self, k: Any, x: Any, q: Any) -> Any:
         return kernel_series.zeta(k, x, q)
@@ -175,7 +180,6 @@ class Igamma(Incomplete):
 
     name = "igamma"
     kernels = "special.igamma"
-    ref = staticmethod(incomplete_reference.igamma)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
         return mul(g, igamma_grad_a_p.bind(a, x))
@@ -189,7 +193,6 @@ class Igammac(Incomplete):
 
     name = "igammac"
     kernels = "special.igammac"
-    ref = staticmethod(incomplete_reference.igammac)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
         return neg(mul(g, igamma_grad_a_p.bind(a, x)))
@@ -203,7 +206,6 @@ class IgammaGradA(Incomplete):
 
     name = "igamma_grad_a"
     kernels = "special.igamma_grad_a"
-    ref = staticmethod(incomplete_reference.igamma_grad_a)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
         raise NotImplementedError(
@@ -219,7 +221,6 @@ class RandomGammaGrad(Incomplete):
 
     name = "random_gamma_grad"
     kernels = "special.random_gamma_grad"
-    ref = staticmethod(incomplete_reference.random_gamma_grad)
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
         raise NotImplementedError(
@@ -238,7 +239,6 @@ class RegularizedIncompleteBeta(Incomplete):
 
     name = "regularized_incomplete_beta"
     kernels = "special.regularized_incomplete_beta"
-    ref = staticmethod(incomplete_reference.regularized_incomplete_beta)
 
     def d0(self, g: Any, out: Any, a: Any, b: Any, x: Any) -> Any:
         raise ValueError(

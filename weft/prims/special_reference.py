@@ -1,13 +1,11 @@
-"""NumPy references of the special functions: error, gamma, zeta and Bessel families.
+"""NumPy references of the special functions: error, gamma and Bessel families.
 
 Everything is computed in float64 and rounded once to the operands' dtype. In float64 the error is
 a few ULP, except near the zeros of lgamma and digamma on the negative axis (there the absolute
-error is a few ULP of the terms that cancel) and deep in the tails of the incomplete functions,
-whose relative error grows like the logarithm of the result.
+error is a few ULP of the terms that cancel).
 """
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -193,16 +191,6 @@ def lgamma_double(x: Array) -> Array:
 lgamma = in_double(lgamma_double)
 
 
-def gamma_positive(x: Array) -> Array:
-    """gamma(x) for x in [1, 170], by a product; more accurate than exp(lgamma(x))."""
-
-    def shifted(v: Array) -> Array:
-        rest, product = _shift_down(v)
-        return product * np.exp(_lgamma_near_two(rest))
-
-    return piecewise([(x < 3.0, lambda v: np.exp(lgamma_double(v))), (x >= 3.0, shifted)], x)
-
-
 def _digamma_near_root(x: Array) -> Array:
     distance = (x - tables.DIGAMMA_ROOT) - tables.DIGAMMA_ROOT_LOW
     return distance * polynomial(x - 2.0, tables.DIGAMMA)
@@ -246,74 +234,6 @@ def digamma_double(x: Array) -> Array:
 
 
 digamma = in_double(digamma_double)
-
-
-def _power_sum_term(q: Array, k: float, s: Array) -> Array:
-    """(q + k)^-s, corrected for the rounding of q + k, which the power would multiply by s."""
-    base, error = two_sum(q, np.full_like(q, k))
-    power = np.power(base, -s)
-    return power - power * (s * (error / base))
-
-
-def _zeta_positive(s: Array, q: Array) -> Array:
-    """Hurwitz zeta for s > 1, q > 0: a partial sum and its Euler-Maclaurin tail (DLMF 25.11.5)."""
-    count = 12
-    total = np.zeros_like(q)
-    for k in range(count - 1, -1, -1):
-        total += _power_sum_term(q, k, s)
-    end = q + count
-    last = _power_sum_term(q, count, s)
-    factor = last * s / end
-    series = np.zeros_like(q)
-    for k, b in enumerate(tables.BERNOULLI, 1):
-        series += factor * (b / math.factorial(2 * k))
-        factor = factor * (s + (2 * k - 1)) / end * (s + 2 * k) / end
-    tail = last * (end / (s - 1.0) + 0.5) + series
-    return total + np.where(last == 0.0, 0.0, tail)
-
-
-def _zeta_negative(s: Array, q: Array) -> Array:
-    """Integer s > 1, q < 0 not an integer: the two-sided sum over q + k, less its other side."""
-    rest = q - np.floor(q)
-    other = _zeta_positive(s, 1.0 - rest) - _zeta_positive(s, 1.0 - q)
-    return _zeta_positive(s, rest) + np.where(s % 2.0 == 0.0, other, -other)
-
-
-def zeta_double(s: Array, q: Array) -> Array:
-    """Hurwitz zeta of float64 arrays, with JAX's answers at poles and infinities."""
-    pole = np.where((s % 2.0 == 0.0) & np.isfinite(s), np.inf, np.nan)
-    at_pole = (q <= 0.0) & (q == np.floor(q))
-    value = piecewise(
-        [
-            (np.isinf(s) | (q == np.inf) | at_pole, lambda s, q: np.full_like(s, np.nan)),
-            ((s > 1.0) & (q > 0.0), _zeta_positive),
-            ((s > 1.0) & (s == np.floor(s)), _zeta_negative),
-        ],
-        s,
-        q,
-    )
-    value = np.where((s > 1.0) & at_pole, pole, value)
-    return np.where((s == 1.0) & ~np.isnan(q), np.inf, value)
-
-
-zeta = in_double(zeta_double)
-
-
-def _polygamma_positive_order(n: Array, x: Array) -> Array:
-    sign = np.where(n % 2.0 == 0.0, -1.0, 1.0)
-    series = zeta_double(n + 1.0, x)
-    factorial = np.array([float(math.factorial(k)) for k in range(171)])
-    small = factorial[np.minimum(n, 170.0).astype(int)] * series
-    large = np.copysign(np.exp(lgamma_double(n + 1.0) + np.log(np.abs(series))), series)
-    return sign * np.where(n <= 170.0, small, large)
-
-
-@in_double
-def polygamma(n: Array, x: Array) -> Array:
-    whole = (n >= 1.0) & (n == np.floor(n)) & np.isfinite(n)
-    return piecewise(
-        [(n == 0.0, lambda n, x: digamma_double(x)), (whole, _polygamma_positive_order)], n, x
-    )
 
 
 # Modified Bessel functions.

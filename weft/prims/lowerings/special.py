@@ -44,4 +44,4 @@ def _of(name: str) -> Any:
 
 igamma, igammac, igamma_grad_a = _of("igamma"), _of("igammac"), _of("igamma_grad_a")
 random_gamma_grad, zeta, polygamma = _of("random_gamma_grad"), _of("zeta"), _of("polygamma")
-regularized_incomplete_beta = _of("beta")
+regularized_incomplete_beta = _of("regularized_incomplete_beta")

@@ -23,7 +23,6 @@ CHUNK_ELEMENTS = 1 << 10
 NAMES = (
     "igamma igammac igamma_grad_a random_gamma_grad regularized_incomplete_beta zeta polygamma"
 ).split()
-_NAMES = {"regularized_incomplete_beta": "beta"}
 
 
 @lru(16)
@@ -42,6 +41,6 @@ def lower(name: str, ins: list[Type], outs: list[Type], params: dict[str, Any]) 
     places = [Place("numbers", coefficients(out.dtype)[1])]
     places += [Place("in", i) for i in range(len(ins))]
     places.append(Place("out", 0))
-    text = _text(_NAMES.get(name, name), out.dtype)
+    text = _text(name, out.dtype)
     main = "of_two" if len(ins) == 2 else "of_three"
     return Lowered([Task(text, main, tuple(places), math.prod(out.shape), CHUNK_ELEMENTS)])
