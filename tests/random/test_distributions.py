@@ -10,8 +10,7 @@ import weft.numpy as jnp
 from weft import random
 from weft.prims.erf_inv_reference import erf_inv
 from weft.prims.random import keys_of, threefry_impl
-from weft.prims.random_counts import random_binomial_p, random_poisson_p
-from weft.prims.random_gamma import random_gamma_p
+from weft.prims.random_draws import random_binomial_p, random_gamma_p, random_poisson_p
 
 LOGITS = np.array([[0.1, 1.0, -2.0], [2.0, 0.0, 0.5]], np.float32)
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4], np.float32)

@@ -43,8 +43,7 @@ _registry.declare(
             "random_seed random_split random_fold_in random_bits random_clone random_wrap "
             "random_unwrap"
         ),
-        "random_counts": "random_poisson random_binomial",
-        "random_gamma": "random_gamma",
+        "random_draws": "random_gamma random_poisson random_binomial",
         "reduce": (
             "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor "
             "argmax argmin"

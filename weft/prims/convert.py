@@ -167,7 +167,7 @@ class BitcastConvertType(Primitive):
             parts = lookup("shift_right_logical").bind(bits, amount)
             return self.bind(convert(parts, narrow), new_dtype=new_dtype)
         moved = lookup("shift_left").bind(bits, amount)
-        total = lookup("reduce_or").bind(moved, axes=(len(shape) - 1,), out_sharding=None)
+        total = lookup("reduce_or").bind(moved, axes=(len(shape) - 1,))
         return self.bind(total, new_dtype=new_dtype)
 
     holes = {"transpose": "not linear"}

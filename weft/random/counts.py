@@ -13,7 +13,7 @@ from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
 from weft.prims.random import threefry_impl
-from weft.prims.random_counts import random_binomial_p, random_poisson_p
+from weft.prims.random_draws import random_binomial_p, random_poisson_p
 from weft.random.arguments import (
     broadcast,
     broadcast_shape,

@@ -10,7 +10,7 @@ from weft import lax
 from weft.api.jit import jit
 from weft.core.array import Array
 from weft.numpy.norms import norm
-from weft.prims.random_gamma import random_gamma_p as random_gamma_p
+from weft.prims.random_draws import random_gamma_p as random_gamma_p
 from weft.random.arguments import (
     broadcast,
     broadcast_shape,

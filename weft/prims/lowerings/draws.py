@@ -1,7 +1,6 @@
 """Draws by rejection: all elements attempt together until each has been accepted.
 
-Numbers are those of the references in `random_gamma` and `random_counts`, which name the methods.
-Keys are Threefry's; other generators are left to the references.
+`random_draws` names the methods.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.staging import stage
+from weft.core.trace import typeof
 from weft.kernel.counts import MOST, stirling_tail
 from weft.prims.families import scalar
 from weft.prims.lowerings.tools import (
@@ -52,13 +53,28 @@ def _uniform(keys: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Any:
     return bind("sub", found, like(found, 1))
 
 
+def _by_key(draw: Callable[..., Any], keys: Any, *operands: Any) -> Any:
+    """What is drawn for keys; one after the other, if their generator may draw for several from
+    the first alone."""
+    if dtype_of(keys).name == "key<fry>" or not np.ndim(keys):
+        return draw(keys, *operands)
+    rank, shape = np.ndim(keys), np.shape(operands[0])
+    rows = [reshape(x, (prod(np.shape(keys)), *np.shape(x)[rank:])) for x in (keys, *operands)]
+    step = stage(lambda *xs: [draw(*xs)], [typeof(x).update(shape=np.shape(x)[1:]) for x in rows])
+    (drawn,) = bind(
+        "scan", *rows, jaxpr=step, length=np.shape(rows[0])[0], reverse=False, num_consts=0,
+        num_carry=0, unroll=1,
+    )  # fmt: skip
+    return reshape(drawn, shape)
+
+
 def _log(x: Any) -> Any:
     return bind("log", x, accuracy=None)
 
 
 def _any(x: Any) -> Any:
     axes = tuple(range(np.ndim(x)))
-    return bind("reduce_or", x, axes=axes, out_sharding=None) if axes else x
+    return bind("reduce_or", x, axes=axes) if axes else x
 
 
 def _not(x: Any) -> Any:
@@ -151,12 +167,16 @@ def _cubes(keys: Any, c: Any, d: Any) -> Any:
 
 
 def random_gamma(key: Any, a: Any, *, log_space: bool) -> Any:
+    keys = bind("random_split", key, shape=(prod(np.shape(a)[np.ndim(key) :]),))
+    draw = lambda keys, a: _gammas(keys, a, log_space)
+    return _by_key(draw, reshape(keys, np.shape(a)), a)
+
+
+def _gammas(keys: Any, a: Any, log_space: bool) -> Any:
+    """A sample, or its logarithm, of Gamma(a, 1) for each key."""
     f, shape = _Numbers(dtype_of(a)), np.shape(a)
-    each = shape[np.ndim(key) :]
     if not prod(shape):
         return fill(shape, f.dtype, 0)
-    keys = bind("random_split", key, shape=(prod(each),)) if each else _child(key, 1, 0)
-    keys = reshape(keys, shape)
     large = bind("ge", a, f(1))
     d = f.sub(where(large, a, f.add(a, 1)), 1 / 3)
     c = f.div(1 / 3, bind("sqrt", d, accuracy=None))
@@ -220,7 +240,7 @@ class _Chain:
             *given, key, found, done, turns = values
             left = _not(done)
             if own:
-                left = bind("reduce_or", left, axes=own, out_sharding=None)
+                left = bind("reduce_or", left, axes=own)
                 left = spread(left, self.shape, range(rank - len(own)))
             draws = [self.uniform(_child(key, 3, i)) for i in (1, 2)]
             number, accepted = attempt(*draws, *given)
@@ -234,6 +254,10 @@ class _Chain:
 
 
 def random_poisson(key: Any, lam: Any) -> Any:
+    return _by_key(_poisson, key, lam)
+
+
+def _poisson(key: Any, lam: Any) -> Any:
     chain = _Chain(key, lam)
     f, shape = chain.f, chain.shape
     if not prod(shape):
@@ -278,6 +302,10 @@ def _stirling_tail(f: _Numbers, k: Any) -> Any:
 
 
 def random_binomial(key: Any, n: Any, p: Any, few: Any) -> Any:
+    return _by_key(_binomial, key, n, p, few)
+
+
+def _binomial(key: Any, n: Any, p: Any, few: Any) -> Any:
     chain = _Chain(key, p)
     f, shape = chain.f, chain.shape
     if not prod(shape):
@@ -317,11 +345,3 @@ def random_binomial(key: Any, n: Any, p: Any, few: Any) -> Any:
     many = where(few, fill(shape, f.dtype, 1e4), n)
     chance = where(few, fill(shape, f.dtype, 0.5), p)
     return where(few, found, chain.reject(attempt, [many, chance]))
-
-
-def _of_threefry(avals: Any, params: Any) -> bool:
-    """Whether keys are those whose draws these are."""
-    return avals[0].dtype.name == "key<fry>"
-
-
-FITS = dict.fromkeys(("random_gamma", "random_poisson", "random_binomial"), _of_threefry)

@@ -49,7 +49,7 @@ def contracted(lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
     right = spread(rhs, whole, (*range(batch), *range(batch + rows, batch + rows + columns), *last))
     if dtype == _BOOL:
         product = bind("and", left, right)
-        return bind("reduce_or", product, axes=last, out_sharding=None) if last else product
+        return bind("reduce_or", product, axes=last) if last else product
     product = bind("mul", left, right)
     return reduce_sum(product, last) if last else product
 
