@@ -30,7 +30,6 @@ INTERNAL = "part of how JAX is made: nothing in weft stands behind the name"
 # Why a name of the list is not in weft: "module.name" or "module.*", and the reason.
 LEFT_OUT = {
     "experimental.EArray": INTERNAL,
-    "experimental.primal_tangent_dtype": INTERNAL,
     "experimental.sparse.SparseTracer": "sparsify evaluates staged programs and has no tracer",
     "experimental.profiler.*": OTHER_HARDWARE,
     **dict.fromkeys(

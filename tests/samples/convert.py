@@ -8,6 +8,7 @@ import weft
 from tests.samples import ANY, FLOATS, Sample, fixed, normal, whole
 from weft import lax
 from weft.core.sharding import UNSPECIFIED
+from weft.experimental import primal_tangent_dtype
 
 SMALL = ("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "int2", "uint2")
 EVERY = (*ANY, *SMALL)
@@ -169,4 +170,22 @@ SAMPLES += [
         fun=by_platform,
         dtypes=("float32", "float64"),
     )
+]
+
+
+def relabelled(x):
+    pair = primal_tangent_dtype(x.dtype, x.dtype)
+    return lax.convert_element_type(lax.convert_element_type(x, pair), x.dtype)
+
+
+SAMPLES += [
+    Sample(
+        name=name,
+        prim=name,
+        args=[normal(2, 3)],
+        fun=relabelled,
+        dtypes=EVERY,
+        linear=((0,),),
+    )
+    for name in ("to_edtype", "from_edtype")
 ]

@@ -49,6 +49,7 @@ MAX_SINGLE_ROW = 1 << 14
 def supported(aval: Any) -> bool:
     """Whether kernels can hold values of this type, as one scalar or as several."""
     dtype = getattr(aval, "dtype", None)
+    dtype = getattr(dtype, "primal_dtype", dtype)  # that it is held as
     if dtype in _SUPPORTED or dtype in _COMPOUND:
         return True
     return dtype is not None and (dtype.name == "key<fry>" or tiny(dtype))

@@ -21,7 +21,7 @@ from weft.control.jit import transpose_jaxpr, used_axis_names
 from weft.control.recompute import Policy, chosen, recompute, substituted
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData
+from weft.core.batching import AxisData, batch_in_place
 from weft.core.effects import observable
 from weft.core.factors import Factors, elementwise
 from weft.core.interpret import run
@@ -67,8 +67,7 @@ class Name(Primitive):
     def jvp(self, primals: Any, tangents: Any, *, name: str) -> tuple[Any, Any]:
         return self.bind(*primals, name=name), tangents[0]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, *, name: str) -> tuple[Any, Any]:
-        return self.bind(*args, name=name), dims[0]
+    batch = batch_in_place
 
 
 name_p = Name()

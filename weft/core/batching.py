@@ -61,6 +61,13 @@ def match_axis(size: int, source: int | None, destination: int | None, x: Any) -
     return moveaxis(x, source, destination)
 
 
+def batch_in_place(
+    primitive: Any, axis: AxisData, args: Any, dims: Any, **params: Any
+) -> tuple[Any, Any]:
+    """The batching rule of one operand whose batch dimension stays where it is."""
+    return primitive.bind(*args, **params), dims[0]
+
+
 def at_front(x: Any, dim: int | None, size: int) -> Any:
     """``x`` with its batch dimension in front, made if absent."""
     return match_axis(size, dim, 0, x)

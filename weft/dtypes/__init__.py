@@ -69,6 +69,7 @@ from weft.dtypes.kinds import unsigned_dtypes as unsigned_dtypes
 from weft.dtypes.lattice import LATTICE as LATTICE
 from weft.dtypes.lattice import LATTICE_32_BIT as LATTICE_32_BIT
 from weft.dtypes.lattice import LATTICE_STRICT as LATTICE_STRICT
+from weft.dtypes.pairs import PrimalTangentDType as PrimalTangentDType
 from weft.dtypes.promotion import dtype_and_weak_type as dtype_and_weak_type
 from weft.dtypes.promotion import is_weakly_typed as is_weakly_typed
 from weft.dtypes.promotion import is_weakly_typed_scalar as is_weakly_typed_scalar

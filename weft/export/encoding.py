@@ -165,6 +165,8 @@ class Writer:
 
 
 def _dtype_name(dtype: Any) -> str:
+    if isinstance(dtype, dtypes.PrimalTangentDType):
+        return f"pair:{dtype.primal_dtype}/{dtype.tangent_dtype}/{dtype.name}"
     if isinstance(dtype, dtypes.ExtendedDType):
         return f"key:{dtype._impl.name}"  # type: ignore[attr-defined]
     return "float0" if dtype == dtypes.float0 else str(np.dtype(dtype))

@@ -316,6 +316,9 @@ def _dtype(name: Any) -> Any:
         return found
     if name == "float0":
         return dtypes.float0
+    if name.startswith("pair:"):
+        primal, tangent, own = name[5:].split("/", 2)
+        return dtypes.PrimalTangentDType(np.dtype(_dtype(primal)), np.dtype(_dtype(tangent)), own)
     if not name.startswith("key:"):
         raise ValueError(f"there is no dtype {name!r}")
     return _key_dtype(name[4:])

@@ -96,7 +96,8 @@ def layout(dtype: Any) -> tuple[np.dtype, int]:
     """The scalars that an element of a dtype is made of, and how many they are."""
     physical = getattr(dtype, "physical_dtype", None)
     if physical is not None:
-        return physical, prod(dtype.physical_shape)
+        part, n = layout(physical)
+        return part, n * prod(dtype.physical_shape)
     if dtype.kind == "c":
         return (F32 if dtype.itemsize == 8 else F64), 2
     return U8 if tiny(dtype) else dtype, 1

@@ -17,6 +17,7 @@ from weft.core import varying
 from weft.core.array import Exponent, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, whole
+from weft.core.registry import lookup
 from weft.core.staging import StagingTrace
 from weft.core.trace import state, typeof
 from weft.lax.shape import boxed
@@ -734,6 +735,11 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     1
     """
     dtype = dtypes.check_user_dtype(new_dtype, "lax.convert_element_type")
+    if isinstance(dtype, dtypes.PrimalTangentDType):
+        same = typeof(operand).dtype == dtype
+        return operand if same else lookup("to_edtype").bind(operand, edtype=dtype)
+    if isinstance(getattr(operand, "dtype", None), dtypes.PrimalTangentDType):
+        return lookup("from_edtype").bind(operand, dtype=dtype)
     if type(operand) is int and not -(2**31) <= operand < 2**31:
         operand = _of_wide_integer(operand, dtype)
     convert.warn_of_lost_parts(typeof(operand).dtype, dtype)

@@ -164,6 +164,8 @@ def _from_array(x: Any, dtype: Any, copy: bool) -> Array:
         x = copy_p.bind(x)  # of what is being differentiated, an array
     if dtype is None:
         return x
+    if isinstance(dtype, dtypes.ExtendedDType):
+        return lax.convert_element_type(x, dtype)
     return as_array(convert_operand(x, dtype))
 
 
@@ -177,6 +179,8 @@ def _from_scalar(x: Any, dtype: Any) -> Array:
 
 def _from_numpy(x: np.ndarray, dtype: Any) -> Array:
     own = canonical_numeric(x.dtype, x)
+    if isinstance(dtype, dtypes.PrimalTangentDType):
+        return lax.convert_element_type(_from_numpy(x, None), dtype)
     if isinstance(dtype, dtypes.ExtendedDType):
         raise TypeError(f"an array of dtype {dtype} is made with weft.random.wrap_key_data")
     if dtype is None or dtype == x.dtype:
@@ -291,8 +295,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     else:
         wanted = dtypes.check_user_dtype(dtype, "astype")
     if isinstance(wanted, dtypes.ExtendedDType) or isinstance(x.dtype, dtypes.ExtendedDType):
-        if wanted != x.dtype:
-            raise ValueError(f"cannot convert an array of dtype {x.dtype} to {wanted}")
+        x = lax.convert_element_type(x, wanted)
     elif kind_of(x.dtype) == COMPLEX and kind_of(wanted) != COMPLEX:
         x = _without_imaginary(x, wanted)
     result = convert_operand(x, wanted)

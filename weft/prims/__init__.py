@@ -78,3 +78,4 @@ _registry.declare(
 _registry.declare(
     "weft.state", {"primitives": "new_ref empty_ref get swap addupdate freeze free_ref"}
 )
+_registry.declare("weft.experimental", {"representation": "to_edtype from_edtype"})

@@ -9,7 +9,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData
+from weft.core.batching import AxisData, batch_in_place
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -724,8 +724,7 @@ class StopGradient(LinearUnary):
         out = self.bind(*primals)
         return out, Zero.from_primal(primals[0])
 
-    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
-        return self.bind(*args), dims[0]
+    batch = batch_in_place
 
 
 add_any_p = AddAny()

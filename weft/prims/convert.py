@@ -10,7 +10,7 @@ from weft import dtypes
 from weft.base.source import warn
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, moveaxis
+from weft.core.batching import AxisData, batch_in_place, moveaxis
 from weft.core.factors import Factors, elementwise, leading
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
@@ -106,8 +106,7 @@ class ConvertElementType(Primitive):
         aval = x.aval
         return [self.bind(ct, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=sharding)]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*args, **params), dims[0]
+    batch = batch_in_place
 
 
 def _repacked(x: np.ndarray, dtype: np.dtype, have: int, want: int) -> np.ndarray:
@@ -293,8 +292,7 @@ class ReducePrecision(Primitive):
     def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
         return [self.bind(ct, **params)]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*args, **params), dims[0]
+    batch = batch_in_place
 
 
 class Copy(Primitive):
@@ -318,8 +316,7 @@ class Copy(Primitive):
     def transpose(self, ct: Any, x: Any) -> list[Any]:
         return [self.bind(ct)]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
-        return self.bind(*args), dims[0]
+    batch = batch_in_place
 
 
 class CopyP(Copy):

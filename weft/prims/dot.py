@@ -19,7 +19,7 @@ from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
 from weft.prims.arithmetic import mul
 from weft.prims.convert import convert
-from weft.prims.families import BOOL, COMPLEX, FLOAT, INTEGER, UINT, is_narrow, kind_of
+from weft.prims.families import BOOL, COMPLEX, EXTENDED, FLOAT, INTEGER, UINT, is_narrow, kind_of
 from weft.prims.precision import DotAlgorithm, DotAlgorithmPreset, algorithm_dtypes
 from weft.prims.reduce import reduce_sum
 from weft.prims.shape import transpose
@@ -109,6 +109,8 @@ def dot_dtype(name: str, lhs: Any, rhs: Any, preferred: Any, exact: bool) -> Any
                 " lax.convert_element_type"
             )
         dtype = lhs if left > right else rhs
+    if kind_of(dtype) == EXTENDED:
+        raise TypeError(f"{name} multiplies numbers, got elements of dtype {dtype}")
     if preferred is None or preferred == dtype:
         return dtype
     if exact and kind_of(dtype) != FLOAT and _bits(preferred) < _bits(dtype):

@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.base import knobs
 from weft.base.record import Record
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, at_front
+from weft.core.batching import AxisData, at_front, batch_in_place
 from weft.core.factors import Factors, labelled, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -160,8 +160,7 @@ class OnKeys(Primitive):
                 " with weft.random.key"
             )
 
-    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*args, **params), dims[0]
+    batch = batch_in_place
 
 
 class RandomSeed(OnKeys):

@@ -17,7 +17,7 @@ from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add
-from weft.prims.families import COMPLEX, FLOAT, const, kind_of
+from weft.prims.families import COMPLEX, EXTENDED, FLOAT, const, kind_of
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.order import total_order_key
 from weft.prims.reduce import computable
@@ -126,6 +126,9 @@ class Sort(Primitive):
             raise ValueError(f"sort got dimension {dimension} for operands of shape {first}")
         if not 1 <= num_keys <= len(avals):
             raise ValueError(f"sort got num_keys {num_keys} for {len(avals)} operands")
+        for key in avals[:num_keys]:
+            if kind_of(key.dtype) == EXTENDED:
+                raise TypeError(f"sort does not order dtype {key.dtype}")
         return list(avals)
 
     @staticmethod

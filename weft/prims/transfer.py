@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.core.ad import Zero, instantiate
 from weft.core.avals import AbstractToken, abstract_token
-from weft.core.batching import AxisData
+from weft.core.batching import AxisData, batch_in_place
 from weft.core.effects import Effect
 from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
@@ -234,8 +234,7 @@ class Stage(Primitive):
     def transpose(self, ct: Any, x: Any) -> list[Any]:
         return [instantiate(ct)]
 
-    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
-        return self.bind(*args), dims[0]
+    batch = batch_in_place
 
 
 device_put_p, sharding_constraint_p = DevicePut(), ShardingConstraint()

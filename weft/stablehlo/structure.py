@@ -32,7 +32,7 @@ def _broadcast(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     ]
 
 
-@rule("reshape", "squeeze", "random_wrap", "random_unwrap")
+@rule("reshape", "squeeze", "random_wrap", "random_unwrap", "to_edtype", "from_edtype")
 def _reshape(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     if eqn.params.get("dimensions") is not None and eqn.primitive.name == "reshape":
         order = eqn.params["dimensions"]

@@ -15,7 +15,7 @@ from weft.base import errors
 from weft.base.text import concat, text
 from weft.core.ad import Zero, instantiate, zeros
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, at_front, match_axis
+from weft.core.batching import AxisData, at_front, batch_in_place, match_axis
 from weft.core.primitive import Primitive
 from weft.core.printing import pp_aval, pp_vars
 from weft.core.trace import box, state, typeof
@@ -141,8 +141,7 @@ class Freeze(Primitive):
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         return self.bind(*primals), self.bind(*tangents)
 
-    def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, Any]:
-        return self.bind(*args), dims[0]
+    batch = batch_in_place
 
 
 class FreeRef(Primitive):
