@@ -47,7 +47,7 @@ def _fma64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     back = total - product
     rest = (product - (total - back)) + (z - back)
     out = total + (rest + error)
-    return np.where(np.isfinite(out), out, total)
+    return np.where(np.isfinite(out) & (out != total), out, total)
 
 
 def _saturating(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Giles, "Approximating the erfinv function" (2010): polynomials in ``w = -log(1 - x**2)``, with the
 logarithm by a rational function near 0 and by Cephes' polynomial elsewhere. Every rounding is
-XLA's; `weft.prims.erf_inv_reference` is the same in NumPy.
+XLA's.
 """
 
 from __future__ import annotations
