@@ -288,9 +288,9 @@ def test_the_same_bits_on_any_number_of_threads():
 @pytest.mark.parametrize("kind", [float, np.float32, lambda x: np.asarray(x, np.float32)])
 def test_what_a_fold_begins_with_is_looked_at(kind, texts, monkeypatch):
     made = []
-    finish = window.Windows.finish
+    sweep = window.Windows.sweep
     monkeypatch.setattr(
-        window.Windows, "finish", lambda w, name: (made.append(w), finish(w, name))[1]
+        window.Windows, "sweep", lambda w, *given: (made.append(w), sweep(w, *given))[1]
     )
     x = array(139, 977)
     want = np.maximum(np.maximum(x[:-2], x[1:-1]), x[2:])

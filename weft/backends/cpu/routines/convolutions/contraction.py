@@ -15,7 +15,7 @@ from weft.backends.cpu.routines.convolutions.conv_text import Contraction, contr
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.record import Record
-from weft.base.sizes import is_one, is_writing
+from weft.base.sizes import Size, computed, is_one, is_writing
 from weft.kernel.program import Finish, Lowered, Place, Task
 
 # Bytes that are worth a chunk when numbers are only moved.
@@ -119,18 +119,20 @@ class Plan:
         columns: int = 0,
         whole: bool = False,
         shared: bool = False,
+        values: dict[str, int] | None = None,
     ) -> None:
         """The task of a contraction: places are both operands, the result, and memory for copies.
 
         A kernel that goes on with the result has blocks of so many ``columns``. A ``shared`` text
-        serves all shapes with the same tile.
+        serves all shapes with the same tile, and so does one with names for numbers of these
+        ``values``.
         """
         if finish is not None:
             code = Place("code", (finish_text(finish, columns, whole), NAME))
             more = (Place("finish", i) for i in range(len(finish.kernel.buffers)))
             others = [place for place in more if place.what != finish.buffer]
             places = (*places[:2], code, *places[3:], *others)
-        task, values = Task("", self.name, places, extent, chunk), {}
+        task, values = Task("", self.name, places, extent, chunk), values or {}
         if shared and not is_writing():
             contraction = _named(contraction, values)
         write = lambda given: contraction_text(given, self.name)
@@ -163,3 +165,13 @@ def _named(given: Contraction, values: dict[str, int]) -> Contraction:
         run=named(given.run, values),
         panel=panel,
     )
+
+
+def unknown(n: int, number: int, size: Size) -> Any:
+    """A number as one that native code reads, beside a size: another one for each ``number``, even
+    where they are equal."""
+    return computed(_first, n, number, size)
+
+
+def _first(n: int, *_: int) -> int:
+    return n

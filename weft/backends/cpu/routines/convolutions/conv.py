@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.contraction import Plan, packed
+from weft.backends.cpu.routines.convolutions.contraction import Plan, packed, unknown
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, parts_text
 from weft.backends.cpu.routines.convolutions.conv_plan import (
     CHUNK,
@@ -38,7 +38,7 @@ from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.backends.llvm.native.processor import registers
 from weft.base.record import Record
-from weft.base.sizes import Size, computed, is_one, is_writing, plain
+from weft.base.sizes import Size, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
@@ -82,10 +82,6 @@ def working(*dtypes: np.dtype) -> np.dtype | None:
     if not floats:
         return out
     return max(F32, *floats, key=lambda d: d.itemsize) if real_of(out) in floats else None
-
-
-def _first(n: int, *_: int) -> int:
-    return n
 
 
 def _strides(spec: list[int], sizes: list[int], times: int) -> list[int]:
@@ -150,7 +146,7 @@ class Convolution(Plan):
         whichever of them have, and are equal."""
         if self.named is None or n < 2:
             return int(n)
-        return computed(_first, n, place, self.named)
+        return unknown(n, place, self.named)
 
     def all_edges(self) -> list[Edge]:
         """The axes of the left operand, groups apart."""
@@ -290,7 +286,7 @@ class Convolution(Plan):
         """The axes of a copy of the left operand, of which one is shifted."""
         dims = []
         for i, e in enumerate(sorted(self.edges, key=lambda e: -plain(strides[e.name]))):
-            low = -e.low if self.named is None else computed(_first, -e.low, -4 - i, self.named)
+            low = -e.low if self.named is None else unknown(-e.low, -4 - i, self.named)
             inside = (0, -1) if (e.low, e.high) == (0, e.size) else (low, e.size)
             axis = Copied(sizes[e.name], e.stride, strides[e.name], *inside)
             dims.append(axis._replace(shifted=e.name == shifted))
@@ -401,7 +397,7 @@ class Convolution(Plan):
         )
         if self.named is not None and len(self.parts) > 1:
             start, first, tap = (
-                computed(_first, n, -1 - i, self.named) for i, n in enumerate((start, first, tap))
+                unknown(n, -1 - i, self.named) for i, n in enumerate((start, first, tap))
             )
         summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
         kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap)

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, Copy
 from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
+from weft.backends.cpu.routines.convolutions.rules import Rule, products
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, same
@@ -47,21 +48,37 @@ class Axis(Record):
     tiles: int = 0
 
 
+class Clip(Record):
+    """Which taps of a summed dimension are read: those that lie inside of the left operand.
+
+    At index ``i`` of an ``axis`` of the grid, whose last one is -1, tap ``t`` lies at
+    ``start + i * stride + t * dilation`` of ``length``.
+    """
+
+    axis: int
+    start: int
+    stride: int
+    dilation: int
+    length: int
+
+
 class Dim(Record):
-    """A size and the strides with which operands are walked along it."""
+    """A size and the strides with which operands are walked along it; for a summed dimension,
+    ``out`` is how many taps further the next one is, where taps have numbers."""
 
     size: int
     left: int
     right: int
     out: int = 0
+    clip: Clip | None = None
 
 
 class Walk(Record):
-    """The innermost loop of a sum: its turns, where the steps of one are in both operands, and how
-    many elements of the left one a load reads."""
+    """The innermost loop of a sum: its turns, where the steps of one are along each side, and how
+    many elements of the left operand a load reads."""
 
     turns: Dim
-    offsets: list[tuple[int, int]]
+    offsets: list[tuple[int, ...]]
     lanes: int = 1
 
 
@@ -99,15 +116,20 @@ class Panel(Record):
 
 
 class Contraction(Record):
-    """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis.
+    """Sums of products over ``reduced``, for tiles of ``box`` times ``pieces`` of the vector axis;
+    or what a ``rule`` does with one operand or two.
 
-    ``vector`` has stride one in the operands that vary along it and zero in the others. Rows of
-    tiles are found by ``careless`` code where they take long. A vector axis that the result does
-    not have is ``folded``: lanes are added up in the end. With ``finish`` a kernel goes on with
-    each tile: its function is in place of the result; unless ``once`` is empty it touches each
-    element once, and ``once`` is what the last axis is, "rows" of the only box or "columns" of
-    vectors; the other is before it. With ``run``, an item is so many tiles of the last axis, not
-    all; the axis before it is faster.
+    ``vector`` has stride zero in the operands that do not vary along it, and one in others; under a
+    rule any. Rows of tiles are found by ``careless`` code where they take long. A vector axis that
+    the result does not have is ``folded``: lanes are added up in the end. With ``finish`` a kernel
+    goes on with each tile: its function is in place of the result; unless ``once`` is empty it
+    touches each element once, and ``once`` is what the last axis is, "rows" of the only box or
+    "columns" of vectors; the other is before it. With ``run``, an item is so many tiles of the last
+    axis, not all; the axis before it is faster. With ``together``, an item is all rows of the axis
+    before it.
+
+    Taps are counted from ``tap``. A row has tiles of ``more`` contractions too, whose grids are
+    their last axes.
     """
 
     work: np.dtype
@@ -129,6 +151,10 @@ class Contraction(Record):
     panel: Panel | None = None
     unrolled: int = UNROLLED
     ahead: int = 0
+    rule: Rule | None = None
+    tap: int = 0
+    together: bool = False
+    more: tuple[Any, ...] = ()
 
     @property
     def pitch(self) -> int:
@@ -179,7 +205,7 @@ def collapsed(dims: Sequence[Dim]) -> tuple[Dim, ...]:
             continue
         if out:
             outer = out[-1]
-            strides = zip(outer[1:], d[1:], strict=True)
+            strides = zip(outer[1:4], d[1:4], strict=True)
             if all(same(a, d.size * b) for a, b in strides):
                 out[-1] = Dim(outer.size * d.size, *d[1:])
                 continue
@@ -188,10 +214,14 @@ def collapsed(dims: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 class _Tile:
-    """The sums of one tile, in registers."""
+    """The sums of one tile, in registers; ``ranges`` are the taps that are read, by axes."""
 
-    def __init__(self, text: Text, plan: Contraction) -> None:
+    def __init__(self, text: Text, plan: Contraction, ranges: dict[int, Any]) -> None:
         self.text, self.plan = text, plan
+        self.rule = plan.rule or products(plan.work)
+        self.count = len(self.rule.kinds)  # of values that a sum's state has
+        self.kind_of = dict(zip(self.rule.sides, self.rule.types, strict=False))
+        self.ranges = ranges
         self.points = list(product(*[range(d.size) for d in plan.box]))
         self.keys = [(p, piece) for p in self.points for piece in plan.pieces]
         self.left_lanes = 1  # elements of the left operand that one load reads
@@ -200,25 +230,27 @@ class _Tile:
         kinds = []
         for _, (_, width) in self.keys:
             self.text.lanes = width
-            kinds.append(self.text.type_of(self.plan.work))
+            kinds += [self.text.type_of(kind) for kind in self.rule.kinds]
         self.text.lanes = 1
         return kinds
 
     def operand(self, known: Any, base: str, side: str, point: Any, step: int, piece: Any) -> str:
         """An operand's value: a vector where it varies along the vector axis, else one number."""
         text, plan = self.text, self.plan
-        first, width = piece
+        if side == "out":
+            return text.total([base, str(step)])
+        (first, width), dtype = piece, self.kind_of[side]
         strides = [getattr(d, side) for d in plan.box]
         corner = sum(i * s for i, s in zip(point, strides, strict=True))
         varies = getattr(plan.vector, side)
-        corner += first if varies else 0
+        corner += first * varies
         offset = step + corner
         key = (side, offset, width)
         if key not in known:
             if varies:
-                address = self.address(base, step, corner)
+                address = self.address(base, step, corner, dtype)
                 text.lanes = width
-                known[key] = text.read(address, plan.work)
+                known[key] = text.read(address, dtype, varies)
             else:
                 wide = self.left_lanes if side == "left" else 1
                 lane = (corner if self.by_rows else step) % wide if wide > 1 else 0
@@ -226,7 +258,7 @@ class _Tile:
                 text.lanes = wide
                 if one is None:
                     step, corner = (step, corner - lane) if self.by_rows else (step - lane, corner)
-                    address = self.address(base, step, corner)
+                    address = self.address(base, step, corner, dtype)
                     one = known[side, offset - lane, 0] = text.read(address, plan.work)
                 kind, text.lanes = text.type_of(plan.work), width
                 if wide == 1:
@@ -238,11 +270,11 @@ class _Tile:
                     known[key] = text.emit(f"shufflevector {kind} {one}, {kind} poison, {mask}")
         return known[key]
 
-    def address(self, base: str, step: int, corner: int) -> str:
+    def address(self, base: str, step: int, corner: int, dtype: np.dtype) -> str:
         """Where a step is for a point of the tile; what is the same for many comes first."""
         parts = [step + corner] if type(step) is type(corner) is int else [step, corner]
         for part in sorted(parts, key=lambda part: type(part) is int):
-            base = self.text.at(base, str(part), self.plan.work)
+            base = self.text.at(base, str(part), dtype)
         return base
 
     @property
@@ -251,25 +283,26 @@ class _Tile:
         plan, lanes = self.plan, self.plan.pieces[0][1]
         return bool(plan.box) and plan.box[-1].left == 1 and plan.box[-1].size % lanes == 0
 
-    def multiply(self, total: str, left: str, right: str, width: int) -> str:
-        text, work = self.text, self.plan.work
-        text.lanes = width
-        kind = text.type_of(work)
-        if work.kind in "iu":
-            term = text.emit(f"mul {kind} {left}, {right}")
-            return text.emit(f"add {kind} {total}, {term}")
-        return text.call("fmuladd", work, [left, right, total])
+    def reader(self, known: Any, bases: list[str], step: Sequence[int], key: Any) -> Any:
+        """What a rule reads of its sides at a step."""
+        sides, (point, piece) = self.rule.sides, key
+        return lambda i: self.operand(known, bases[i], sides[i], point, step[i], piece)
 
-    def steps(self, left: str, right: str, sums: list[str], offsets: Sequence[Any]) -> list[str]:
+    def state(self, sums: list[str], number: int) -> list[str]:
+        return sums[self.count * number : self.count * (number + 1)]
+
+    def steps(self, bases: list[str], sums: list[str], offsets: Sequence[Any]) -> list[str]:
         """The sums after some steps of the reduction, written out."""
         known: dict[Any, str] = {}
-        for left_step, right_step in offsets:
+        for step in offsets:
             if self.plan.ahead:
-                self.prefetch(right, right_step + self.plan.ahead * self.plan.reduced[-1].right)
-            for i, (point, piece) in enumerate(self.keys):
-                a = self.operand(known, left, "left", point, left_step, piece)
-                b = self.operand(known, right, "right", point, right_step, piece)
-                sums[i] = self.multiply(sums[i], a, b, piece[1])
+                self.prefetch(bases[1], step[1] + self.plan.ahead * self.plan.reduced[-1].right)
+            new: list[str] = []
+            for i, key in enumerate(self.keys):
+                read = self.reader(known, bases, step, key)
+                self.text.lanes = key[1][1]
+                new += self.rule.step(self.text, self.state(sums, i), read)
+            sums = new
         self.text.lanes = 1
         return sums
 
@@ -279,23 +312,44 @@ class _Tile:
         name = "@llvm.prefetch.p0"
         text.declared[name] = f"declare void {name}(ptr, i32, i32, i32)"
         for first in range(0, plan.pitch, 64 // plan.work.itemsize):
-            at = self.address(right, step, first)
+            at = self.address(right, step, first, plan.work)
             text.line(f"call void {name}(ptr {at}, i32 0, i32 3, i32 1)")
 
-    def reduce(self, left: str, right: str) -> list[str]:
-        """The sums over all of the reduction."""
-        zero = self.text.constant_scalar(self.plan.work, 0)
-        sums = ["zeroinitializer" if width > 1 else zero for _, (_, width) in self.keys]
+    def start(self, bases: list[str]) -> list[str]:
+        """The sums before any step."""
+        known: dict[Any, str] = {}
+        exact, nowhere, sums = self.exact(), [0] * len(bases), []
+        for key in self.keys:
+            self.text.lanes = key[1][1]
+            sums += self.rule.start(self.text, exact, self.reader(known, bases, nowhere, key))
+        self.text.lanes = 1
+        return sums
+
+    def exact(self) -> str | None:
+        """Whether a window's own first element is read: "true", or a condition, or None."""
+        if self.count == 1 or self.plan.tap or not all(d.size for d in self.plan.reduced):
+            return None
+        text, found = self.text, "true"
+        for low, high in self.ranges.values():
+            first = text.emit(f"icmp eq i64 {low}, 0")
+            some = text.emit(f"icmp sgt i64 {high}, 0")
+            found = text.emit(f"and i1 {found}, {first}")
+            found = text.emit(f"and i1 {found}, {some}")
+        return found
+
+    def reduce(self, bases: list[str]) -> list[str]:
+        """The sums over all of the reduction, from places along each side on."""
+        sums = self.start(bases)
         if self.plan.folded:
-            sums = self.tail(left, right, sums)
+            sums = self.tail(bases, sums)
         dims = list(self.plan.reduced)
-        if not prod(d.size for d in dims):
+        if not prod(d.size for d in dims if not d.clip):
             return sums
         inner: list[Dim] = []
-        while dims and self.fits([dims[-1], *inner]):
+        while dims and not dims[-1].clip and self.fits([dims[-1], *inner]):
             inner.insert(0, dims.pop())
         walks = [Walk(Dim(1, 0, 0), self.offsets(inner))]
-        if dims and not inner:
+        if dims and not inner and not dims[-1].clip:
             last, lanes = dims.pop(), 1
             factor = most = self.plan.turn
             if self.reads_left_vectors(last):
@@ -306,13 +360,14 @@ class _Tile:
             steps = last._replace(size=factor)
             if lanes == 1 and not self.fits([steps]):
                 factor, steps = 1, last._replace(size=1)
-            turns = Dim(last.size // factor, factor * last.left, factor * last.right)
+            turns = Dim(last.size // factor, *(factor * stride for stride in last[1:4]))
             walks = [Walk(turns, self.offsets([steps]), lanes)]
             if not same(last.size % factor, 0):
-                walks.append(Walk(last._replace(size=last.size % factor), [(0, 0)]))
-        return self.nest([d for d in dims if not is_one(d.size)], left, right, sums, walks)
+                nowhere = (0,) * len(bases)
+                walks.append(Walk(last._replace(size=last.size % factor), [nowhere]))
+        return self.nest([d for d in dims if d.clip or not is_one(d.size)], bases, sums, walks)
 
-    def tail(self, left: str, right: str, sums: list[str]) -> list[str]:
+    def tail(self, bases: list[str], sums: list[str]) -> list[str]:
         """The sums over what whole vectors leave of a folded axis: by the last vector, without the
         lanes that these have."""
         text, size, (_, lanes) = self.text, self.plan.vector.size, self.plan.pieces[0]
@@ -326,16 +381,15 @@ class _Tile:
         known: dict[Any, str] = {}
         masked: dict[str, str] = {}
 
-        def value(base: str, side: str, point: Any, piece: Any) -> str:
-            x = self.operand(known, base, side, point, size - lanes, piece)
+        def value(key: Any, i: int) -> str:
+            x = self.reader(known, bases, [size - lanes] * 2, key)(i)
             if x not in masked:
                 masked[x] = text.emit(f"{chosen}, {kind} {x}, {kind} zeroinitializer")
             return masked[x]
 
-        found = []
-        for (point, piece), total in zip(self.keys, sums, strict=True):
-            a, b = value(left, "left", point, piece), value(right, "right", point, piece)
-            found.append(self.multiply(total, a, b, lanes))
+        found: list[str] = []
+        for i, key in enumerate(self.keys):
+            found += self.rule.step(text, self.state(sums, i), lambda n, key=key: value(key, n))
         text.lanes = 1
         return found
 
@@ -356,13 +410,11 @@ class _Tile:
         vectors = len(plan.pieces)
         return len(self.keys) + len(self.points) + vectors + 2 <= plan.registers
 
-    def offsets(self, dims: Sequence[Dim]) -> list[tuple[int, int]]:
-        """Where the steps of a walk are in both operands."""
+    def offsets(self, dims: Sequence[Dim]) -> list[tuple[int, ...]]:
+        """Where the steps of a walk are along each side."""
+        strides = [[getattr(d, side) for d in dims] for side in self.rule.sides]
         return [
-            (
-                sum(i * d.left for i, d in zip(index, dims, strict=True)),
-                sum(i * d.right for i, d in zip(index, dims, strict=True)),
-            )
+            tuple([sum(i * n for i, n in zip(index, along, strict=True)) for along in strides])
             for index in product(*[range(d.size) for d in dims])
         ]
 
@@ -375,44 +427,52 @@ class _Tile:
         corners = [
             sum(i * d.left for i, d in zip(p, self.plan.box, strict=True)) for p in self.points
         ]
-        reads = [left + corner for left, _ in self.offsets(dims) for corner in set(corners)]
+        reads = [step[0] + corner for step in self.offsets(dims) for corner in set(corners)]
         again = len(reads) - len(set(reads))
         vectors = len(self.plan.pieces) if self.plan.vector.left else 1
         return not again or len(set(reads)) * vectors + len(self.keys) + 3 <= self.plan.registers
 
     def nest(
-        self, dims: list[Dim], left: str, right: str, sums: list[str], walks: list[Walk]
+        self, dims: list[Dim], bases: list[str], sums: list[str], walks: list[Walk]
     ) -> list[str]:
         """The sums over some dimensions and, for each index, over walks one after another."""
         if dims:
             inside = lambda *given: self.nest(dims[1:], *given, walks)
-            return self.along(dims[0], left, right, sums, inside)[2:]
+            return self.along(dims[0], bases, sums, inside)[1]
         for walk in walks:
             self.left_lanes = walk.lanes
             steps = lambda *given, walk=walk: self.steps(*given, walk.offsets)
             if is_one(walk.turns.size):
-                sums = steps(left, right, list(sums))
+                sums = steps(bases, sums)
             else:
-                left, right, *sums = self.along(
-                    walk.turns, left, right, sums, steps, len(walks) == 1
-                )
+                bases, sums = self.along(walk.turns, bases, sums, steps, len(walks) == 1)
         return sums
 
     def along(
-        self, dim: Dim, left: str, right: str, sums: list[str], inside: Any, once: bool = True
-    ) -> list[str]:
-        """Pointers and sums after what is done at each index of a dimension; it may have none
-        unless ``once``."""
-        text = self.text
+        self, dim: Dim, bases: list[str], sums: list[str], inside: Any, once: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Places and sums after what is done at each index of a dimension, or at those that are
+        read; it may have none unless ``once``."""
+        text, sides, count = self.text, self.rule.sides, len(bases)
+        low, high = self.ranges[dim.clip.axis] if dim.clip else ("0", str(dim.size))
+
+        def moved(bases: list[str], times: str) -> list[str]:
+            steps = [text.scaled(times, getattr(dim, side)) for side in sides]
+            return [
+                text.total([base, step])
+                if side == "out"
+                else text.at(base, step, self.kind_of[side])
+                for base, side, step in zip(bases, sides, steps, strict=True)
+            ]
 
         def body(_: str, given: list[str]) -> list[str]:
-            a, b, *so_far = given
-            new = inside(a, b, so_far)
-            a = text.at(a, str(dim.left), self.plan.work)
-            return [a, text.at(b, str(dim.right), self.plan.work), *new]
+            new = inside(given[:count], given[count:])
+            return [*moved(given[:count], "1"), *new]
 
-        carried = [("ptr", left), ("ptr", right), *zip(self.kinds(), sums, strict=True)]
-        return text.loop("0", str(dim.size), carried, body, once=once)
+        kinds = ["i64" if side == "out" else "ptr" for side in sides] + self.kinds()
+        carried = list(zip(kinds, [*moved(bases, low), *sums], strict=True))
+        found = text.loop(low, high, carried, body, once=once and not dim.clip)
+        return found[:count], found[count:]
 
     def store(self, out: str, sums: list[str]) -> None:
         text, plan = self.text, self.plan
@@ -424,13 +484,13 @@ class _Tile:
             text.line(f"call void @settle(ptr %buffers, ptr %block, ptr {out})")
             return
         places = {(0,) * len(plan.box): out}
-        for (point, (first, width)), value in zip(self.keys, sums, strict=True):
+        for i, (point, (first, width)) in enumerate(self.keys):
             if point not in places:  # from the neighbour: one stride serves all points
                 axis = max(i for i, n in enumerate(point) if n)
                 before = (*point[:axis], point[axis] - 1, *point[axis + 1 :])
                 places[point] = text.at(places[before], str(plan.box[axis].out), plan.out)
             text.lanes = width
-            value = text.cast(plan.work, plan.out, value)
+            value = text.cast(plan.work, plan.out, self.state(sums, i)[-1])
             place = text.at(places[point], str(first * plan.vector.out), plan.out)
             if plan.vector.out == 1 or width == 1:
                 text.write(value, place, plan.out)
@@ -516,18 +576,27 @@ def contraction_text(plan: Contraction, name: str) -> str:
     memory for copies if they are kept; then those of the kernel that goes on with the result."""
     border = plan.border
     kept = border is not None and border.kept
-    text = Text((1, 3) if kept else (0, 1) if border is None else (1,))
+    result = () if plan.rule is None else (2,)
+    text = Text((1, 3) if kept else (0, 1, *result) if border is None else (1,))
     *outer, last = plan.grid
-    called = [_row(plan)]
+    called = [_row(plan)] if plan.rule is None else []
     if plan.turned or plan.converted:
         called.insert(0, Text((), "settle", "ptr %block, ptr %out"))
-        _Tile(called[0], plan).settled()
+        _Tile(called[0], plan, {}).settled()
     runs = [-(-last.count // plan.run)] if plan.run else []
+    counts = [axis.count for axis in outer]
 
     def item(number: str, near: str, before: Sequence[str]) -> None:
-        counts = [axis.count for axis in outer]
+        if plan.together:
+            indices = text.indices(number, counts[:-1])
+            inside = lambda i, _: row([*indices, i], "0", near, before) or []
+            text.loop("0", str(counts[-1]), [], inside)
+            return
         indices = text.indices(number, [*counts[:-1], *runs, *counts[-1:]])
         run = indices.pop(-2) if runs else "0"
+        row(indices, run, near, before)
+
+    def row(indices: list[str], run: str, near: str, before: Sequence[str]) -> None:
         parts = [before, *(_offsets(text, a, i) for a, i in zip(outer, indices, strict=True))]
         totals = [text.total([p[i] for p in parts]) for i in range(3)]
         right = "%b1"
@@ -542,8 +611,11 @@ def contraction_text(plan: Contraction, name: str) -> str:
         skip = "0"
         if plan.once and outer:
             skip = _skipped(text, outer[-1], indices[-1])
-        given = ", ".join(f"i64 {n}" for n in (*totals, first, stop, skip))
-        text.line(f"call void @row(ptr %buffers, ptr {near}, ptr {right}, {given})")
+        if plan.rule is None:
+            given = ", ".join(f"i64 {n}" for n in (*totals, first, stop, skip))
+            text.line(f"call void @row(ptr %buffers, ptr {near}, ptr {right}, {given})")
+            return
+        _swept(text, plan, totals, (first, stop), indices)
 
     def unit(number: str, _: list[str]) -> list[str]:
         assert border is not None
@@ -612,27 +684,78 @@ def _offsets(text: Text, axis: Axis, index: str) -> list[str]:
     return found
 
 
+def _ranges(text: Text, dims: Sequence[Dim], indices: dict[int, str]) -> dict[int, list[str]]:
+    """The taps that are read at indices of axes, along which windows may reach beyond an operand:
+    the first one at or after its beginning, and the first at or after its end."""
+    found: dict[int, list[str]] = {}
+    for d in dims:
+        if d.clip and d.clip.axis in indices:
+            axis, start, stride, dilation, length = d.clip
+            at, ends = text.total([text.scaled(indices[axis], stride), str(start)]), []
+            for edge in (dilation - 1, length + dilation - 1):
+                distance = text.emit(f"sub i64 {edge}, {at}")
+                positive = text.emit(f"icmp sgt i64 {distance}, 0")
+                distance = text.emit(f"select i1 {positive}, i64 {distance}, i64 0")
+                ends.append(text.least(text.emit(f"udiv i64 {distance}, {dilation}"), d.size))
+            found[axis] = ends
+    return found
+
+
+def _swept(
+    text: Text, plan: Contraction, places: list[str], ends: tuple[str, str], indices: list[str]
+) -> None:
+    """All tiles of a row of windows, those of ``more`` where the first of it are."""
+    ranges = _ranges(text, plan.reduced, dict(enumerate(indices)))
+
+    def others() -> None:
+        for other in plan.more:
+            _tiles(text, other, places, ("0", str(other.grid[-1].count)), ranges)
+
+    _tiles(text, plan, places, ends, ranges)
+    if plan.run and plan.more:
+        text.when(text.emit(f"icmp eq i64 {ends[0]}, 0"), others)
+    else:
+        others()
+
+
 def _row(plan: Contraction) -> Text:
     """The function of the tiles along the last axis; those before it say where they are."""
     numbers = ", ".join(f"i64 %{x}" for x in ("left", "right", "out", "first", "last", "skip"))
     text = Text((2,), "row", f"ptr %b0, ptr %b1, {numbers}")
-    buffers, last = "", plan.grid[-1]
     if plan.finish or plan.turned or plan.converted or plan.folded:
         text.line(f"%block = alloca [{plan.elements * plan.work.itemsize} x i8], align 64")
+    buffers = ""
     if plan.finish:
         given = 4 if plan.border is not None and plan.border.kept else 3
         buffers = text.emit(f"getelementptr ptr, ptr %buffers, i64 {given}")
-    starts = (plan.left_start, plan.right_start, plan.out_start)
+    _tiles(text, plan, ("%left", "%right", "%out"), ("%first", "%last"), {}, buffers)
+    return text
+
+
+def _tiles(
+    text: Text,
+    plan: Contraction,
+    places: Sequence[str],
+    ends: tuple[str, str],
+    ranges: dict[int, list[str]],
+    buffers: str = "",
+) -> None:
+    """Some tiles along the last axis, maybe none of those whose taps are clipped along it;
+    ``ranges`` are the taps that are read along others."""
+    last, starts = plan.grid[-1], (plan.left_start, plan.right_start, plan.out_start)
 
     def tile(number: str, _: list[str]) -> list[str]:
         found = _offsets(text, last, number)
         totals = [
             text.total([place, offset, str(start)])
-            for place, offset, start in zip(("%left", "%right", "%out"), found, starts, strict=True)
+            for place, offset, start in zip(places, found, starts, strict=True)
         ]
-        left, right = (text.at(f"%b{i}", totals[i], plan.work) for i in range(2))
-        work = _Tile(text, plan)
-        sums = work.reduce(left, right)
+        work = _Tile(text, plan, ranges | _ranges(text, plan.reduced, {-1: number}))
+        bases = [
+            str(plan.tap) if side == "out" else text.at(f"%b{i}", totals[i], work.kind_of[side])
+            for i, side in enumerate(work.rule.sides)
+        ]
+        sums = work.reduce(bases)
         if plan.finish:
             work.finish(totals[2], sums, buffers, _skipped(text, last, number))
         else:
@@ -642,8 +765,8 @@ def _row(plan: Contraction) -> Text:
     if is_one(last.count):
         tile("0", [])
     else:
-        text.loop("%first", "%last", [], tile)
-    return text
+        some = not any(d.clip and d.clip.axis < 0 for d in plan.reduced)
+        text.loop(*ends, [], tile, once=some)
 
 
 def _border(border: Border, work: np.dtype, careless: bool) -> Text:

@@ -103,12 +103,50 @@ class Text(Function):
             return pointer
         return self.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {offset}")
 
-    def read(self, pointer: str, dtype: np.dtype) -> str:
+    def read(self, pointer: str, dtype: np.dtype, stride: int = 1) -> str:
+        """Elements from a place on, which are so far apart."""
         kept = stored(dtype)
-        value = self.emit(f"load {self.type_of(kept)}, ptr {pointer}, align {dtype.itemsize}")
+        if stride == 1 or self.lanes == 1:
+            value = self.emit(f"load {self.type_of(kept)}, ptr {pointer}, align {dtype.itemsize}")
+        elif stride < self.lanes:
+            value = self.picked(pointer, kept, stride)
+        else:
+            value = self.inserted(pointer, kept, stride)
         if kept == dtype:
             return value
         return self.emit(f"bitcast {self.type_of(kept)} {value} to {self.type_of(dtype)}")
+
+    def inserted(self, pointer: str, dtype: np.dtype, stride: int) -> str:
+        """Elements with a stride, read one by one."""
+        width, kind, value = self.lanes, self.type_of(dtype), "poison"
+        self.lanes = 1
+        for i in range(width):
+            one = self.read(self.at(pointer, str(i * stride), dtype), dtype)
+            value = self.emit(f"insertelement {kind} {value}, {self.type_of(dtype)} {one}, i64 {i}")
+        self.lanes = width
+        return value
+
+    def picked(self, pointer: str, dtype: np.dtype, stride: int) -> str:
+        """Elements with a stride, picked out of as few vectors as hold them."""
+        width, kind = self.lanes, self.type_of(dtype)
+        value, done, known = "poison", 0, list(range(width))
+        while done < width:
+            start = min(done * stride, (width - 1) * (stride - 1))  # nothing after the last is read
+            part = self.read(self.at(pointer, str(start), dtype), dtype)
+            upto = min(width, (start + width - 1) // stride + 1)
+            places = range(done * stride - start, upto * stride - start, stride)
+            if not done:
+                value, known = part, list(places)
+            else:
+                order = [*known[:done], *(width + n for n in places)]
+                mask = [f"i32 {n}" for n in order] + ["i32 poison"] * (width - upto)
+                value = self.emit(
+                    f"shufflevector {kind} {value}, {kind} {part},"
+                    f" <{width} x i32> <{', '.join(mask)}>"
+                )
+                known = list(range(width))
+            done = upto
+        return value
 
     def write(self, value: str, pointer: str, dtype: np.dtype) -> None:
         kept = stored(dtype)

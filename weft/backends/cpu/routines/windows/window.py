@@ -3,31 +3,39 @@ tasks. Every result is computed by one thread, in the order of its window."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
+from itertools import count, product
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.routines.convolutions.contraction import Plan, blocks, unknown
+from weft.backends.cpu.routines.convolutions.conv_text import Axis, Clip, Contraction, Dim
 from weft.backends.cpu.routines.convolutions.lines import lines
+from weft.backends.cpu.routines.convolutions.rules import Rule
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.windows.window_text import (
-    MAX_SCALAR_ELEMENTS,
-    Chosen,
-    Fold,
-    Numbers,
-    Rule,
-    Select,
-    Slide,
-    Windows,
-)
-from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.cpu.sizes import named
+from weft.backends.llvm.native.processor import registers, vector_bits
+from weft.base.record import Record
+from weft.base.sizes import Size, is_one, is_writing
 from weft.kernel.nodes import BF16, BOOL, F16, F32, I32
-from weft.kernel.program import Lowered, Place, Task, Type, contiguous
+from weft.kernel.program import Lowered, Place, Type, contiguous
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
+# How many reads of a window are written out one after another, and vectors computed together.
+MAX_UNROLLED_READS = 64
+VECTORS_AT_ONCE = 4
+# Fewer rows than this are cut into pieces of at least so many results.
+ENOUGH_ROWS = 64
+MIN_CHUNK_RESULTS = 4096
+# Tiles of a row of which the last may have many results of the one before it.
+MANY_TILES = 16
+# Elements of the last axis that are too few for vectors along it.
+MAX_SCALAR_ELEMENTS = 6
+# Strides that a text for other shapes knows are below this.
+MIN_NAMED_STRIDE = 64
 # Elements of windows from which on sums may be done one axis after another, to other last bits.
 MIN_SEPARABLE_ELEMENTS = 36
 # What windows are along an axis that they do not move along.
@@ -38,6 +46,48 @@ _PLAIN: dict[str, Any] = {
     "base_dilation": 1,
     "window_dilation": 1,
 }
+
+
+class Slide(Record):
+    """A window along an axis: result ``i`` of ``size`` reads ``start + i * stride + t * dilation``.
+
+    Indices outside of the axis's ``length`` are not read. Strides of arrays are in elements, the
+    result's beginning at ``first``; tap ``t`` is the window's ``tap + t * tap_step`` of ``window``.
+    """
+
+    first: int
+    target: int
+    size: int
+    start: int
+    stride: int
+    dilation: int
+    tap: int
+    tap_step: int
+    taps: int
+    length: int
+    source: int
+    window: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether no window reaches beyond the axis."""
+        last = self.start + (self.size - 1) * self.stride + (self.taps - 1) * self.dilation
+        return self.start >= 0 and last < self.length
+
+    @property
+    def still(self) -> bool:
+        """Whether every result reads the element at its own index."""
+        return self.taps == 1 and self.stride == 1 and self.start == 0 and self.whole
+
+    def middle(self) -> tuple[int, int]:
+        """The first result whose window is whole, and the first after it whose is not."""
+        if self.whole:
+            return 0, self.size
+        first = max(0, -(self.start // self.stride)) if self.stride else 0
+        last = self.length - 1 - self.start - (self.taps - 1) * self.dilation
+        stop = last // self.stride + 1 if self.stride else self.size
+        first = min(first, self.size)
+        return first, max(first, min(self.size, stop))
 
 
 def _working(dtype: np.dtype) -> np.dtype | None:
@@ -67,25 +117,9 @@ def slides(shape: Sequence[int], out: Sequence[int], window: dict[str, Any]) -> 
     for i in range(rank):
         taps, stride = window["window_dimensions"][i], window["window_strides"][i]
         found = lines(out[i], taps, stride, window["padding"][i][0], base[i], dilation[i])
-        along.append(
-            [
-                Slide(
-                    x.size,
-                    x.taps,
-                    x.start,
-                    x.stride,
-                    max(1, x.dilation),
-                    shape[i],
-                    sources[i],
-                    x.step * targets[i],
-                    x.first * targets[i],
-                    x.tap,
-                    x.tap_step,
-                    taps,
-                )
-                for x in found
-            ]
-        )
+        to, given = targets[i], (shape[i], sources[i], taps)
+        found = [x._replace(dilation=max(1, x.dilation)) for x in found]
+        along.append([Slide(x.first * to, x.step * to, *x[2:], *given) for x in found])
     return [joined(part) for part in product(*along)]
 
 
@@ -119,20 +153,142 @@ def joined(part: Sequence[Slide]) -> list[Slide]:
     return out
 
 
-def _task(windows: Windows, inputs: Sequence[tuple[str, int]], target: Any) -> Task:
-    text, extent = windows.finish("window")
-    reads = prod(s.taps * s.size for s in windows.slides) // extent
-    places = [Place(*p) for p in (*inputs, target)]
-    chunk = max(1, CHUNK // max(1, reads))
-    return Task(text, "window", _with_table(places, windows.size), extent, chunk)
+class Windows(Plan):
+    """Contractions over windows: rows of results lie along the last axis, where vectors are."""
+
+    def sweep(
+        self, slides: Sequence[Slide], rule: Rule, places: Sequence[Place], out: np.dtype
+    ) -> None:
+        """The task of a rule over windows; places are its operands and the result."""
+        *outer, last = slides
+        chosen = rule.does == "chosen"  # taps are counted backwards, and parts have the same text
+        name, values = _names(slides, chosen)
+        # Either all windows are whole or any may not be, so that there are not many texts: any may
+        # not in a part of a result between whose elements others lie.
+        part = any(s.tap_step > 1 for s in slides)
+        each = not is_writing() or (not part and all(s.whole for s in slides if s.window > 1))
+        wholes = [s.whole and (each or s.window == 1) for s in slides]
+        lanes = vector_bits() // 8 // max(4, *[t.itemsize for t in (*rule.types, *rule.kinds)])
+        start, target = (sum(n) for n in zip(*[(s.start * s.source, s.first) for s in slides]))
+        stride, to = last.stride * last.source, name(last.target, MIN_NAMED_STRIDE)
+        numbers = [(1 - 2 * chosen) * n for n in contiguous(tuple([s.window for s in slides]))]
+        tap = sum([s.tap * n for s, n in zip(slides, numbers, strict=True)])
+        tap = name(tap + prod([s.window for s in slides]) - 1) if chosen else tap
+
+        def dims(first: int, whole: bool) -> Iterator[Dim]:
+            """Those of taps, for results from one of each row on."""
+            for i, (s, number) in enumerate(zip(slides, numbers, strict=True)):
+                inside = whole if s is last else wholes[i]
+                if not inside or s.taps != 1:
+                    begin = s.start + first * s.stride if s is last else s.start
+                    axis = -1 if s is last else i
+                    clip = Clip(axis, name(begin), s.stride, s.dilation, name(s.length))
+                    known = inside and s.taps * VECTORS_AT_ONCE <= MAX_UNROLLED_READS
+                    step = name(s.dilation * s.source, MIN_NAMED_STRIDE)
+                    taps = s.taps if known else name(s.taps)
+                    yield Dim(taps, step, step, s.tap_step * number, None if inside else clip)
+
+        def tiles(first: int, count: int, pieces: Any, whole: bool = True) -> Contraction:
+            """Tiles of results from one of each row on, whose windows are whole along it or not."""
+            wide = sum(pieces[-1])
+            many = blocks(count, wide)
+            many = many if whole and is_one(many) else name(many)
+            at = name(start + first * stride)
+            pieces = tuple([(name(n) if type(n) is Size else n, width) for n, width in pieces])
+            return Contraction(
+                rule.kinds[-1],
+                out,
+                (Axis(many, wide, many if is_one(wide) else name(count), stride, stride, to),),
+                (),
+                Dim(wide, stride, stride, to),
+                pieces,
+                tuple(dims(first, whole)),
+                at,
+                at,
+                name(target + first * last.target),
+                registers(),
+                unrolled=MAX_UNROLLED_READS,
+                rule=rule,
+                tap=tap,
+            )
+
+        begin, stop = last.middle()
+        row = [(begin + n, *given) for n, *given in row_of(last, stop - begin, lanes)]
+        if not wholes[-1]:
+            ends = ((0, begin), (stop, last.size - stop))
+            row += [(n, count, ((0, 1),), False) for n, count in ends if count or is_writing()]
+        rows = prod([s.size for s in outer])
+        together = bool(outer) and rows // outer[-1].size >= ENOUGH_ROWS
+        extent = rows // outer[-1].size if together else rows
+        run = run_of(row[0], rows) if last.target == 1 else 0
+        main, *more = [tiles(*given) for given in row]
+        axes = []
+        for s in outer:
+            size, moved = name(s.size), name(s.stride * s.source, MIN_NAMED_STRIDE)
+            axes.append(Axis(size, 1, size, moved, moved, name(s.target, MIN_NAMED_STRIDE)))
+        if run:
+            extent *= blocks(row[0][1], run * main.grid[0].step)
+        main = main._replace(
+            grid=(*(axes or [Axis(1, 1, 1, 0, 0, 0)]), *main.grid),
+            run=run and name(run),
+            together=together,
+            more=tuple(more),
+        )
+        chunk = CHUNK // max(1, prod([s.taps * s.size for s in slides]) // extent)
+        given = (places[0], places[-2], places[-1])
+        self.contract(main, given, extent, max(1, chunk), values=values)
 
 
-def _with_table(places: Sequence[Place], size: Numbers) -> tuple[Place, ...]:
-    return (*places, Place("numbers", tuple(size.table))) if size.table else tuple(places)
+def _names(slides: Sequence[Slide], shared: bool) -> Any:
+    """What gives names to numbers that a text need not know, where it serves other shapes or is
+    ``shared``, and the values of these."""
+    size = next((n for s in slides for n in s if type(n) is Size), None)
+    values: dict[str, int] = {}
+    numbers = count()
+
+    def name(n: Any, least: int | None = None) -> Any:
+        if least is not None and type(n) is int and n < least:
+            return n
+        if is_writing():
+            return n if size is None else unknown(n, next(numbers), size)
+        return named(n, values, n) if shared else n
+
+    return name, values
 
 
-def _lanes(*types: np.dtype) -> int:
-    return vector_bits() // 8 // max(4, *[t.itemsize for t in types])
+def run_of(tiles: Any, rows: int) -> int:
+    """How many tiles of a row an item has where there are few rows, or 0 for all."""
+    _, count, pieces, *_ = tiles
+    wide = sum(pieces[-1])
+    run = blocks(max(MIN_CHUNK_RESULTS, count * rows // ENOUGH_ROWS), wide)
+    return run if rows < ENOUGH_ROWS and count >= 2 * run * wide else 0
+
+
+def row_of(last: Slide, count: int, lanes: int) -> list[Any]:
+    """The tiles of so many results of a row: where some begin, how many results they have, and
+    their vectors. The last vector may begin earlier than where the one before it ends."""
+    if not count:
+        return []
+    if last.stride > 2:  # reads are many, so that few elements should be read twice
+        lanes = min(lanes, 4 if count < ENOUGH_ROWS else 8)
+    width = min(lanes, 1 << max(0, count.bit_length() - 1))
+    wide = width * VECTORS_AT_ONCE
+
+    def vectors(count: int) -> Any:
+        many = int(blocks(count, width))
+        tail = width // 2 if many > 1 and 2 * (count - (many - 1) * width) <= width else width
+        return (*[(i * width, width) for i in range(many - 1)], (count - tail, tail))
+
+    if count <= wide:
+        return [(0, count, vectors(count))]
+    if is_writing() or count >= MANY_TILES * wide:
+        return [(0, count, vectors(wide))]
+    rest = count % wide
+    found = [(0, count - rest, vectors(wide))]
+    if rest:
+        rest = max(rest, width)
+        found.append((count - rest, rest, vectors(rest)))
+    return found
 
 
 def _whole(shape: Sequence[int]) -> bool:
@@ -168,23 +324,20 @@ def reduce_window(kind: str) -> Any:
         if found is None:
             return None if prod(outs[0].shape) else Lowered([])
         dtype, work, identity, shape, result, window = found
-        tasks = []
-        scratch: list[int] = []
+        plan = Windows(work, "window")
         steps = [(shape, result, window)]
         if kind != "sum" or prod(window["window_dimensions"]) >= MIN_SEPARABLE_ELEMENTS:
             steps = _apart(shape, result, window) or steps
-        have, place = dtype, ("in", 0)
+        have, place = dtype, Place("in", 0)
         for i, (before, after, one) in enumerate(steps):
             last = i == len(steps) - 1
-            out, target = (dtype, ("out", 0)) if last else (work, ("scratch", i))
-            rule = Fold(kind, have, work, identity, out)
+            rule = Rule(kind, ("left",), (have,), (work,), identity)
+            have = dtype if last else work
+            target = Place("out", 0) if last else plan.memory(prod(after) * work.itemsize)
             for part in slides(before, after, one):
-                windows = Windows(part, rule, ((have,), out), _lanes(work))
-                tasks.append(_task(windows, [place], target))
-            if not last:
-                scratch.append(prod(after) * work.itemsize)
-            have, place = out, target
-        return Lowered(tasks, tuple(scratch))
+                plan.sweep(part, rule, (place, target), have)
+            place = target
+        return plan.lowered()
 
     return lower
 
@@ -233,12 +386,11 @@ def select_and_gather_add(
     if work is None or g.dtype.itemsize > 8 or not _whole(x.shape):
         return None
     bits = np.dtype(f"u{g.dtype.itemsize}")  # it is moved, not computed with
-    tasks = []
+    rule = Rule(kind, ("left", "right"), (x.dtype, bits), (work, bits), _end(work, kind))
+    plan, places = Windows(work, "window"), [Place("in", 1), Place("in", 0), Place("out", 0)]
     for part in slides(x.shape, out.shape, window):
-        rule = Select(kind, (x.dtype, bits), work, _end(work, kind))
-        windows = Windows(part, rule, ((x.dtype, bits), bits), _lanes(work, bits))
-        tasks.append(_task(windows, [("in", 1), ("in", 0)], ("out", 0)))
-    return Lowered(tasks)
+        plan.sweep(part, rule, places, bits)
+    return plan.lowered()
 
 
 def select_and_scatter_add(
@@ -252,16 +404,17 @@ def select_and_scatter_add(
         return Lowered([])
     if work is None or total is None or not _whole(source.shape):
         return None
-    rule: Rule = Select(kind, (x.dtype, None), work, _end(work, kind))
+    plan = Windows(work, "window")
+    taps = plan.memory(4 * prod(source.shape))
+    rule = Rule(kind, ("left", "out"), (x.dtype,), (work, I32), _end(work, kind))
     (part,) = slides(x.shape, source.shape, window)
-    windows = Windows(part, rule, ((x.dtype,), I32), _lanes(work))
-    tasks = [_task(windows, [("in", 1)], ("scratch", 0))]
-    rule = Chosen(source.dtype, total, prod(window["window_dimensions"]))
-    types = ((source.dtype, I32), source.dtype)
+    plan.sweep(part, rule, [Place("in", 1), taps], I32)
+    types, zero = (source.dtype, I32), bytes(total.itemsize)
+    rule = Rule("chosen", ("left", "right", "out"), types, (total,), zero)
+    places = [Place("in", 0), taps, Place("out", 0)]
     for part in slides(source.shape, x.shape, _holding(window)):
-        windows = Windows(part, rule, types, _lanes(total), True)
-        tasks.append(_task(windows, [("in", 0), ("scratch", 0)], ("out", 0)))
-    return Lowered(tasks, (4 * prod(source.shape),))
+        plan.sweep(part, rule, places, source.dtype)
+    return plan.lowered()
 
 
 def _holding(window: dict[str, Any]) -> dict[str, Any]:
