@@ -13,12 +13,11 @@ import numpy as np
 
 from weft.base.errors import JaxprTypeError
 from weft.control.initial_style import settled, tangents_of
-from weft.control.jit import numpy_consts
 from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.factors import Factors, labelled
-from weft.core.interpret import run
+from weft.core.interpret import decomposed
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun, remembered
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -34,47 +33,19 @@ from weft.prims.shape import concatenate_p, full, iota, reshape, squeeze
 from weft.prims.window import (
     Padding,
     Shape,
-    all_windows,
     counted_windows,
     insert_axis,
     stack_windows,
     trivial_dims,
     window_flops,
-    window_places,
 )
 from weft.transforms.jvp import jvp, jvp_jaxpr
-from weft.transforms.vmap import batch, batch_jaxpr, batch_to
+from weft.transforms.vmap import batch, batch_to
 
 # Elements of windows that are sliced out one by one when compiled.
 MOST = 64
 
 # --- evaluation on NumPy arrays -------------------------------------------------------------------
-
-
-def apply_elementwise(closed: ClosedJaxpr, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The program of scalars applied to every element of equally shaped arrays."""
-    shape = args[0].shape
-    size = prod(shape)
-    wide, _ = batch_jaxpr(closed, AxisData(None, size), [True] * len(args), True)
-    flat = [x.reshape(size) for x in args]
-    return [x.reshape(shape) for x in run(wide.jaxpr, numpy_consts(wide), flat)]
-
-
-def reduce_first_axis(
-    closed: ClosedJaxpr, xs: Sequence[np.ndarray], inits: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Arrays reduced along their first axis: neighbours combined until one is left."""
-    xs = list(xs)
-    rest = xs[0].shape[1:]
-    starts = [np.broadcast_to(i, rest) for i in inits]
-    while (n := xs[0].shape[0]) > 1:
-        even = n // 2 * 2
-        pairs = [x[0:even:2] for x in xs] + [x[1:even:2] for x in xs]
-        combined = apply_elementwise(closed, pairs)
-        xs = [np.concatenate([new, x[even:]]) for new, x in zip(combined, xs, strict=True)]
-    if n == 0:
-        return [s.copy() for s in starts]
-    return apply_elementwise(closed, [*starts, *[x[0] for x in xs]])
 
 
 def closed_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
@@ -155,6 +126,7 @@ class Reduce(Primitive):
 
     name, flops = "reduce", reduction_flops
     multiple_results = True
+    ref = decomposed
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         gone = params["dimensions"]
@@ -214,17 +186,6 @@ class Reduce(Primitive):
         one = [a.update(shape=()) for a in avals[: len(avals) // 2]]
         check_call("the function of reduce", params["jaxpr"], [*one, *one], one)
 
-    @staticmethod
-    def ref(
-        *args: np.ndarray, computation: Any, jaxpr: ClosedJaxpr, dimensions: Shape
-    ) -> list[np.ndarray]:
-        count = len(args) // 2
-        kept = [i for i in range(args[0].ndim) if i not in dimensions]
-        shape = [args[0].shape[i] for i in kept]
-        length = prod(args[0].shape[i] for i in dimensions)
-        flat = [x.transpose(*dimensions, *kept).reshape(length, *shape) for x in args[:count]]
-        return reduce_first_axis(jaxpr, flat, args[count:])
-
     def jvp(
         self, primals: Any, tangents: Any, *, computation: Any, jaxpr: Any, dimensions: Shape
     ) -> tuple[list[Any], list[Any]]:
@@ -283,6 +244,7 @@ class ReduceWindow(Primitive):
 
     name, flops = "reduce_window", window_flops
     multiple_results = True
+    ref = decomposed
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return list(specs[: len(outs)])
@@ -324,16 +286,6 @@ class ReduceWindow(Primitive):
         one = [a.update(shape=()) for a in avals[: len(avals) // 2]]
         what = "the function of reduce_window"
         check_combination(what, params["jaxpr"], params["consts"], one)
-
-    @staticmethod
-    def ref(*args: np.ndarray, jaxpr: Jaxpr, consts: Any, **window: Any) -> list[np.ndarray]:
-        count = len(args) // 2
-        operands, inits = args[:count], args[count:]
-        elements = [
-            np.moveaxis(all_windows(x, i, **window), -1, 0)
-            for x, i in zip(operands, inits, strict=True)
-        ]
-        return reduce_first_axis(closed_of(jaxpr, consts), elements, inits)
 
     def jvp(
         self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, consts: Any, **window: Any
@@ -417,6 +369,7 @@ class SelectAndScatter(Primitive):
     """One source element for each window, combined into the place of the element it selects."""
 
     name = "select_and_scatter"
+    ref = decomposed
     holes = {
         "jvp": "its functions are arbitrary; max-pooling has select_and_scatter_add",
         "transpose": "not linear",
@@ -461,30 +414,6 @@ class SelectAndScatter(Primitive):
         check_combination("the selection", select, params["select_consts"], one, chosen)
         check_combination("the scatter", scatter, params["scatter_consts"], one)
 
-    @staticmethod
-    def ref(
-        x: np.ndarray,
-        source: np.ndarray,
-        init: np.ndarray,
-        *,
-        select_jaxpr: Jaxpr,
-        select_consts: Any,
-        scatter_jaxpr: Jaxpr,
-        scatter_consts: Any,
-        window_dimensions: Shape,
-        window_strides: Shape,
-        padding: Padding,
-    ) -> np.ndarray:
-        select = closed_of(select_jaxpr, select_consts)
-        chosen = select_in_windows(select, x, window_dimensions, window_strides, padding)
-        places = window_places(np.maximum(chosen, 0), window_dimensions, window_strides, padding)
-        inside = chosen >= 0
-        flat = np.ravel_multi_index([p[inside] for p in places], x.shape)
-        scatter = closed_of(scatter_jaxpr, scatter_consts)
-        out = np.full(x.size, init, x.dtype)
-        scatter_in_order(scatter, out, flat, source[inside])
-        return out.reshape(x.shape)
-
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         if params["select_consts"] or params["scatter_consts"]:
             return False
@@ -497,9 +426,9 @@ class SelectAndScatter(Primitive):
         out = full(np.shape(x), init)
         if 0 in np.shape(source):
             return lookup("copy").bind(out)
-        select = closed_of(params["select_jaxpr"], ())
+        select = closed_of(params["select_jaxpr"], params["select_consts"])
         places = select_places(select, x, *(params[k] for k in names))
-        combine = jaxpr_as_fun(closed_of(params["scatter_jaxpr"], ()))
+        combine = jaxpr_as_fun(closed_of(params["scatter_jaxpr"], params["scatter_consts"]))
         return update_in_turn(out, places, source, lambda old, new: combine(old, new)[0])
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
@@ -531,36 +460,6 @@ def select_places(
         keep = or_(keep, lt(place, nothing))
         kept, chosen = select_n(keep, value, kept), select_n(keep, place, chosen)
     return chosen
-
-
-def select_in_windows(
-    select: ClosedJaxpr, x: np.ndarray, window: Shape, strides: Shape, padding: Padding
-) -> np.ndarray:
-    """For every window the position of the element that ``select`` keeps, -1 for all padding."""
-    ones = (1,) * x.ndim
-    params = (window, strides, padding, ones, ones)
-    values = np.moveaxis(all_windows(x, np.zeros((), x.dtype), *params), -1, 0)
-    present = np.moveaxis(all_windows(np.ones(x.shape, bool), np.array(False), *params), -1, 0)
-    kept = np.zeros(values.shape[1:], x.dtype)
-    chosen = np.full(values.shape[1:], -1)
-    for i, (value, here) in enumerate(zip(values, present, strict=True)):
-        (keep,) = apply_elementwise(select, [kept, np.ascontiguousarray(value)])
-        take = here & ((chosen < 0) | ~keep)
-        kept, chosen = np.where(take, value, kept), np.where(take, i, chosen)
-    return chosen
-
-
-def scatter_in_order(
-    scatter: ClosedJaxpr, out: np.ndarray, places: np.ndarray, values: np.ndarray
-) -> None:
-    """Combine values into ``out``, in order where several go to one place."""
-    order = np.argsort(places, kind="stable")
-    places, values = places[order], values[order]
-    starts = np.searchsorted(places, places)
-    turn = np.arange(len(places)) - starts
-    for t in range(turn.max(initial=-1) + 1):
-        now = turn == t
-        (out[places[now]],) = apply_elementwise(scatter, [out[places[now]], values[now]])
 
 
 reduce_p, reduce_window_p, select_and_scatter_p = Reduce(), ReduceWindow(), SelectAndScatter()

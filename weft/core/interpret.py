@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs, source
+from weft.core.avals import ShapedArray
 from weft.core.jaxpr import Jaxpr, Literal
+from weft.core.staging import stage
 
 
 def storage_dtype(dtype: Any) -> np.dtype:
@@ -87,6 +90,42 @@ def run_primitive(primitive: Any, avals: Any, values: Any, params: dict[str, Any
 
 def has_data(aval: Any) -> bool:
     return hasattr(aval, "dtype") and not aval.is_ref
+
+
+def decomposed(primitive: Any, *values: Any, **params: Any) -> Any:
+    """The reference of a primitive that is made of others: what it is made of, run by NumPy."""
+    avals = [ShapedArray(v.shape, v.dtype) for v in values]
+    return run_decomposed(primitive, avals, values, params)
+
+
+def run_decomposed(primitive: Any, avals: Any, values: Any, params: dict[str, Any]) -> Any:
+    """The same for operands of given types."""
+    given = (primitive, tuple(avals), tuple(sorted(params.items())))
+    try:
+        program, consts = _known(knobs.context_key(), *given)
+    except TypeError:  # a parameter that cannot be a key
+        program, consts = _staged(*given)
+    with np.errstate(all="ignore"):
+        found = run(program, consts, values)
+    return found if primitive.multiple_results else found[0]
+
+
+@functools.lru_cache(256)
+def _known(context: Any, *given: Any) -> tuple[Jaxpr, list[np.ndarray]]:
+    return _staged(*given)
+
+
+def _staged(primitive: Any, avals: Any, params: Any) -> tuple[Jaxpr, list[np.ndarray]]:
+    def made(*args: Any) -> Sequence[Any]:
+        found = primitive.decompose(*args, **dict(params))
+        return found if primitive.multiple_results else [found]
+
+    wide = any(isinstance(a.dtype, np.dtype) and a.dtype.itemsize >= 8 for a in avals)
+    # types are the operands', whatever the knob says by now
+    with knobs.enable_x64(wide or knobs.enable_x64.value):
+        closed = stage(made, avals)
+    held = zip(closed.consts, closed.jaxpr.constvars, strict=True)
+    return closed.jaxpr, [constant_value(c, v.aval) for c, v in held]
 
 
 class _Search(threading.local):

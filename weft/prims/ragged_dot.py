@@ -13,6 +13,7 @@ from weft.base.record import Record
 from weft.core.ad import UndefPrimal, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.interpret import decomposed
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -29,7 +30,6 @@ from weft.prims.dot import (
     dot_shape,
     inverse,
     is_algorithm,
-    multiply,
     remaining,
 )
 from weft.prims.families import INTEGER, const, kind_of
@@ -152,17 +152,6 @@ def _mask_layout(ndim: int, ragged: _Ragged) -> tuple[Dims, Dims]:
     return inverse(places), tuple(sorted(places))
 
 
-def _spread_array(x: np.ndarray, sizes: np.ndarray, ragged: _Ragged) -> np.ndarray:
-    """``x`` copied for every group, with zeros outside the group."""
-    shape = tuple(x.shape[i] for i in ragged.prefix)
-    ends = np.cumsum(np.broadcast_to(sizes, (*shape, sizes.shape[-1])), axis=-1)[..., None]
-    position = np.arange(x.shape[ragged.axis])
-    inside = (ends - sizes[..., None] <= position) & (position < ends)
-    order, axes = _mask_layout(x.ndim, ragged)
-    others = remaining(x.ndim + 1, axes)
-    return np.where(np.expand_dims(inside.transpose(order), others), x, np.zeros((), x.dtype))
-
-
 def _mask(shape: Dims, sizes: Any, ragged: _Ragged) -> Any:
     """Whether each element of an operand (groups, *shape) is inside its group."""
     prefix = tuple(shape[i] for i in ragged.prefix)
@@ -194,6 +183,7 @@ class RaggedDotGeneral(Primitive):
 
     arithmetic = True
     name = "ragged_dot_general"
+    ref = decomposed
 
     def shape(
         self,
@@ -216,29 +206,6 @@ class RaggedDotGeneral(Primitive):
         exact = not is_algorithm(precision)
         dtype = dot_dtype(self.name, lhs.dtype, rhs.dtype, preferred_element_type, exact)
         return ShapedArray(shape, dtype)
-
-    @staticmethod
-    def ref(
-        lhs: np.ndarray,
-        rhs: np.ndarray,
-        group_sizes: np.ndarray,
-        *,
-        ragged_dot_dimension_numbers: Any,
-        precision: Any,
-        preferred_element_type: Any,
-        group_offset: Any,
-        out_sharding: Any,
-    ) -> np.ndarray:
-        numbers = ragged_dot_dimension_numbers
-        exact = not is_algorithm(precision)
-        out = dot_dtype("ragged_dot_general", lhs.dtype, rhs.dtype, preferred_element_type, exact)
-        ragged = _ragged(lhs.ndim, numbers)
-        if ragged.mode == BATCH:
-            return multiply(lhs, rhs, numbers.dot_dimension_numbers, out, precision)
-        if ragged.mode == CONTRACTING:
-            rhs = _spread_array(rhs, group_sizes, _rhs_ragged(ragged, numbers))
-        spread = _spread_array(lhs, group_sizes, ragged)
-        return multiply(spread, rhs, _grouped_numbers(ragged, numbers), out, precision)
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         return True

@@ -19,9 +19,8 @@ from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.factors import Factors, leading
-from weft.core.interpret import run
+from weft.core.interpret import run_decomposed
 from weft.core.primitive import Primitive
-from weft.core.staging import stage
 from weft.prims.arithmetic import div, mul
 from weft.prims.families import FLOAT, broadcast_to, const, kind_of
 from weft.prims.random import impl_of, is_key, key_type
@@ -76,9 +75,7 @@ class Draws(Primitive):
     def ref(self, key: np.ndarray, *operands: np.ndarray, **params: Any) -> np.ndarray:
         avals = [ShapedArray(key.shape, key_type(impl_of(key)))]
         avals += [ShapedArray(x.shape, x.dtype) for x in operands]
-        program = stage(lambda *args: [self.decompose(*args, **params)], avals)
-        with np.errstate(all="ignore"):
-            return run(program.jaxpr, program.consts, [key, *operands])[0]
+        return run_decomposed(self, avals, [key, *operands], params)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         out = self.bind(*primals, **params)
