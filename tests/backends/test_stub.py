@@ -1,6 +1,7 @@
 """Native functions written in Python: what they compute, and what is refused."""
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from weft.kernel.kinds import (
     kind_of,
     ptr,
     root,
+    shuffle,
     stack,
     truth,
     u8,
@@ -402,3 +404,51 @@ def test_written_numbers_are_computed_with_at_once():
 
     call = native(written, given=(i64,), names={"CHOICE": 5})
     assert call(1) == 1 + 22
+
+
+PAIRS, ORDER, TABLE = (), (), None  # stubs are given others
+
+
+def test_lists_are_values_in_registers():
+    def sorted_by(p: ptr) -> i64:
+        rows = [i64[p, i] for i in unrolled(4)]
+        for a, b in PAIRS:
+            rows[a], rows[b] = min(rows[a], rows[b]), max(rows[a], rows[b])
+        total = 0
+        for x in rows:
+            total = 10 * total + x
+        return total
+
+    pairs = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)]
+    call = native(sorted_by, given=(ptr,), names={"PAIRS": pairs})
+    for order in itertools.permutations([1, 2, 3, 4]):
+        assert call(np.array(order).ctypes.data) == 1234
+
+
+def test_names_of_given_numbers_and_of_variables_change_places():
+    def both(n: i64) -> i64:
+        total = 0
+        for i in range(n):
+            total += i
+        for i in PAIRS:
+            if i == 7:
+                total += 1000 * i
+        for i in range(n):
+            total += i
+        return total
+
+    assert native(both, names={"PAIRS": [7, 8]})(3) == 7006
+
+
+def test_shuffles_and_arrays():
+    def picked(p: ptr, k: i64) -> u32:
+        x = WHOLE[p, 0]
+        WHOLE[p, 0] = shuffle(x, x + WHOLE[TABLE, 0], ORDER)
+        return u32[TABLE, k]
+
+    table = np.array([100, 200, 300, 400], np.uint32)
+    names = {"WHOLE": u32.of(4), "ORDER": [3, 4, 0, 7], "TABLE": table}
+    call = native(picked, result=u32, given=(ptr, i64), names=names)
+    x = np.arange(4, dtype=np.uint32)
+    assert call(x.ctypes.data, 2) == 300
+    assert x.tolist() == [3, 100, 0, 403]

@@ -82,6 +82,11 @@ def invoke(kind: Any, function: Any, *args: Any) -> Any:
     raise TypeError("a stub is not run by Python")
 
 
+def shuffle(left: Any, right: Any, lanes: Any) -> Any:
+    """Lanes of two vectors in an order that is given; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
 def clock() -> Any:
     """A count that grows with time; for stubs only."""
     raise TypeError("a stub is not run by Python")
@@ -117,11 +122,12 @@ class External(Record):
 
 
 class Intrinsic(Record):
-    """An instruction of LLVM on values of one kind, whichever that is; what it finds of all lanes,
-    if it ``reduces`` them, is of a lane's."""
+    """An instruction of LLVM on values of one kind, whichever that is, and which is ``named`` in
+    its whole name; what it finds of all lanes, if it ``reduces`` them, is of a lane's."""
 
     name: str
     reduces: bool = False
+    named: bool = True
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("a stub is not run by Python")
@@ -129,7 +135,11 @@ class Intrinsic(Record):
 
 fabs, root, copysign = Intrinsic("fabs"), Intrinsic("sqrt"), Intrinsic("copysign")
 fma = Intrinsic("fmuladd")  # a product and what is added to it
-any_lane = Intrinsic("vector.reduce.or", reduces=True)
+any_lane, lane_sum, least_lane, largest_lane = (
+    Intrinsic(f"vector.reduce.{name}", reduces=True) for name in ("or", "add", "umin", "umax")
+)
+umin, umax, count_bits = Intrinsic("umin"), Intrinsic("umax"), Intrinsic("ctpop")
+compress = Intrinsic("experimental.vector.compress")  # lanes with a flag packed in front of others
 
 
 def defined(

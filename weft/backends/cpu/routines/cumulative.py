@@ -14,7 +14,6 @@ import numpy as np
 
 from weft.backends.cpu.routines.logaddexp import add_function
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.sorting.network import shuffle
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.text.loops import combine
@@ -82,14 +81,14 @@ class Scan:
             # Lane i of the second operand is numbered n + i: those are all the identity.
             ahead = shift if self.reverse else -shift
             mask = [i + ahead if 0 <= i + ahead < n else n for i in range(n)]
-            x = self.combine(f, x, shuffle(f, kind, x, self.identity(f), mask))
+            x = self.combine(f, x, f.shuffle(kind, x, self.identity(f), mask))
             shift *= 2
         return x
 
     def whole(self, f: Function, x: str) -> str:
         """The last partial result in every lane."""
         last = 0 if self.reverse else self.lanes - 1
-        return shuffle(f, f.type_of(self.work), x, "poison", [last] * self.lanes)
+        return f.shuffle(f.type_of(self.work), x, "poison", [last] * self.lanes)
 
     def place(self, f: Function, i: Number, end: Number, count: int = 1) -> Number:
         """Where the ``i``-th step along an axis with so many is; a step takes ``count``."""
@@ -171,7 +170,7 @@ def _picked(f: Function, s: Scan, vectors: list[str], places: list[int]) -> str:
     for k, vector in enumerate(vectors):
         if any(p // n == k for p in places):
             mask = [n + p % n if p // n == k else i for i, p in enumerate(places)]
-            found = shuffle(f, kind, found, vector, mask)
+            found = f.shuffle(kind, found, vector, mask)
     return found
 
 

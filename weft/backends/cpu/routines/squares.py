@@ -70,9 +70,8 @@ def _joined(f: Function, v: Lanes, pieces: list[str]) -> str:
     while len(pieces) > 1:
         kind = f"<{size} x {v.base}>"
         size *= 2
-        mask = f"<{size} x i32> <{', '.join(f'i32 {i}' for i in range(size))}>"
         pairs = zip(pieces[::2], pieces[1::2], strict=True)
-        pieces = [f.emit(f"shufflevector {kind} {a}, {kind} {b}, {mask}") for a, b in pairs]
+        pieces = [f.shuffle(kind, a, b, range(size)) for a, b in pairs]
     return pieces[0]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.llvm.text.instructions import Instructions
+from weft.backends.llvm.text.instructions import Instructions, constant_text
 from weft.backends.llvm.text.stub import translate
 from weft.base.sizes import is_one
 from weft.kernel.kinds import KINDS
@@ -27,10 +27,7 @@ class Module:
     def constant(self, array: np.ndarray) -> str:
         """The name of a constant with an array's bytes."""
         name = f"@constant{len(self.constants)}"
-        text = "\\" + array.tobytes().hex("\\")
-        self.constants.append(
-            f'{name} = private unnamed_addr constant [{array.nbytes} x i8] c"{text}", align 64'
-        )
+        self.constants.append(constant_text(name, array))
         return name
 
     def text(self) -> str:

@@ -41,6 +41,12 @@ def memory_type(dtype: np.dtype) -> str:
     return scalar_type(MEMORY.get(dtype, dtype))
 
 
+def constant_text(name: str, array: np.ndarray) -> str:
+    """The definition of a constant with an array's bytes."""
+    text = "\\" + array.tobytes().hex("\\")
+    return f'{name} = private unnamed_addr constant [{array.nbytes} x i8] c"{text}", align 64'
+
+
 class TooLong(Exception):
     """More lines than loops may be written out to."""
 
@@ -155,13 +161,21 @@ class Lines:
                 first, second = rows[i], rows[i + distance]
                 low = [k if not k & distance else n + k - distance for k in range(n)]
                 high = [k + distance if not k & distance else n + k for k in range(n)]
-                for row, order in ((i, low), (i + distance, high)):
-                    mask = ", ".join(f"i32 {k}" for k in order)
-                    rows[row] = self.emit(
-                        f"shufflevector {kind} {first}, {kind} {second}, <{n} x i32> <{mask}>"
-                    )
+                rows[i] = self.shuffle(kind, first, second, low)
+                rows[i + distance] = self.shuffle(kind, first, second, high)
             distance //= 2
         return rows
+
+    def shuffle(self, kind: str, x: str, y: str, order: Sequence[int | None]) -> str:
+        """Elements of two vectors by number; None where any will do."""
+        mask = ", ".join(["i32 poison" if i is None else f"i32 {i}" for i in order])
+        return self.emit(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{mask}>")
+
+    def in_all_lanes(self, kind: str, lane: str, lanes: int, x: str) -> str:
+        """One value in all lanes of a vector."""
+        first = self.emit(f"insertelement {kind} poison, {lane} {x}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.emit(f"shufflevector {kind} {first}, {kind} poison, {zeros}")
 
 
 class Instructions(Lines):
@@ -205,10 +219,7 @@ class Instructions(Lines):
     def splat(self, dtype: np.dtype, name: str) -> str:
         if self.lanes == 1:
             return name
-        kind, base = self.type_of(dtype), scalar_type(dtype)
-        first = self.emit(f"insertelement {kind} poison, {base} {name}, i64 0")
-        mask = f"<{self.lanes} x i32> zeroinitializer"
-        return self.emit(f"shufflevector {kind} {first}, {kind} poison, {mask}")
+        return self.in_all_lanes(self.type_of(dtype), scalar_type(dtype), self.lanes, name)
 
     # --- integers ---------------------------------------------------------------------------------
 

@@ -412,11 +412,6 @@ class Function(Instructions):
         self.declared[name] = f"declare {vector} {name}({pointers}, i32, {flags}, {vector})"
         return self.emit(f"call {vector} {name}({place}, {vector} zeroinitializer)")
 
-    def shuffle(self, kind: str, x: str, y: str, order: list[int | None]) -> str:
-        """Elements of two vectors by number; None where any will do."""
-        mask = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in order)
-        return self.emit(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{mask}>")
-
     def position(self, axis: str, dtype: np.dtype = I64) -> str:
         """The position along an axis, in an integer type: of narrow ones a register has more."""
         kind = scalar_type(dtype)

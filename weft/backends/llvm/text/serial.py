@@ -9,8 +9,6 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-
 from weft.backends.llvm.text.instructions import MEMORY, memory_type
 from weft.backends.llvm.text.loops import combine, scalar_loop
 from weft.backends.llvm.text.render import Function
@@ -147,23 +145,12 @@ class Writer:
         """An element combined with a value."""
         f = self.f
         dtype = f.kernel.buffers[s.buffer].dtype
-        value, mask = f.value(s.value), None if s.mask is None else f.value(s.mask)
+        value, mask = f.value(s.value), s.mask is None or f.value(s.mask)
         base, kind = f.address(s.buffer, f.offset(s.at)), memory_type(dtype)
         if s.offset is not None:
             base = f.emit(f"getelementptr {kind}, ptr {base}, i64 {f.value(s.offset)}")
-        tag = f.fresh("m")[1:]
-        if mask is not None:
-            f.line(f"br i1 {mask}, label %{tag}do, label %{tag}skip")
-            f.label(f"{tag}do")
         assert dtype not in MEMORY and dtype != BOOL
-        self.combined(s.op, dtype, base, value)
-        if mask is not None:
-            f.line(f"br label %{tag}skip")
-            f.label(f"{tag}skip")
-
-    def combined(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
-        """Combine what is at an address with a value."""
-        f, kind = self.f, memory_type(dtype)
-        found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
-        made = combine(f, op, dtype, found, value)
-        f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")
+        with f.when(mask):
+            found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
+            made = combine(f, s.op, dtype, found, value)
+            f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")

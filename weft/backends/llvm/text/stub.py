@@ -19,7 +19,12 @@ with time; ``float_mode()`` and ``set_float_mode(mode)``.
 Kinds may be vectors (``f32.of(4)``): numbers written out stand for all lanes, and so does a single
 value that is converted (``V(x)``); comparisons are one bit a lane, which ``x if m else y`` chooses
 by. ``V[p, k]`` needs no more alignment than one lane. A stub of single values that is called with
-vectors is one of vectors there.
+vectors is one of vectors there. ``shuffle(x, y, ORDER)`` has lanes of two vectors by number.
+
+``for a, b in PAIRS`` writes its body out for each pair of numbers that are given. A list, such as
+``rows = [V[p, i] for i in unrolled(4)]``, is values in registers: ``rows[k]`` is one of them, to
+read or to assign, where ``k`` is given; it must not be assigned in a loop or a branch and be read
+after that. An array that is given is constant memory.
 """
 
 from __future__ import annotations
@@ -27,7 +32,8 @@ from __future__ import annotations
 import ast
 import linecache
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -36,7 +42,7 @@ import numpy as np
 from weft.backends.llvm.native import float_mode
 from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE
 from weft.backends.llvm.native.processor import counter
-from weft.backends.llvm.text.instructions import Lines
+from weft.backends.llvm.text.instructions import Lines, constant_text
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size
@@ -64,32 +70,21 @@ _ARITHMETIC: dict[type, tuple[str, str, str, Callable[..., Any]]] = {
     ast.BitXor: ("xor", "xor", "", operator.xor),
     ast.Pow: ("", "", "", operator.pow),  # of written numbers
 }
-_COMPARE: dict[type, tuple[str, str, str]] = {
-    ast.Eq: ("eq", "eq", "oeq"),
-    ast.NotEq: ("ne", "ne", "une"),
-    ast.Lt: ("slt", "ult", "olt"),
-    ast.LtE: ("sle", "ule", "ole"),
-    ast.Gt: ("sgt", "ugt", "ogt"),
-    ast.GtE: ("sge", "uge", "oge"),
-    ast.Is: ("eq", "eq", ""),
-    ast.IsNot: ("ne", "ne", ""),
+_COMPARE: dict[type, tuple[str, str, str, Callable[..., bool]]] = {
+    ast.Eq: ("eq", "eq", "oeq", operator.eq),
+    ast.NotEq: ("ne", "ne", "une", operator.ne),
+    ast.Lt: ("slt", "ult", "olt", operator.lt),
+    ast.LtE: ("sle", "ule", "ole", operator.le),
+    ast.Gt: ("sgt", "ugt", "ogt", operator.gt),
+    ast.GtE: ("sge", "uge", "oge", operator.ge),
+    ast.Is: ("eq", "eq", "", operator.is_),
+    ast.IsNot: ("ne", "ne", "", operator.is_not),
 }
 _FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
 
 
 class StubError(TypeError):
     """A stub that cannot be translated: a mistake of ours."""
-
-
-# Comparisons of numbers that are decided when a stub is translated.
-_DECIDED: dict[type, Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
 
 
 def translate(
@@ -249,6 +244,7 @@ class Translation(Lines):
         self.signature = module.known[name]
         self.head: list[str] = []
         self.variables: dict[str, Kind] = {}
+        self.bound: dict[str, Any] = {}  # names of what is given, and of lists of values
         self.exits: list[tuple[str, str]] = []  # labels of continue and break
         self.open = True  # whether the text can go on where it stands
         self.cut = False  # whether what follows is left out, as given numbers say
@@ -309,35 +305,49 @@ class Translation(Lines):
             self.statement(statement)
 
     def statement(self, node: ast.stmt) -> None:
-        if isinstance(node, ast.Expr):
-            if not isinstance(node.value, ast.Constant):  # a docstring
-                self.value(node.value)
-        elif isinstance(node, ast.Assign):
-            self.assign(node.targets[0], self.value(node.value))
-        elif isinstance(node, ast.AnnAssign):
-            assert node.value is not None and isinstance(node.target, ast.Name)
-            kind = self.constant_name(node.annotation)
-            self.assign(node.target, self.as_kind(self.value(node.value), kind, node))
-        elif isinstance(node, ast.AugAssign):
-            left = self.value(node.target)
-            self.assign(node.target, self.arithmetic(node, node.op, left, self.value(node.value)))
-        elif isinstance(node, ast.If):
-            self.if_(node)
-        elif isinstance(node, ast.While):
-            self.while_(node)
-        elif isinstance(node, ast.For):
-            self.for_(node)
-        elif isinstance(node, ast.Return):
-            self.return_(node)
-        elif isinstance(node, ast.Continue):
-            self.jump(self.exits[-1][0])
-        elif isinstance(node, ast.Break):
-            self.jump(self.exits[-1][1])
-        elif not isinstance(node, ast.Pass):
+        write = getattr(self, f"{type(node).__name__.lower()}_", None)
+        if write is None:
             raise self.fail(node, "no such statement")
+        write(node)
+
+    def expr_(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):  # a docstring
+            self.value(node.value)
+
+    def assign_(self, node: ast.Assign) -> None:
+        target, value = node.targets[0], node.value
+        if isinstance(value, ast.ListComp):
+            each = self.each(value.generators[0].target, self.sequence(value.generators[0].iter))
+            self.bound[target.id] = [self.value(value.elt) for _ in each]
+        elif isinstance(value, ast.Tuple):
+            values = [self.value(part) for part in value.elts]
+            for part, found in zip(target.elts, values, strict=True):
+                self.assign(part, found)
+        else:
+            self.assign(target, self.value(value))
+
+    def annassign_(self, node: ast.AnnAssign) -> None:
+        kind = self.constant_name(node.annotation)
+        self.assign(node.target, self.as_kind(self.value(node.value), kind, node))
+
+    def augassign_(self, node: ast.AugAssign) -> None:
+        left = self.value(node.target)
+        self.assign(node.target, self.arithmetic(node, node.op, left, self.value(node.value)))
+
+    def continue_(self, node: ast.Continue) -> None:
+        self.jump(self.exits[-1][0])
+
+    def break_(self, node: ast.Break) -> None:
+        self.jump(self.exits[-1][1])
+
+    def pass_(self, node: ast.Pass) -> None:
+        pass
 
     def assign(self, target: ast.expr, value: Operand) -> None:
-        if isinstance(target, ast.Name):
+        if isinstance(target, ast.Subscript) and (values := self.listed(target)) is not None:
+            values[int(self.value(target.slice).text)] = value
+        elif isinstance(target, ast.Name):
+            self.bound.pop(target.id, None)
             kind = self.variables.get(target.id)
             if kind is None:
                 kind = value.kind or i64
@@ -368,11 +378,10 @@ class Translation(Lines):
             if None in both:
                 return None
             return (all if isinstance(node.op, ast.And) else any)(both)
-        if isinstance(node, ast.Compare) and type(node.ops[0]) in _DECIDED:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
             left, right = self.given(node.left), self.given(node.comparators[0])
-            if left is None or right is None or len(node.ops) > 1:
-                return None
-            return _DECIDED[type(node.ops[0])](left, right)
+            if left is not None and right is not None:
+                return _COMPARE[type(node.ops[0])][3](left, right)
         return None
 
     def if_(self, node: ast.If) -> None:
@@ -415,18 +424,18 @@ class Translation(Lines):
 
     def for_(self, node: ast.For) -> None:
         call = node.iter
-        assert isinstance(call, ast.Call) and isinstance(node.target, ast.Name)
-        args = [self.as_kind(self.value(a), i64, node) for a in call.args]
-        given = not any(a.text.startswith("%") for a in args)
-        if given and isinstance(call.func, ast.Name) and call.func.id == "unrolled":
-            for number in range(*(int(a.text) for a in args)):
-                self.assign(node.target, Operand(str(number), i64))
+        given = self.sequence(call)
+        if given is not None:
+            for _ in self.each(node.target, given):
                 self.body(node.body)
             return
+        assert isinstance(call, ast.Call) and isinstance(node.target, ast.Name)
+        args = [self.as_kind(self.value(a), i64, node) for a in call.args]
         low = args[0] if len(args) > 1 else Operand("0", i64)
         high = args[0] if len(args) == 1 else args[1]
         step = int(args[2].text) if len(args) > 2 else 1
-        turns = _turns(low.text, high.text, step)
+        written = "%" not in low.text + high.text
+        turns = len(range(int(low.text), int(high.text), step)) if written else None
         self.assign(node.target, low)
         if turns == 0:
             return
@@ -450,6 +459,22 @@ class Translation(Lines):
         self.jump(end)
         self.start(end)
 
+    def sequence(self, node: ast.expr) -> Any:
+        """What is given to go over; None where it is numbers in a loop."""
+        if not isinstance(node, ast.Call):
+            return self.constant(node)
+        if getattr(node.func, "id", "") != "unrolled":
+            return None
+        args = [self.value(a).text for a in node.args]
+        return None if any(a.startswith("%") for a in args) else range(*map(int, args))
+
+    def each(self, target: ast.expr, given: Iterable[Any]) -> Iterator[None]:
+        """Name one thing that is given, or the parts of one, after the other."""
+        for item in given:
+            pairs = zip(target.elts, item) if isinstance(target, ast.Tuple) else [(target, item)]
+            self.bound |= {part.id: value for part, value in pairs}
+            yield
+
     def return_(self, node: ast.Return) -> None:
         result = self.signature.result
         if node.value is None:
@@ -462,40 +487,46 @@ class Translation(Lines):
     # --- expressions ------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Operand:
-        if isinstance(node, ast.Constant):
-            return self.number(node, node.value)
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            return self.name(node)
-        if isinstance(node, ast.BinOp):
-            left, right = self.value(node.left), self.value(node.right)
-            return self.arithmetic(node, node.op, left, right)
-        if isinstance(node, ast.UnaryOp):
-            return self.unary(node)
-        if isinstance(node, (ast.Compare, ast.BoolOp)):
-            return self.test(node)
-        if isinstance(node, ast.Subscript):
-            kind, address = self.place(node)
-            text = f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"
-            return Operand(self.emit(text), kind)
-        if isinstance(node, ast.Call):
-            return self.call(node)
-        if isinstance(node, ast.IfExp):
-            return self.choice(node)
-        raise self.fail(node, "no such expression")
+        write = getattr(self, f"{type(node).__name__.lower()}_", None)
+        if write is None:
+            raise self.fail(node, "no such expression")
+        return write(node)
+
+    def constant_(self, node: ast.Constant) -> Operand:
+        return self.number(node, node.value)
+
+    def binop_(self, node: ast.BinOp) -> Operand:
+        return self.arithmetic(node, node.op, self.value(node.left), self.value(node.right))
+
+    def subscript_(self, node: ast.Subscript) -> Operand:
+        if (values := self.listed(node)) is not None:
+            return self.number(node, values[int(self.value(node.slice).text)])
+        kind, address = self.place(node)
+        text = f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"
+        return Operand(self.emit(text), kind)
+
+    def listed(self, node: ast.Subscript) -> Any:
+        """The values that a name in front of a number stands for, if it stands for several."""
+        found = self.constant(node.value)
+        return None if isinstance(found, Kind) else found
 
     def number(self, node: ast.AST, value: Any) -> Operand:
+        if isinstance(value, Operand):
+            return value
+        if isinstance(value, np.ndarray):
+            name = f"@array{zlib.crc32(value.tobytes())}"
+            self.module.used[name] = constant_text(name, value)
+            return Operand(name, ptr)
         if value is None:
             return Operand("null", ptr)
         if value is True or value is False:
             return Operand(str(value).lower(), truth)
-        if isinstance(value, (int, Size, str)):
+        if isinstance(value, (int, Size, str, float)):
             return Operand(str(value), None)
-        if isinstance(value, float):
-            return Operand(repr(value), None)
         raise self.fail(node, f"{value!r} is no number")
 
-    def name(self, node: ast.Name | ast.Attribute) -> Operand:
-        if isinstance(node, ast.Name) and node.id in self.variables:
+    def name_(self, node: ast.Name | ast.Attribute) -> Operand:
+        if isinstance(node, ast.Name) and self.is_variable(node.id):
             kind = self.variables[node.id]
             return Operand(self.emit(f"load {kind.llvm}, ptr %v.{node.id}"), kind)
         value = self.constant(node, self)
@@ -503,12 +534,19 @@ class Translation(Lines):
             raise self.fail(node, f"{ast.unparse(node)} has no value")
         return self.number(node, value)
 
+    attribute_ = name_
+
     def constant(self, node: ast.expr, missing: Any = None) -> Any:
         """What a name from outside stands for, which may be that of a module and one in it."""
         if isinstance(node, ast.Attribute):
             return getattr(self.constant(node.value), node.attr, missing)
         assert isinstance(node, ast.Name)
-        return missing if node.id in self.variables else self.module.names.get(node.id, missing)
+        if self.is_variable(node.id):
+            return missing
+        return self.bound.get(node.id, self.module.names.get(node.id, missing))
+
+    def is_variable(self, name: str) -> bool:
+        return name in self.variables and name not in self.bound
 
     def constant_name(self, node: ast.AST) -> Kind:
         """The kind that a name stands for."""
@@ -551,7 +589,7 @@ class Translation(Lines):
             raise self.fail(node, f"no such operation of {kind}")
         return Operand(self.emit(f"{word} {kind.llvm} {left.text}, {right.text}"), kind)
 
-    def unary(self, node: ast.UnaryOp) -> Operand:
+    def unaryop_(self, node: ast.UnaryOp) -> Operand:
         if isinstance(node.op, ast.Not):
             return Operand(self.emit(f"xor i1 {self.condition(node.operand)}, true"), truth)
         value = self.value(node.operand)
@@ -583,6 +621,8 @@ class Translation(Lines):
         zero = "null" if kind is ptr else "0"
         return Operand(self.emit(f"icmp ne {kind.llvm} {value.text}, {zero}"), truth)
 
+    compare_ = boolop_ = test
+
     def compared(self, op: type, left: Operand, right: Operand, kind: Kind) -> Operand:
         word = _COMPARE[op][_FAMILIES[kind.family]]
         compare = "fcmp" if kind.family == "float" else "icmp"
@@ -606,7 +646,7 @@ class Translation(Lines):
         self.start(end)
         return self.emit(f"load i1, ptr %v.{name}")
 
-    def choice(self, node: ast.IfExp) -> Operand:
+    def ifexp_(self, node: ast.IfExp) -> Operand:
         known = self.given(node.test)
         if known is not None:
             return self.value(node.body if known else node.orelse)
@@ -631,7 +671,7 @@ class Translation(Lines):
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def call(self, node: ast.Call) -> Operand:
+    def call_(self, node: ast.Call) -> Operand:
         name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
         if name in ("min", "max"):
             return self.extreme(node, name)
@@ -643,9 +683,12 @@ class Translation(Lines):
             self.head.append(f"  {memory} = alloca [{size} x i8], align 64")
             return Operand(memory, ptr)
         if name == "bits":
-            kind, value = self.constant_name(node.args[0]), self.value(node.args[1])
-            assert value.kind is not None and value.kind.size == kind.size
-            return Operand(self.bitcast(value, kind), kind)
+            kind = self.constant_name(node.args[0])
+            return Operand(self.bitcast(self.value(node.args[1]), kind), kind)
+        if name == "shuffle":
+            left, right, kind = self.same(node, *map(self.value, node.args[:2]))
+            lanes = self.constant(node.args[2])
+            return Operand(self.shuffle(kind.llvm, left.text, right.text, lanes), kind)
         if name == "clock":
             self.module.used["clock"], call, _ = counter()
             return Operand(self.emit(call), i64)
@@ -682,11 +725,13 @@ class Translation(Lines):
     def intrinsic(self, node: ast.Call, known: Intrinsic) -> Operand:
         args = [self.value(a) for a in node.args]
         kind = next(a.kind for a in args if a.kind is not None)
-        given = [f"{kind.llvm} {self.as_kind(a, kind, node).text}" for a in args]
+        args = [self.as_kind(a, a.kind or kind, node) for a in args]
+        given = [f"{a.kind.llvm} {a.text}" for a in args]
         lane = f"f{8 * kind.lane.size}" if kind.family == "float" else kind.lane.llvm
-        name = f"@llvm.{known.name}.{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
+        word = f".{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
+        name = f"@llvm.{known.name}{word * known.named}"
         result = kind.lane if known.reduces else kind
-        kinds = ", ".join([kind.llvm] * len(args))
+        kinds = ", ".join([a.kind.llvm for a in args])
         self.module.used[name] = f"declare {result.llvm} {name}({kinds})"
         return self.result(result, f"call {result.llvm} {name}({', '.join(given)})")
 
@@ -715,7 +760,8 @@ class Translation(Lines):
         if have.llvm == kind.llvm:
             return Operand(value.text, kind)
         if kind.lanes > have.lanes:
-            return self.everywhere(self.convert(value, kind.lane, node), kind)
+            one = self.convert(value, kind.lane, node).text
+            return Operand(self.in_all_lanes(kind.llvm, kind.lane.llvm, kind.lanes, one), kind)
         if "pointer" in (have.family, kind.family):
             return Operand(self.bitcast(value, kind), kind)
         floats = (have.family == "float", kind.family == "float")
@@ -730,20 +776,6 @@ class Translation(Lines):
         else:
             word = "sext" if have.family == "signed" else "zext"
         return Operand(self.emit(f"{word} {have.llvm} {value.text} to {kind.llvm}"), kind)
-
-    def everywhere(self, value: Operand, kind: Kind) -> Operand:
-        """A value in all lanes of a vector."""
-        first = f"insertelement {kind.llvm} poison, {kind.lane.llvm} {value.text}, i64 0"
-        both = f"{kind.llvm} {self.emit(first)}, {kind.llvm} poison"
-        zeros = f"<{kind.lanes} x i32> zeroinitializer"
-        return Operand(self.emit(f"shufflevector {both}, {zeros}"), kind)
-
-
-def _turns(low: str, high: str, step: int) -> int | None:
-    """How often a loop goes round, if that is known."""
-    if low.startswith("%") or high.startswith("%"):
-        return None
-    return len(range(int(low), int(high), step))
 
 
 def _python(text: str) -> int | float:
