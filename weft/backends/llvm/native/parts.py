@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE, QUICK
+from weft.backends.llvm.native.llvm import INLINE, LIGHT, LOOP, OPTIMISE, QUICK
 
 # Lines from which a module is worth a second thread: of one that is optimised a little, and of
 # kernels.
 _MIN_OPTIMISED_LINES, _MIN_KERNEL_LINES = 1000, 500
 _MAGIC = b"weftmany"
+PART = "; part\n"  # between the parts of a module that is written in some
 _FUNCTION = re.compile(r"^define [^\n]*\n(?:[^}\n][^\n]*\n)*}\n", re.MULTILINE)
 # Constants may be in several parts; what is written to may not.
 _CONSTANT = re.compile(r"^@(\w+) = private unnamed_addr constant [^\n]*\n", re.MULTILINE)
@@ -26,6 +27,8 @@ _HEAD = re.compile(r"define (?:internal )?(.+? @\w+)\(([^)]*)\)")
 
 def divided(text: str) -> list[str]:
     """The texts of a module's parts, called ones before those that call them."""
+    if PART in text:
+        return text.split(PART)
     if text.startswith(LIGHT) and text.count("\n") > _MIN_OPTIMISED_LINES and "\n@" not in text:
         return _halves(text.removeprefix(LIGHT), LIGHT)
     if " optnone " not in text or text.startswith((OPTIMISE, INLINE, LOOP, LIGHT, QUICK)):
@@ -35,16 +38,14 @@ def divided(text: str) -> list[str]:
     others = [f for f in functions if f not in quick]
     if not others or _VARIABLE.search(text):
         return [text]
-    # stubs among them have variables in memory
-    care = BRIEF if BRIEF in text else QUICK
-    rest = _FUNCTION.sub("", text).replace(care, "")
+    rest = _FUNCTION.sub("", text)
     shared = "".join(f.replace("define internal ", "define ", 1) for f in others)
     careless = [f.replace(" noinline optnone", "", 1) for f in quick]
     plain = "".join([*map(_declared, others), *careless])
     careful = _used(rest, shared) + shared
     whole = shared.count("\n") < _MIN_KERNEL_LINES or "\n@" in f"\n{careful}"
     halves = [careful] if whole else _halves(careful, "")
-    return [*halves, care + _used(rest, plain) + plain]
+    return [*halves, QUICK + _used(rest, plain) + plain]
 
 
 def _used(rest: str, functions: str) -> str:

@@ -1,9 +1,14 @@
-"""Sorting networks on vectors: which are compared, and the LLVM text of what compares them."""
+"""Sorting networks on vectors: which are compared, and stubs that compare them in registers."""
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.writer import Function, Module
+from typing import Any
+
 from weft.base.record import Record
+from weft.kernel.kinds import Kind, i64, ptr, shuffle, u8, u16, u32, u64, umax, umin, unrolled, void
+
+UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
+BLOCK = 16  # vectors sorted in registers, at least as many as a vector has lanes
 
 
 class Lanes(Record):
@@ -13,10 +18,6 @@ class Lanes(Record):
     bits: int  # of a record
 
     @property
-    def llvm(self) -> str:
-        return f"<{self.count} x i{self.bits}>"
-
-    @property
     def size(self) -> int:
         return self.count * self.bits // 8
 
@@ -24,64 +25,58 @@ class Lanes(Record):
     def step(self) -> int:
         return self.bits // 8
 
-
-# --- pieces of text -------------------------------------------------------------------------------
-
-
-def shuffle(f: Function, kind: str, a: str, b: str, mask: list[int]) -> str:
-    lanes = ", ".join([f"i32 {i}" for i in mask])
-    return f.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{lanes}>")
+    @property
+    def kind(self) -> Kind:
+        return UNSIGNED[self.bits].of(self.count)
 
 
-def extremes(f: Function, v: Lanes, a: str, b: str) -> tuple[str, str]:
-    """The smaller and the larger of records."""
-    out = []
-    for name in ("umin", "umax"):
-        called = f"llvm.{name}.v{v.count}i{v.bits}"
-        f.declare(called, v.llvm, f"{v.llvm}, {v.llvm}")
-        out.append(f.emit(f"call {v.llvm} @{called}({v.llvm} {a}, {v.llvm} {b})"))
-    return out[0], out[1]
+# Names that stubs are given; here so that they can be written: vectors, pairs of them to compare,
+# and for each step of a transpose how far apart vectors are and which lanes become two others.
+V: Any = u32
+SORTED_PAIRS: Any = ()
+MERGED_PAIRS: Any = ()
+TRANSPOSE_STEPS: Any = ()
 
 
-def transpose_function(module: Module, v: Lanes) -> None:
-    """A function that swaps rows and lanes of as many vectors as have lanes."""
-    f = Function(module, "transpose", "ptr %src, ptr %dst")
-    transpose_blocks(f, v, "%src", "%dst", v.count)
-    f.close()
+def sort_block(block: ptr) -> void:
+    """The vectors of a block sorted, lane by lane."""
+    rows = [V[block, i] for i in unrolled(BLOCK)]
+    for a, b in SORTED_PAIRS:
+        rows[a], rows[b] = umin(rows[a], rows[b]), umax(rows[a], rows[b])
+    for i in unrolled(BLOCK):
+        V[block, i] = rows[i]
 
 
-def block_function(
-    module: Module, name: str, v: Lanes, count: int, pairs: list[tuple[int, int]]
-) -> None:
-    """A function that compares pairs of so many vectors, in registers."""
-    f = Function(module, name, "ptr %block")
-    compare_pairs(f, v, [f.at("%block", k * v.size) for k in range(count)], pairs)
-    f.close()
+def merge_block(block: ptr) -> void:
+    """The same of vectors that rise and then fall."""
+    rows = [V[block, i] for i in unrolled(BLOCK)]
+    for a, b in MERGED_PAIRS:
+        rows[a], rows[b] = umin(rows[a], rows[b]), umax(rows[a], rows[b])
+    for i in unrolled(BLOCK):
+        V[block, i] = rows[i]
 
 
-def compare_pairs(f: Function, v: Lanes, places: list[str], pairs: list[tuple[int, int]]) -> None:
-    """Vectors at some places compared pair by pair, in registers."""
-    rows = [f.load(v.llvm, place, v.size) for place in places]
-    for a, b in pairs:
-        rows[a], rows[b] = extremes(f, v, rows[a], rows[b])
-    for place, x in zip(places, rows, strict=True):
-        f.store(v.llvm, x, place, v.size)
+def transpose(src: ptr, dst: ptr, rows: i64) -> void:
+    """Rows and lanes swapped in each block of as many vectors as have lanes."""
+    for step, first, second in TRANSPOSE_STEPS:
+        for i in range(rows // 2):  # those without the step's bit: a loop is less to compile
+            at = 2 * i - (i & (step - 1))
+            x = V[src, at]
+            y = V[src, at + step]
+            V[dst, at] = shuffle(x, y, first)
+            V[dst, at + step] = shuffle(x, y, second)
+        src = dst
 
 
-def transpose_blocks(f: Function, v: Lanes, src: str, dst: str, rows: int) -> None:
-    """The same for each block of so many rows."""
-    n, step = v.count, 1
-    while step < n:
+def network_names(v: Lanes) -> dict[str, Any]:
+    """What the stubs are told about vectors."""
+    n, steps = v.count, []
+    for step in (1 << k for k in range(n.bit_length() - 1)):
         first = [j if not j & step else n + j - step for j in range(n)]
         second = [j + step if not j & step else n + j for j in range(n)]
-        with f.loop(0, rows // 2) as i:  # those without the step's bit: a loop is less to compile
-            low = f.emit(f"and i64 {i}, {step - 1}")
-            place = f.mul(f.sub(f.mul(i, 2), low), v.size)
-            a, b = (f.load(v.llvm, f.at(src, f.add(place, k * v.size)), v.step) for k in (0, step))
-            for k, mask in ((0, first), (step, second)):
-                to = f.at(dst, f.add(place, k * v.size))
-                f.store(v.llvm, shuffle(f, v.llvm, a, b, mask), to, v.step)
-        src, step = dst, 2 * step
+        steps.append((step, first, second))
+    names = {"SORTED_PAIRS": batcher(BLOCK), "MERGED_PAIRS": halves(BLOCK)}
+    return names | {"TRANSPOSE_STEPS": steps, "V": v.kind}
 
 
 def batcher(n: int) -> list[tuple[int, int]]:

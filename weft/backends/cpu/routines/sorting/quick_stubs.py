@@ -1,18 +1,13 @@
 """What sorting by splitting does between vectors, as stubs: which keys are split, and where to.
 
-Vectors are functions that they call; `quicksort.py`, `packing.py` and `buckets.py` write those.
+Vectors are stubs that they call; `quicksort.py` and `packing.py` have those.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from weft.backends.cpu.routines.sorting.network import Lanes
-from weft.backends.cpu.routines.sorting.records import UNSIGNED, key, key_names
-from weft.backends.cpu.routines.sorting.rows import Order
-from weft.backends.cpu.routines.writer import Module
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.cpu.routines.sorting.records import key
 from weft.kernel.kinds import External, i64, ptr, stack, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:
@@ -125,7 +120,7 @@ def put_part(part: ptr, keys: ptr, other: ptr, out: ptr, count: i64, depth: i64)
 
 def sort_parts(parts: ptr, wanted: i64) -> void:
     """The first part and all that it is split into sorted, or what has a wanted place."""
-    cells = stack(24)
+    cells = stack(16)
     height = i64(1)
     while height > 0:
         height = height - 1
@@ -146,8 +141,7 @@ def sort_parts(parts: ptr, wanted: i64) -> void:
         if i64[cells, 1] != 0:  # all are the same
             fill(out, count, pivot)
             continue
-        split(keys, other, count, pivot, cells + 16)
-        below = i64[cells, 2]
+        below = split(keys, other, count, pivot, -1)
         above = count - below
         depth = max(depth - 1, i64(0))
         # the smaller one is the next to go on with
@@ -212,7 +206,6 @@ def sort_buckets(buffers: ptr, start: i64, stop: i64) -> void:
     near = stack(PIECE)
     far = stack(PIECE)
     tree = stack(2 * MAX_BUCKETS * 40)
-    found = stack(8)
     for unit in range(start, stop):
         row = unit // pieces
         low = begin_of(unit % pieces, length, pieces)
@@ -227,10 +220,9 @@ def sort_buckets(buffers: ptr, start: i64, stop: i64) -> void:
             keys = ptr[part, 0]
             other = ptr[part, 1]
             pivot = pivot_of(samples, node)
-            i64[found, 0] = 0
+            below = i64(0)
             if pivot != K(i64[part, 4]):
-                split(keys, other, i64[part, 3], pivot, found)
-            below = i64[found, 0]
+                below = split(keys, other, i64[part, 3], pivot, -1)
             above = i64[part, 3] - below
             child = tree + 80 * node
             put_part(child, other, keys + above * KEY, None, below, i64[part, 4])
@@ -243,21 +235,3 @@ def sort_buckets(buffers: ptr, start: i64, stop: i64) -> void:
             memcpy(ptr[buffers, 1] + (begin + done) * KEY, ptr[part, 0], i64[part, 3] * KEY)
             done = done + i64[part, 3]
         i64[starts, buckets] = done
-
-
-def control_text(module: Module, v: Lanes, order: Order, main: Any, **names: Any) -> str:
-    """The text of a stub and those that it calls, and of the module of functions between vectors.
-
-    Stubs do little themselves: no care is taken of them.
-    """
-    word = UNSIGNED[v.bits]
-    names |= {"K": word, "U": UNSIGNED[order.bits], "KEY": v.step, "SIZE": order.bits // 8}
-    names |= {"split": External(void, (ptr, ptr, i64, word, ptr)), "SIGN": order.sign}
-    names |= {"fill": External(void, (ptr, i64, word)), **key_names(order)}
-    text = translate_main(main, names, brief=True)
-    if not module.functions:
-        return text
-    text = re.sub(r" nounwind( alwaysinline)? {", r" nounwind\1 noinline optnone {", text)
-    for name in module.functions:
-        text = re.sub(rf"^declare .*@{name}\(.*\n", "", text, flags=re.MULTILINE)
-    return module.text() + text

@@ -1,154 +1,218 @@
-"""Rows sorted by splitting keys until few are left, which are sorted in registers, as LLVM text."""
+"""Rows sorted by splitting keys until few are left, which are sorted in registers, as stubs.
+
+Rows that several threads sort are first split into buckets by keys from all over.
+"""
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.sorting import packing
-from weft.backends.cpu.routines.sorting import quick_stubs as stubs
-from weft.backends.cpu.routines.sorting.network import (
-    Lanes,
-    batcher,
-    compare_pairs,
-    extremes,
-    halves,
-    shuffle,
-    transpose_blocks,
-)
-from weft.backends.cpu.routines.sorting.packing import (
-    choose_function,
-    lanes_below,
-    load_some,
-    splat,
-    split_function,
-    store_some,
-)
-from weft.backends.cpu.routines.sorting.rows import Order, element_text, resized
-from weft.backends.cpu.routines.writer import Function, Module
+from typing import Any
 
-ROWS = 16  # vectors that are sorted in registers, at least as many as a vector has lanes
+import numpy as np
+
+from weft.backends.cpu.routines.sorting import packing
+from weft.backends.cpu.routines.sorting import quick_stubs as control
+from weft.backends.cpu.routines.sorting.network import (
+    BLOCK,
+    UNSIGNED,
+    Lanes,
+    halves,
+    network_names,
+    sort_block,
+    transpose,
+)
+from weft.backends.cpu.routines.sorting.records import element, key, key_names, odd
+from weft.backends.cpu.routines.sorting.rows import Order
+from weft.backends.llvm.native.parts import PART
+from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
+from weft.kernel.kinds import (
+    External,
+    any_lane,
+    i64,
+    ptr,
+    shuffle,
+    stack,
+    truth,
+    u32,
+    umax,
+    umin,
+    void,
+)
+
+# Names that stubs are given; here so that they can be written: keys and elements, vectors of both,
+# a bit for each lane and numbers from 0; how many lanes, bytes of a vector, a key and an element,
+# and whether keys are records, which have a position in their lower half.
+K: Any = u32
+U: Any = u32
+V: Any = u32
+E: Any = u32
+NOTED: Any = truth
+COUNTING: Any = None
+LANES = BYTES = KEY = SIZE = FLOAT = PLACED = 0
+# Lanes backwards. For each step in which sorted runs are joined: how many pairs of runs there are
+# and how far apart these lie, the vectors of a pair, the second run backwards, which ones that is,
+# which are compared, and where they go.
+BACKWARDS: Any = ()
+JOINS: Any = ()
+# For each step that sorts what rises and falls in two vectors, the lanes that are compared; then
+# the order of lanes in each of them.
+CLEAN_STEPS: Any = ()
+LOW_ORDER: Any = ()
+HIGH_ORDER: Any = ()
+
 
 # --- sorting in registers -------------------------------------------------------------------------
 
 
-def _out(f: Function, v: Lanes, result: Order | None, x: str) -> tuple[str, int]:
-    """Keys as what is stored, and the bits of one."""
-    if result is None:
-        return x, v.bits
-    kind = f"<{v.count} x i{result.bits}>"
-    x = resized(f, v.llvm, kind, x, "trunc")
-    return element_text(f, result, kind, x), result.bits
-
-
-def small_function(module: Module, v: Lanes, result: Order | None) -> None:
-    """A function that sorts as many keys as a few vectors hold, or less.
+def small(src: ptr, dst: ptr, n: i64) -> void:
+    """Sort as many keys as a few vectors hold, or less.
 
     Much of it is loops over vectors in memory, which are less to compile and not slower.
     """
-    _clean_function(module, v)
-    f = Function(module, "small", "ptr %src, ptr %dst, i64 %n")
-    tile = f.local((ROWS + 1) * v.size)
-    places = [f.at(tile, i * v.size) for i in range(ROWS)]
-    whole = f.emit(f"udiv i64 %n, {v.count}")
-    inside = lanes_below(f, v, f.sub("%n", f.mul(whole, v.count)))
-    with f.loop(0, whole) as i:
-        x = f.load(v.llvm, f.at("%src", f.mul(i, v.size)), v.step)
-        f.store(v.llvm, x, f.at(tile, f.mul(i, v.size)), v.size)
-    x = load_some(f, v, f.at("%src", f.mul(whole, v.size)), inside)
-    f.store(v.llvm, x, f.at(tile, f.mul(whole, v.size)), v.size)
-    with f.loop(f.add(whole, 1), ROWS) as i:
-        f.store(v.llvm, f"splat (i{v.bits} -1)", f.at(tile, f.mul(i, v.size)), v.size)
-    compare_pairs(f, v, places, batcher(ROWS))
-    transpose_blocks(f, v, tile, tile, ROWS)
-    blocks = [range(i, i + v.count) for i in range(0, ROWS, v.count)]
-    runs = [list(run) for run in zip(*blocks, strict=True)]
-    while len(runs) > 1:
-        _join(f, v, tile, runs)
-        runs = [a + b for a, b in zip(runs[::2], runs[1::2], strict=True)]
-        f.line(f"call void @clean(ptr {tile}, i64 {ROWS})")
-    _put(f, v, result, tile, whole, inside)
-    f.close()
+    tile = stack(BLOCK * BYTES)
+    whole = n // LANES
+    for i in range(whole):
+        V[tile, i] = V[src, i]
+    for i in range(whole, BLOCK):
+        V[tile, i] = -1
+    for i in range(whole * LANES, n):
+        K[tile, i] = K[src, i]
+    sort_block(tile)
+    transpose(tile, tile, BLOCK)
+    for count, far, found, second, pairs, places in JOINS:
+        for pair in range(count):
+            base = tile + pair * far * BYTES
+            rows = [V[base, i] for i in found]
+            for i in second:
+                rows[i] = shuffle(rows[i], rows[i], BACKWARDS)
+            for a, b in pairs:
+                rows[a], rows[b] = umin(rows[a], rows[b]), umax(rows[a], rows[b])
+            for i, place in places:
+                V[base, place] = rows[i]
+        clean(tile)
+    # sorted vectors lie in blocks
+    for i in range(whole):
+        E[dst, i] = element(E(V[tile, row_of(i)]))
+    for i in range(whole * LANES, n):
+        U[dst, i] = element(U(K[tile, row_of(whole) * LANES + i % LANES]))
 
 
-def _put(f: Function, v: Lanes, result: Order | None, tile: str, whole: str, inside: str) -> None:
-    """Sorted vectors given out, one after the other; they lie in blocks."""
-    blocks = ROWS // v.count
-
-    def place(i: str) -> tuple[str, str, int]:
-        row = f.add(f.div(i, blocks), f.mul(f.rem(i, blocks), v.count))
-        x, bits = _out(f, v, result, f.load(v.llvm, f.at(tile, f.mul(row, v.size)), v.size))
-        return x, f.at("%dst", f.mul(i, v.count * bits // 8)), bits
-
-    with f.loop(0, whole) as i:
-        x, there, bits = place(i)
-        f.store(f"<{v.count} x i{bits}>", x, there, bits // 8)
-    x, there, bits = place(whole)
-    store_some(f, v.count, bits, x, there, inside)
+def row_of(i: i64) -> i64:
+    """Where the vector lies that comes at a place in order."""
+    return i // (BLOCK // LANES) + i % (BLOCK // LANES) * LANES
 
 
-def _join(f: Function, v: Lanes, tile: str, runs: list[list[int]]) -> None:
-    """Pairs of sorted runs made one each of vectors in order, each of them rising and falling."""
-    back = list(range(v.count))[::-1]
-    first, second = runs[:2]
-    far = runs[2][0] - first[0] if len(runs) > 2 else 0
-    with f.loop(0, len(runs) // 2) as pair:
-        base = f.at(tile, f.mul(pair, far * v.size))
-        places = [f.at(base, i * v.size) for i in first + second]
-        rows = [f.load(v.llvm, p, v.size) for p in places]
-        half = len(first)
-        rows[half:] = [shuffle(f, v.llvm, x, "poison", back) for x in reversed(rows[half:])]
-        for i, j in halves(len(rows)):
-            rows[i], rows[j] = extremes(f, v, rows[i], rows[j])
-        for place, x in zip(places, rows, strict=True):
-            f.store(v.llvm, x, place, v.size)
-
-
-def _clean_function(module: Module, v: Lanes) -> None:
-    """A function that sorts vectors that rise and fall, two of them at a time.
+def clean(tile: ptr) -> void:
+    """Sort vectors that rise and fall, two of them at a time.
 
     Two vectors have as many elements to compare as a vector has lanes: what is compared is brought
     into the same lanes, and lanes are put in order at the end only.
     """
-    f = Function(module, "clean", "ptr %tile, i64 %count")
-    n, wide = v.count, 128 // v.bits
-    with f.loop(0, "%count", 2) as i:
-        here = f.at("%tile", f.mul(i, v.size))
-        there = f.at(here, v.size)
-        x, y = (f.load(v.llvm, p, v.size) for p in (here, there))
-        held = list(range(2 * n))  # which element each lane of both has
-        far = n // 2
-        while far:
-            block = wide if far < wide else n  # one instruction can pick these
-            even = []
-            for start in range(0, n, block):
-                inside = [j for j in range(start, start + block) if not j & far]
-                even += inside + [n + j for j in inside]
-            odd = [j + far for j in even]
-            low, high = (shuffle(f, v.llvm, x, y, mask) for mask in (even, odd))
-            x, y = extremes(f, v, low, high)
-            held = [held[j] for j in even + odd]
-            far //= 2
-        order = [held.index(j) for j in range(2 * n)]
-        for p, mask in ((here, order[:n]), (there, order[n:])):
-            f.store(v.llvm, shuffle(f, v.llvm, x, y, mask), p, v.size)
-    f.close()
+    for i in range(0, BLOCK, 2):
+        x = V[tile, i]
+        y = V[tile, i + 1]
+        for even, uneven in CLEAN_STEPS:
+            low = shuffle(x, y, even)
+            high = shuffle(x, y, uneven)
+            x, y = umin(low, high), umax(low, high)
+        V[tile, i] = shuffle(x, y, LOW_ORDER)
+        V[tile, i + 1] = shuffle(x, y, HIGH_ORDER)
 
 
-def _fill_function(module: Module, v: Lanes, result: Order | None) -> None:
-    """A function that gives out the same key, at least as often as a vector has lanes."""
-    f = Function(module, "fill", f"ptr %dst, i64 %n, i{v.bits} %key")
-    x, bits = _out(f, v, result, splat(f, v, "%key"))
-    with f.loop(0, "%n", v.count) as i:
-        at = f.smaller(i, f.sub("%n", v.count))
-        f.store(f"<{v.count} x i{bits}>", x, f.at("%dst", f.mul(at, bits // 8)), bits // 8)
-    f.close()
+def fill(dst: ptr, n: i64, value: K) -> void:
+    """Give out the same key, at least as often as a vector has lanes."""
+    x = element(E(V(value)))
+    for i in range(0, n, LANES):
+        E[dst + min(i, n - LANES) * SIZE, 0] = x
+
+
+def read(src: ptr, dst: ptr, n: i64, before: i64, mark: ptr) -> void:
+    """Make at least a vector of elements of a row keys, and mark the row if keys do not tell all
+    about one. There are ``before`` elements in the row before these."""
+    noted = NOTED(False)
+    for i in range(0, n, LANES):
+        at = min(i, n - LANES)
+        x = E[src + at * SIZE, 0]
+        if FLOAT:
+            noted = noted | odd(x)
+        k = V(key(x))
+        if PLACED:
+            k = (k << (4 * KEY)) | (V(K(before + at)) + V[COUNTING, 0])
+        V[dst + at * KEY, 0] = k
+    if any_lane(noted):
+        i64[mark, 0] = 1
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def _names(v: Lanes, order: Order) -> dict[str, Any]:
+    """What all stubs are told about vectors and elements."""
+    unit = UNSIGNED[order.bits]
+    names = network_names(v) | packing.split_names(v) | key_names(order)
+    names |= {"U": unit, "E": unit.of(v.count), "SIGN": order.sign, "SIZE": order.bits // 8}
+    word = names["K"]
+    names |= {"split": External(i64, (ptr, ptr, i64, word, i64)), "OUT": order.bits // 8}
+    names |= {"fill": External(void, (ptr, i64, word)), "NOTED": names["FLAGS"]}
+    return names | {"COUNTING": np.arange(v.count, dtype=f"u{v.step}")}
+
+
+def _small_names(v: Lanes) -> dict[str, Any]:
+    """What the stubs that sort in registers are told about vectors."""
+    n = v.count
+    joins = []
+    runs = [list(range(i, BLOCK, n)) for i in range(n)]
+    while len(runs) > 1:
+        first, second = runs[:2]
+        far = runs[2][0] if len(runs) > 2 else 0
+        places = list(enumerate(first + second))
+        back = range(len(first), len(places))
+        pairs = halves(len(places))
+        joins.append((len(runs) // 2, far, first + second[::-1], back, pairs, places))
+        runs = [a + b for a, b in zip(runs[::2], runs[1::2], strict=True)]
+    held, steps = list(range(2 * n)), []  # which element each lane of both has
+    for far in (n >> k for k in range(1, n.bit_length())):
+        block = 128 // v.bits if far < 128 // v.bits else n  # one instruction can pick these
+        even: list[int] = []
+        for start in range(0, n, block):
+            inside = [j for j in range(start, start + block) if not j & far]
+            even += inside + [n + j for j in inside]
+        uneven = [j + far for j in even]
+        steps.append((even, uneven))
+        held = [held[j] for j in even + uneven]
+    order = [held.index(j) for j in range(2 * n)]
+    names = {"JOINS": joins, "CLEAN_STEPS": steps, "BACKWARDS": range(n)[::-1]}
+    return names | {"LOW_ORDER": order[:n], "HIGH_ORDER": order[n:]}
+
+
+def _vectors(names: dict[str, Any], *mains: Any) -> str:
+    """The text of stubs of vectors, which what they call becomes part of."""
+    stubs = called_stubs(list(mains))
+    private = [f.__name__ for f in stubs if f not in mains]
+    return translate(stubs, names, private, loop=True) + PART
 
 
 def quick_text(v: Lanes, result: Order | None) -> str:
     """Rows or buckets of rows sorted, see `quick_stubs.quick_sort`."""
-    module = Module()
-    split_function(module, v)
-    choose_function(module, v)
-    _fill_function(module, v, result)
-    small_function(module, v, result)
-    order = Order(v.bits, "unsigned") if result is None else result
-    names = {"OUT": order.bits // 8, "SMALL": ROWS * v.count, "DEPTH": packing.DEPTH}
-    return stubs.control_text(module, v, order, stubs.quick_sort, **names)
+    names = _names(v, result or Order(v.bits, "unsigned")) | _small_names(v)
+    names |= {"SMALL": BLOCK * v.count, "DEPTH": packing.DEPTH}
+    parts = _vectors(names, packing.split) + _vectors(names, packing.choose, fill)
+    parts += _vectors(names, small, clean)
+    return parts + translate_main(control.quick_sort, names, brief=True)
+
+
+def keys_text(v: Lanes, source: Order, placed: bool = False) -> str:
+    """Whole rows as keys, see `quick_stubs.sort_keys`."""
+    names = _names(v, source) | {"PLACED": placed}
+    return _vectors(names, read) + translate_main(control.sort_keys, names, brief=True)
+
+
+def sample_text(v: Lanes, source: Order, placed: bool = False) -> str:
+    """Keys from all over each row, see `quick_stubs.sort_sample`."""
+    return translate_main(control.sort_sample, _names(v, source) | {"PLACED": placed}, brief=True)
+
+
+def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> str:
+    """Pieces of rows as keys, bucket by bucket, see `quick_stubs.sort_buckets`."""
+    names = _names(v, source) | {"PLACED": placed, "PIECE": piece * v.step}
+    parts = _vectors(names, packing.split) + _vectors(names, read)
+    return parts + translate_main(control.sort_buckets, names, brief=True)

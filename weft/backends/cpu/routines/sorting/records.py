@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.cpu.routines.sorting.network import UNSIGNED
 from weft.backends.cpu.routines.sorting.rows import Order
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
-from weft.kernel.kinds import Kind, i32, i64, ptr, stack, truth, u8, u16, u32, u64, void
+from weft.kernel.kinds import i32, i64, ptr, stack, truth, u32, u64, void
 
 # What the table holds, in order: rows, their length in elements, the distance between elements,
 # the length of rows of records, how many elements of a row are wanted; units of work are some
 # rows and a piece of each: pieces of a row, elements of a piece, rows of a unit.
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
 MAX_UNIT_ROWS = 16  # rows of a unit at most, where elements of a row are apart
-
-UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
 
 # Names that stubs are given; here so that they can be written.
 U: Any = u32

@@ -13,10 +13,9 @@ import numpy as np
 from weft import dtypes
 from weft.backends.cpu.routines.factorisations import transpose
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.sorting import buckets as bucketing
 from weft.backends.cpu.routines.sorting import quick_stubs, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
-from weft.backends.cpu.routines.sorting.network import Lanes
+from weft.backends.cpu.routines.sorting.network import BLOCK, Lanes
 from weft.backends.cpu.routines.sorting.records import key_names, record_text
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
@@ -26,7 +25,6 @@ from weft.backends.cpu.routines.sorting.rows import (
     order_of,
 )
 from weft.backends.cpu.routines.sorting.tiles import (
-    BLOCK,
     MAX_ROW_ELEMENTS,
     mend_text,
     sort_columns,
@@ -65,9 +63,9 @@ def is_short(rows: Rows, v: Lanes) -> bool:
 # --- texts ----------------------------------------------------------------------------------------
 
 quick_text = lru(64)(quick.quick_text)
-keys_text = lru(64)(bucketing.keys_text)
-sample_text = lru(64)(bucketing.sample_text)
-buckets_text = lru(64)(bucketing.buckets_text)
+keys_text = lru(64)(quick.keys_text)
+sample_text = lru(64)(quick.sample_text)
+buckets_text = lru(64)(quick.buckets_text)
 turn_text = lru(16)(transpose.turn_text)
 
 

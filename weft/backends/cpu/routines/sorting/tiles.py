@@ -12,30 +12,20 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.sorting.network import (
+    BLOCK,
+    UNSIGNED,
     Lanes,
-    batcher,
-    block_function,
-    halves,
-    transpose_function,
+    merge_block,
+    network_names,
+    sort_block,
+    transpose,
 )
-from weft.backends.cpu.routines.sorting.records import UNSIGNED, element, key, key_names, odd
+from weft.backends.cpu.routines.sorting.records import element, key, key_names, odd
 from weft.backends.cpu.routines.sorting.rows import Order
-from weft.backends.cpu.routines.writer import Module
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
 from weft.base.functional import lru
-from weft.kernel.kinds import (
-    External,
-    any_lane,
-    i64,
-    ptr,
-    stack,
-    truth,
-    u32,
-    unrolled,
-    void,
-)
+from weft.kernel.kinds import any_lane, i64, ptr, stack, truth, u32, unrolled, void
 
-BLOCK = 16  # vectors sorted in registers
 MAX_ROW_ELEMENTS = 2048
 L1_VECTORS = 256  # vectors that stay in the nearest cache
 
@@ -51,9 +41,6 @@ E: Any = u32
 V: Any = u32
 NOTED: Any = truth
 LANES = BYTES = SIZE = SIGN = INFINITY = FLOAT = 0
-# A block of vectors sorted, and one that rises and falls; as many vectors as have lanes transposed.
-sort_block = merge_block = External(void, (ptr,))
-transpose = External(void, (ptr, ptr))
 
 
 # --- sorting a tile -------------------------------------------------------------------------------
@@ -137,12 +124,12 @@ def sort_rows(buffers: ptr, start: i64, stop: i64) -> void:
                 if FLOAT:
                     noted = noted | odd(x)
                 V[block, lane] = V(key(x))
-            transpose(block, tile + column * BYTES)
+            transpose(block, tile + column * BYTES, LANES)
         sort_tile(tile, table)
         place_rows(ptr[buffers, 1], table, t, bases)
         for i in range(0, length, LANES):
             column = min(i, length - LANES)
-            transpose(tile + column * BYTES, block)
+            transpose(tile + column * BYTES, block, LANES)
             for lane in range(LANES):
                 E[ptr[bases, lane] + column * SIZE, 0] = element(E(V[block, lane]))
         i64[ptr[buffers, 3], t] = i64(any_lane(noted))
@@ -252,15 +239,10 @@ def tile_text(main: Any, v: Lanes, order: Order) -> str:
     unit, word = UNSIGNED[order.bits], UNSIGNED[v.bits]
     names = key_names(order) | {"SIGN": order.sign, "SIZE": order.bits // 8, "BYTES": v.size}
     names |= {"U": unit, "E": unit.of(v.count), "K": word, "V": word.of(v.count), "LANES": v.count}
-    names |= {"NOTED": truth.of(v.count)}
-    module = Module()
-    block_function(module, "sort_block", v, BLOCK, batcher(BLOCK))
-    block_function(module, "merge_block", v, BLOCK, halves(BLOCK))
-    transpose_function(module, v)
-    block = External(void, (ptr,), module.text())
-    names |= {"sort_block": block, "merge_block": block}
-    names["transpose"] = External(void, (ptr, ptr), module.text())
-    return translate_main(main, names, loop=True)
+    names |= {"NOTED": truth.of(v.count), **network_names(v)}
+    stubs = called_stubs([main])
+    private = [f.__name__ for f in stubs if f not in (main, sort_block, merge_block)]
+    return translate(stubs, names, private, loop=True)
 
 
 @lru(64)
