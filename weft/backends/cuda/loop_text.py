@@ -20,10 +20,11 @@ from weft.backends.cuda.loops import (
     items_of,
     tile_of,
 )
-from weft.backends.cuda.render import NAME, _SerialText, _Text
+from weft.backends.cuda.render import NAME, SerialText
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
+from weft.backends.cuda.threads import Threads
 from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
@@ -54,7 +55,7 @@ class Text(Record):
     barriers: int
 
 
-class _Function(_Text):
+class _Function(Threads):
     """A kernel as a function: of its buffers, the number of a thread, a warp's lane, and an
     iteration."""
 
@@ -107,7 +108,7 @@ class _Function(_Text):
         return self.emit(f"call i16 @bf16_of_f32(float {x})")
 
 
-class _SerialFunction(_Function, _SerialText):
+class _SerialFunction(_Function, SerialText):
     """The same for a kernel whose threads each run one iteration of the grid."""
 
 

@@ -1,0 +1,357 @@
+"""Kernels that reduce columns, as LLVM text for a GPU; and what they read before the kernel before
+them has ended."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.schedule import Schedule, nest, read_once
+from weft.backends.cuda.threads import WARP, Threads
+from weft.backends.llvm.text.instructions import scalar_type
+from weft.kernel.kernel import Loop, Reduce
+
+# Bytes of a line of the cache.
+_LINE = 128
+_PREFETCH = 'call void asm sideeffect "prefetch.global.L2 [$0];", "l"'
+
+
+class Columns(Threads):
+    """A kernel whose threads each reduce some neighbouring columns: several rows are read before
+    any is added, so that enough of memory is on its way."""
+
+    def _run(self, number: str) -> None:
+        self._open_grid(number)
+        axis = (self.kernel.axes or (self.kernel.grid,))[-1][0]
+        first = self.axes[axis]
+        columns = range(self.schedule.vector)
+        self.columns = [first, *(self.emit(f"add i64 {first}, {i}") for i in columns[1:])]
+        self.sums: list[dict[int, str]] = [{} for _ in columns]
+        stores = [s for s in self.kernel.body if not isinstance(s, Loop)]
+        for loop in self.kernel.body:
+            if isinstance(loop, Loop):
+                self._column_loop(axis, loop)
+        for at, sums in zip(self.columns, self.sums, strict=True):
+            self.known, self.axes[axis], self.accumulators = {}, at, sums
+            self._body(stores)
+        self.line("br label %done")
+        self.label("done")
+
+    def _column_loop(self, axis: str, loop: Loop) -> None:
+        axes, body = nest(loop)
+        carried, own = [], []
+        for _ in self.columns:
+            self.carried = {}
+            own = self._started(loop)
+            carried.append(self.carried)
+        stop, inner = self._stop(loop), prod(n for _, n in axes[1:])
+        if loop.whole is not None:
+            stop = self.emit(f"mul i64 {stop}, {inner}") if inner > 1 else stop
+        else:
+            stop *= inner
+        rows = self.schedule.rows
+        several, rest = str(stop), 0
+        if loop.whole is not None:
+            several = self.emit(f"and i64 {stop}, {-rows}")
+        elif stop % rows:
+            several, rest = str(stop - stop % rows), stop % rows
+
+        def run(now: str, rows: int) -> None:
+            self._rows(now, range(rows), axis, axes, body, carried)
+
+        self._loop("0", several, rows, lambda now: run(now, rows))
+        if loop.whole is not None or rest:
+            self._loop(several, stop, 1, lambda now: run(now, 1))
+        for sums, found in zip(self.sums, carried, strict=True):
+            self.carried, self.accumulators = found, sums
+            self._finished(own)
+
+    def _rows(
+        self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
+    ) -> None:
+        """Add some rows of all columns of a thread, so far from one that all are read first."""
+        states = []
+        for distance in distances:
+            at = now if distance == 0 else self.emit(f"add i64 {now}, {distance}")
+            self._count(at, axes)
+            place = {name: self.axes[name] for name, _ in axes}
+            for column, sums in zip(self.columns, carried, strict=True):
+                self.known = {}
+                self.axes[axis] = column
+                for v in self._certain_loads(body):
+                    self.value(v)
+                states.append((place, column, sums, self.known))
+        for place, column, sums, known in states:
+            self.axes.update(place)
+            self.axes[axis], self.carried, self.known = column, sums, known
+            self._begin(body)
+            for s in body:
+                self._accumulate(s)
+
+
+class BlockColumns(Columns):
+    """A kernel whose blocks each have all rows of some columns."""
+
+    def _run(self, number: str) -> None:
+        axis, base = self._open_columns(number)
+        found: list[Reduce] = []
+        for loop in self.kernel.body:
+            if isinstance(loop, Loop):
+                found += self._block_loop(axis, loop)
+        self.line("call void @llvm.nvvm.barrier0()")
+        some = self.emit(f"icmp slt i64 {self.tid}, {self.schedule.columns}")
+        some = self._met(found, some)
+        self.line(f"br i1 {some}, label %columns, label %done")
+        self.label("columns")
+        self.known = {}
+        self.axes[axis] = self.emit(f"add i64 {base}, {self.tid}")
+        for r in found:
+            self.accumulators[r.symbol] = self._total(r)
+        self._body([s for s in self.kernel.body if not isinstance(s, Loop)])
+        self.line("br label %done")
+        self.label("done")
+
+    def _open_columns(self, number: str) -> tuple[str, str]:
+        """Find the columns and the first row of a thread; the axis of columns, and the first column
+        of the block."""
+        schedule = self.schedule
+        *outer, (axis, extent) = self.kernel.axes or (self.kernel.grid,)
+        self._count(number, [*outer, (axis, extent // schedule.columns)])
+        base = self.emit(f"mul i64 {self.axes[axis]}, {schedule.columns}")
+        self.across = schedule.columns // schedule.vector  # threads along a row
+        group = self.emit(f"and i64 {self.tid}, {self.across - 1}")
+        self.row = self.emit(f"lshr i64 {self.tid}, {self.across.bit_length() - 1}")
+        self.own = self.emit(f"mul i64 {group}, {schedule.vector}")
+        first = self.emit(f"add i64 {base}, {self.own}")
+        more = range(1, schedule.vector)
+        self.columns = [first, *(self.emit(f"add i64 {first}, {i}") for i in more)]
+        return axis, base
+
+    def _met(self, found: list[Reduce], some: str) -> str:
+        """Whether a thread goes on with a column, if it has ``some``."""
+        return some
+
+    def _block_loop(self, axis: str, loop: Loop) -> list[Reduce]:
+        """A loop whose rows the threads of a block share: each warp leaves what it has."""
+        axes, body = nest(loop)
+        carried, own = [], []
+        for _ in self.columns:
+            self.carried = {}
+            own = self._started(loop)
+            carried.append(self.carried)
+        groups, rows = self.schedule.threads // self.across, self.schedule.rows
+        trips = prod(n for _, n in axes) // (groups * rows * max(1, self.schedule.cluster))
+
+        def run(trip: str) -> None:
+            before = self.emit(f"mul i64 {trip}, {groups * rows}")
+            now = self.emit(f"add i64 {before}, {self.row}")
+            self._rows(now, range(0, groups * rows, groups), axis, axes, body, carried)
+
+        self._loop("0", trips, 1, run)
+        warps, columns = self.schedule.threads // WARP, self.schedule.columns
+        warp = self.emit(f"lshr i64 {self.tid}, 5")
+        start = self.emit(f"mul i64 {warp}, {columns}")
+        start = self.emit(f"add i64 {start}, {self.own}")
+        for s in own:
+            kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
+            room = "i8" if kind == "i1" else kind
+            size = f"[{warps * columns} x {room}]"
+            self.shared.append(f"{place} = internal addrspace(3) global {size} undef, align 16")
+            for i, sums in enumerate(carried):
+                value = self.emit(f"load {kind}, ptr {sums[s.symbol]}")
+                distance = self.across
+                while distance < WARP:
+                    value = self._combined(s, value, self._shuffled(value, s.dtype, distance))
+                    distance *= 2
+                value = self.emit(f"zext i1 {value} to i8") if room != kind else value
+                at = self.emit(f"add i64 {start}, {i}") if i else start
+                at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
+                self.line(f"store {room} {value}, ptr addrspace(3) {at}")
+        return own
+
+    def _total(self, s: Reduce) -> str:
+        """What all warps have of the column of a thread, and what it begins with."""
+        return self._summed(s, self.constant_scalar(s.dtype, s.initial))
+
+    def _summed(self, s: Reduce, total: str) -> str:
+        kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
+        room = "i8" if kind == "i1" else kind
+        for warp in range(self.schedule.threads // WARP):
+            at = self.emit(f"add i64 {self.tid}, {warp * self.schedule.columns}")
+            at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
+            one = self.emit(f"load {room}, ptr addrspace(3) {at}")
+            one = self.emit(f"icmp ne i8 {one}, 0") if room != kind else one
+            total = self._combined(s, total, one)
+        return total
+
+
+# Bytes that a thread copies to shared memory at a time, and where they are.
+_COPIED, _COPIES = 16, "@copies"
+
+
+class Clusters(BlockColumns):
+    """The same for clusters of blocks that share the rows of their columns. What a thread reads of
+    the largest array is on its way to shared memory when this begins."""
+
+    def _run(self, number: str) -> None:
+        self.matrix = read_once(self.schedule)
+        self.spot: tuple[str, int] | None = None  # where a row that was copied is, and the column
+        rows, threads = self.schedule.rows, self.schedule.threads
+        room = f"[{rows * threads * _COPIED} x i8]"
+        self.shared.append(f"{_COPIES} = internal addrspace(3) global {room} undef, align 16")
+        super()._run(number)
+
+    def _word(self, result: str, name: str, given: str) -> str:
+        """A call of a word of GPUs."""
+        self.declared[f"@{name}"] = DEFINITIONS[name]
+        call = f"call {result} @{name}({given})"
+        if result != "void":
+            return self.emit(call)
+        self.line(call)
+        return ""
+
+    def _open_columns(self, number: str) -> tuple[str, str]:
+        cluster = self.schedule.cluster
+        self.rank = self.emit(f"and i64 {number}, {cluster - 1}")
+        found = super()._open_columns(self.emit(f"lshr i64 {number}, {cluster.bit_length() - 1}"))
+        rows = self.schedule.rows * (self.schedule.threads // self.across)
+        before = self.emit(f"mul i64 {self.rank}, {rows}")
+        self.row = self.emit(f"add i64 {before}, {self.row}")
+        return found
+
+    def address(self, buffer: int, offset: str) -> str:
+        if self.spot is None or buffer != self.matrix.attr[0]:
+            return super().address(buffer, offset)
+        place, column = self.spot
+        return self.emit(
+            f"getelementptr i8, ptr {place}, i64 {column * self.matrix.dtype.itemsize}"
+        )
+
+    def _copy(self, row: int) -> str:
+        """Where the copy of a row of a thread is."""
+        own = self.emit(f"mul i64 {self.tid}, {_COPIED}")
+        at = self.emit(f"add i64 {own}, {row * self.schedule.threads * _COPIED}")
+        return self.emit(f"getelementptr i8, ptr addrspace(3) {_COPIES}, i64 {at}")
+
+    def _rows(
+        self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
+    ) -> None:
+        self._word("void", "wait_all_copies", "")
+        for i, distance in enumerate(distances):
+            self._count(self.emit(f"add i64 {now}, {distance}"), axes)
+            place = f"%row{i}"
+            self.serial.append(f"  {place} = alloca [{_COPIED} x i8], align {_COPIED}")
+            copy = self._copy(i)
+            found = self.emit(f"load <4 x i32>, ptr addrspace(3) {copy}, align {_COPIED}")
+            self.line(f"store <4 x i32> {found}, ptr {place}, align {_COPIED}")
+            for j, (column, sums) in enumerate(zip(self.columns, carried, strict=True)):
+                self.known, self.spot = {}, (place, j)
+                self.axes[axis], self.carried = column, sums
+                self._begin(body)
+                for s in body:
+                    self._accumulate(s)
+        self.known, self.spot = {}, None
+
+    def _met(self, found: list[Reduce], some: str) -> str:
+        """Give the first block of a cluster what this one has of all columns; that one goes on."""
+        cluster, columns = self.schedule.cluster, self.schedule.columns
+        if cluster == 1:
+            return some
+        self.line(f"br i1 {some}, label %own, label %left")
+        self.label("own")
+        for s in found:
+            place = f"@{self.prefix}all{s.symbol}"
+            room = f"[{cluster * columns} x float]"
+            self.shared.append(f"{place} = internal addrspace(3) global {room} undef, align 16")
+            total = self._summed(s, self._unit(s))
+            before = self.emit(f"mul i64 {self.rank}, {columns}")
+            at = self.emit(f"add i64 {before}, {self.tid}")
+            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
+            at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
+            self._word("void", "cluster_write_f32", f"ptr {at}, i32 0, float {total}")
+        self.line("br label %left")
+        self.label("left")
+        self._word("void", "cluster_arrive", "")
+        first = self.emit(f"icmp eq i64 {self.rank}, 0")
+        self.line(f"br i1 {first}, label %first, label %others")
+        self.label("others")
+        self.line("ret void")
+        self.label("first")
+        self._word("void", "cluster_wait", "")
+        return some
+
+    def _total(self, s: Reduce) -> str:
+        if self.schedule.cluster == 1:
+            return super()._total(s)
+        total = self.constant_scalar(s.dtype, s.initial)
+        place = f"@{self.prefix}all{s.symbol}"
+        for block in range(self.schedule.cluster):
+            at = self.emit(f"add i64 {self.tid}, {block * self.schedule.columns}")
+            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
+            total = self._combined(s, total, self.emit(f"load float, ptr addrspace(3) {at}"))
+        return total
+
+
+class _Copies(Clusters):
+    """What has the rows that threads read on their way to shared memory, all of them at once."""
+
+    def _run(self, number: str) -> None:
+        self.matrix, self.spot = read_once(self.schedule), None
+        axis, _ = self._open_columns(number)
+        self.axes[axis] = self.columns[0]
+        axes, _ = nest(next(s for s in self.kernel.body if isinstance(s, Loop)))
+        groups = self.schedule.threads // self.across
+        for i in range(self.schedule.rows):
+            self.known = {}
+            self._count(self.emit(f"add i64 {self.row}, {i * groups}"), axes)
+            source = self.address(self.matrix.attr[0], self.offset(self.matrix.attr[1]))
+            target = self.emit(f"addrspacecast ptr addrspace(3) {self._copy(i)} to ptr")
+            self._word("void", "copy_near", f"ptr {target}, ptr {source}")
+        self._word("void", "commit_copies", "")
+        if self.schedule.cluster > 1:  # the first block is there when others write to its memory
+            self._word("void", "cluster_arrive", "")
+            self._word("void", "cluster_wait", "")
+        self.known = {}
+
+
+# --- before the kernel before this one has ended --------------------------------------------------
+
+
+def early(schedule: Schedule, names: dict[int, str]) -> tuple[dict[str, str], list[str]]:
+    """Functions, by name, and lines that begin to bring a matrix near while the kernel before this
+    one still runs; ``names`` are those of buffers."""
+    matrix = read_once(schedule) if schedule.columns else None
+    if matrix is None:
+        return {}, []
+    block = "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
+    if not schedule.cluster:
+        return {}, [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
+    writer = _Copies(schedule)
+    text = writer.piece("early")
+    given = "".join(f"ptr {name}, " for name in names.values())
+    call = f"  call void @early({given}i32 %early.block)"
+    return {**writer.declared, "@early": text}, [block, call]
+
+
+def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:
+    """Lines that prefetch all of a matrix: threads have a line of the cache each."""
+    matrix = schedule.kernel.buffers[number]
+    lines = -(-matrix.size * matrix.dtype.itemsize // _LINE)
+    threads = schedule.blocks * schedule.threads
+    text = [
+        "%early.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+        f"%early.first = mul i32 %early.block, {schedule.threads}",
+        "%early.own = add i32 %early.first, %early.thread",
+    ]
+    for i in range(-(-lines // threads)):
+        text += [
+            f"%early.{i} = add i32 %early.own, {i * threads}",
+            f"%early.less{i} = icmp slt i32 %early.{i}, {lines}",
+            f"%early.line{i} = select i1 %early.less{i}, i32 %early.{i}, i32 {lines - 1}",
+            f"%early.wide{i} = zext i32 %early.line{i} to i64",
+            f"%early.at{i} = getelementptr [{_LINE} x i8], ptr {name}, i64 %early.wide{i}",
+            f"%early.place{i} = addrspacecast ptr %early.at{i} to ptr addrspace(1)",
+            f"{_PREFETCH}(ptr addrspace(1) %early.place{i})",
+        ]
+    return ["  " + line for line in text]

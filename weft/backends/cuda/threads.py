@@ -1,0 +1,560 @@
+"""Kernels as LLVM text for a GPU: what its threads do.
+
+Values are rendered by the same instructions as on the CPU, for one thread at a time, so that they
+have the same bits; loops, reductions and the grid are the GPU's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda.schedule import Schedule, nest, private_rows
+from weft.backends.llvm.text.instructions import memory_type, scalar_type
+from weft.backends.llvm.text.loops import combine
+from weft.backends.llvm.text.rare import rare
+from weft.backends.llvm.text.render import Function
+from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
+from weft.kernel.nodes import F32, F64, Value, is_float, walk
+
+WARP = 32
+# Operations that seldom matter from which a branch around them costs less.
+_RARE = 8
+# Operations that take denormal numbers of float32 as 0, and give none.
+_FLUSHED = frozenset("add sub mul fma div".split())
+
+
+def _computed_with(kernel: Kernel) -> set[int]:
+    """The numbers of values of float64 as float32 that are only computed with."""
+    roots = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    values = walk(roots)
+    found = {v.number for v in values if v.op == "cast" and v.dtype == F32} - {
+        v.number for v in roots
+    }
+    if not found:
+        return found
+    for v in values:
+        if v.op not in _FLUSHED or v.dtype != F32:
+            found -= {x.number for x in v.args}
+    return {v.number for v in values if v.number in found and v.args[0].dtype == F64}
+
+
+class Threads(Function):
+    """The text of one kernel while it is written."""
+
+    prefix = ""  # of the names of shared memory
+    written_out = True  # instructions that LLVM wouldn't choose
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule.kernel, 1)
+        self.ieee_minimum = False  # float64 has no such instruction
+        self.schedule = schedule
+        self.shared: list[str] = []  # memory that the threads of a block share
+        self.labels = 0
+        self.computed_with = _computed_with(self.kernel)
+        self.private = private_rows(schedule.kernel) if schedule.trips else set()
+        self.place = 0  # which of its own elements of a row a thread is at
+        self.serial: list[str] = []  # lines of the entry block, for what loops count
+        self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
+
+    def piece(self, name: str) -> str:
+        """The kernel as a function of its buffers and the number of a block."""
+        self.prefix = f"{name}_"
+        self.write("%block")
+        given = "".join(f"ptr %b{i}, " for i in self.outside())
+        head = f"define internal void @{name}({given}i32 %block) #0 alwaysinline {{"
+        return "\n".join([head, "entry:", *self.serial, *self.lines, "}"])
+
+    def outside(self) -> list[int]:
+        """The buffers that aren't memory of an iteration."""
+        return [i for i, b in enumerate(self.kernel.buffers) if b.role != "row"]
+
+    def write(self, block: str) -> None:
+        """Write what a block does."""
+        vector = self.schedule.vector
+        for i, b in enumerate(self.kernel.buffers):
+            if b.role == "row":
+                self._row(i, b)
+        tid = self.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
+        block = block or self.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
+        self.tid = self.emit(f"zext i32 {tid} to i64")
+        self.lane = tid
+        number = self.emit(f"zext i32 {block} to i64")
+        if self.schedule.group > 1:  # a warp has an iteration
+            first = self.emit(f"mul i64 {number}, {self.schedule.group}")
+            warp = self.emit(f"lshr i64 {self.tid}, {WARP.bit_length() - 1}")
+            number = self.emit(f"add i64 {first}, {warp}")
+            self.tid = self.emit(f"and i64 {self.tid}, {WARP - 1}")
+        if not self.schedule.shares and self.schedule.tile is None:
+            first = self.emit(f"mul i64 {number}, {self.schedule.threads}")
+            number = self.emit(f"add i64 {first}, {self.tid}")
+            number = self.emit(f"mul i64 {number}, {vector}") if vector > 1 else number
+            inside = self.emit(f"icmp slt i64 {number}, {self.schedule.iterations}")
+            self.line(f"br i1 {inside}, label %inside, label %done")
+            self.label("inside")
+        self._run(number)
+        self.line("ret void")
+
+    def _run(self, number: str) -> None:
+        """What is done for a number of the grid."""
+        self._open_grid(number)
+        if self.schedule.shares:
+            self._shared_body(self.kernel.body)
+            return
+        last = (self.kernel.axes or (self.kernel.grid,))[-1]
+        vector = range(self.schedule.vector)
+        self._several(self.kernel.body, last[0] if last else "", vector)
+        self.line("br label %done")
+        self.label("done")
+
+    def _row(self, i: int, b: Any) -> None:
+        """Scratch of one iteration: shared by a block, or a thread's own."""
+        kind = memory_type(b.dtype)
+        if not self.schedule.shares:
+            self.line(f"%b{i} = alloca [{b.size} x {kind}], align 16")
+            return
+        if i in self.private:
+            own = self.schedule.trips * self.schedule.vector
+            self.serial.append(f"  %b{i} = alloca [{own} x {kind}], align 16")
+            return
+        name = f"@{self.prefix}row{i}"
+        place = f"{name} = internal addrspace(3) global [{b.size} x {kind}] undef, align 16"
+        self.shared.append(place)
+        self.line(f"%b{i} = addrspacecast ptr addrspace(3) {name} to ptr")
+
+    def address(self, buffer: int, offset: str) -> str:
+        if buffer in self.private:
+            offset = str(self.place)
+        return super().address(buffer, offset)
+
+    def float_operation(self, v: Value, args: list[str]) -> str:
+        if v.op == "rem":  # LLVM's own is not exact here
+            kind = scalar_type(v.dtype)
+            if v.dtype in (F32, F64):
+                name = self._remainder(v.dtype)
+                return self.emit(f"call {kind} {name}({kind} {args[0]}, {kind} {args[1]})")
+            wide = [self.float_cast(v.dtype, F32, x) for x in args]
+            name = self._remainder(F32)
+            found = self.emit(f"call float {name}(float {wide[0]}, float {wide[1]})")
+            return self.float_cast(F32, v.dtype, found)
+        return super().float_operation(v, args)
+
+    def render(self, v: Value, args: list[str]) -> str:
+        if not self.written_out:
+            return super().render(v, args)
+        if v.op == "cast" and v.args[0].dtype in (F32, F64) and v.dtype in (F32, F64):
+            # numbers that are flushed already, or will be, need no flushing here
+            if v.dtype == F64 and v.args[0].dtype == F32 and v.args[0].op in _FLUSHED:
+                return self._converted("cvt.f64.f32", "double", "=d,f", f"float {args[0]}")
+            if v.dtype == F32 and v.number in self.computed_with:
+                return self._converted("cvt.rn.f32.f64", "float", "=f,d", f"double {args[0]}")
+        return super().render(v, args)
+
+    def _converted(self, word: str, kind: str, constraints: str, operand: str) -> str:
+        return self.emit(
+            f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) memory(none)'
+        )
+
+    def _remainder(self, dtype: np.dtype) -> str:
+        """The name of a function for remainders, which the module then has."""
+        kind, name = scalar_type(dtype), f"@remainder_{scalar_type(dtype)}"
+        for intrinsic, count in (("fabs", 1), ("copysign", 2)):
+            used = f"@llvm.{intrinsic}.{self.suffix(dtype)}"
+            self.declared[used] = f"declare {kind} {used}({', '.join([kind] * count)})"
+        self.declared[name] = _remainder(dtype)
+        return name
+
+    def to_bfloat(self, x: str) -> str:
+        return self.emit(f'call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float {x}) memory(none)')
+
+    def extreme(self, v: Value, args: list[str]) -> str:
+        return self.call("minimum" if v.op == "min" else "maximum", v.dtype, args)
+
+    def _open_grid(self, number: str) -> None:
+        kernel = self.kernel
+        if kernel.grid is None:
+            return
+        axes = kernel.axes or (kernel.grid,)
+        self._count(number, list(axes))
+
+    def _count(self, number: str, axes: Sequence[tuple[str, int]]) -> None:
+        """Give axes their positions, of which the last changes fastest."""
+        for axis, extent in reversed(axes[1:]):
+            self.axes[axis] = self.emit(f"urem i64 {number}, {extent}")
+            number = self.emit(f"udiv i64 {number}, {extent}")
+        self.axes[axes[0][0]] = number
+
+    # --- statements -------------------------------------------------------------------------------
+
+    def _variable(self, kind: str, initial: str) -> str:
+        """Memory of a thread, which LLVM keeps in registers."""
+        name = self.fresh("var")
+        self.serial.append(f"  {name} = alloca {kind}")
+        self.line(f"store {kind} {initial}, ptr {name}")
+        return name
+
+    def _loop(self, start: str, stop: Any, step: int, run: Any) -> None:
+        """A loop of one thread over its share of a range."""
+        self.labels += 1
+        tag = f"l{self.labels}"
+        at = self._variable("i64", start)
+        self.line(f"br label %{tag}head")
+        self.label(f"{tag}head")
+        now = self.emit(f"load i64, ptr {at}")
+        more = self.emit(f"icmp slt i64 {now}, {stop}")
+        self.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
+        self.label(f"{tag}body")
+        known = dict(self.known)
+        run(now)
+        self.known = known
+        after = self.emit(f"add i64 {now}, {step}")
+        self.line(f"store i64 {after}, ptr {at}")
+        self.line(f"br label %{tag}head")
+        self.label(f"{tag}end")
+
+    def _body(self, body: list[Any]) -> None:
+        """Statements of one thread."""
+        self._begin(body)
+        for i, s in enumerate(body):
+            if isinstance(s, Loop):
+                self._serial_loop(s)
+                self._begin(body[i + 1 :])
+            elif isinstance(s, Store):
+                self.store(s)
+            else:
+                self._accumulate(s)
+
+    def _several(self, body: list[Any], axis: str, distances: Sequence[int]) -> None:
+        """Statements of one thread, so far along an axis: all is read before anything is written,
+        so that accesses to neighbours become wide ones."""
+        if len(distances) == 1 or any(isinstance(s, Loop) for s in body):
+            for i in distances:
+                self._at(axis, i, lambda: self._body(body))
+            return
+        states = []
+        first, known, place = self.axes[axis], dict(self.known), self.place
+        loads = self._certain_loads(body)
+        for i in distances:
+            self.known, self.place = dict(known), place + i
+            self.axes[axis] = first if i == 0 else self.emit(f"add i64 {first}, {i}")
+            for v in loads:
+                self.value(v)
+            states.append((self.axes[axis], self.known))
+        for i, (at, found) in enumerate(states):
+            self.axes[axis], self.known, self.place = at, found, place + i
+            self._begin(body)
+            states[i] = (at, self.known)
+        for i, (at, found) in enumerate(states):
+            self.axes[axis], self.known, self.place = at, found, place + i
+            for s in body:
+                self.store(s) if isinstance(s, Store) else self._accumulate(s)
+        self.axes[axis], self.known, self.place = first, known, place
+
+    def _certain_loads(self, body: list[Any]) -> list[Value]:
+        """What is read whatever is computed: read first, neighbours become one access."""
+        operands = [v for s in body for v in s.operands]
+        inside = {number for found in rare(operands, _RARE) for number in found.inside}
+        return [
+            v for v in walk(operands) if v.op == "load" and not v.args and v.number not in inside
+        ]
+
+    def _at(self, axis: str, distance: int, run: Any) -> None:
+        """Run something further along an axis."""
+        if not distance:
+            run()
+            return
+        first, known = self.axes[axis], self.known
+        self.known = {}
+        self.axes[axis] = self.emit(f"add i64 {first}, {distance}")
+        run()
+        self.axes[axis], self.known = first, known
+
+    def _begin(self, body: list[Any]) -> None:
+        """Values are read before anything is written: results may have the memory of operands."""
+        straight = list(takewhile(lambda s: not isinstance(s, Loop), body))
+        operands = [v for s in straight for v in s.operands]
+        if operands:
+            self.expect(rare(operands, _RARE))
+            for v in operands:
+                self.value(v)
+            self.expect([])
+
+    def _serial_loop(self, s: Loop) -> None:
+        own = self._started(s)
+
+        def run(now: str) -> None:
+            self.axes[s.axis] = now
+            self._body(s.body)
+
+        self._loop("0", self._stop(s), 1, run)
+        self._finished(own)
+
+    def _stop(self, s: Loop) -> Any:
+        """Iterations of a loop: of the last piece of an axis, what is left of it."""
+        if s.whole is None:
+            return s.extent
+        piece, total = s.whole
+        before = self.emit(f"mul i64 {self.axes[piece]}, {s.extent}")
+        left = self.emit(f"sub i64 {total}, {before}")
+        return self.scalar_min(left, s.extent)
+
+    def _started(self, loop: Loop) -> list[Reduce]:
+        """Begin the reductions that are complete when a loop is over."""
+        direct = [s.symbol for s in loop.body if isinstance(s, Reduce)]
+        symbols = dict.fromkeys([*direct, *loop.carries])
+        found = [self.reduces[n] for n in symbols if n not in self.carried]
+        for s in found:
+            self.carried[s.symbol] = self._variable(scalar_type(s.dtype), self._unit(s))
+        return found
+
+    def _finished(self, own: list[Reduce]) -> None:
+        for s in own:
+            kind = scalar_type(s.dtype)
+            total = self.emit(f"load {kind}, ptr {self.carried.pop(s.symbol)}")
+            initial = self.constant_scalar(s.dtype, s.initial)
+            self.accumulators[s.symbol] = self._combined(s, initial, total)
+
+    def _accumulate(self, s: Reduce) -> None:
+        kind, value = scalar_type(s.dtype), self.value(s.value)
+        if s.symbol not in self.carried:  # outside of all loops
+            self.accumulators[s.symbol] = self._combined(
+                s, self.constant_scalar(s.dtype, s.initial), value
+            )
+            return
+        before = self.emit(f"load {kind}, ptr {self.carried[s.symbol]}")
+        after = self._combined(s, before, value)
+        self.line(f"store {kind} {after}, ptr {self.carried[s.symbol]}")
+
+    def _combined(self, s: Reduce, x: str, y: str) -> str:
+        return combine(self, s.op, s.dtype, x, y)
+
+    def _unit(self, s: Reduce) -> str:
+        """What a thread's share of a reduction begins with."""
+        number: Any = s.initial
+        if s.op in ("add", "xor"):
+            number = 0
+        elif s.op == "mul":
+            number = 1
+        return self.constant_scalar(s.dtype, number)
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def _shared_body(self, body: list[Any]) -> None:
+        """Statements of a block: loops are shared by its threads, the rest is done by the first."""
+        waiting: list[Any] = []
+        for s in body:
+            if not isinstance(s, Loop):
+                waiting.append(s)
+                continue
+            self._by_first(waiting)
+            waiting = []
+            self._shared_loop(s)
+        self._by_first(waiting)
+
+    def _by_first(self, body: list[Any]) -> None:
+        if not body:
+            return
+        for s in body:  # all threads know what reductions give
+            if isinstance(s, Reduce):
+                self._accumulate(s)
+        stores = [s for s in body if isinstance(s, Store)]
+        if not stores:
+            return
+        self.labels += 1
+        tag = f"f{self.labels}"
+        first = self.emit(f"icmp eq i64 {self.tid}, 0")
+        self.line(f"br i1 {first}, label %{tag}one, label %{tag}all")
+        self.label(f"{tag}one")
+        known = dict(self.known)
+        self._body(stores)
+        self.known = known
+        self.line(f"br label %{tag}all")
+        self.label(f"{tag}all")
+        self._barrier()
+
+    def _shared_loop(self, s: Loop) -> None:
+        axes, body = nest(s)
+        inner = prod(n for _, n in axes[1:])
+        own = self._started(s)
+        vector = self.schedule.vector
+        step = self.schedule.threads * vector
+        first = self.tid if vector == 1 else self.emit(f"mul i64 {self.tid}, {vector}")
+
+        def run(now: str, distances: Sequence[int] = range(vector)) -> None:
+            self._count(now, axes)
+            self._several(body, axes[-1][0], distances)
+
+        def at(trip: str) -> None:
+            before = self.emit(f"mul i64 {trip}, {step}")
+            run(self.emit(f"add i64 {before}, {first}"))
+
+        if self.schedule.trips:
+            known = self.known
+            for trip in range(self.schedule.trips):
+                self.known, self.place = dict(known), trip * vector
+                run(self.emit(f"add i64 {first}, {trip * step}") if trip else first)
+            self.known, self.place = known, 0
+            self._shared_end(own, body)
+            return
+        stop: Any = self._stop(s)
+        if s.whole is None and len(axes) == 1 and stop >= 4 * step:
+            self._two_by_two(first, stop, step, run)
+        elif s.whole is None and stop * inner % step == 0:  # the same for all threads
+            self._loop("0", stop * inner // step, 1, at)
+        else:
+            if s.whole is not None:
+                stop = self.emit(f"mul i64 {stop}, {inner}") if inner > 1 else stop
+            else:
+                stop *= inner
+            self._loop(first, stop, step, run)
+        self._shared_end(own, body)
+
+    def _two_by_two(self, first: str, stop: int, step: int, run: Any) -> None:
+        """A loop of many iterations, of which two are read before either is computed, so that
+        enough of memory is on its way."""
+        near = range(self.schedule.vector)
+        both = [*near, *(step + i for i in near)]
+
+        def at(trip: str) -> None:
+            before = self.emit(f"mul i64 {trip}, {2 * step}")
+            run(self.emit(f"add i64 {before}, {first}"), both)
+
+        pairs = stop // (2 * step)
+        self._loop("0", pairs, 1, at)
+        if pairs * 2 * step < stop:
+            rest = self.emit(f"add i64 {first}, {pairs * 2 * step}")
+            self._loop(rest, stop, step, run)
+
+    def _shared_end(self, own: list[Reduce], body: list[Any]) -> None:
+        for r in own:
+            self._reduced(r)
+        stores = [x for x in statements(body) if isinstance(x, Store)]
+        if any(x.buffer not in self.private for x in stores):
+            self._barrier()
+
+    def _reduced(self, s: Reduce) -> None:
+        """Combine what the threads of a block have; all of them get the result."""
+        kind = scalar_type(s.dtype)
+        value = self.emit(f"load {kind}, ptr {self.carried.pop(s.symbol)}")
+        distance = 1
+        while distance < WARP:
+            value = self._combined(s, value, self._shuffled(value, s.dtype, distance))
+            distance *= 2
+        warps = self.schedule.threads // WARP
+        if warps > 1:
+            value = self._between_warps(s, value, warps)
+        initial = self.constant_scalar(s.dtype, s.initial)
+        self.accumulators[s.symbol] = self._combined(s, initial, value)
+
+    def _shuffled(self, value: str, dtype: np.dtype, distance: int) -> str:
+        """The value of the thread whose number differs by one bit."""
+        bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize
+        word, kind = f"i{bits}", scalar_type(dtype)
+        if is_float(dtype):
+            value = self.emit(f"bitcast {kind} {value} to {word}")
+        parts = []
+        if bits < 32:
+            parts = [self.emit(f"zext {word} {value} to i32")]
+        elif bits == 32:
+            parts = [value]
+        else:
+            parts = [self.emit(f"trunc i64 {value} to i32")]
+            high = self.emit(f"lshr i64 {value}, 32")
+            parts.append(self.emit(f"trunc i64 {high} to i32"))
+        given = [self._exchanged(part, distance) for part in parts]
+        if bits < 32:
+            found = self.emit(f"trunc i32 {given[0]} to {word}")
+        elif bits == 32:
+            found = given[0]
+        else:
+            low, high = (self.emit(f"zext i32 {x} to i64") for x in given)
+            high = self.emit(f"shl i64 {high}, 32")
+            found = self.emit(f"or i64 {low}, {high}")
+        return self.emit(f"bitcast {word} {found} to {kind}") if is_float(dtype) else found
+
+    def _exchanged(self, word: str, distance: int) -> str:
+        return self.emit(
+            f"call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 {word}, i32 {distance}, i32 31)"
+        )
+
+    def _barrier(self) -> None:
+        self.line("call void @llvm.nvvm.barrier0()")
+
+    def _between_warps(self, s: Reduce, value: str, warps: int) -> str:
+        kind, place = scalar_type(s.dtype), f"@{self.prefix}warps{s.symbol}"
+        room = kind if kind != "i1" else "i8"
+        # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
+        words = f"[{warps} x {room}] undef, align 16"
+        self.shared.append(f"{place} = internal addrspace(3) global {words}")
+        if room != kind:
+            value = self.emit(f"zext i1 {value} to i8")
+        warp = self.emit(f"lshr i64 {self.tid}, 5")
+        at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {warp}")
+        self.line(f"store {room} {value}, ptr addrspace(3) {at}")
+        self._barrier()
+        total = ""
+        for i in range(warps):
+            at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {i}")
+            one = self.emit(f"load {room}, ptr addrspace(3) {at}")
+            if room != kind:
+                one = self.emit(f"icmp ne i8 {one}, 0")
+            total = one if not total else self._combined(s, total, one)
+        self._barrier()
+        return total
+
+
+def _remainder(dtype: np.dtype) -> str:
+    """A function for the remainder of a division, by subtracting multiples that are exact."""
+    bits, mantissa = (32, 23) if dtype == F32 else (64, 52)
+    kind, word, suffix = scalar_type(dtype), f"i{bits}", f"f{bits}"
+    exponents = (1 << (bits - 1)) - (1 << mantissa)
+    infinity = "0x7FF0000000000000"
+    return f"""\
+define internal {kind} @remainder_{kind}({kind} %x, {kind} %y) #0 {{
+entry:
+  %a = call {kind} @llvm.fabs.{suffix}({kind} %x)
+  %b = call {kind} @llvm.fabs.{suffix}({kind} %y)
+  %finite = fcmp olt {kind} %a, {infinity}
+  %some = fcmp ogt {kind} %b, 0.0
+  %ok = and i1 %finite, %some
+  br i1 %ok, label %head, label %none
+none:
+  %zero = fsub {kind} %x, %x
+  %nan = fdiv {kind} %zero, %zero
+  ret {kind} %nan
+head:
+  %r = phi {kind} [ %a, %entry ], [ %left, %subtract ]
+  %more = fcmp oge {kind} %r, %b
+  br i1 %more, label %body, label %done
+body:
+  %rb = bitcast {kind} %r to {word}
+  %bb = bitcast {kind} %b to {word}
+  %re = and {word} %rb, {exponents}
+  %be = and {word} %bb, {exponents}
+  %tiny = icmp eq {word} %be, 0
+  br i1 %tiny, label %double, label %scale
+scale:
+  %up = sub {word} %re, %be
+  %tb = add {word} %bb, %up
+  %t = bitcast {word} %tb to {kind}
+  %over = fcmp ogt {kind} %t, %r
+  %half = fmul {kind} %t, 0.5
+  %fit = select i1 %over, {kind} %half, {kind} %t
+  br label %subtract
+double:
+  %d = phi {kind} [ %b, %body ], [ %twice, %double ]
+  %twice = fadd {kind} %d, %d
+  %again = fcmp ole {kind} %twice, %r
+  br i1 %again, label %double, label %subtract
+subtract:
+  %m = phi {kind} [ %fit, %scale ], [ %d, %double ]
+  %left = fsub {kind} %r, %m
+  br label %head
+done:
+  %signed = call {kind} @llvm.copysign.{suffix}({kind} %r, {kind} %x)
+  ret {kind} %signed
+}}"""
