@@ -101,7 +101,9 @@ def texts(fun, args, monkeypatch):
     found = []
     install(monkeypatch)
     made = assemble.render_joined
-    monkeypatch.setattr(assemble, "render_joined", lambda j: found.append(j) or made(j))
+    monkeypatch.setattr(
+        assemble, "render_joined", lambda j, *more: found.append(j) or made(j, *more)
+    )
     compiled(fun, *args)
     return found
 
@@ -131,8 +133,9 @@ def test_texts(name, monkeypatch):
     for a, b in zip(arrays, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     made = check_assembly(text)
-    assert made.count("griddepcontrol.wait") == 1
+    assert made.count("griddepcontrol.wait") == 1 and "ld.global.nc" not in made
     assert ("cp.async.cg" in made) == (name == "a row before a product")
+    assert ("@kept" in text) == (name != "updates")  # blocks don't ask others for what they made
 
 
 def check_assembly(text):
@@ -163,7 +166,7 @@ def test_a_routine_after_small_kernels(monkeypatch):
     monkeypatch.setattr(attention, "SMALLEST_RANGE", 32)
     found = []
     monkeypatch.setattr(driver, "device", lambda: None)
-    monkeypatch.setattr(assemble, "render_joined", found.append)
+    monkeypatch.setattr(assemble, "render_joined", lambda j, ahead: found.append(j))
     monkeypatch.setattr(assemble, "load", lambda *given: SimpleNamespace(name="", ready=None))
     closed = weft.make_jaxpr(decoded)(*args)
     planned = Planner(program.Cuda()).program(closed, [False, False, False, True, True, False])
@@ -188,3 +191,58 @@ def test_a_routine_after_small_kernels(monkeypatch):
         a = memory[slot].view(np.float32).reshape(b.shape)
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     check_assembly(text)
+
+
+def network(x, gain, *matrices):
+    for matrix in matrices:
+        x = normal(x, gain) @ matrix
+    return x
+
+
+def test_a_launch_prefetches_what_the_next_but_one_reads(monkeypatch):
+    monkeypatch.setattr(schedules, "ENOUGH_CLUSTER_BLOCKS", 2)
+    install(monkeypatch)
+    args = [draws(512), draws(512), *(draws(512, 512, seed=i) / 20 for i in range(4))]
+    run = compiled(network, *args)
+    (out,) = run([x.copy() for x in args])
+    np.testing.assert_allclose(out, weft.jit(network)(*args), rtol=1e-3, atol=1e-4)
+    found = launches(run)
+    assert [c.numbers for c in found] == [(512 * 512 * 4,)] * 2 + [()] * 2
+    slots = run.program.slots
+    for c, matrix in zip(found, (4, 5), strict=False):
+        assert slots[c.spots[-1].slot].what == matrix
+
+
+def test_the_text_of_a_prefetch(monkeypatch):
+    """Blocks have parts of what is prefetched; all else is as without it."""
+    monkeypatch.setattr(schedules, "ENOUGH_CLUSTER_BLOCKS", 2)
+    (joined,) = texts(layer, PROGRAMS["a row before a product"][1], monkeypatch)
+    text = join.render(joined, True)
+    rng = np.random.default_rng(0)
+    sizes = {}
+    for schedule, places, _ in joined.pieces:
+        for i, place in zip(schedule.buffers, places, strict=True):
+            sizes[place] = schedule.kernel.buffers[i].size
+    arrays = [rng.normal(size=sizes[i]).astype(np.float32) for i in range(len(sizes))]
+    want = [x.copy() for x in arrays]
+    run_text(joined, want, join.render(joined))
+    run_text(joined, [*arrays, arrays[0], np.zeros(0)], text)
+    for a, b in zip(arrays, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert check_assembly(text).count("cp.async.bulk.prefetch.L2.global") == 1
+
+
+def test_small_copies_are_parts_of_launches(monkeypatch):
+    install(monkeypatch)
+
+    def fun(x, n):
+        return lax.fori_loop(0, 3, lambda i, c: (c[1] * 2, c[0] + n), (x, x + 1))
+
+    x, n = np.float32(3), np.float32(2)
+    run = compiled(fun, x, n)
+    for a, b in zip(run([x, n]), weft.jit(fun)(x, n), strict=True):
+        np.testing.assert_array_equal(a, b)
+    moves = lambda run: [c for c in commands.leaves(run.commands) if type(c) is commands.Moved]
+    assert not moves(run)
+    monkeypatch.setattr(assemble, "SMALL_COPY", 0)
+    assert moves(compiled(fun, x, n))

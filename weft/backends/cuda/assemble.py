@@ -18,14 +18,15 @@ from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.render import NAME, render
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import Parts, Schedule, schedule
+from weft.backends.cuda.schedule import Parts, Schedule, read_once, schedule
 from weft.base import disk
 from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
 from weft.compiler.watch import Watch, equations_of, primitive_names
-from weft.kernel.kernel import Kernel, signature
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Buffer, Kernel, Store, affine, signature
 from weft.kernel.program import (
     Branch,
     Collective,
@@ -132,6 +133,14 @@ def swapped(nodes: Sequence[Any]) -> Iterator[frozenset[int]]:
             yield from swapped(region)
 
 
+# Where something that a launch prefetches is, and its bytes; or nothing.
+_Ahead = tuple[()] | tuple[c.Spot, int]
+# Bytes up to which a kernel copies.
+SMALL_COPY = 1 << 10
+# How many launches before it is read something is prefetched.
+AHEAD = 2
+
+
 class _Part(Record):
     """A kernel, where its buffers are, and which of them are only read; ``key`` is its own."""
 
@@ -139,6 +148,22 @@ class _Part(Record):
     schedule: Schedule
     spots: tuple[c.Spot, ...]
     reads: tuple[bool, ...]
+
+
+@lru(64)
+def _copying(size: int) -> Kernel:
+    """A kernel that copies bytes: small ones as part of a launch of others take no time."""
+    at = affine(0, {"byte": 1})
+    byte = np.dtype(np.uint8)
+    store = Store(1, at, Builder().make("load", (), byte, (0, at)))
+    buffers = [Buffer(byte, size, "in"), Buffer(byte, size, "out")]
+    return Kernel("copy", buffers, ("byte", size), [store])
+
+
+def _later(matrices: Sequence[_Ahead]) -> list[_Ahead]:
+    """For each of some launches, the matrix that it prefetches for a later one."""
+    found: list[_Ahead] = [*matrices[AHEAD:], *[()] * AHEAD][: len(matrices)]
+    return found
 
 
 class Assembler:
@@ -168,25 +193,41 @@ class Assembler:
     def nodes(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
         units = [unit for node in nodes for unit in self.units(node)]
-        done = 0
-        for at, (node, part) in enumerate(units):
-            if at < done:
-                continue
-            together, repeated = self.together(units[at : at + MAX_JOINED])
-            done = at + max(1, len(together))
-            origins = [self.origin(node) for node, _ in units[at:done]]
+        groups: list[tuple[list[Any], list[join.Accesses], int]] = []
+        while units:
+            together, repeated = self.together(units[:MAX_JOINED])
+            count = max(1, len(together))
+            groups.append((units[:count], together, repeated))
+            units = units[count:]
+        matrices = [self.matrix(members[-1][1]) for members, _, _ in groups]
+        for (members, together, repeated), ahead in zip(groups, _later(matrices), strict=True):
+            origins = [self.origin(node) for node, _ in members]
             self.label = origins[-1][0]
             self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
+            node, part = members[0]
             if len(together) > 1:
-                found.append(self.joined(together, repeated))
+                found.append(self.joined(together, repeated, ahead))
             elif part is not None:
-                found.append(self.launched(part))
+                found.append(self.launched(part, ahead))
             else:
                 found += _ASSEMBLE[type(node)](self, node)
         return tuple(found)
 
+    def matrix(self, part: _Part | None) -> _Ahead:
+        """Where what a kernel copies near before it begins is, and its bytes."""
+        if part is None or not part.schedule.cluster:
+            return ()
+        number = read_once(part.schedule).attr[0]
+        b = part.schedule.kernel.buffers[number]
+        spot = part.spots[part.schedule.buffers.index(number)]
+        return spot, b.size * b.dtype.itemsize
+
     def units(self, node: Any) -> list[tuple[Any, _Part | None]]:
         """A node, with each part of its kernel, if it is one."""
+        if isinstance(node, Copy) and node.size <= SMALL_COPY:
+            copying = _copying(node.size)
+            spots = [c.Spot(node.source), c.Spot(node.target)]
+            return [(node, part) for part in self.parts(copying, spots, False, True)]
         if not isinstance(node, Launch):
             return [(node, None)]
         pairs = combinations(node.slots, 2)
@@ -236,8 +277,8 @@ class Assembler:
         made = join.Stub(run.text, run.blocks, run.threads)
         return join.Accesses(made, slots, reads, frozenset(slots) - reads)
 
-    def joined(self, pieces: list[join.Accesses], repeated: int) -> Any:
-        """Kernels as one launch."""
+    def joined(self, pieces: list[join.Accesses], repeated: int, ahead: _Ahead = ()) -> Any:
+        """Kernels as one launch, which prefetches something for a later one."""
         slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
         distinct = not any(self.same_memory(a, b) for a, b in combinations(slots, 2))
         made = join.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
@@ -245,15 +286,13 @@ class Assembler:
             (s if isinstance(s, join.Stub) else (signature(s.kernel), s._replace(kernel=None)), at)
             for s, at, _ in made.pieces
         ]
-        key = (repeated, distinct, *own)
+        key = (repeated, distinct, bool(ahead), *own)
         if key not in self.kernels:
-            self.kernels[key] = load(render_joined(made), 0, self.label)
+            self.kernels[key] = load(render_joined(made, bool(ahead)), 0, self.label)
         function = self.kernels[key]
-        spots = tuple(map(c.Spot, slots))
-        found = c.Launched(
-            function, made.blocks, made.block_threads, spots, (), function.name, self.lines
-        )
-        self._reads(found, made.only_read)
+        sizes, spots = (made.blocks, made.block_threads), (*map(c.Spot, slots), *ahead[:1])
+        found = c.Launched(function, *sizes, spots, ahead[1:], function.name, self.lines)
+        self._reads(found, [*made.only_read, *[True] * len(ahead[:1])])
         return found
 
     def origin(self, node: Any) -> tuple[str, tuple[Any, ...]]:
@@ -307,16 +346,20 @@ class Assembler:
         """Whether a slot holds what it did when the program began."""
         return self.roles[slot] in ("arg", "const") and slot not in self.written
 
-    def launched(self, part: _Part) -> Any:
-        """A kernel as a launch of its own."""
+    def launched(self, part: _Part, ahead: _Ahead = ()) -> Any:
+        """A kernel as a launch of its own, which prefetches something for a later one."""
         made, name = part.schedule, part.schedule.kernel.name
-        if part.key not in self.kernels:
+        spots, numbers = (ahead[:1], ahead[1:]) if made.cluster else ((), ())
+        key = (*part.key, bool(spots))
+        if key not in self.kernels:
             label = self.label if name == "k" else name
-            self.kernels[part.key] = load(render(made), 0, label)
-        function = self.kernels[part.key]
+            self.kernels[key] = load(render(made, bool(spots)), 0, label)
+        function = self.kernels[key]
         sizes = made.blocks, made.block_threads
-        found = c.Launched(function, *sizes, part.spots, (), function.name, self.lines)
-        self._reads(found, part.reads)
+        found = c.Launched(
+            function, *sizes, (*part.spots, *spots), numbers, function.name, self.lines
+        )
+        self._reads(found, (*part.reads, *[True] * len(spots)))
         return found
 
     def _reads(self, command: Any, reads: Sequence[bool]) -> None:

@@ -95,6 +95,13 @@ class BlockColumns(Columns):
 
     def _run(self, number: str) -> None:
         axis, base = self._open_columns(number)
+        stores = [s for s in self.kernel.body if not isinstance(s, Loop)]
+        # what else results need is read while sums are made
+        own = self.emit(f"and i64 {self.tid}, {self.schedule.columns - 1}")
+        column = self.axes[axis] = self.emit(f"add i64 {base}, {own}")
+        for v in self._certain_loads(stores):
+            self.value(v)
+        known = self.known
         found: list[Reduce] = []
         for loop in self.kernel.body:
             if isinstance(loop, Loop):
@@ -104,11 +111,10 @@ class BlockColumns(Columns):
         some = self._met(found, some)
         self.line(f"br i1 {some}, label %columns, label %done")
         self.label("columns")
-        self.known = {}
-        self.axes[axis] = self.emit(f"add i64 {base}, {self.tid}")
+        self.known, self.axes[axis] = known, column
         for r in found:
             self.accumulators[r.symbol] = self._total(r)
-        self._body([s for s in self.kernel.body if not isinstance(s, Loop)])
+        self._body(stores)
         self.line("br label %done")
         self.label("done")
 
@@ -237,17 +243,25 @@ class Clusters(BlockColumns):
     def _rows(
         self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
     ) -> None:
-        self._word("void", "wait_all_copies", "")
-        for i, distance in enumerate(distances):
+        loads = [v for v in self._certain_loads(body) if v.number != self.matrix.number]
+        states = []
+        for distance in distances:
             self._count(self.emit(f"add i64 {now}, {distance}"), axes)
+            for column in self.columns:
+                self.known, self.axes[axis] = {}, column
+                for v in loads:
+                    self.value(v)
+                states.append((dict(self.axes), self.known))
+        self._word("void", "wait_all_copies", "")
+        state = iter(states)
+        for i in range(len(distances)):
             place = f"%row{i}"
             self.serial.append(f"  {place} = alloca [{_COPIED} x i8], align {_COPIED}")
             copy = self._copy(i)
             found = self.emit(f"load <4 x i32>, ptr addrspace(3) {copy}, align {_COPIED}")
             self.line(f"store <4 x i32> {found}, ptr {place}, align {_COPIED}")
-            for j, (column, sums) in enumerate(zip(self.columns, carried, strict=True)):
-                self.known, self.spot = {}, (place, j)
-                self.axes[axis], self.carried = column, sums
+            for j, sums in enumerate(carried):
+                (self.axes, self.known), self.spot, self.carried = next(state), (place, j), sums
                 self._begin(body)
                 for s in body:
                     self._accumulate(s)
@@ -355,3 +369,33 @@ def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:
             f"{_PREFETCH}(ptr addrspace(1) %early.place{i})",
         ]
     return ["  " + line for line in text]
+
+
+# Parameters of kernels that prefetch for one after them, and lines that do: each block has a part.
+AHEAD = "ptr %next, i64 %bytes"
+_AHEAD = """\
+%next.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+%next.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+%next.number = zext i32 %next.block to i64
+%next.more = add i64 %bytes, {rest}
+%next.lines = udiv i64 %next.more, {piece}
+%next.share = mul i64 %next.lines, {line}
+%next.before = mul i64 %next.number, %next.share
+%next.left = sub i64 %bytes, %next.before
+%next.less = icmp slt i64 %next.left, %next.share
+%next.size = select i1 %next.less, i64 %next.left, i64 %next.share
+%next.first = icmp eq i32 %next.thread, 0
+%next.some = icmp sgt i64 %next.size, 0
+%next.does = and i1 %next.first, %next.some
+%next.count = trunc i64 %next.size to i32
+%next.from = getelementptr i8, ptr %next, i64 %next.before
+%next.place = addrspacecast ptr %next.from to ptr addrspace(1)
+call void asm sideeffect "@$2 cp.async.bulk.prefetch.L2.global [$0], $1;", "l,r,b"\
+(ptr addrspace(1) %next.place, i32 %next.count, i1 %next.does)"""
+
+
+def prefetch_next(blocks: int) -> list[str]:
+    """Lines by which so many blocks prefetch what a later kernel reads."""
+    piece = blocks * _LINE
+    text = _AHEAD.format(rest=piece - 1, piece=piece, line=_LINE)
+    return ["  " + line for line in text.splitlines()]

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import conditions, driver
+from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS
 from weft.base.record import Record
 from weft.core.interpret import run_primitive, storage_dtype
 
 _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
-# Blocks of kernels that may begin before the one before them has ended: they all find room beside
-# it. Programs have such kernels where nearly all commands, this part of them, are: others don't
-# notice how long a launch takes, and a residual network's step took 2 % longer.
-MOST_EARLY_BLOCKS, EARLY_PART = 1 << 10, 0.75
+# Kernels begin before the one before them has ended in programs of which nearly all commands, this
+# part of them, are such: others don't notice how long a launch takes, and a residual network's step
+# took 2 % longer.
+EARLY_PART = 0.75
 # Commands that loops may be written out to.
 MOST_UNROLLED = 1 << 14
 

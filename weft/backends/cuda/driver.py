@@ -88,7 +88,7 @@ _ATTRIBUTES = {
     "shared": 97,
 }
 _FUNCTION_ATTRIBUTES = {"shared": 1, "local": 3, "registers": 4}
-_MOST_DYNAMIC = 8
+_MOST_DYNAMIC, _SHARED_PART = 8, 9
 # The oldest driver that takes the PTX that is made here, as it numbers itself.
 OLDEST_DRIVER = 12000
 _NO_MEMORY, _NOT_READY = 2, 600
@@ -424,6 +424,7 @@ class Function:
     ) -> None:
         """``waits``: whether the kernel waits by itself for the one before it."""
         self.name, self.dynamic, self.waits = name, dynamic, waits
+        self.begins_early = False
         self.function: Any = None
         self._launch = library().cuLaunchKernel
         if callable(code):
@@ -487,7 +488,11 @@ class Function:
 
     def launch_early(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel, whose blocks may begin while the kernel before it on the stream ends:
-        it waits for that one by itself (`ptx.WAIT`)."""
+        it waits for that one by itself (`ptx.WAIT`). All such kernels have the same part of a
+        multiprocessor's memory for sharing: another one would have to wait for its blocks."""
+        if not self.begins_early:
+            call("cuFuncSetAttribute", self.function, _SHARED_PART, 100)
+            self.begins_early = True
         count = len(values)
         given = (_DEVICE_POINTER * count)(*values)
         start = ctypes.addressof(given)

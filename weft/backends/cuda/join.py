@@ -2,7 +2,8 @@
 
 Kernels that need nothing of each other have ranges of its blocks. Those of a single row, or of few
 elements, which give the next one what it needs, are done by every block of that first: all of them
-write the same. The next one may be a routine.
+write the same. What they make all of stays in shared memory, of which the first block gives a copy
+to others; the next one may be a routine, which reads other memory.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import re
 from collections.abc import Callable
 from math import prod
 
-from weft.backends.cuda.ptx import WAIT
-from weft.backends.cuda.render import DECLARED, FLUSHES, NAME, attributes, early, writer_of
+from weft.backends.cuda.columns import AHEAD, early, prefetch_next
+from weft.backends.cuda.ptx import EARLY, WAIT
+from weft.backends.cuda.render import DECLARED, FLUSHES, NAME, attributes, writer_of
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.base.record import Record
+from weft.compiler.passes.rewrite import position
 from weft.kernel.kernel import Loop, Store, statements
 from weft.kernel.nodes import walk
 
 # Blocks of a launch that is joined, at most: all of them run at once.
 MAX_BLOCKS = 256
+# Bytes of an array that a block keeps for itself, at most.
+MAX_KEPT = 1 << 14
 # Elements of a row that every block goes through, at most, and how often its threads have other
 # elements.
 MAX_REPEATED, MAX_TURNS = 1 << 13, 4
@@ -153,10 +158,11 @@ def _with_threads(schedule: Schedule, threads: int) -> Schedule | None:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def render(joined: Joined) -> str:
-    """The LLVM module of a launch."""
+def render(joined: Joined, ahead: bool = False) -> str:
+    """The LLVM module of a launch, which may prefetch for a later one (`columns.AHEAD`)."""
     declared: dict[str, str] = {}
     functions, calls = [], []
+    kept = _kept(joined)
     for line in DECLARED.splitlines():
         declared[_named(line)] = line
     for i, (schedule, places, _) in enumerate(joined.pieces):
@@ -167,12 +173,20 @@ def render(joined: Joined) -> str:
             functions.append(writer.piece(f"piece{i}"))
             declared |= {name.lstrip("@"): line for name, line in writer.declared.items()}
             declared |= {line: line for line in writer.shared}
-        calls.append(f"call void @piece{i}({''.join(f'ptr %p{n}, ' for n in places)}i32 ")
+        given = (f"ptr %{'k' if n in kept else 'p'}{n}, " for n in places)
+        calls.append(f"call void @piece{i}({''.join(given)}i32 ")
     body = ["%block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
+    for n, size in kept.items():
+        room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
+        declared[f"kept{n}"] = f"@kept{n} = {room}"
+        body.append(f"%k{n} = addrspacecast ptr addrspace(3) @kept{n} to ptr")
     for call, piece in zip(calls, joined.pieces[: joined.repeated], strict=False):
         body += [f"{call}{turn})" for turn in range(piece.schedule.blocks)]
     if joined.repeated:
         body.append("call void @llvm.nvvm.barrier0()")
+    for n, size in kept.items():
+        functions.append(_copying(f"give{n}", size, joined.block_threads))
+        body.append(f"call void @give{n}(ptr %p{n}, ptr %k{n}, i32 %block)")
     ranges = list(enumerate(joined.pieces))[joined.repeated :]
     first = 0
     for i, piece in ranges[:-1]:
@@ -196,10 +210,71 @@ def render(joined: Joined) -> str:
         declared |= {name.lstrip("@"): text for name, text in more.items()}
     noalias = "noalias " if joined.distinct else ""
     told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
-    given = ", ".join(f"{words}%p{n}" for n, words in enumerate(told))
-    head = f"define ptx_kernel void @{NAME}({given}) #1 {{"
-    lines = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
-    return "\n".join([*lines, attributes(schedule)])
+    parameters = [f"{words}%p{n}" for n, words in enumerate(told)]
+    if ahead:
+        parameters.append(AHEAD)
+        first_lines += prefetch_next(joined.blocks)
+    head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
+    whole = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
+    return "\n".join([EARLY, *whole, attributes(schedule)])
+
+
+def _kept(joined: Joined) -> dict[int, int]:
+    """Parameters that blocks have copies of, and their bytes: those that a kernel of all blocks
+    makes all of, for others of the launch."""
+    found: dict[int, int] = {}
+    for i, (schedule, places, _) in enumerate(joined.pieces[: joined.repeated]):
+        later = joined.pieces[i + 1 :]
+        if any(isinstance(piece.schedule, Stub) for piece in later):
+            return {}
+        for number, place in zip(schedule.buffers, places, strict=True):
+            b = schedule.kernel.buffers[number]
+            size = b.size * b.dtype.itemsize
+            if any(place in p.places for p in later) and size <= MAX_KEPT:
+                if b.role == "out" and _makes_all(schedule, number):
+                    found[place] = size
+    return found
+
+
+def _makes_all(schedule: Schedule, number: int) -> bool:
+    """Whether a kernel writes all of a buffer, one place at a time."""
+    kernel = schedule.kernel
+    grid = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
+    size, dtype = kernel.buffers[number].size, kernel.buffers[number].dtype
+    for s in kernel.body:
+        axes, body = nest(s) if isinstance(s, Loop) else ([], [s])
+        for store in body:
+            if isinstance(store, Store) and store.buffer == number and store.offset is None:
+                whole = [(a, n) for a, n in (*grid, *axes) if n > 1]
+                if prod(n for _, n in whole) == size and store.at == position(whole):
+                    return dtype.kind != "b"
+    return False
+
+
+def _copying(name: str, size: int, threads: int) -> str:
+    """A function by which the first block copies so many bytes."""
+    wide = next(n for n in (4, 2, 1) if size % n == 0)
+    return f"""\
+define internal void @{name}(ptr %to, ptr %from, i32 %block) #0 alwaysinline {{
+entry:
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %before = mul i32 %block, {size}
+  %first = add i32 %before, %tid
+  br label %head
+head:
+  %at = phi i32 [ %first, %entry ], [ %next, %body ]
+  %more = icmp slt i32 %at, {size // wide}
+  br i1 %more, label %body, label %done
+body:
+  %source = getelementptr i{8 * wide}, ptr %from, i32 %at
+  %target = getelementptr i{8 * wide}, ptr %to, i32 %at
+  %x = load i{8 * wide}, ptr %source
+  store i{8 * wide} %x, ptr %target
+  %next = add i32 %at, {threads}
+  br label %head
+done:
+  ret void
+}}"""
 
 
 _NAMED = re.compile(r"@([\w.]+)\(")

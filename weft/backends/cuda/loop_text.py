@@ -60,6 +60,7 @@ class _Function(Threads):
     iteration."""
 
     written_out = False  # instructions, so that tests can compile it for the host
+    again = True
 
     def __init__(self, schedule: Schedule, name: str, mode: str, threads: int) -> None:
         super().__init__(schedule)

@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.columns import BlockColumns, Clusters, Columns, early
-from weft.backends.cuda.ptx import CLUSTER, WAIT
+from weft.backends.cuda.columns import (
+    AHEAD,
+    BlockColumns,
+    Clusters,
+    Columns,
+    early,
+    prefetch_next,
+)
+from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT
 from weft.backends.cuda.schedule import TILE, Schedule, turned
 from weft.backends.cuda.threads import Threads
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
@@ -35,8 +42,8 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 """
 
 
-def render(schedule: Schedule) -> str:
-    """The LLVM module of a kernel."""
+def render(schedule: Schedule, ahead: bool = False) -> str:
+    """The LLVM module of a kernel, which may prefetch for a later one (`columns.AHEAD`)."""
     writer = writer_of(schedule)
     writer.write("")
     outside = writer.outside()
@@ -46,11 +53,15 @@ def render(schedule: Schedule) -> str:
         told += "noalias " if schedule.distinct else ""
         told += "align 16 " if schedule.vector > 1 else ""
         parameters.append(f"ptr {told}%b{i}")
-    head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     functions, first = early(schedule, {i: f"%b{i}" for i in outside})
+    if ahead:
+        parameters.append(AHEAD)
+        first += prefetch_next(schedule.blocks)
+    head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     declared = [*writer.shared, *(writer.declared | functions).values()]
     body = ["entry:", *writer.serial, *first, WAIT, *writer.lines, "}", FLUSHES]
-    return "\n".join([DECLARED, *declared, head, *body, attributes(schedule)])
+    told = [EARLY] if schedule.blocks <= MOST_EARLY_BLOCKS else []
+    return "\n".join([*told, DECLARED, *declared, head, *body, attributes(schedule)])
 
 
 def writer_of(schedule: Schedule) -> Threads:

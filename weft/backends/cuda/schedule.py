@@ -49,6 +49,7 @@ MAX_BLOCK_ELEMENTS, BLOCK_THREADS, ENOUGH_COLUMN_BLOCKS = 1 << 22, 512, 96
 # Columns of clusters of blocks that share their rows, best first, threads of a block, blocks that
 # are enough, and rows of a thread that are copied to shared memory at once.
 CLUSTER_COLUMNS, CLUSTER_THREADS, ENOUGH_CLUSTER_BLOCKS, MAX_COPIED_ROWS = (64, 32), 256, 128, 8
+CLUSTER_BLOCKS = (1, 2, 4, 8)
 # Elements from which on columns for all threads are split as well.
 SPLIT_ELEMENTS = 1 << 19
 # Columns from which on a thread for each of a piece reads memory well, and rows it reads at a time.
@@ -443,7 +444,7 @@ def _by_clusters(kernel: Kernel, buffers: tuple[int, ...], vector: int) -> Sched
     best: tuple[int, Schedule] | None = None
     for columns in CLUSTER_COLUMNS:
         groups = CLUSTER_THREADS // (columns // vector)
-        for cluster in (1, 2, 4, 8):
+        for cluster in CLUSTER_BLOCKS:
             rows, rest = divmod(total, groups * cluster)
             if last % columns or rest or rows > MAX_COPIED_ROWS:
                 continue

@@ -48,6 +48,7 @@ class Threads(Function):
 
     prefix = ""  # of the names of shared memory
     written_out = True  # instructions that LLVM wouldn't choose
+    again = False  # whether a block does the kernel more than once
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule.kernel, 1)
@@ -503,7 +504,8 @@ class Threads(Function):
             if room != kind:
                 one = self.emit(f"icmp ne i8 {one}, 0")
             total = one if not total else self._combined(s, total, one)
-        self._barrier()
+        if self.again:
+            self._barrier()
         return total
 
 
