@@ -33,12 +33,14 @@ def debug_info(
 ) -> DebugInfo:
     """The names of a function and its arguments, for messages.
 
-    >>> debug_info("grad", lambda x, y: x, (1.0, {"w": 2.0}), {}).names()
+    >>> debug_info("grad", lambda x, y: x, (1.0, {"w": 2.0}), {}).arg_names
     ('x', "y['w']")
     """
     given = [None if i in static_argnums else x for i, x in enumerate(args)]
     named = {k: None if k in static_argnames else x for k, x in kwargs.items()}
-    return _debug_info(traced_for, fun, given, named)
+    info = _debug_info(traced_for, fun, given, named)
+    info.names()  # while the arguments are at hand
+    return info
 
 
 def _with_tree(with_kwargs: bool) -> Callable[..., Any]:

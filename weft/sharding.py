@@ -358,15 +358,15 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     """
 
     def make(data, shape):
-        data = np.asarray(data)
         if not sharding.is_fully_addressable:
-            return _of_process(data, sharding, shape)
+            return _of_process(np.asarray(data), sharding, shape)
+        data = asarray(data)
         if shape is not None and tuple(shape) != data.shape:
             raise ValueError(
                 f"one process holds all of an array of shape {tuple(shape)}; the local data has"
                 f" shape {data.shape}"
             )
-        return device_put(asarray(data), sharding)
+        return device_put(data, sharding)
 
     leaves, tree = tree_flatten(local_data)
     shapes = [global_shape] * len(leaves)

@@ -169,8 +169,7 @@ def chosen_names(fun: Any, args: Sequence[Any], positions: Sequence[int]) -> lis
 def check_array_leaves(
     leaves: Sequence[Any], fun: Any, names: Callable[[], Any], which: Any = None
 ) -> None:
-    """Raise naming the first argument that is not an array, of those at ``which``: TypeError, or
-    ValueError for an object that stands for one and would be converted elsewhere."""
+    """Raise naming the first argument that is not an array, of those at ``which``."""
     for i, x in enumerate(leaves):
         if which is not None and not which[i]:
             continue
@@ -179,14 +178,9 @@ def check_array_leaves(
         except TypeError:
             given = names()
             where = given[i] if given and i < len(given) else f"argument {i}"
-            what = f"argument {where} of {getattr(fun, '__name__', fun)} is {x!r} of type"
-            if hasattr(x, "__jax_array__"):
-                raise ValueError(
-                    f"{what} {type(x).__name__}, which is converted to an array by functions of"
-                    " weft.numpy only; pass jnp.asarray(x), or register its class as a pytree"
-                ) from None
             raise TypeError(
-                f"{what} {type(x).__name__}, which is not an array; mark it with static_argnums or"
+                f"argument {where} of {getattr(fun, '__name__', fun)} is {x!r} of type"
+                f" {type(x).__name__}, which is not an array; mark it with static_argnums or"
                 " static_argnames if it is a Python value to specialise on"
             ) from None
 

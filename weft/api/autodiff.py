@@ -20,6 +20,7 @@ from weft.api.arguments import (
 )
 from weft.api.jit import jit
 from weft.api.pullback import Pullback
+from weft.base.functional import wraps
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.ad import UndefPrimal, Zero, instantiate_array
@@ -454,7 +455,7 @@ def value_and_grad(
     check_callable(fun)
     _refuse_reduce_axes("grad", reduce_axes)
 
-    @functools.wraps(fun)
+    @wraps(fun, "The value and the gradient of")
     @api_boundary
     def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, positions = split_argnums(fun, argnums, args, "grad")
@@ -513,7 +514,7 @@ def grad(
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
-    @functools.wraps(fun)
+    @wraps(fun, "The gradient of")
     @api_boundary
     def grad_of(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)

@@ -16,6 +16,7 @@ from weft.api.arguments import (
     check_references,
     check_results,
 )
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
@@ -59,7 +60,7 @@ def vmap(
                 f"vmap {kind} must hold integers and None (or containers of them), got {spec!r}"
             )
 
-    @functools.wraps(fun)
+    @wraps(fun, "Over an axis of its arguments, the function")
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -67,7 +68,7 @@ def vmap(
                 f"vmap in_axes has {len(in_axes)} entries but the call has {len(args)} positional"
                 " arguments; give one entry for each"
             )
-        leaves, in_tree = tree_flatten((args, kwargs))
+        leaves, in_tree = tree_flatten((args, kwargs), vmappable.leaf_test())
         names = functools.partial(argument_names, fun, args, kwargs)
         dims = flatten_axes("vmap in_axes", in_tree, (in_axes, 0), tupled_args=True)
         own = {i: (x, dims[i]) for i, x in enumerate(leaves) if type(x) in vmappable.kinds}
@@ -92,7 +93,11 @@ def vmap(
                 elements = {i: vmappable.element_of(*each) for i, each in own.items()}
                 xs = tuple([elements.get(i, x) for i, x in enumerate(xs)])
             given, keywords = tree_unflatten(in_tree, xs)
-            outs, tree = flatten(fun(*given, **keywords), results=True)
+            result = fun(*given, **keywords)
+            if vmappable.kinds:
+                outs, tree = tree_flatten(result, vmappable.leaf_test())
+            else:
+                outs, tree = flatten(result, results=True)
             trees.append(tree)
             if vmappable.kinds:
                 specs = flatten_axes("vmap out_axes", tree, out_axes)

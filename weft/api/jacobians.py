@@ -13,6 +13,7 @@ from weft import dtypes
 from weft.api.arguments import check_callable, split_argnums
 from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import is_constant_shape
@@ -36,7 +37,7 @@ def jacfwd(
     """
     check_callable(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun, "The Jacobian of")
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, _ = split_argnums(
@@ -79,7 +80,7 @@ def jacrev(
     """
     check_callable(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun, "The Jacobian of")
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen, _ = split_argnums(

@@ -30,7 +30,7 @@ from weft.api.shardings import check_arguments, is_given, placing, spread_shardi
 from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
-from weft.base.functional import register_cache, weakref_lru_cache
+from weft.base.functional import name_of, register_cache, weakref_lru_cache
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
 from weft.core.high import classes as high_classes
@@ -137,6 +137,8 @@ class JitFunction(NativeFunction):
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, fun, updated=())
+        if not hasattr(fun, "__qualname__"):
+            self.__name__ = self.__qualname__ = name_of(fun)
         _keep_attributes(self, fun)
         self._fun = fun
         self._options = options
@@ -276,7 +278,7 @@ class JitFunction(NativeFunction):
 
     @property
     def _name(self) -> str:
-        return getattr(self._fun, "__name__", type(self._fun).__name__)
+        return name_of(self._fun)
 
     def _names(self, args: Any, kwargs: Any) -> tuple[str, ...]:
         """The names of the leaves of the dynamic arguments, in the user's words."""
@@ -598,9 +600,9 @@ def _check_names(fun: Any, sig: Any, marked: dict[str, Any]) -> None:
     named = {p.name for p in params if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     open_ended = any(p.kind == p.VAR_KEYWORD for p in params)
     for what, names in marked.items():
+        if not all(isinstance(name, str) for name in as_tuple(names)):
+            raise TypeError(f"{what} takes names of parameters, got {names!r}")
         for name in as_tuple(names):
-            if not isinstance(name, str):
-                raise TypeError(f"{what} takes names of parameters, got {names!r}")
             if name in by_position:
                 raise ValueError(
                     f"{what}={name!r} of {getattr(fun, '__name__', fun)}{sig} is given by position"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.api.arguments import Hashed, as_tuple, check_callable, debug_info, resolve_names
 from weft.base.errors import ConcretizationTypeError
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.control.initial_style import separate_consts, stage_tree_function
 from weft.control.remat import name_p, remat_p
@@ -52,7 +52,7 @@ def checkpoint(
     prevent_cse = _checked_prevent_cse(prevent_cse)
     parts = _Static(fun, static_argnums, as_tuple(static_argnames))
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         body, dynamic, keywords = parts.split(args, kwargs)

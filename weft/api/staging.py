@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.api.arguments import as_tuple, check_callable, check_results, debug_info
 from weft.base import knobs
-from weft.base.functional import weakref_lru_cache
+from weft.base.functional import name_of, weakref_lru_cache, wraps
 from weft.base.traceback import api_boundary
 from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
@@ -87,7 +87,7 @@ def make_jaxpr(
     check_callable(fun)
     static = as_tuple(static_argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def make_jaxpr_of(*args: Any, **kwargs: Any) -> Any:
         if not static:
@@ -110,8 +110,7 @@ def make_jaxpr(
             closed, out_tree = stage_call(of_dynamic, given, kwargs, avals, in_tree, "make_jaxpr")
         return _with_shape(closed, out_tree) if return_shape else closed
 
-    name = getattr(fun, "__name__", type(fun).__name__)
-    make_jaxpr_of.__name__ = make_jaxpr_of.__qualname__ = f"make_jaxpr({name})"
+    make_jaxpr_of.__name__ = make_jaxpr_of.__qualname__ = f"make_jaxpr({name_of(fun)})"
     return make_jaxpr_of
 
 

@@ -29,7 +29,7 @@ def register_vmappable(
     from_elt: Callable[..., Any],
     make_iota: Callable[..., Any] | None,
 ) -> None:
-    """Let ``vmap`` map over values of a type, which is no tree, by specs of another type.
+    """Let ``vmap`` map over values of a type by specs of another type.
 
     ``to_elt(cont, index, value, spec)`` gives one element of a value: ``cont(array, axis)`` one of
     an array that it holds. ``from_elt(cont, size, element, spec)`` gives the value of elements:
@@ -44,6 +44,11 @@ def unregister_vmappable(data_type: type) -> None:
     """Forget a type."""
     if kinds.pop(data_type, None) is None:
         raise ValueError(f"vmap does not know {data_type.__name__}")
+
+
+def leaf_test() -> Callable[[Any], bool] | None:
+    """What tells values of such types, which are leaves although they may be trees elsewhere."""
+    return (lambda x: type(x) in kinds) if kinds else None
 
 
 def is_spec(x: Any) -> bool:

@@ -24,6 +24,33 @@ def _lengths_differ(what: str, args: Sequence[Sequence[Any]]) -> ValueError:
     return ValueError(f"{what} needs sequences of one length, got lengths {lengths}")
 
 
+def name_of(fun: Any) -> str:
+    """The name of a function, or of that which a ``functools.partial`` is of.
+
+    >>> name_of(functools.partial(functools.partial(len)))
+    'len'
+    """
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    return getattr(fun, "__name__", "<unnamed function>")
+
+
+def wraps(fun: Any, what: str = "") -> Callable[[F], F]:
+    """``functools.wraps`` that names what has no name, and puts before its text ``what`` it is."""
+
+    def decorate(wrapper: F) -> F:
+        functools.update_wrapper(wrapper, fun)
+        if not hasattr(fun, "__qualname__"):
+            wrapper.__name__ = wrapper.__qualname__ = name_of(fun)
+        if what:
+            own = getattr(fun, "__doc__", None)
+            first = f"{what} {wrapper.__name__}."
+            wrapper.__doc__ = f"{first}\n\n{own}" if own else first
+        return wrapper
+
+    return decorate
+
+
 def safe_map(f: Callable[..., T], *args: Iterable[Any]) -> list[T]:
     """`list(map(f, *args))`, but sequences of different length are an error.
 

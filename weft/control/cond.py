@@ -74,6 +74,8 @@ class Cond(Primitive):
     def verify(self, avals: Any, params: dict[str, Any]) -> None:
         index, *ops = avals
         branches = params["branches"]
+        if type(branches) is not tuple or any(type(b) is not ClosedJaxpr for b in branches):
+            raise JaxprTypeError(f"the branches of cond are programs in a tuple, not {branches!r}")
         if (index.shape, index.dtype) != ((), np.int32) or not branches:
             raise JaxprTypeError(f"cond chooses one of {len(branches)} by {index.str_short()}")
         for branch in branches:

@@ -128,6 +128,8 @@ class Scan(Primitive):
 
     def verify(self, avals: Any, params: dict[str, Any]) -> None:
         length, count, body = params["length"], params["num_carry"], params["jaxpr"]
+        if len(params) != 6:
+            raise TypeError(f"scan has six parameters, got {', '.join(params)}")
         numbers = {name: params[name] for name in ("num_consts", "num_carry", "unroll")}
         wrong = {name: n for name, n in numbers.items() if type(n) is not int or n < 0}
         if type(params["reverse"]) is not bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import CellType, FunctionType
 from typing import Any
 
+from weft.base.functional import name_of
 from weft.base.source import display_name
 
 
@@ -39,7 +40,7 @@ class DebugInfo:
 
     @property
     def func_name(self) -> str:
-        return getattr(self.function, "__name__", None) or type(self.function).__name__
+        return name_of(self.function)
 
     @property
     def func_src_info(self) -> str:

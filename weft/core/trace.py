@@ -335,6 +335,11 @@ def typeof(x: Any) -> Any:
         handler = aval_handlers.get(kind)
         if handler is not None:
             return handler(x)
+    if hasattr(x, "__jax_array__"):
+        raise ValueError(
+            f"{x!r} of type {type(x).__name__} is converted to an array by functions of weft.numpy"
+            " only; pass jnp.asarray(x), or register its class as a pytree"
+        )
     raise TypeError(
         f"{x!r} of type {type(x).__name__} is not a valid array type; arrays are made by"
         " weft.numpy.array, and Python containers of arrays must be taken apart first"

@@ -16,6 +16,7 @@ from weft.prims.random import rbg_impl as rbg_prng_impl
 from weft.prims.random import threefry_impl as threefry_prng_impl
 from weft.prims.random import unsafe_rbg_impl as unsafe_rbg_prng_impl
 from weft.prims.threefry import threefry2x32_p as threefry2x32_p
+from weft.random.keys import PRNGSpec
 
 __all__ = [
     "define_prng_impl", "random_seed", "rbg_prng_impl", "seed_with_impl", "threefry2x32_p",
@@ -32,7 +33,7 @@ def define_prng_impl(
     fold_in: Callable[..., Any],
     name: str = "<unnamed>",
     tag: str = "?",
-) -> PRNGImpl:
+) -> PRNGSpec:
     """A generator of random keys of one's own, to be given as ``impl=`` to ``random.key``.
 
     A key is an array of ``uint32`` of shape ``key_shape``. The functions take and return arrays:
@@ -53,7 +54,7 @@ def define_prng_impl(
     Array([5, 5], dtype=uint32)
     """
     own = (seed, split, random_bits, fold_in)
-    return PRNGImpl(
+    impl = PRNGImpl(
         tuple(key_shape),
         lambda seeds: _on_each(own[0], 0, seeds),
         lambda words, shape: _on_each(lambda w: own[1](w, shape), len(key_shape), words),
@@ -64,6 +65,7 @@ def define_prng_impl(
         name=name,
         tag=tag,
     )
+    return PRNGSpec(impl)
 
 
 def _together(words: np.ndarray, data: np.ndarray, key_shape: Any) -> tuple[np.ndarray, ...]:

@@ -735,6 +735,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     1
     """
     dtype = dtypes.check_user_dtype(new_dtype, "lax.convert_element_type")
+    if hasattr(operand, "__jax_array__"):
+        operand = operand.__jax_array__()
     if isinstance(dtype, dtypes.PrimalTangentDType):
         same = typeof(operand).dtype == dtype
         return operand if same else lookup("to_edtype").bind(operand, edtype=dtype)

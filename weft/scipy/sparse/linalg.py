@@ -47,9 +47,9 @@ class _Layout:
     def __init__(self, like: Any, start: Any, keeps_weak: bool) -> None:
         leaves, self.treedef = tree.flatten(like)
         self.shapes = [leaf.shape for leaf in leaves]
-        pairs = zip(leaves, tree.leaves(start), strict=True)
-        weak = [keeps_weak and all(dtypes.is_weakly_typed(x) for x in pair) for pair in pairs]
-        self.kinds = [(leaf.dtype, w) for leaf, w in zip(leaves, weak, strict=True)]
+        given = [*leaves, *tree.leaves(start)]
+        weak = keeps_weak and all(dtypes.is_weakly_typed(x) for x in given)
+        self.kinds = [(leaf.dtype, weak) for leaf in leaves]
 
     def pack(self, value: Any) -> Vector:
         leaves = promotion.promote_dtypes_inexact(*tree.leaves(value))
@@ -137,7 +137,7 @@ def _bicgstab(a: Map, b: Vector, x0: Vector, m: Map, limit: Array, maxiter: int)
 def _rotation(p: Array, q: Array) -> tuple[Array, Array]:
     """The unitary (c, s) that turns (p, q) onto its first component."""
     r = jnp.sqrt(jnp.abs(p) ** 2 + jnp.abs(q) ** 2)
-    safe = jnp.where(r == 0, 1, r)
+    safe = jnp.where(r == 0, 1, r).astype(p.dtype)
     return jnp.where(r == 0, jnp.ones_like(p), p / safe), q / safe
 
 
@@ -166,7 +166,7 @@ def _arnoldi(a: Map, first: Vector, norm: Array, restart: int, enough: Array) ->
             h = h + part
         length = jnp.sqrt(_square(image))
         complete = length <= tiny * size
-        image = jnp.where(complete, 0, image / jnp.where(complete, 1, length)).astype(dtype)
+        image = jnp.where(complete, 0, image / jnp.where(complete, 1, length).astype(dtype))
         h = h.at[k + 1].set(jnp.where(complete, 0, length).astype(dtype))
         h = jnp.matmul(turns, h, precision=lax.Precision.HIGHEST)
         c, s = _rotation(h[k], h[k + 1])
@@ -234,7 +234,8 @@ def _solve(
     keeps_weak: bool = True,
 ) -> Any:
     a, m = _operator(name, A), (lambda x: x) if M is None else _operator(name, M)
-    b = tree.map(lambda leaf: promotion.promote_dtypes_inexact(jnp.asarray(leaf))[0], b)
+    inexact = lambda x: promotion.as_array(promotion.promote_dtypes_inexact(jnp.asarray(x))[0])
+    b = tree.map(inexact, b)
     x0 = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
     if tree.structure(x0) != tree.structure(b):
         raise ValueError(
