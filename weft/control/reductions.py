@@ -128,12 +128,6 @@ class Reduce(Primitive):
     multiple_results = True
     ref = decomposed
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        gone = params["dimensions"]
-        return [
-            tuple(s for d, s in enumerate(spec) if d not in gone) for spec in specs[: len(outs)]
-        ]
-
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         if not prod(avals[0].shape[i] for i in params["dimensions"]):
             return True

@@ -174,15 +174,15 @@ class Primitive:
         A spec has the mesh axes of each dimension, as a tuple. None where nothing is known: then
         the results are whole.
         """
-        if self.form != "map" and not self.elementwise:
+        factors = self.factors(avals, outs, params)
+        if factors is None:
             return None
-        found: list[Any] = []
-        for out in outs:
-            alike = [
-                s for s, a in zip(specs, avals, strict=True) if a.shape == out.shape and any(s)
-            ]
-            found.append(alike[0] if alike else ((),) * len(out.shape))
-        return found
+        known: dict[Any, Any] = {}
+        for dims, spec in zip(factors.ins, specs, strict=True):
+            for labels, axes in zip(dims, spec, strict=True):
+                if axes and labels:
+                    known.setdefault(labels, axes)
+        return [tuple(known.get(labels, ()) for labels in dims) for dims in factors.outs]
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         """Which dimensions of operands and results belong together; None where all are whole."""

@@ -256,19 +256,6 @@ class DotGeneral(Primitive):
         (summed, _), _ = params["dimension_numbers"]
         return 2 * outs[0].size * prod(avals[0].shape[i] for i in summed)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        contract, batch = params["dimension_numbers"]
-        found: list[Any] = []
-        taken: set[Any] = set()
-        free = [
-            [s for d, s in enumerate(spec) if d not in (*contract[i], *batch[i])]
-            for i, spec in enumerate(specs)
-        ]
-        for spec in [*(specs[0][d] for d in batch[0]), *free[0], *free[1]]:
-            found.append(() if taken & set(spec) else spec)
-            taken |= set(spec)
-        return [tuple(found)]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         (x_sum, y_sum), (x_batch, y_batch) = params["dimension_numbers"]
         x: list[Any] = [("x", d) for d in range(len(avals[0].shape))]

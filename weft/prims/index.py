@@ -66,16 +66,6 @@ class Gather(Primitive):
 
     element = element_rule(kernel_elements, "gather")
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        """Dimensions of the operand that are taken whole keep their axes."""
-        dims, sizes = params["dimension_numbers"], params["slice_sizes"]
-        gone = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
-        kept = [d for d in range(len(sizes)) if d not in gone]
-        found: list[Any] = [()] * len(outs[0].shape)
-        for at, d in zip(dims.offset_dims, kept, strict=True):
-            found[at] = specs[0][d] if sizes[d] == avals[0].shape[d] else ()
-        return [tuple(found)]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         x, indices = avals
         numbers, sizes = params["dimension_numbers"], params["slice_sizes"]

@@ -187,9 +187,6 @@ class RandomSplit(OnKeys):
     name, form, costly = "random_split", "element", True
     element = element_rule(kernel_random, "split")
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [(*specs[0], *((),) * len(params["shape"]))]
-
     def fuses(self, params: Any, ins: Any) -> bool:
         return knobs.thread.threefry_partitionable
 
@@ -233,9 +230,6 @@ class RandomBits(OnKeys):
 
     name, form, costly = "random_bits", "element", True
     element = element_rule(kernel_random, "random_bits")
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [(*specs[0], *((),) * len(params["shape"]))]
 
     def fuses(self, params: Any, ins: Any) -> bool:
         return knobs.thread.threefry_partitionable
@@ -302,9 +296,6 @@ class RandomWrap(OnKeys):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return leading(avals, outs, [len(params["impl"].key_shape)], [0])
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0][: len(outs[0].shape)]]
-
     def shape(self, words: Any, *, impl: PRNGImpl) -> ShapedArray:
         check_words(words, impl)
         return ShapedArray(words.shape[: len(words.shape) - len(impl.key_shape)], key_type(impl))
@@ -325,9 +316,6 @@ class RandomUnwrap(OnKeys):
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return leading(avals, outs, [0], [len(avals[0].dtype.physical_shape)])
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [(*specs[0], *((),) * (len(outs[0].shape) - len(specs[0])))]
 
     def shape(self, keys: Any) -> ShapedArray:
         self._check(keys)

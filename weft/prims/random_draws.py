@@ -42,9 +42,6 @@ class Draws(Primitive):
         rest = len(outs[0].shape) - keys
         return leading(avals, outs, [0, *[rest] * (len(avals) - 1)], [rest])
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[1]]
-
     def shape(self, key: Any, *operands: Any, **params: Any) -> ShapedArray:
         first = operands[0]
         if not is_key(key.dtype) or kind_of(first.dtype) != FLOAT:

@@ -126,9 +126,6 @@ class Reduction(Primitive):
     accepts = NUMBER
     keeps_weak_type = True
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         axes, dims = params["axes"], range(len(avals[0].shape))
         kept = [d for d in dims if d not in axes]
@@ -379,9 +376,6 @@ class ArgExtremum(Primitive):
         never = broadcast_in_dim(scalar(counting, (1 << (8 * counting.itemsize - 1)) - 1), shape)
         first = lookup("reduce_min").bind(select_n(found, never, at), axes=axes)
         return converted(first, np.dtype(index_dtype))
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["axes"])]
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         axes, dims = params["axes"], range(len(avals[0].shape))

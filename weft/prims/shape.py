@@ -47,12 +47,6 @@ class BroadcastInDim(Primitive):
     form = "move"
     linear = True
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        found: list[Any] = [()] * len(outs[0].shape)
-        for i, d in enumerate(params["broadcast_dimensions"]):
-            found[d] = specs[0][i] if avals[0].shape[i] == outs[0].shape[d] else ()
-        return [tuple(found)]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         rank = len(outs[0].shape)
         dims = params["broadcast_dimensions"]
@@ -263,9 +257,6 @@ class Squeeze(Primitive):
     form = "move"
     linear = True
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(s for d, s in enumerate(specs[0]) if d not in params["dimensions"])]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         dims = range(len(avals[0].shape))
         kept = [d for d in dims if d not in params["dimensions"]]
@@ -306,9 +297,6 @@ class Transpose(Primitive):
     name = "transpose"
     form = "move"
     linear = True
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(specs[0][d] for d in params["permutation"])]
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         order = params["permutation"]
@@ -395,9 +383,6 @@ class Concatenate(Primitive):
     name, form = "concatenate", "element"
     linear = True
     element = element_rule(kernel_elements, "concatenate")
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [divisions.common(specs)]
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [divisions.check_alike(self.name, specs, avals)]
@@ -497,11 +482,6 @@ class Stack(Primitive):
     linear = True
     element = element_rule(kernel_elements, "stack")
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        parts = list(divisions.common(specs))
-        parts.insert(params["axis"], ())
-        return [tuple(parts)]
-
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         parts = list(divisions.check_alike(self.name, specs, avals))
         parts.insert(params["axis"], ())
@@ -554,10 +534,6 @@ class Unstack(Primitive):
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["axis"],)]
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        axis = params["axis"]
-        return [(*specs[0][:axis], *specs[0][axis + 1 :])] * len(outs)
 
     def shape(self, x: Any, *, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
@@ -690,9 +666,6 @@ class Tile(Primitive):
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [[d for d, n in enumerate(params["reps"]) if n != 1]]
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [tuple(s if n == 1 else () for s, n in zip(specs[0], params["reps"], strict=True))]
-
     def fuses(self, params: Any, ins: Any) -> bool:
         return prod(params["reps"]) <= MOST_JOINED
 
@@ -791,9 +764,6 @@ class OptimizationBarrier(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         names = [[(i, d) for d in range(len(a.shape))] for i, a in enumerate(avals)]
         return labelled(names, names, avals, outs)
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return list(specs)
 
     def shape(self, *xs: Any) -> list[Any]:
         return list(xs)

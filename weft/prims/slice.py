@@ -104,10 +104,6 @@ class DynamicSlice(Primitive):
 
     element = element_rule(kernel_elements, "dynamic_slice")
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        sizes = zip(avals[0].shape, params["slice_sizes"], strict=True)
-        return [tuple(s if n == m else () for s, (n, m) in zip(specs[0], sizes, strict=True))]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         same = _same(avals[0], outs[0])
         return labelled([same, *[()] * (len(avals) - 1)], [same], avals, outs)

@@ -109,9 +109,6 @@ class Sort(Primitive):
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["dimension"],)] * len(avals)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [divisions.common(specs)] * len(outs)
-
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         for spec, aval in zip(specs, avals, strict=True):
             divisions.check_whole(self.name, spec, aval, (params["dimension"],))
@@ -183,9 +180,6 @@ class Partition(Primitive):
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(len(a.shape) - 1,) for a in avals]
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [(*divisions.common(specs)[:-1], ())] * len(outs)
-
     def shape(self, *avals: Any, kth: int) -> list[Any]:
         first = avals[0].shape
         if any(a.shape != first for a in avals):
@@ -245,10 +239,6 @@ class TopK(Primitive):
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["axis"],)]
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        kept = [() if d == params["axis"] else s for d, s in enumerate(specs[0])]
-        return [tuple(kept)] * len(outs)
 
     def shape(self, x: Any, *, k: int, axis: int) -> list[ShapedArray]:
         if kind_of(x.dtype) == COMPLEX:
@@ -332,10 +322,6 @@ class ApproxTopK(Primitive):
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["reduction_dimension"],)]
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        kept = [() if d == params["reduction_dimension"] else s for d, s in enumerate(specs[0])]
-        return [tuple(kept)] * len(outs)
 
     def shape(
         self,

@@ -55,11 +55,6 @@ class MatrixPrimitive(Primitive):
         ranks = zip(avals, self.ranks, strict=True)
         return [range(len(a.shape) - rank, len(a.shape)) for a, rank in ranks]
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        """Matrices are whole; the axes of the stack stay."""
-        lead = specs[0][: len(specs[0]) - self.ranks[0]]
-        return [(*lead, *((),) * (len(out.shape) - len(lead))) for out in outs]
-
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         found = super().explicit(specs, avals, outs, params)
         stacks = [s[: len(s) - rank] for s, rank in zip(specs, self.ranks, strict=True)]
