@@ -185,25 +185,6 @@ def check_array_leaves(
             ) from None
 
 
-def flat_function(
-    fun: Callable[..., Any], in_tree: Any, with_kwargs: bool = True
-) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """A function of flat arguments and results, and a list that receives the result's tree."""
-    out_trees: list[Any] = []
-
-    def flat(*leaves: Any) -> list[Any]:
-        if with_kwargs:
-            args, kwargs = tree_unflatten(in_tree, leaves)
-            result = fun(*args, **kwargs)
-        else:
-            result = fun(*tree_unflatten(in_tree, leaves))
-        outs, out_tree = tree_flatten(result)
-        out_trees.append(out_tree)
-        return outs
-
-    return flat, out_trees
-
-
 def check_results(outs: Sequence[Any], fun: Any, what: str) -> None:
     """Raise TypeError if a function under a transformation returned something not an array."""
     for x in outs:

@@ -44,11 +44,6 @@ def broadcast_axis(x: Any, size: int, dim: int) -> Any:
     return broadcast.bind(x, shape=tuple(shape), broadcast_dimensions=dims, sharding=None)
 
 
-def expand_axis(x: Any, dim: int) -> Any:
-    """``x`` with a new axis of size 1."""
-    return broadcast_axis(x, 1, dim)
-
-
 def match_axis(size: int, source: int | None, destination: int | None, x: Any) -> Any:
     """``x`` with its batch dimension moved from ``source`` to ``destination``, made if absent."""
     if source == destination:

@@ -227,11 +227,6 @@ def promote_dtypes_inexact(*args: Any, staged: bool = False) -> list[Any]:
     return _promoted(args, dtypes.to_inexact_dtype, staged)
 
 
-def promote_dtypes_numeric(*args: Any, staged: bool = False) -> list[Any]:
-    """Like ``promote_dtypes``, with booleans as integers."""
-    return _promoted(args, dtypes.to_numeric_dtype, staged)
-
-
 def promote_dtypes_complex(*args: Any) -> list[Any]:
     """Like ``promote_dtypes``, to a complex dtype."""
     return _promoted(args, dtypes.to_complex_dtype, False)
@@ -392,8 +387,3 @@ def promote_args_inexact(name: str, *args: Any, staged: bool = False) -> list[An
         if isinstance(x, Array) and kind_of(x.aval.dtype) & INEXACT:
             return [x]
     return _checked(name, args, dtypes.to_inexact_dtype, staged)
-
-
-def promote_args_complex(name: str, *args: Any) -> list[Any]:
-    """Arguments checked, of one complex dtype and of equal rank."""
-    return _checked(name, args, dtypes.to_complex_dtype, False)

@@ -18,7 +18,6 @@ from weft.numpy.broadcasting import choose_where, expand_to, full_of
 from weft.numpy.parts import frexp, isfinite, isnan, isposinf, signbit
 from weft.numpy.promotion import (
     array_kind,
-    as_array,
     check_arraylike,
     convert_operand,
     convert_staged,
@@ -730,8 +729,3 @@ def lcm(x1: Any, x2: Any) -> Array:
     none = lax.eq(divisor, const(divisor, 0))
     multiple = multiply(x1, floor_divide(x2, divisor))
     return choose_where(none, const(divisor, 0), multiple)
-
-
-def lax_array(x: Any) -> Any:
-    """``x`` as an array: scalars and NumPy arrays become ours."""
-    return as_array(x)

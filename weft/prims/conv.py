@@ -20,7 +20,7 @@ from weft.core.trace import typeof
 from weft.prims.convert import convert
 from weft.prims.dot import contract, inverse, working_dtype
 from weft.prims.families import COMPLEX, FLOAT, INT, INTEGER, kind_of, scalar
-from weft.prims.shape import full, reshape, reshape_p, rev_p
+from weft.prims.shape import full, pad_p, reshape, reshape_p, rev_p
 
 Dims = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
@@ -165,25 +165,6 @@ def _check_preferred(dtype: Any, preferred: Any) -> None:
 _WINDOW_ELEMENTS = 1 << 24
 
 
-def _padded(x: np.ndarray, padding: Pads, dilation: Dims) -> np.ndarray:
-    """``x`` (batch, features, space...) with holes and borders of zeros; borders may cut off."""
-    if not any(map(any, padding)) and all(d == 1 for d in dilation):
-        return x
-    sizes = dilated(x.shape[2:], dilation)
-    shape = [n + low + high for n, (low, high) in zip(sizes, padding, strict=True)]
-    source, target = [slice(None)] * 2, [slice(None)] * 2
-    for n, size, (low, _), step in zip(x.shape[2:], shape, padding, dilation, strict=True):
-        first = max(0, -(low // step))  # the first element at a position that is not negative
-        last = max(first, min(n, (size - low + step - 1) // step))
-        source.append(slice(first, last))
-        start = low + first * step
-        end = start + (last - first - 1) * step + 1
-        target.append(slice(start, end, step) if last > first else slice(0, 0))
-    out = np.zeros((*x.shape[:2], *shape), x.dtype)
-    out[tuple(target)] = x[tuple(source)]
-    return out
-
-
 def _convolve(
     lhs: np.ndarray, rhs: np.ndarray, counts: Sequence[int], strides: Dims, dilation: Dims
 ) -> np.ndarray:
@@ -226,7 +207,9 @@ def convolve(
 ) -> np.ndarray:
     """The convolution of two NumPy arrays of one dtype."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
-    x = _padded(lhs.transpose(tuple(lhs_spec)), padding, lhs_dilation)
+    gaps = [(*pair, d - 1) for pair, d in zip(padding, lhs_dilation, strict=True)]
+    x = lhs.transpose(tuple(lhs_spec))
+    x = pad_p.ref(x, np.zeros((), x.dtype), padding_config=[(0, 0, 0), (0, 0, 0), *gaps])
     w = rhs.transpose(tuple(rhs_spec))
     counts = window_counts(
         x.shape[2:], dilated(w.shape[2:], rhs_dilation), window_strides, ((0, 0),) * (x.ndim - 2)

@@ -598,6 +598,8 @@ class Pad(Primitive):
 
     @staticmethod
     def ref(x: np.ndarray, value: np.ndarray, *, padding_config: Any) -> np.ndarray:
+        if not any(map(any, padding_config)):
+            return x
         sizes, source, target = [], [], []
         for n, (low, high, interior) in zip(x.shape, padding_config, strict=True):
             step = interior + 1
@@ -606,7 +608,7 @@ class Pad(Primitive):
             last = n - 1
             while last >= first and low + last * step >= size:
                 last -= 1
-            sizes.append(size)
+            sizes.append(max(size, 0))
             source.append(slice(first, max(last + 1, first)))
             target.append(slice(low + first * step, max(low + last * step + 1, 0), step))
         out = np.full(sizes, value, x.dtype)

@@ -101,22 +101,8 @@ def counted_windows(
 
 def padded(x: np.ndarray, fill: Any, padding: Padding, base_dilation: Shape) -> np.ndarray:
     """``x`` dilated and padded with ``fill``; negative padding cuts off."""
-    if all(d == 1 for d in base_dilation) and all(p == (0, 0) for p in padding):
-        return x
-    shape = dilate_shape(x.shape, base_dilation)
-    wide = [(max(low, 0), max(high, 0)) for low, high in padding]
-    sizes = [n + low + high for n, (low, high) in zip(shape, wide, strict=True)]
-    out = np.full(sizes, fill, x.dtype)
-    inner = tuple(
-        slice(low, low + n, d) for n, (low, _), d in zip(shape, wide, base_dilation, strict=True)
-    )
-    out[inner] = x
-    return out[
-        tuple(
-            slice(max(-low, 0), max(n - max(-high, 0), 0))
-            for n, (low, high) in zip(sizes, padding, strict=True)
-        )
-    ]
+    gaps = [(*pair, d - 1) for pair, d in zip(padding, base_dilation, strict=True)]
+    return pad_p.ref(x, fill, padding_config=gaps)
 
 
 def windows_along(x: np.ndarray, axis: int, window: int, stride: int, dilation: int) -> np.ndarray:

@@ -6,7 +6,7 @@ become constants of the program written down: the residuals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft.base.functional import partition_list
@@ -50,29 +50,6 @@ class PartialEvalTrace(StagingTrace):
         if primitive.stage is not None:
             return primitive.stage(self, args, params)
         return self.emit(primitive, args, params)
-
-
-def run_partial(
-    fun: Callable[..., Sequence[Any]], args: Sequence[Any], unknown: Sequence[bool]
-) -> tuple[list[Any], list[bool], ClosedJaxpr]:
-    """Run a function of flat arguments of which some are unknown (given as abstract values).
-
-    Returns the outputs (those known as values, None for the others), which are unknown, and the
-    program of the unknown ones: residuals are its constants, unknown arguments its inputs.
-    """
-    parent = state.trace
-    trace = PartialEvalTrace(parent)
-    values = [trace.new_arg(x) if u else x for x, u in zip(args, unknown, strict=True)]
-    state.trace = trace
-    try:
-        outs = list(fun(*values))
-        out_unknown = [trace.is_unknown(x) for x in outs]
-        jaxpr, consts = trace.to_jaxpr([x for x, u in zip(outs, out_unknown, strict=True) if u])
-    finally:
-        state.trace = parent
-        trace.alive = False
-    known = [None if u else x for x, u in zip(outs, out_unknown, strict=True)]
-    return known, out_unknown, prune(jaxpr, consts)
 
 
 def prune(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:

@@ -225,11 +225,6 @@ def larger(a: Any, b: Any, pick: Any) -> Any:
     return made(t.operation(pick, terms_of(a), terms_of(b)), scope)
 
 
-def non_negative(n: Any) -> Any:
-    """A dimension, or 0 where it would be negative."""
-    return max_dim(n, 0)
-
-
 def substitute(n: Any, values: Mapping[str, Any]) -> Any:
     """A dimension for values of its names, which may be numbers or other dimensions."""
     if type(n) is not Dim:
