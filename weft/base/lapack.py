@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -68,11 +69,28 @@ def _complex(dtype: np.dtype) -> np.dtype:
     return np.result_type(dtype, np.complex64)
 
 
-def _workspace(query: Callable[[ctypes.c_void_p, int], int], dtype: np.dtype) -> ndarray:
-    """The work array that a routine asks for when called with length -1."""
+def _each(
+    name: str,
+    dtype: np.dtype,
+    arguments: Callable[..., tuple[Any, ...]],
+    *stacks: ndarray,
+    tail: Sequence[ndarray] = (),
+    chosen: ndarray | None = None,
+) -> ndarray:
+    """Calls a routine for each matrix of stacks, or the chosen ones; says whether it succeeded.
+
+    ``arguments`` makes its arguments of addresses; the workspace that it asks for comes after them.
+    """
+    routine = lapack_routine(name, dtype)
+    ends = [_address(space) for space in tail]
+    spots = list(_addresses(*stacks))
     answer = np.zeros(1, dtype)
-    query(_address(answer), -1)
-    return np.empty(max(1, int(answer[0].real)), dtype)
+    routine(*arguments(*spots[0]), _address(answer), -1, *ends)
+    work = np.empty(max(1, int(answer[0].real)), dtype)
+    ok = np.ones(len(spots), bool) if chosen is None else chosen
+    for i in np.flatnonzero(ok):
+        ok[i] = routine(*arguments(*spots[i]), _address(work), work.size, *ends) == 0
+    return ok
 
 
 def _fail(ok: ndarray, *results: ndarray) -> None:
@@ -149,11 +167,7 @@ def geqrf(a: ndarray) -> tuple[ndarray, ndarray]:
         return np.empty(a.shape, a.dtype), np.zeros((*batch, k), a.dtype)
     packed = _columns(a)
     taus = np.zeros((len(packed), k), a.dtype)
-    routine = lapack_routine("geqrf", a.dtype)
-    first = _address(packed)
-    work = _workspace(lambda at, size: routine(m, n, first, m, _address(taus), at, size), a.dtype)
-    for at, tau in _addresses(packed, taus):
-        routine(m, n, at, m, tau, _address(work), work.size)
+    _each("geqrf", a.dtype, lambda at, tau: (m, n, at, m, tau), packed, taus)
     return _rows(packed, batch), taus.reshape(*batch, k)
 
 
@@ -167,13 +181,9 @@ def geqp3(a: ndarray, jpvt: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     packed = _columns(a)
     order = _flat(jpvt.astype(np.int32))
     taus = np.zeros((len(packed), k), a.dtype)
-    routine = lapack_routine("geqp3", a.dtype)
-    reals = np.empty(2 * n, _real(a.dtype))
-    extra = (_address(reals),) if _is_complex(a.dtype) else ()
-    spots = (_address(packed), m, _address(order), _address(taus))
-    work = _workspace(lambda at, size: routine(m, n, *spots, at, size, *extra), a.dtype)
-    for at, column, tau in _addresses(packed, order, taus):
-        routine(m, n, at, m, column, tau, _address(work), work.size, *extra)
+    extra = [np.empty(2 * n, _real(a.dtype))] if _is_complex(a.dtype) else []
+    arguments = lambda at, column, tau: (m, n, at, m, column, tau)
+    _each("geqp3", a.dtype, arguments, packed, order, taus, tail=extra)
     return _rows(packed, batch), order.reshape(*batch, n), taus.reshape(*batch, k)
 
 
@@ -184,11 +194,8 @@ def householder_product(a: ndarray, taus: ndarray) -> ndarray:
     if a.size == 0:
         return np.empty(a.shape, a.dtype)
     packed, factors = _columns(a), _flat(taus)
-    routine = lapack_routine("ungqr" if _is_complex(a.dtype) else "orgqr", a.dtype)
-    spots = (_address(packed), m, _address(factors))
-    work = _workspace(lambda at, size: routine(m, n, k, *spots, at, size), a.dtype)
-    for at, tau in _addresses(packed, factors):
-        routine(m, n, k, at, m, tau, _address(work), work.size)
+    name = "ungqr" if _is_complex(a.dtype) else "orgqr"
+    _each(name, a.dtype, lambda at, tau: (m, n, k, at, m, tau), packed, factors)
     return _rows(packed, tuple(lead))
 
 
@@ -200,13 +207,11 @@ def ormqr(a: ndarray, taus: ndarray, c: ndarray, left: bool, transpose: bool) ->
         return c.copy()
     packed, factors, result = _columns(a), _flat(taus), _columns(c)
     rows = a.shape[-2]
-    routine = lapack_routine("unmqr" if _is_complex(a.dtype) else "ormqr", a.dtype)
+    name = "unmqr" if _is_complex(a.dtype) else "ormqr"
     turned = ord("N") if not transpose else ord("C" if _is_complex(a.dtype) else "T")
     head = (ord("L" if left else "R"), turned, m, n, k)
-    spots = (_address(packed), rows, _address(factors), _address(result), m)
-    work = _workspace(lambda at, size: routine(*head, *spots, at, size), a.dtype)
-    for at, tau, target in _addresses(packed, factors, result):
-        routine(*head, at, rows, tau, target, m, _address(work), work.size)
+    arguments = lambda at, tau, target: (*head, at, rows, tau, target, m)
+    _each(name, a.dtype, arguments, packed, factors, result)
     return _rows(result, tuple(lead))
 
 
@@ -285,17 +290,9 @@ def eig(a: ndarray, left: bool, right: bool) -> tuple[ndarray, ...]:
 def _geev_real(work: ndarray, vl: ndarray, vr: ndarray, head: tuple, ok: ndarray) -> ndarray:
     n, dtype = head[-1], work.dtype
     real, imaginary = np.zeros((2, len(work), n), dtype)
-    routine = lapack_routine("geev", dtype)
     ldl, ldr = vl.shape[-1], vr.shape[-1]
-
-    def call(at: tuple[ctypes.c_void_p, ...], space: ctypes.c_void_p, size: int) -> int:
-        matrix, re, im, left, right = at
-        return routine(*head, matrix, n, re, im, left, ldl, right, ldr, space, size)
-
-    spots = list(_addresses(work, real, imaginary, vl, vr))
-    space = _workspace(lambda at, size: call(spots[0], at, size), dtype)
-    for i in np.flatnonzero(ok):
-        ok[i] = call(spots[i], _address(space), space.size) == 0
+    arguments = lambda at, re, im, left, right: (*head, at, n, re, im, left, ldl, right, ldr)
+    _each("geev", dtype, arguments, work, real, imaginary, vl, vr, chosen=ok)
     values = np.empty((len(work), n), _complex(dtype))
     values.real, values.imag = real, imaginary
     return values
@@ -304,19 +301,10 @@ def _geev_real(work: ndarray, vl: ndarray, vr: ndarray, head: tuple, ok: ndarray
 def _geev_complex(work: ndarray, vl: ndarray, vr: ndarray, head: tuple, ok: ndarray) -> ndarray:
     n, dtype = head[-1], work.dtype
     values = np.zeros((len(work), n), dtype)
-    reals = np.empty(2 * n, _real(dtype))
-    routine = lapack_routine("geev", dtype)
+    reals = [np.empty(2 * n, _real(dtype))]
     ldl, ldr = vl.shape[-1], vr.shape[-1]
-
-    def call(at: tuple[ctypes.c_void_p, ...], space: ctypes.c_void_p, size: int) -> int:
-        matrix, value, left, right = at
-        tail = (space, size, _address(reals))
-        return routine(*head, matrix, n, value, left, ldl, right, ldr, *tail)
-
-    spots = list(_addresses(work, values, vl, vr))
-    space = _workspace(lambda at, size: call(spots[0], at, size), dtype)
-    for i in np.flatnonzero(ok):
-        ok[i] = call(spots[i], _address(space), space.size) == 0
+    arguments = lambda at, value, left, right: (*head, at, n, value, left, ldl, right, ldr)
+    _each("geev", dtype, arguments, work, values, vl, vr, tail=reals, chosen=ok)
     return values
 
 
@@ -348,7 +336,6 @@ def svd(
     vt = np.empty((count, n, n if full_matrices else k) if compute_uv else (count, 1, 1), a.dtype)
     job = ord("N" if not compute_uv else "A" if full_matrices else "S")
     head = ((job, job) if by_qr else (job,)) + (m, n)
-    routine = lapack_routine("gesvd" if by_qr else "gesdd", a.dtype)
     extra: list[ndarray] = []
     if _is_complex(a.dtype):
         # LAPACK's page for gesdd gives this length for every job.
@@ -356,16 +343,10 @@ def svd(
         extra.append(np.empty(size, real))
     if not by_qr:
         extra.append(np.empty(8 * k, np.int32))
-    tail = [_address(space) for space in extra]
     ldu, ldvt = u.shape[-1], vt.shape[-1]
-
-    def call(at: tuple[ctypes.c_void_p, ...], space: ctypes.c_void_p, size: int) -> int:
-        matrix, value, left, right = at
-        return routine(*head, matrix, m, value, left, ldu, right, ldvt, space, size, *tail)
-
-    spots = list(_addresses(work, values, u, vt))
-    space = _workspace(lambda at, size: call(spots[0], at, size), a.dtype)
-    ok = np.array([call(spot, _address(space), space.size) == 0 for spot in spots])
+    arguments = lambda at, value, left, right: (*head, at, m, value, left, ldu, right, ldvt)
+    name = "gesvd" if by_qr else "gesdd"
+    ok = _each(name, a.dtype, arguments, work, values, u, vt, tail=extra)
     _fail(ok, values, u, vt)
     if not compute_uv:
         return (values.reshape(*batch, k),)
@@ -392,7 +373,6 @@ def schur(a: ndarray, compute_vectors: bool) -> tuple[ndarray, ...]:
         return (np.empty(a.shape, a.dtype),) * (1 + compute_vectors)
     form = _columns(a)
     vectors = np.zeros(form.shape if compute_vectors else (len(form), 1, 1), a.dtype)
-    routine = lapack_routine("gees", a.dtype)
     head = (ord("V" if compute_vectors else "N"), ord("N"), None, n)
     found, flags = np.zeros(1, np.int32), np.zeros(n, np.int32)
     if _is_complex(a.dtype):
@@ -402,19 +382,11 @@ def schur(a: ndarray, compute_vectors: bool) -> tuple[ndarray, ...]:
         values = [np.empty(n, a.dtype), np.empty(n, a.dtype)]
         extra = [flags]
     middle = [_address(found), *map(_address, values)]
-    tail = list(map(_address, extra))
     ldv = vectors.shape[-1]
-
-    def call(at: tuple[ctypes.c_void_p, ...], space: ctypes.c_void_p, size: int) -> int:
-        matrix, vector = at
-        return routine(*head, matrix, n, *middle, vector, ldv, space, size, *tail)
-
-    spots = list(_addresses(form, vectors))
-    space = _workspace(lambda at, size: call(spots[0], at, size), a.dtype)
+    arguments = lambda at, vector: (*head, at, n, *middle, vector, ldv)
     # As in eig: LAPACK's iteration need not end on NaN or infinity.
     ok = np.isfinite(form).all(axis=(1, 2))
-    for i in np.flatnonzero(ok):
-        ok[i] = call(spots[i], _address(space), space.size) == 0
+    _each("gees", a.dtype, arguments, form, vectors, tail=extra, chosen=ok)
     _fail(ok, form, vectors)
     results = (form, vectors) if compute_vectors else (form,)
     return tuple(_rows(result, batch) for result in results)
@@ -428,11 +400,7 @@ def hessenberg(a: ndarray) -> tuple[ndarray, ndarray]:
         return a.copy(), np.zeros((*batch, max(n - 1, 0)), a.dtype)
     packed = _columns(a)
     taus = np.zeros((len(packed), n - 1), a.dtype)
-    routine = lapack_routine("gehrd", a.dtype)
-    spots = (_address(packed), n, _address(taus))
-    work = _workspace(lambda at, size: routine(n, 1, n, *spots, at, size), a.dtype)
-    for at, tau in _addresses(packed, taus):
-        routine(n, 1, n, at, n, tau, _address(work), work.size)
+    _each("gehrd", a.dtype, lambda at, tau: (n, 1, n, at, n, tau), packed, taus)
     return _rows(packed, batch), taus.reshape(*batch, n - 1)
 
 
@@ -444,12 +412,10 @@ def tridiagonal(a: ndarray, lower: bool) -> tuple[ndarray, ndarray, ndarray, nda
     d, e = np.zeros((len(packed), n), real), np.zeros((len(packed), n - 1), real)
     taus = np.zeros((len(packed), n - 1), a.dtype)
     if a.size:
-        routine = lapack_routine("hetrd" if _is_complex(a.dtype) else "sytrd", a.dtype)
-        head = (ord("L" if lower else "U"), n)
-        spots = (_address(packed), n, _address(d), _address(e), _address(taus))
-        work = _workspace(lambda at, size: routine(*head, *spots, at, size), a.dtype)
-        for at, diagonal, off, tau in _addresses(packed, d, e, taus):
-            routine(*head, at, n, diagonal, off, tau, _address(work), work.size)
+        name = "hetrd" if _is_complex(a.dtype) else "sytrd"
+        half = ord("L" if lower else "U")
+        arguments = lambda at, diagonal, off, tau: (half, n, at, n, diagonal, off, tau)
+        _each(name, a.dtype, arguments, packed, d, e, taus)
     d, e, taus = d.reshape(*batch, n), e.reshape(*batch, n - 1), taus.reshape(*batch, n - 1)
     return _rows(packed, batch), d, e, taus
 
