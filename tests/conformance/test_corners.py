@@ -9,6 +9,7 @@ import weft
 import weft.numpy as jnp
 from weft import lax
 from weft.api_util import debug_info
+from weft.dtypes import float0
 from weft.extend import random as extend_random
 from weft.extend.core import JaxprTypeError, check_jaxpr
 from weft.interpreters import batching
@@ -178,6 +179,36 @@ def test_generators_of_ones_own_are_told_by_keys():
     assert weft.random.key_impl(key) == own and hash(own) == hash(weft.random.key_impl(key))
     again = weft.random.wrap_key_data(weft.random.key_data(key), impl=own)
     assert again.dtype == key.dtype and weft.random.bits(again) == 3
+
+
+# --- numbers that are cotangents ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [float, np.float32])
+def test_numbers_of_rules_and_users_are_handed_on(kind):
+    f = weft.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda _, ct: (kind(3),))
+    for found in (
+        weft.vjp(f, 1.0)[1](1.0)[0],
+        weft.grad(f)(jnp.float32(1)),
+        weft.value_and_grad(f)(1.0)[1],
+        weft.vjp(lambda x: x, 1.0)[1](kind(3))[0],
+        weft.linear_transpose(lambda x: x, kind(1))(kind(3))[0],
+    ):
+        assert type(found) is kind and found == 3
+    for found in (weft.jit(weft.grad(f))(1.0), weft.vmap(weft.grad(f))(jnp.ones(2))):
+        assert isinstance(found, weft.Array)
+
+
+def test_other_cotangents_are_arrays():
+    for found in (
+        weft.grad(lambda x: x)(1.0),
+        weft.grad(lambda x: 2.0)(1.0),
+        weft.vjp(lambda x: 2 * x, 1.0)[1](1.0)[0],
+        weft.vjp(lambda x: 2.0, 1.0)[1](1.0)[0],
+        weft.linearize(lambda x: x.astype(float).sum(), jnp.arange(3))[1](np.zeros(3, float0)),
+    ):
+        assert isinstance(found, weft.Array)
 
 
 # --- the rest -------------------------------------------------------------------------------------

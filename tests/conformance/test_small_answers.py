@@ -99,6 +99,15 @@ def test_gradients_of_integers_are_void(fun):
     assert by_x == 1 and _is_void(by_i)
 
 
+def test_what_has_no_numbers_is_of_numpy_everywhere():
+    grad = weft.grad(lambda x, i: x * i, (0, 1), allow_int=True)
+    compiled = weft.jit(grad)
+    for found in (grad(2.0, 1)[1], *(compiled(2.0, 1)[1] for _ in range(4))):
+        assert type(found) is np.ndarray and _is_void(found)
+    found = weft.vmap(grad)(jnp.ones(3), jnp.arange(3))[1]
+    assert type(found) is np.ndarray and _is_void(found, (3,))
+
+
 def test_linear_maps_of_integers():
     _, push = weft.linearize(lambda x: jnp.sum(x * 2), jnp.arange(3))
     assert _is_void(push(np.zeros(3, dtypes.float0)))

@@ -127,6 +127,11 @@ def _shown_tangent(primal: Any, tangent: Any) -> Any:
     return tangent
 
 
+def _shown_cotangent(ct: Any, seed: Any = None) -> Any:
+    """A cotangent as the user sees it: a number that a rule returned or the user gave as it is."""
+    return instantiate_array(ct) if type(ct) is Zero or ct is seed else ct
+
+
 def _check_tangent(p: Any, t: Any, name: Callable[[], str]) -> None:
     primal, tangent = typeof(p), typeof(t)
     expected = primal.to_tangent_aval()
@@ -206,7 +211,7 @@ class _Pull(_LinearFunction):
                 " reference too; write f_vjp.with_refs(...)(cotangent)"
             )
         cts = self.bind(residuals).pull(leaves)
-        return tree_unflatten(self.in_tree, map(instantiate_array, cts))
+        return tree_unflatten(self.in_tree, map(_shown_cotangent, cts))
 
     @api_boundary
     def into(self, wants: Any, residuals: Any, *cotangents: Any) -> Any:
@@ -384,9 +389,9 @@ class _Transposed:
 
 
 def _cotangent_array(ct: Any, aval: Any) -> Any:
-    """A cotangent as an array; that of an integer which is not used is 0, not float0."""
+    """A cotangent as the user sees it; of an integer that is not used it is 0, not float0."""
     integer = dtypes.issubdtype(aval.dtype, np.integer)
-    return instantiate_array(Zero(aval) if integer and type(ct) is Zero else ct)
+    return _shown_cotangent(Zero(aval) if integer and type(ct) is Zero else ct)
 
 
 # --- gradients ------------------------------------------------------------------------------------
@@ -477,7 +482,8 @@ def value_and_grad(
         aval = typeof(value)
         weak = aval.weak_type
         one = dtypes.scalar_type_of(aval.dtype)(1) if weak else aval.dtype.type(1)
-        grads = tree_unflatten(in_tree, map(instantiate_array, linear.pull([one])))
+        cts = linear.pull([one])
+        grads = tree_unflatten(in_tree, [_shown_cotangent(ct, one) for ct in cts])
         result = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux), result) if has_aux else (value, result)
 

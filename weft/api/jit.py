@@ -11,6 +11,9 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
+from weft import dtypes
 from weft.api import high
 from weft.api.arguments import (
     Hashed,
@@ -71,6 +74,7 @@ class Staged:
         "writing",
         "warned",
         "said",
+        "void",
     )
 
     def __init__(
@@ -89,6 +93,9 @@ class Staged:
         self.warned = False
         # the shardings that were given for the results, None without any
         self.said: Any = None
+        # where results without numbers are, which are NumPy arrays
+        kinds = [getattr(aval, "dtype", None) for aval in closed.out_avals]
+        self.void = [i for i, kind in enumerate(kinds) if kind == dtypes.float0]
 
     def again(self) -> Staged:
         """The same for another jit of the function, which makes native entries of its own."""
@@ -208,10 +215,18 @@ class JitFunction(NativeFunction):
             delete_donated(staged, leaves, outs)
         if began:
             pass  # native code would answer the next call and tell nobody
-        elif staged.tries and (staged.refs or not staged.hoisted) and not is_tracing():
+        elif (
+            staged.tries
+            and not staged.void
+            and (staged.refs or not staged.hoisted)
+            and not is_tracing()
+        ):
             self._remember(staged, args, kwargs, leaves)
         if began and not is_tracing():
             events.end(began, "call", self._name)
+        if staged.void and state.trace is eval_trace:
+            voids = {i: np.zeros(outs[i].shape, dtypes.float0) for i in staged.void}
+            outs = [voids.get(i, x) for i, x in enumerate(outs)]
         return tree_unflatten(staged.out_tree, outs)
 
     __call__ = _slow

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.base.record import Record
 from weft.core.registry import lookup
+from weft.dtypes import float0
 
 not_mapped = None
 
@@ -39,6 +40,8 @@ def broadcast_axis(x: Any, size: int, dim: int) -> Any:
     """``x`` repeated along a new axis."""
     shape = list(np.shape(x))
     shape.insert(dim, size)
+    if type(x) is np.ndarray and x.dtype == float0:
+        return np.zeros(shape, float0)  # which is no array of weft's elsewhere either
     dims = tuple(i for i in range(len(shape)) if i != dim)
     broadcast = lookup("broadcast_in_dim")
     return broadcast.bind(x, shape=tuple(shape), broadcast_dimensions=dims, sharding=None)

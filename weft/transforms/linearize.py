@@ -7,7 +7,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.base.lazy import Late
-from weft.core.ad import UndefPrimal, Zero, instantiate
+from weft.core.ad import UndefPrimal, Zero, instantiate_array
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from weft.core.trace import JVP, state, typeof
 from weft.transforms.jvp import JVPTrace
@@ -40,7 +40,7 @@ class Linearized:
             ref[...] = last
         outs = iter(found)
         return [
-            next(outs) if nonzero else instantiate(Zero(aval))
+            next(outs) if nonzero else instantiate_array(Zero(aval))
             for aval, nonzero in zip(self.out_avals, self.nonzero_outs, strict=True)
         ]
 
