@@ -110,7 +110,7 @@ def _arity(primitive: Primitive) -> int | None:
         if given and not any(p.kind is p.VAR_POSITIONAL for p in given):
             count = sum(p.kind is not p.KEYWORD_ONLY and p.kind is not p.VAR_KEYWORD for p in given)
             return count - (rule == primitive.lower)  # which takes a builder too
-    return None
+    return len(primitive.differentials) if primitive.elementwise else None
 
 
 @lru_cache(512)

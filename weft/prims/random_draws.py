@@ -42,7 +42,8 @@ class Draws(Primitive):
         rest = len(outs[0].shape) - keys
         return leading(avals, outs, [0, *[rest] * (len(avals) - 1)], [rest])
 
-    def shape(self, key: Any, *operands: Any, **params: Any) -> ShapedArray:
+    def checked(self, key: Any, *operands: Any) -> ShapedArray:
+        """The type of samples for keys and operands, which have to fit."""
         first = operands[0]
         if not is_key(key.dtype) or kind_of(first.dtype) != FLOAT:
             raise TypeError(
@@ -89,6 +90,9 @@ class RandomGamma(Draws):
     name = "random_gamma"
     neutral = "draws.random_gamma"
 
+    def shape(self, key: Any, a: Any, *, log_space: bool) -> ShapedArray:
+        return self.checked(key, a)
+
     def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> tuple[Any, Any]:
         key, a = primals
         out = self.bind(key, a, log_space=log_space)
@@ -114,12 +118,18 @@ class RandomPoisson(Draws):
     name = "random_poisson"
     neutral = "draws.random_poisson"
 
+    def shape(self, key: Any, lam: Any) -> ShapedArray:
+        return self.checked(key, lam)
+
 
 class RandomBinomial(Draws):
     """Counts of binomial distributions: trials, probabilities up to 1/2, whether few succeed."""
 
     name = "random_binomial"
     neutral = "draws.random_binomial"
+
+    def shape(self, key: Any, n: Any, p: Any, few: Any) -> ShapedArray:
+        return self.checked(key, n, p, few)
 
 
 random_gamma_p, random_poisson_p, random_binomial_p = (
