@@ -63,11 +63,6 @@ def _shuffle(find):
     return run
 
 
-def _same(x):
-    found, _ = local.block.exchange(x)
-    return sum(1 << i for i, other in enumerate(found) if other == x)
-
-
 def _ballot(x):
     found, _ = local.block.exchange(x)
     return sum(1 << i for i, other in enumerate(found) if other)
@@ -139,7 +134,6 @@ WORDS = {
     "shuffle_u64": _shuffle(lambda lane, n: n),
     "shuffle_xor_u32": _shuffle(lambda lane, n: lane ^ n),
     "shuffle_xor_u64": _shuffle(lambda lane, n: lane ^ n),
-    "same_lanes": _same,
     "ballot": _ballot,
     "count_bits": lambda x: x.bit_count(),
     "atomic_add_u32": _add(U32),

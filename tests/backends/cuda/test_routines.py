@@ -105,6 +105,11 @@ LARGER = {
         [RNG.normal(size=(1, 4200)).astype(np.float16)],
         {"dimension": 1, "num_keys": 1, "is_stable": True},
     ),
+    "a sort of rows in tiles": (
+        "sort",
+        [RNG.integers(-128, 128, (2, 4200)).astype(np.int8), np.arange(8400.0).reshape(2, 4200)],
+        {"dimension": 1, "num_keys": 1, "is_stable": True},
+    ),
     "a scan of columns": (
         "cumsum",
         [RNG.normal(size=(300, 3)).astype(np.float32)],

@@ -99,14 +99,6 @@ _function(
     "  ret i32 %y",
     "declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)",
 )
-same_lanes = External(u32, (u32,))  # the lanes of the warp that have the same number
-_function(
-    "same_lanes",
-    "i32",
-    "i32 %x",
-    "  %y = call i32 @llvm.nvvm.match.any.sync.i32(i32 -1, i32 %x)\n  ret i32 %y",
-    "declare i32 @llvm.nvvm.match.any.sync.i32(i32, i32) convergent",
-)
 count_bits = External(u32, (u32,))
 _function(
     "count_bits",

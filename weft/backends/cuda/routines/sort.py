@@ -27,6 +27,8 @@ from weft.kernel.nodes import BF16, F16, is_float
 from weft.kernel.program import Type
 
 WARPS = 8
+# Blocks of a multiprocessor, where they have keys alone: with fewer registers each sorts faster.
+RESIDENT = 4
 _U8, _U32 = np.dtype(np.uint8), np.dtype(np.uint32)
 # Keys are those of 1, 2, 4 and 8 bytes.
 _SIZES = (1, 2, 4, 8)
@@ -68,7 +70,8 @@ def _text(main: Any, **names: Any) -> str:
     tile = names.get("TILE", 0)
     rooms = {"counters": 1024 * names.get("WARPS", 1), "starts": 1024, "offsets": 1024}
     rooms |= {"sums": 64, "kept_keys": size * tile, "kept_values": 4 * tile}
-    return module(main, names, rooms)
+    several = size == 4 and names.get("VALUES") == 0 and names["WARPS"] == WARPS
+    return module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
 
 
 def _each(main: Any, count: int, places: tuple[Place, ...], **names: Any) -> Run:

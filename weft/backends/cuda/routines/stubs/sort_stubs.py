@@ -10,10 +10,11 @@ from typing import Any
 
 from weft.backends.cuda.routines.device import (
     atomic_add_u32,
+    ballot,
     barrier,
     block,
     count_bits,
-    same_lanes,
+    shuffle_u32,
     shuffle_up_u32,
     thread,
     warp_barrier,
@@ -61,12 +62,14 @@ def count_digits(keys: ptr, counts: ptr, shift: i64) -> void:
     for d in range(thread(), 256, 32 * WARPS):
         u32[counters(), d] = u32(0)
     barrier()
-    first = tile * TILE
+    first = tile * TILE + thread()
+    items = stack(ITEMS * 8)
     for k in unrolled(ITEMS):
-        at = first + thread() + k * 32 * WARPS
-        if at < LENGTH:
-            key = W(K[keys, row * LENGTH + at])
-            atomic_add_u32(counters() + 4 * digit_of(key, shift), u32(1))
+        at = min(first + k * 32 * WARPS, i64(LENGTH - 1))
+        W[items, k] = W(K[keys, row * LENGTH + at])
+    for k in unrolled(ITEMS):
+        if first + k * 32 * WARPS < LENGTH:
+            atomic_add_u32(counters() + 4 * digit_of(W[items, k], shift), u32(1))
     barrier()
     for d in range(thread(), 256, 32 * WARPS):
         u32[counts, (row * 256 + d) * TILES + tile] = u32[counters(), d]
@@ -89,6 +92,18 @@ def load_tile(keys: ptr, values: ptr, row: i64, first: i64, items: ptr, moved: p
             u32[moved, r] = u32(at)
 
 
+def same_digits(digit: i32) -> u32:
+    """The lanes of the warp that have the same digit, or none.
+
+    Bit by bit: to have the GPU look for same numbers takes as long as there are different ones.
+    """
+    found = ~u32(0)
+    for b in unrolled(9):
+        own = (digit >> i32(b)) & 1
+        found = found & (ballot(own) ^ (u32(own) - 1))
+    return found
+
+
 def rank_tile(items: ptr, ranks: ptr, first: i64, shift: i64) -> void:
     """Where each key belongs in the sorted tile; ``starts`` has where digits begin."""
     warp = thread() // 32
@@ -102,16 +117,13 @@ def rank_tile(items: ptr, ranks: ptr, first: i64, shift: i64) -> void:
         digit = digit_of(W[items, r], shift)
         if at >= LENGTH:
             digit = i64(256)
-        peers = same_lanes(u32(digit))
+        peers = same_digits(i32(digit))
         rank = count_bits(peers & ((u32(1) << u32(lane)) - 1))
         before = u32(0)
-        if digit < 256:
-            before = u32[own, digit]
-        warp_barrier()
         if rank == 0 and digit < 256:
-            u32[own, digit] = before + count_bits(peers)
-        warp_barrier()
-        u32[ranks, r] = before + rank
+            before = atomic_add_u32(own + 4 * digit, count_bits(peers))
+        first_peer = count_bits((peers & (~peers + 1)) - 1)
+        u32[ranks, r] = shuffle_u32(before, i32(first_peer)) + rank
     barrier()
     for d in range(thread(), 256, 32 * WARPS):
         total = u32(0)
