@@ -280,8 +280,8 @@ class Product(Plan):
             steps = iter(contiguous(sizes))
             outer = tuple(d._replace(left=next(steps)) if d.left else d for d in outer)
             rows = rows._replace(left=next(steps))
-        starts = [Axis(d.size, 1, *d) for d in outer] or [Axis(1, 1, 1, 0, 0, 0)]
-        along = Axis(blocks(columns.size, width), width, *columns)
+        starts = [Axis(d.size, 1, *d[:4]) for d in outer] or [Axis(1, 1, 1, 0, 0, 0)]
+        along = Axis(blocks(columns.size, width), width, *columns[:4])
         run = computed(_columns_run, height, width, depth.size)
         cycles = plain(height * run * width * depth.size) // lanes
         contraction = Contraction(
@@ -304,9 +304,9 @@ class Product(Plan):
         pack = packs_columns(problem, tile, size, writes) or self.right.dtype != self.work
         width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(vectors)]
         pieces[-1] = (width - lanes, lanes)
-        down = Axis(blocks(rows.size, height), height, *rows)
-        along = Axis(blocks(columns.size, panel), width, *columns)
-        starts = [Axis(d.size, 1, *d) for d in outer]
+        down = Axis(blocks(rows.size, height), height, *rows[:4])
+        along = Axis(blocks(columns.size, panel), width, *columns[:4])
+        starts = [Axis(d.size, 1, *d[:4]) for d in outer]
         box, inner = rows._replace(size=height), depth
         if packs_rows(problem, tile, size):
             copy, steps = panels(problem, "left", height)
