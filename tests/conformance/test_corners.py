@@ -258,3 +258,38 @@ def test_positions_of_a_traced_shape_are_as_weak_as_the_index():
 def test_wide_integers_are_converted_by_their_low_bits(value):
     assert lax.convert_element_type(value, "int32") == np.int64(value).astype("int32")
     assert lax.convert_element_type(2**100, "float32") == np.float32(2.0**100)
+
+
+SLOPES = {
+    "expm1": (-80.0, np.exp(-80.0)),
+    "tanh": (20.0, 4 * np.exp(-40.0)),
+    "logistic": (40.0, np.exp(-40.0)),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_have_the_accuracy_that_is_asked_for(name):
+    x, slope = SLOPES[name]
+    fun = getattr(lax, name)
+    grad = lambda **how: weft.grad(lambda x: fun(x, **how))(x)
+    np.testing.assert_allclose(grad(accuracy=lax.AccuracyMode.HIGHEST), slope, rtol=1e-5)
+    for other in ({}, {"accuracy": lax.AccuracyMode.DEFAULT}, {"accuracy": lax.Tolerance(1e-6)}):
+        assert grad(**other) == 0
+
+
+def test_slopes_of_sines_are_plain():
+    grad = weft.grad(lambda x: lax.sin(x, accuracy=lax.AccuracyMode.HIGHEST))
+    used = {e.primitive.name: e.params["accuracy"] for e in weft.make_jaxpr(grad)(0.3).eqns[:2]}
+    assert used == {"sin": lax.AccuracyMode.HIGHEST, "cos": None}
+
+
+def test_tri_takes_no_booleans():
+    for k in (True, np.True_, jnp.array(True)):
+        with pytest.raises(TypeError):
+            jnp.tri(3, k=k)
+
+
+def test_bessel_functions_of_few_orders():
+    expected = [0.5118277, 0.5579365, 0.2320877]  # from tables
+    found = weft.scipy.special.bessel_jn(jnp.float32(1.5), v=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -171,6 +171,14 @@ def test_shardings_of_shapes(mesh):
     assert weft.ShapeDtypeStruct.like(jnp.arange(1)).sharding is None
 
 
+def test_parts_of_specs_and_meshes():
+    assert P("x", None, unreduced={"y"}).partitions == ("x", None)
+    mesh = weft.make_mesh((1, 1), ("x", "y"))
+    assert NamedSharding(mesh, P("x")).replicated_axes == {"y"}
+    assert NamedSharding(mesh, P()).replicated_axes == {"x", "y"}
+    assert not mesh.is_scalar and Mesh(np.array(DEVICE), ()).is_scalar
+
+
 def test_text_of_a_shard():
     x = weft.device_put(jnp.arange(4.0), NamedSharding(explicit(), P("x")))
     assert repr(x.addressable_shards[0]) == (

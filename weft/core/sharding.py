@@ -96,6 +96,10 @@ class PartitionSpec(tuple[Any, ...]):
                 text = f"{text[:-1]}{gap}{listed})"
         return f"P{text}"
 
+    @property
+    def partitions(self) -> tuple[Any, ...]:
+        return tuple(self)
+
     def names(self) -> list[Any]:
         """The mesh axes that it names, in order."""
         return [name for part in self for name in axes_of(part)]
@@ -449,6 +453,10 @@ class Mesh(MeshAxes):
         return Mesh(part, self.axis_names, self.axis_types)
 
     @property
+    def is_scalar(self) -> bool:
+        return not self.axis_names
+
+    @property
     def is_multi_process(self) -> bool:
         return len({device.process_index for device in self.devices.flat}) > 1
 
@@ -625,6 +633,11 @@ class NamedSharding(Sharding):
             )
         self._set(memory_kind, mesh=mesh, spec=spec)
         check_spec(spec, mesh)
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """The mesh axes along which devices hold the same."""
+        return frozenset(self.mesh.axis_names) - {*self.spec.names()}
 
     @property
     def memory_kind(self) -> str | None:

@@ -93,6 +93,8 @@ def _diagonal(k: Any, sizes: tuple[int, int]) -> Any:
         info = dtypes.iinfo(k.dtype)
         limits = (const(k, max(low, info.min)), const(k, min(high, info.max)))
         return convert_operand(lax.clamp(limits[0], k, limits[1]), _INT32)
+    if isinstance(k, bool):
+        raise TypeError(f"tri needs an integer k, got {k}")
     offset = operator.index(k)
     if not -(2**31) <= offset < 2**31:
         raise OverflowError(f"tri takes a diagonal k within the range of int32, got {offset}")

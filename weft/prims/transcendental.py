@@ -73,6 +73,11 @@ class Log(Transcendental):
         return div(g, x)
 
 
+def _asks_most(accuracy: Any) -> bool:
+    """Whether slopes are to be right where they are next to nothing, too."""
+    return getattr(accuracy, "name", "") == "HIGHEST"
+
+
 class Expm1(Transcendental):
     """exp(x) - 1, accurate near zero."""
 
@@ -81,9 +86,8 @@ class Expm1(Transcendental):
     lower = computed("expm1")
     lower_parts = on_plane("expm1")
 
-    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any = None, **_: Any) -> Any:
-        if accuracy is not None:
-            # expm1 + 1 loses the tail; whoever asks for accuracy wants it of the slope too
+    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
+        if _asks_most(accuracy):  # expm1 + 1 loses the tail
             return mul(g, exp_p.bind(x, accuracy=accuracy))
         return mul(g, add(out, const(x, 1)))
 
@@ -108,7 +112,10 @@ class Tanh(Transcendental):
     lower = computed("tanh")
     lower_parts = on_plane("tanh")
 
-    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
+        if _asks_most(accuracy):
+            twice = [logistic_p.bind(mul(const(x, n), x), accuracy=accuracy) for n in (2, -2)]
+            return mul(g, mul(const(x, 4), mul(*twice)))
         return mul(add(g, mul(g, out)), sub(const(x, 1), out))
 
 
@@ -120,7 +127,9 @@ class Logistic(Transcendental):
     lower = computed("logistic")
     lower_parts = on_plane("logistic")
 
-    def d0(self, g: Any, out: Any, x: Any, **_: Any) -> Any:
+    def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
+        if _asks_most(accuracy):
+            return mul(g, mul(out, self.bind(neg(x), accuracy=None)))
         return mul(g, mul(out, sub(const(x, 1), out)))
 
 
@@ -133,7 +142,7 @@ class Sin(Transcendental):
     lower_parts = on_plane("sin")
 
     def d0(self, g: Any, out: Any, x: Any, *, accuracy: Any) -> Any:
-        return mul(g, cos_p.bind(x, accuracy=accuracy))
+        return mul(g, cos_p.bind(x, accuracy=None))
 
 
 class Cos(Transcendental):
