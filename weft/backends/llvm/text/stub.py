@@ -158,21 +158,13 @@ def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
 def _tree(f: Callable[..., Any]) -> ast.FunctionDef:
     """The source of a function; of a file that has many, what is not asked for is not read."""
     first, lines = f.__code__.co_firstlineno, linecache.getlines(f.__code__.co_filename)
-    if not lines[first - 1].startswith("def "):
-        return _trees(f.__code__.co_filename)[first]
+    margin = lines[first - 1].partition("def ")[0]
     last = first
-    while last < len(lines) and lines[last].startswith((" ", "\n", "#", ")")):
+    while last < len(lines) and (lines[last].removeprefix(margin)[0] in " \n#)"):
         last += 1
-    found = ast.parse("".join(lines[first - 1 : last])).body[0]
-    assert isinstance(found, ast.FunctionDef)
-    return found
-
-
-@lru(32)
-def _trees(filename: str) -> dict[int, ast.FunctionDef]:
-    """All functions of a file by their first lines, those inside others as well."""
-    tree = ast.parse("".join(linecache.getlines(filename)))
-    return {node.lineno: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    found = ast.parse("".join([line.removeprefix(margin) for line in lines[first - 1 : last]]))
+    assert isinstance(found.body[0], ast.FunctionDef)
+    return found.body[0]
 
 
 def signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
@@ -197,21 +189,14 @@ def _annotations(f: Callable[..., Any]) -> list[Any]:
     if all(isinstance(word, str) for word in words):
         return words
     tree = _tree(f)
-    return [
-        getattr(node, "id", None)
-        for node in (tree.returns, *(a.annotation for a in tree.args.args))
-    ]
+    nodes = (tree.returns, *(a.annotation for a in tree.args.args))
+    return [getattr(node, "id", None) for node in nodes]
 
 
 class Module:
     """The text of a module while it is written."""
 
-    def __init__(
-        self,
-        known: dict[str, External],
-        names: dict[str, Any],
-        private: frozenset[str],
-    ) -> None:
+    def __init__(self, known: dict[str, External], names: dict[str, Any], private: Any) -> None:
         self.known = known
         self.names = names
         self.private = private
@@ -233,8 +218,12 @@ class Module:
         return "\n".join([*dict.fromkeys(self.used.values()), *self.functions])
 
 
+# A block that leads elsewhere, and what variables are where it ends.
+Edge = tuple[str, dict[str, Operand]]
+
+
 class Translation(Lines):
-    """One stub as text. Variables live on the stack; LLVM moves them to registers."""
+    """One stub as text. A variable is what it was last given; where blocks meet, LLVM chooses."""
 
     def __init__(self, module: Module, tree: ast.FunctionDef, name: str) -> None:
         super().__init__()
@@ -243,9 +232,10 @@ class Translation(Lines):
         self.own_name = name
         self.signature = module.known[name]
         self.head: list[str] = []
-        self.variables: dict[str, Kind] = {}
+        self.variables: dict[str, Operand] = {}
         self.bound: dict[str, Any] = {}  # names of what is given, and of lists of values
-        self.exits: list[tuple[str, str]] = []  # labels of continue and break
+        # labels of continue and break, and what leads there
+        self.exits: list[tuple[str, list[Edge], str, list[Edge]]] = []
         self.open = True  # whether the text can go on where it stands
         self.cut = False  # whether what follows is left out, as given numbers say
 
@@ -257,8 +247,7 @@ class Translation(Lines):
         names = [a.arg for a in self.tree.args.args]
         kinds = self.signature.parameters
         for name, kind in zip(names, kinds, strict=True):
-            self.declare(name, kind)
-            self.line(f"store {kind.llvm} %a.{name}, ptr %v.{name}")
+            self.variables[name] = Operand(f"%a.{name}", kind)
         self.body(self.tree.body)
         if self.open:
             if self.signature.result is not void:
@@ -281,18 +270,45 @@ class Translation(Lines):
         self.label(label)
         self.open = True
 
-    def jump(self, label: str) -> None:
-        if self.open:
-            self.line(f"br label %{label}")
-        self.open = False
+    def jump(self, label: str) -> list[Edge]:
+        """Go on elsewhere, if the text can go on at all: what leads there."""
+        return self.leave(f"br label %{label}") if self.open else []
 
-    def branch(self, condition: str, yes: str, no: str) -> None:
-        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
-        self.open = False
+    def branch(self, condition: str, yes: str, no: str) -> list[Edge]:
+        return self.leave(f"br i1 {condition}, label %{yes}, label %{no}")
 
-    def declare(self, name: str, kind: Kind) -> None:
-        self.variables[name] = kind
-        self.head.append(f"  %v.{name} = alloca {kind.llvm}")
+    def leave(self, text: str) -> list[Edge]:
+        self.line(text)
+        self.open = False
+        return [(self.block, self.variables.copy())]
+
+    def join(self, label: str, edges: list[Edge]) -> None:
+        """Go on where blocks lead, if any do, with the variables that all of them have."""
+        if not edges:
+            return
+        self.start(label)
+        known = [variables for _, variables in edges]
+        self.variables = {}
+        for name, value in known[0].items():
+            if all(name in variables for variables in known):
+                if any(variables[name].text != value.text for variables in known):
+                    value = Operand(self.emit(_met(name, edges)), value.kind)
+                self.variables[name] = value
+
+    def again(self, node: ast.stmt, label: str, edges: list[Edge]) -> Callable[[list[Edge]], None]:
+        """Begin what is gone round: what to call with the edges that lead back."""
+        self.start(label)
+        names = {*_assigned(node)}
+        old = {name: x for name, x in self.variables.items() if name in names}
+        inside = {name: Operand(self.fresh(), x.kind) for name, x in old.items()}
+        self.variables |= inside
+        place = len(self.lines)
+
+        def close(back: list[Edge]) -> None:
+            met = [f"  {x.text} = {_met(name, edges + back)}" for name, x in inside.items()]
+            self.lines[place:place] = met
+
+        return close
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -335,10 +351,10 @@ class Translation(Lines):
         self.assign(node.target, self.arithmetic(node, node.op, left, self.value(node.value)))
 
     def continue_(self, node: ast.Continue) -> None:
-        self.jump(self.exits[-1][0])
+        self.exits[-1][1].extend(self.jump(self.exits[-1][0]))
 
     def break_(self, node: ast.Break) -> None:
-        self.jump(self.exits[-1][1])
+        self.exits[-1][3].extend(self.jump(self.exits[-1][2]))
 
     def pass_(self, node: ast.Pass) -> None:
         pass
@@ -348,12 +364,8 @@ class Translation(Lines):
             values[int(self.value(target.slice).text)] = value
         elif isinstance(target, ast.Name):
             self.bound.pop(target.id, None)
-            kind = self.variables.get(target.id)
-            if kind is None:
-                kind = value.kind or i64
-                self.declare(target.id, kind)
-            given = self.as_kind(value, kind, target)
-            self.line(f"store {kind.llvm} {given.text}, ptr %v.{target.id}")
+            kind = self.variables.get(target.id, value).kind
+            self.variables[target.id] = self.as_kind(value, kind or i64, target)
         elif isinstance(target, ast.Subscript):
             kind, address = self.place(target)
             given = self.as_kind(value, kind, target)
@@ -391,36 +403,32 @@ class Translation(Lines):
             self.cut |= not self.open
             return
         yes, no, end = self.name_of("then"), self.name_of("else"), self.name_of("end")
-        self.branch(self.condition(node.test), yes, no if node.orelse else end)
-        reached = not node.orelse
+        edges = self.branch(self.condition(node.test), yes, no if node.orelse else end)
+        before = self.variables.copy()
         self.start(yes)
         self.body(node.body)
-        reached |= self.open
-        self.jump(end)
         if node.orelse:
+            edges = self.jump(end)
             self.start(no)
+            self.variables = before
             self.body(node.orelse)
-            reached |= self.open
-            self.jump(end)
-        if reached:
-            self.start(end)
+        self.join(end, edges + self.jump(end))
 
     def while_(self, node: ast.While) -> None:
         head, body, end = self.name_of("head"), self.name_of("body"), self.name_of("end")
-        self.jump(head)
-        self.start(head)
-        endless = isinstance(node.test, ast.Constant) and node.test.value is True
-        if endless:
-            self.jump(body)
-        else:
-            self.branch(self.condition(node.test), body, end)
-        self.start(body)
-        self.exits.append((head, end))
+        close = self.again(node, head, self.jump(head))
+        breaks: list[Edge] = []
+        if not (isinstance(node.test, ast.Constant) and node.test.value is True):
+            breaks = self.branch(self.condition(node.test), body, end)
+            self.start(body)
+        close(self.turn(node, head, end, breaks) + self.jump(head))
+        self.join(end, breaks)
+
+    def turn(self, node: Any, again: str, end: str, breaks: list[Edge]) -> list[Edge]:
+        """The body of a loop: what leads to its next turn before its end."""
+        self.exits.append((again, [], end, breaks))
         self.body(node.body)
-        self.exits.pop()
-        self.jump(head)
-        if not endless or any(isinstance(n, ast.Break) for n in ast.walk(node)):
-            self.start(end)
+        return self.exits.pop()[1]
 
     def for_(self, node: ast.For) -> None:
         call = node.iter
@@ -443,21 +451,18 @@ class Translation(Lines):
         order = "slt" if step > 0 else "sgt"
         if turns is None:
             test = self.emit(f"icmp {order} i64 {low.text}, {high.text}")
-            self.branch(test, body, end)
-        self.jump(body)
-        self.start(body)
-        self.exits.append((latch, end))
-        self.body(node.body)
-        self.exits.pop()
-        self.jump(latch)
-        self.start(latch)
-        now = self.emit(f"load i64, ptr %v.{node.target.id}")
-        after = self.emit(f"add i64 {now}, {step}")
-        self.line(f"store i64 {after}, ptr %v.{node.target.id}")
-        if turns != 1:
-            self.branch(self.emit(f"icmp {order} i64 {after}, {high.text}"), body, end)
-        self.jump(end)
-        self.start(end)
+            breaks = edges = self.branch(test, body, end)
+        else:
+            breaks, edges = [], self.jump(body)
+        close = self.again(node, body, edges.copy())
+        self.join(latch, self.turn(node, latch, end, breaks) + self.jump(latch))
+        back: list[Edge] = []
+        if self.open and turns != 1:
+            after = self.emit(f"add i64 {self.variables[node.target.id].text}, {step}")
+            self.variables[node.target.id] = Operand(after, i64)
+            back = self.branch(self.emit(f"icmp {order} i64 {after}, {high.text}"), body, end)
+        close(back)
+        self.join(end, breaks + back + self.jump(end))
 
     def sequence(self, node: ast.expr) -> Any:
         """What is given to go over; None where it is numbers in a loop."""
@@ -527,8 +532,7 @@ class Translation(Lines):
 
     def name_(self, node: ast.Name | ast.Attribute) -> Operand:
         if isinstance(node, ast.Name) and self.is_variable(node.id):
-            kind = self.variables[node.id]
-            return Operand(self.emit(f"load {kind.llvm}, ptr %v.{node.id}"), kind)
+            return self.variables[node.id]
         value = self.constant(node, self)
         if value is self:
             raise self.fail(node, f"{ast.unparse(node)} has no value")
@@ -581,8 +585,9 @@ class Translation(Lines):
             offset = self.as_kind(right, i64, node).text
             return Operand(self.emit(f"getelementptr i8, ptr {left.text}, i64 {offset}"), ptr)
         written = left.kind is None and right.kind is None
-        if written and not left.text.startswith("%") and not right.text.startswith("%"):
-            return Operand(str(_folded(op, left.text, right.text)), None)
+        if written and "%" not in left.text + right.text:
+            fold = _ARITHMETIC[type(op)][3]
+            return Operand(str(fold(_python(left.text), _python(right.text))), None)
         left, right, kind = self.same(node, left, right)
         word = _ARITHMETIC[type(op)][_FAMILIES[kind.family]]
         if not word or kind is ptr:
@@ -631,20 +636,18 @@ class Translation(Lines):
 
     def short_circuit(self, node: ast.BoolOp) -> str:
         """``and`` and ``or``: what comes later is looked at only if it matters."""
-        name = self.name_of("both")
-        self.declare(name, truth)
-        end = self.name_of("end")
+        end, found = self.name_of("end"), []
         for i, part in enumerate(node.values):
-            found = self.condition(part)
-            self.line(f"store i1 {found}, ptr %v.{name}")
+            test = self.condition(part)
+            found.append(f"[ {test}, %{self.block} ]")
             if i + 1 < len(node.values):
                 more = self.name_of("more")
                 both = isinstance(node.op, ast.And)
-                self.branch(found, more if both else end, end if both else more)
+                self.branch(test, more if both else end, end if both else more)
                 self.start(more)
         self.jump(end)
         self.start(end)
-        return self.emit(f"load i1, ptr %v.{name}")
+        return self.emit(f"phi i1 {', '.join(found)}")
 
     def ifexp_(self, node: ast.IfExp) -> Operand:
         known = self.given(node.test)
@@ -778,10 +781,22 @@ class Translation(Lines):
         return Operand(self.emit(f"{word} {have.llvm} {value.text} to {kind.llvm}"), kind)
 
 
+def _assigned(node: Any) -> Iterator[str]:
+    """The variables that a statement assigns to."""
+    targets = [*getattr(node, "targets", ()), getattr(node, "target", None)]
+    for target in [part for t in targets for part in getattr(t, "elts", [t])]:
+        if isinstance(target, ast.Name):
+            yield target.id
+    for inner in (*getattr(node, "body", ()), *getattr(node, "orelse", ())):
+        yield from _assigned(inner)
+
+
+def _met(name: str, edges: list[Edge]) -> str:
+    """What a variable is where blocks lead."""
+    found = [f"[ {variables[name].text}, %{block} ]" for block, variables in edges]
+    kind: Any = edges[0][1][name].kind
+    return f"phi {kind.llvm} {', '.join(found)}"
+
+
 def _python(text: str) -> int | float:
     return float(text) if "." in text or "e" in text else int(text)
-
-
-def _folded(op: ast.operator, left: str, right: str) -> int | float:
-    """Two written numbers as one."""
-    return _ARITHMETIC[type(op)][3](_python(left), _python(right))
