@@ -23,7 +23,7 @@ from weft.core.avals import ShapedArray
 from weft.core.layout import Format
 from weft.core.registry import lookup
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
-from weft.core.trace import FoldingTrace, Tracer, eval_trace, state, typeof
+from weft.core.trace import FoldingTrace, Tracer, eval_trace, loosely, state, typeof
 from weft.runtime import registry
 from weft.runtime.array import ArrayImpl, box, from_numpy, put
 from weft.runtime.devices import Device
@@ -262,17 +262,6 @@ def divided_alike(name: str, *xs: Any) -> list[Any]:
         explicit.moved(x, a.update(sharding=wanted.divided)) if a.shape == whole else x
         for x, a in zip(xs, avals, strict=True)
     ]
-
-
-@contextmanager
-def loosely() -> Iterator[None]:
-    """What operations in this block leave unclear of shardings is not refused."""
-    previous = state.loosely
-    state.loosely = True
-    try:
-        yield
-    finally:
-        state.loosely = previous
 
 
 def divided_as(out_sharding: Any, compute: Callable[[], Any], name: str) -> Any:

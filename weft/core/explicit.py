@@ -7,8 +7,7 @@ and refuses what is not clear. A spec here has the mesh axes of each dimension, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -25,6 +24,7 @@ from weft.core.sharding import (
     axes_of,
     explicit_part,
 )
+from weft.core.trace import loosely as loosely
 from weft.core.trace import state, typeof
 
 Spec = tuple[tuple[Any, ...], ...]
@@ -92,17 +92,6 @@ def mesh_of(avals: Any, name: str) -> Any:
 
 def _axes(mesh: Any) -> Any:
     return mesh.axis_sizes, mesh.axis_names
-
-
-@contextmanager
-def loosely() -> Iterator[None]:
-    """Where an operation is one of a rule's own steps: what is not clear is not refused."""
-    previous = state.loosely
-    state.loosely = True
-    try:
-        yield
-    finally:
-        state.loosely = previous
 
 
 def results(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any:

@@ -112,6 +112,17 @@ JVP, TRANSPOSE, VMAP = (NameStack([Transformed(name)]) for name in ("jvp", "tran
 
 
 @contextmanager
+def loosely() -> Iterator[None]:
+    """Where an operation is one of a rule's own steps: what is not clear is not refused."""
+    previous = state.loosely
+    state.loosely = True
+    try:
+        yield
+    finally:
+        state.loosely = previous
+
+
+@contextmanager
 def extend_axis_env(pairs: Any) -> Iterator[None]:
     """Bind axis names to their sizes for the extent of the block."""
     previous = state.axis_env

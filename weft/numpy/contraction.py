@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
-from weft.api.placement import loosely, resharded, result_sharding
+from weft.api.placement import resharded, result_sharding
 from weft.core.array import Array
+from weft.core.trace import loosely
 from weft.lax.products import dot_general
 from weft.lax.shape import canonical_axis
 from weft.numpy.manipulation import moveaxis, ravel

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
-from weft.api.placement import loosely, resharded, result_sharding
+from weft.api.placement import resharded, result_sharding
 from weft.base.functional import is_hashable, lru
 from weft.base.record import Record
 from weft.core.array import Array
 from weft.core.dims.dim import Dim, is_constant_shape
+from weft.core.trace import loosely
 from weft.numpy.broadcasting import full_of
 from weft.numpy.contraction import element_type
 from weft.numpy.promotion import as_array, convert_operand, ensure_arrays, refuse_out, unwrapped

@@ -12,10 +12,11 @@ import numpy as np
 
 from weft import lax
 from weft.api.batching import vmap
-from weft.api.placement import loosely, resharded, result_sharding
+from weft.api.placement import resharded, result_sharding
 from weft.base.errors import InconclusiveDimensionOperation, located
 from weft.core.array import Array
 from weft.core.dims.dim import is_constant_shape, whole
+from weft.core.trace import loosely
 from weft.lax.shape import canonical_axis, canonical_shape, integer_axis
 from weft.numpy.creation import array, asarray
 from weft.numpy.promotion import (

@@ -121,6 +121,7 @@ class Reduction(Primitive):
     """One result for all elements along ``axes``; subclasses say kinds, reference, derivative."""
 
     combines = ""
+    ufunc: Any
     flops = reduction_flops
 
     accepts = NUMBER
@@ -146,6 +147,10 @@ class Reduction(Primitive):
         moved, out_dim = batched_axes(axes, dims[0])
         return self.bind(args[0], axes=moved, **params), out_dim
 
+    def ref(self, x: np.ndarray, *, axes: Axes, **_: Any) -> np.ndarray:
+        wide = computable(x)
+        return self.ufunc.reduce(wide, axis=axes, dtype=wide.dtype)
+
     def reduction(self, *, axes: Axes, **_: Any) -> tuple[str, Axes]:
         """How the compiler combines elements, and along which axes."""
         return self.combines, axes
@@ -160,7 +165,7 @@ class ReduceSum(Reduction):
     """The sum along axes; its transpose is a broadcast."""
 
     arithmetic = True
-    name, form, combines = "reduce_sum", "reduce", "add"
+    name, form, combines, ufunc = "reduce_sum", "reduce", "add", np.add
     linear = True
 
     def shape(self, x: Any, **params: Any) -> Any:
@@ -170,11 +175,6 @@ class ReduceSum(Reduction):
                 " convert the operand with astype(jnp.float32)"
             )
         return super().shape(x, **params)
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes, out_sharding: Any) -> np.ndarray:
-        wide = computable(x)
-        return np.add.reduce(wide, axis=axes, dtype=wide.dtype)
 
     def transpose(self, ct: Any, x: Any, *, axes: Axes, out_sharding: Any) -> list[Any]:
         shape = x.aval.shape
@@ -188,7 +188,7 @@ class ReduceProd(Reduction):
     """The product along axes, differentiated as a tree of products so that zeros are no trouble."""
 
     arithmetic = True
-    name, form, combines = "reduce_prod", "reduce", "mul"
+    name, form, combines, ufunc = "reduce_prod", "reduce", "mul", np.multiply
     holes = {"transpose": "not linear"}
 
     def expands(self, avals: Any, params: Any) -> bool:
@@ -216,11 +216,6 @@ class ReduceProd(Reduction):
             last = [rows(x, n - 1, n)] if n % 2 else []
             x = lookup("concatenate").bind(product, *last, dimension=0) if last else product
         return lookup("squeeze").bind(x, dimensions=(0,))
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
-        wide = computable(x)
-        return np.multiply.reduce(wide, axis=axes, dtype=wide.dtype)
 
     def jvp(self, primals: Any, tangents: Any, *, axes: Axes) -> tuple[Any, Any]:
         (x,), (g,) = primals, tangents
@@ -276,6 +271,14 @@ class Extremum(Reduction):
     """The largest or smallest element; equal ones share the tangent equally."""
 
     accepts, exact = ANY, True
+    identity: Any
+    holes = {"transpose": "not linear"}
+
+    def ref(self, x: np.ndarray, *, axes: Axes) -> np.ndarray:
+        wide = computable(x)
+        initial = self.identity(x.dtype).astype(wide.dtype)
+        out = self.ufunc.reduce(wide, axis=axes, initial=initial)
+        return _with_signed_zeros(wide, out, axes, self.ufunc is np.minimum)
 
     def flushes(self, values: Any, params: dict[str, Any]) -> bool:
         return any(values[0].shape[i] != 1 for i in params["axes"])  # otherwise it is a reshape
@@ -292,27 +295,15 @@ class Extremum(Reduction):
 class ReduceMax(Extremum):
     """The largest element along axes, NaN if there is one, the least value if there is none."""
 
-    name, form, combines = "reduce_max", "reduce", "max"
-    holes = {"transpose": "not linear"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
-        wide = computable(x)
-        out = np.maximum.reduce(wide, axis=axes, initial=max_identity(x.dtype).astype(wide.dtype))
-        return _with_signed_zeros(wide, out, axes, False)
+    name, form, combines, ufunc = "reduce_max", "reduce", "max", np.maximum
+    identity = staticmethod(max_identity)
 
 
 class ReduceMin(Extremum):
     """The smallest element along axes, NaN if there is one, the greatest value if there is none."""
 
-    name, form, combines = "reduce_min", "reduce", "min"
-    holes = {"transpose": "not linear"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
-        wide = computable(x)
-        out = np.minimum.reduce(wide, axis=axes, initial=min_identity(x.dtype).astype(wide.dtype))
-        return _with_signed_zeros(wide, out, axes, True)
+    name, form, combines, ufunc = "reduce_min", "reduce", "min", np.minimum
+    identity = staticmethod(min_identity)
 
 
 class Logical(Reduction):
@@ -320,39 +311,25 @@ class Logical(Reduction):
 
     accepts, exact = BOOL | INTEGER, True
     keeps_weak_type = False
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
 
 
 class ReduceAnd(Logical):
     """Bitwise or logical conjunction along axes."""
 
-    name, form, combines = "reduce_and", "reduce", "and"
-    holes = {"transpose": "piecewise constant, so never part of a linear program"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
-        return np.bitwise_and.reduce(computable(x), axis=axes)
+    name, form, combines, ufunc = "reduce_and", "reduce", "and", np.bitwise_and
 
 
 class ReduceOr(Logical):
     """Bitwise or logical disjunction along axes."""
 
-    name, form, combines = "reduce_or", "reduce", "or"
-    holes = {"transpose": "piecewise constant, so never part of a linear program"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
-        return np.bitwise_or.reduce(computable(x), axis=axes)
+    name, form, combines, ufunc = "reduce_or", "reduce", "or", np.bitwise_or
 
 
 class ReduceXor(Logical):
     """Bitwise or logical exclusive or along axes."""
 
-    name, form, combines = "reduce_xor", "reduce", "xor"
-    holes = {"transpose": "piecewise constant, so never part of a linear program"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes) -> np.ndarray:
-        return np.bitwise_xor.reduce(computable(x), axis=axes)
+    name, form, combines, ufunc = "reduce_xor", "reduce", "xor", np.bitwise_xor
 
 
 class ArgExtremum(Primitive):
@@ -361,6 +338,11 @@ class ArgExtremum(Primitive):
     form = "expand"
     flops = reduction_flops
     extremum = ""
+    find: Any
+    holes = {"transpose": "piecewise constant, so never part of a linear program"}
+
+    def ref(self, x: np.ndarray, *, axes: Axes, index_dtype: Any) -> np.ndarray:
+        return self.find(computable(x), axis=axes[0])
 
     def decompose(self, x: Any, *, axes: Axes, index_dtype: Any) -> Any:
         """The least of the positions at which the extremum is: two passes, both in vectors."""
@@ -427,22 +409,14 @@ class ArgMax(ArgExtremum):
     """The first position of the largest element along an axis."""
 
     name, extremum = "argmax", "reduce_max"
-    holes = {"transpose": "piecewise constant, so never part of a linear program"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes, index_dtype: Any) -> np.ndarray:
-        return np.argmax(computable(x), axis=axes[0])
+    find = staticmethod(np.argmax)
 
 
 class ArgMin(ArgExtremum):
     """The first position of the smallest element along an axis."""
 
     name, extremum = "argmin", "reduce_min"
-    holes = {"transpose": "piecewise constant, so never part of a linear program"}
-
-    @staticmethod
-    def ref(x: np.ndarray, *, axes: Axes, index_dtype: Any) -> np.ndarray:
-        return np.argmin(computable(x), axis=axes[0])
+    find = staticmethod(np.argmin)
 
 
 reduce_sum_p, reduce_prod_p = ReduceSum(), ReduceProd()

@@ -336,11 +336,8 @@ def _chosen(select_prim: Any, x: np.ndarray, **window: Any) -> np.ndarray:
     return (np.argmax if select_prim is ge_p else np.argmin)(elements, axis=-1)
 
 
-class SelectAndGatherAdd(Primitive):
-    """For every window of the second operand, the first operand where the extremum is."""
-
-    name = "select_and_gather_add"
-    neutral = "windows.select_and_gather_add"
+class Selection(Primitive):
+    """Linear in the first operand, piecewise constant in the second, which has the windows."""
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         names = trivial_dims(params)
@@ -348,6 +345,23 @@ class SelectAndGatherAdd(Primitive):
 
     def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [specs[1]]
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        if type(tangents[0]) is Zero:
+            return out, Zero.from_primal(out)
+        return out, self.bind(tangents[0], primals[1], **params)
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
+        return self.bind(*moved, **insert_axis(params, 0)), 0
+
+
+class SelectAndGatherAdd(Selection):
+    """For every window of the second operand, the first operand where the extremum is."""
+
+    name = "select_and_gather_add"
+    neutral = "windows.select_and_gather_add"
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [divisions.check_alike(self.name, specs, avals)]
@@ -366,9 +380,6 @@ class SelectAndGatherAdd(Primitive):
         chosen = _chosen(select_prim, x, **window)
         elements = all_windows(g, np.zeros((), g.dtype), **window)
         return np.take_along_axis(elements, chosen[..., None], axis=-1)[..., 0]
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        return _jvp_in_first(self, primals, tangents, params)
 
     def transpose(
         self,
@@ -403,18 +414,6 @@ class SelectAndGatherAdd(Primitive):
         if dilates_base:
             out = _strided(out, (0,) * np.ndim(out), np.shape(out), base_dilation)
         return [out, None]
-
-    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
-        moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
-        return self.bind(*moved, **insert_axis(params, 0)), 0
-
-
-def _jvp_in_first(primitive: Any, primals: Any, tangents: Any, params: Any) -> tuple[Any, Any]:
-    """The tangent of a selection: linear in the first operand, piecewise constant in the second."""
-    out = primitive.bind(*primals, **params)
-    if type(tangents[0]) is Zero:
-        return out, Zero.from_primal(out)
-    return out, primitive.bind(tangents[0], primals[1], **params)
 
 
 def _strided(x: Any, starts: Shape, limits: Shape, strides: Shape) -> Any:
@@ -492,19 +491,12 @@ def _scatter_by_offsets(
     return total
 
 
-class SelectAndScatterAdd(Primitive):
+class SelectAndScatterAdd(Selection):
     """The first operand, one element for each window, added where the second has its extrema."""
 
     name = "select_and_scatter_add"
     neutral = "windows.select_and_scatter_add"
     flops = window_flops
-
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        names = trivial_dims(params)
-        return labelled([names, names], [names], avals, outs)
-
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[1]]
 
     def shape(self, source: Any, x: Any, *, select_prim: Any, **window: Any) -> ShapedArray:
         _check_selection(self.name, source, x, select_prim)
@@ -552,17 +544,10 @@ class SelectAndScatterAdd(Primitive):
         np.add.at(out, tuple(place[inside] for place in places), wide[inside])
         return out
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        return _jvp_in_first(self, primals, tangents, params)
-
     def transpose(self, ct: Any, source: Any, x: Any, **params: Any) -> list[Any]:
         ones = (1,) * np.ndim(x)
         params |= {"base_dilation": ones, "window_dilation": ones}
         return [select_and_gather_add_p.bind(ct, x, **params), None]
-
-    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
-        moved = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
-        return self.bind(*moved, **insert_axis(params, 0)), 0
 
 
 def window_places(
