@@ -46,3 +46,8 @@ def test_views():
 def test_sizes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="last dimension of size 2"):
         lax.bitcast_convert_type(jnp.arange(3, dtype=jnp.uint4), jnp.int8)
+
+
+def test_the_largest_float_of_four_bits_is_an_integer():
+    x = jnp.asarray([-6, 6, 1.5], "float4_e2m1fn")
+    assert x.astype(int).tolist() == weft.jit(lambda x: x.astype(int))(x).tolist() == [-6, 6, 1]
