@@ -123,11 +123,13 @@ class External(Record):
 
 class Intrinsic(Record):
     """An instruction of LLVM on values of one kind, whichever that is, and which is ``named`` in
-    its whole name; what it finds of all lanes, if it ``reduces`` them, is of a lane's."""
+    its whole name; what it finds of all lanes, if it ``reduces`` them, is of a lane's. Its result
+    is of the same kind unless it says otherwise."""
 
     name: str
     reduces: bool = False
     named: bool = True
+    result: Kind | None = None
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("a stub is not run by Python")
@@ -140,6 +142,7 @@ any_lane, lane_sum, least_lane, largest_lane = (
 )
 umin, umax, count_bits = Intrinsic("umin"), Intrinsic("umax"), Intrinsic("ctpop")
 compress = Intrinsic("experimental.vector.compress")  # lanes with a flag packed in front of others
+compress_store = Intrinsic("masked.compressstore", result=void)
 
 
 def defined(

@@ -80,6 +80,8 @@ _COMPARE: dict[type, tuple[str, str, str, Callable[..., bool]]] = {
     ast.Is: ("eq", "eq", "", operator.is_),
     ast.IsNot: ("ne", "ne", "", operator.is_not),
 }
+# The methods that write each class of node.
+_WRITERS = {c: f"{c.__name__.lower()}_" for c in vars(ast).values() if isinstance(c, type)}
 _FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
 
 
@@ -318,13 +320,7 @@ class Translation(Lines):
                 if self.cut:
                     return
                 raise self.fail(statement, "nothing leads here")
-            self.statement(statement)
-
-    def statement(self, node: ast.stmt) -> None:
-        write = getattr(self, f"{type(node).__name__.lower()}_", None)
-        if write is None:
-            raise self.fail(node, "no such statement")
-        write(node)
+            self.value(statement)
 
     def expr_(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # a docstring
@@ -361,7 +357,7 @@ class Translation(Lines):
 
     def assign(self, target: ast.expr, value: Operand) -> None:
         if isinstance(target, ast.Subscript) and (values := self.listed(target)) is not None:
-            values[int(self.value(target.slice).text)] = value
+            values[self.index(target.slice)] = value
         elif isinstance(target, ast.Name):
             self.bound.pop(target.id, None)
             kind = self.variables.get(target.id, value).kind
@@ -491,10 +487,12 @@ class Translation(Lines):
 
     # --- expressions ------------------------------------------------------------------------------
 
-    def value(self, node: ast.expr) -> Operand:
-        write = getattr(self, f"{type(node).__name__.lower()}_", None)
+    def value(self, node: ast.expr | ast.stmt) -> Any:
+        """What an expression comes to; the same writes statements."""
+        write = getattr(self, _WRITERS[type(node)], None)
         if write is None:
-            raise self.fail(node, "no such expression")
+            is_statement = isinstance(node, ast.stmt)
+            raise self.fail(node, f"no such {'statement' if is_statement else 'expression'}")
         return write(node)
 
     def constant_(self, node: ast.Constant) -> Operand:
@@ -505,7 +503,7 @@ class Translation(Lines):
 
     def subscript_(self, node: ast.Subscript) -> Operand:
         if (values := self.listed(node)) is not None:
-            return self.number(node, values[int(self.value(node.slice).text)])
+            return self.number(node, values[self.index(node.slice)])
         kind, address = self.place(node)
         text = f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"
         return Operand(self.emit(text), kind)
@@ -514,6 +512,10 @@ class Translation(Lines):
         """The values that a name in front of a number stands for, if it stands for several."""
         found = self.constant(node.value)
         return None if isinstance(found, Kind) else found
+
+    def index(self, node: ast.expr) -> int:
+        found = self.given(node)
+        return int(self.value(node).text) if found is None else found
 
     def number(self, node: ast.AST, value: Any) -> Operand:
         if isinstance(value, Operand):
@@ -555,7 +557,7 @@ class Translation(Lines):
     def constant_name(self, node: ast.AST) -> Kind:
         """The kind that a name stands for."""
         if isinstance(node, ast.Name):
-            found = self.module.names.get(node.id) or KINDS.get(node.id)
+            found = self.constant(node) or KINDS.get(node.id)
             if isinstance(found, Kind):
                 return found
         raise self.fail(node, "no kind")
@@ -733,7 +735,7 @@ class Translation(Lines):
         lane = f"f{8 * kind.lane.size}" if kind.family == "float" else kind.lane.llvm
         word = f".{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
         name = f"@llvm.{known.name}{word * known.named}"
-        result = kind.lane if known.reduces else kind
+        result = known.result or (kind.lane if known.reduces else kind)
         kinds = ", ".join([a.kind.llvm for a in args])
         self.module.used[name] = f"declare {result.llvm} {name}({kinds})"
         return self.result(result, f"call {result.llvm} {name}({', '.join(given)})")

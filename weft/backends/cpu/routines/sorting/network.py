@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.base.record import Record
-from weft.kernel.kinds import Kind, i64, ptr, shuffle, u8, u16, u32, u64, umax, umin, unrolled, void
+from weft.kernel.kinds import Kind, ptr, shuffle, u8, u16, u32, u64, umax, umin, unrolled, void
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
 BLOCK = 16  # vectors sorted in registers, at least as many as a vector has lanes
@@ -31,11 +31,13 @@ class Lanes(Record):
 
 
 # Names that stubs are given; here so that they can be written: vectors, pairs of them to compare,
-# and for each step of a transpose how far apart vectors are and which lanes become two others.
+# for each step of a transpose how far apart vectors are and which lanes become two others, and how
+# many vectors are transposed.
 V: Any = u32
 SORTED_PAIRS: Any = ()
 MERGED_PAIRS: Any = ()
 TRANSPOSE_STEPS: Any = ()
+TRANSPOSED = 0
 
 
 def sort_block(block: ptr) -> void:
@@ -56,10 +58,10 @@ def merge_block(block: ptr) -> void:
         V[block, i] = rows[i]
 
 
-def transpose(src: ptr, dst: ptr, rows: i64) -> void:
+def transpose(src: ptr, dst: ptr) -> void:
     """Rows and lanes swapped in each block of as many vectors as have lanes."""
     for step, first, second in TRANSPOSE_STEPS:
-        for i in range(rows // 2):  # those without the step's bit: a loop is less to compile
+        for i in range(TRANSPOSED // 2):  # those without the step's bit: a loop is less to compile
             at = 2 * i - (i & (step - 1))
             x = V[src, at]
             y = V[src, at + step]
@@ -68,15 +70,15 @@ def transpose(src: ptr, dst: ptr, rows: i64) -> void:
         src = dst
 
 
-def network_names(v: Lanes) -> dict[str, Any]:
-    """What the stubs are told about vectors."""
+def network_names(v: Lanes, transposed: int) -> dict[str, Any]:
+    """What the stubs are told about vectors, so many of which are transposed at a time."""
     n, steps = v.count, []
     for step in (1 << k for k in range(n.bit_length() - 1)):
         first = [j if not j & step else n + j - step for j in range(n)]
         second = [j + step if not j & step else n + j for j in range(n)]
         steps.append((step, first, second))
     names = {"SORTED_PAIRS": batcher(BLOCK), "MERGED_PAIRS": halves(BLOCK)}
-    return names | {"TRANSPOSE_STEPS": steps, "V": v.kind}
+    return names | {"TRANSPOSE_STEPS": steps, "TRANSPOSED": transposed, "V": v.kind}
 
 
 def batcher(n: int) -> list[tuple[int, int]]:

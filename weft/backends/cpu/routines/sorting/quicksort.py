@@ -77,7 +77,7 @@ def small(src: ptr, dst: ptr, n: i64) -> void:
     for i in range(whole * LANES, n):
         K[tile, i] = K[src, i]
     sort_block(tile)
-    transpose(tile, tile, BLOCK)
+    transpose(tile, tile)
     for count, far, found, second, pairs, places in JOINS:
         for pair in range(count):
             base = tile + pair * far * BYTES
@@ -148,7 +148,7 @@ def read(src: ptr, dst: ptr, n: i64, before: i64, mark: ptr) -> void:
 def _names(v: Lanes, order: Order) -> dict[str, Any]:
     """What all stubs are told about vectors and elements."""
     unit = UNSIGNED[order.bits]
-    names = network_names(v) | packing.split_names(v) | key_names(order)
+    names = network_names(v, BLOCK) | packing.split_names(v) | key_names(order)
     names |= {"U": unit, "E": unit.of(v.count), "SIGN": order.sign, "SIZE": order.bits // 8}
     word = names["K"]
     names |= {"split": External(i64, (ptr, ptr, i64, word, i64)), "OUT": order.bits // 8}

@@ -124,12 +124,12 @@ def sort_rows(buffers: ptr, start: i64, stop: i64) -> void:
                 if FLOAT:
                     noted = noted | odd(x)
                 V[block, lane] = V(key(x))
-            transpose(block, tile + column * BYTES, LANES)
+            transpose(block, tile + column * BYTES)
         sort_tile(tile, table)
         place_rows(ptr[buffers, 1], table, t, bases)
         for i in range(0, length, LANES):
             column = min(i, length - LANES)
-            transpose(tile + column * BYTES, block, LANES)
+            transpose(tile + column * BYTES, block)
             for lane in range(LANES):
                 E[ptr[bases, lane] + column * SIZE, 0] = element(E(V[block, lane]))
         i64[ptr[buffers, 3], t] = i64(any_lane(noted))
@@ -239,9 +239,9 @@ def tile_text(main: Any, v: Lanes, order: Order) -> str:
     unit, word = UNSIGNED[order.bits], UNSIGNED[v.bits]
     names = key_names(order) | {"SIGN": order.sign, "SIZE": order.bits // 8, "BYTES": v.size}
     names |= {"U": unit, "E": unit.of(v.count), "K": word, "V": word.of(v.count), "LANES": v.count}
-    names |= {"NOTED": truth.of(v.count), **network_names(v)}
+    names |= {"NOTED": truth.of(v.count), **network_names(v, v.count)}
     stubs = called_stubs([main])
-    private = [f.__name__ for f in stubs if f not in (main, sort_block, merge_block)]
+    private = [f.__name__ for f in stubs if f not in (main, sort_block, merge_block, transpose)]
     return translate(stubs, names, private, loop=True)
 
 
