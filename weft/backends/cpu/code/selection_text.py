@@ -1,6 +1,6 @@
-"""Elements that a test picks, put side by side: texts that count them in pieces and write them.
+"""Elements that a test picks, put side by side: stubs that count them in pieces and write them.
 
-A test looks at the bits of an element: ``set`` (not zero), ``real`` (the same of floats, whose zero
+A test looks at an element: ``set`` (not zero), ``real`` (the same of the bits of floats, whose zero
 has a sign), ``normal`` (the same where denormal numbers are zeros), or at the one before, too:
 ``new`` (integers that differ), ``new real`` (floats that differ, in order, NaN behind them), ``new
 number`` (the same, where NaNs are all one).
@@ -8,9 +8,28 @@ number`` (the same, where NaNs are all one).
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from typing import Any
+
+import numpy as np
+
 from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
+from weft.kernel.kinds import (
+    any_lane,
+    bits,
+    compress_store,
+    count_bits,
+    i64,
+    kind_of,
+    lane_sum,
+    ptr,
+    truth,
+    u16,
+    u32,
+    unrolled,
+    void,
+)
 
 # Elements of a piece, which one thread looks at; a multiple of the lanes.
 CHUNK_ELEMENTS = 1 << 14
@@ -18,176 +37,133 @@ LANES = 16
 # What is written of an element: its position or the element of another array, and in how many bits.
 Wanted = tuple[str, int]
 
-_FLOATS = {32: "float", 64: "double"}
 # Bits of the exponents of floats.
-_EXPONENTS = {32: 8, 64: 11}
+_EXPONENTS = {32: 0xFF << 23, 64: 0x7FF << 52}
+
+# Names that stubs are given; here so that they can be written: elements and vectors of them, which
+# bits of an element are looked at, whether its neighbour is, and whether that has to be a number.
+U: Any = u32
+V: Any = u32
+FLAGS: Any = truth.of(LANES)
+SUMS: Any = u32.of(LANES)
+SIZE = DOUBLED = MASKED = COMPARED = ORDERED = 0
+# Whether lanes are packed; how many results there are, and for each its number, whether it is of
+# elements, its kind and that of vectors, bytes of an element, and numbers from 0 in order.
+PACKED = COUNT = 0
+RESULTS: Any = ()
 
 
-def _mask(f: Function, test: str, bits: int, lanes: int, here: str) -> str:
-    """Which of the elements at a place a test picks: a vector, or one flag for one lane."""
-
-    def kind(one: str) -> str:
-        return f"<{lanes} x {one}>" if lanes > 1 else one
-
-    size = bits // 8
-    if test in ("set", "real", "normal"):
-        x = f.load(kind(f"i{bits}"), here, size)
-        if test == "normal":  # by the exponent alone
-            exponent = (1 << _EXPONENTS[bits]) - 1 << bits - 1 - _EXPONENTS[bits]
-            mask = f"splat (i{bits} {exponent})" if lanes > 1 else str(exponent)
-            x = f.emit(f"and {kind(f'i{bits}')} {x}, {mask}")
-        if test == "real":  # without the sign
-            x = f.emit(f"add {kind(f'i{bits}')} {x}, {x}")
-        return f.emit(f"icmp ne {kind(f'i{bits}')} {x}, zeroinitializer")
-    word = f"i{bits}" if test == "new" else _FLOATS[bits]
-    x = f.load(kind(word), here, size)
-    before = f.load(kind(word), f.at(here, -size), size)
-    if test == "new":
-        return f.emit(f"icmp ne {kind(word)} {x}, {before}")
-    other = f.emit(f"fcmp une {kind(word)} {x}, {before}")
-    if test == "new real":
-        return other
-    number = f.emit(f"fcmp ord {kind(word)} {before}, {before}")
-    return f.emit(f"and {kind('i1')} {other}, {number}")
+def is_picked(x: U, before: U) -> truth:
+    """Whether a test picks an element."""
+    if COMPARED:
+        if ORDERED:
+            return (x != before) & (before == before)
+        return x != before
+    if DOUBLED:  # without the sign
+        return x + x != 0
+    if MASKED:  # by the exponent alone
+        return x & MASKED != 0
+    return x != 0
 
 
-def _piece(f: Function, piece: str, count: str) -> tuple[Number, Number, Number]:
-    """Where a piece begins, how many elements it has, and how many of them are in whole vectors."""
-    begin = f.mul(piece, CHUNK_ELEMENTS)
-    size = f.smaller(f.sub(count, begin), CHUNK_ELEMENTS)
-    return begin, size, f.emit(f"udiv i64 {size}, {LANES}")
+def one_at(here: ptr) -> truth:
+    """Whether the element at a place is picked."""
+    if COMPARED:
+        return is_picked(U[here, 0], U[here, -1])
+    return is_picked(U[here, 0], 0)
 
 
-def _count(f: Function) -> str:
-    """How many elements there are, which a table says."""
-    return f.load("i64", f.pointer(0), 8)
+def lanes_at(here: ptr) -> FLAGS:
+    """The same of those in a vector."""
+    if COMPARED:
+        return is_picked(V[here, 0], V[here + -SIZE, 0])
+    return is_picked(V[here, 0], V(0))
 
 
-@lru(64)
-def count_text(test: str, bits: int) -> str:
+def select_count(buffers: ptr, start: i64, stop: i64) -> void:
     """How many each piece has. Buffers: number of elements, elements, counts."""
-    f = kernel(Module(), "select_count")
-    count, source, counts = _count(f), f.pointer(1), f.pointer(2)
-    sums = f"<{LANES} x i32>"
-    total = f.declare(f"llvm.vector.reduce.add.v{LANES}i32", "i32", sums)
-    with f.loop("%start", "%stop") as piece:
-        begin, size, vectors = _piece(f, piece, count)
-        here = f.at(source, f.mul(begin, bits // 8))
-        with f.carried(0, vectors, [(sums, "zeroinitializer")]) as (i, (held,), after):
-            flags = _mask(f, test, bits, LANES, f.at(here, f.mul(i, LANES * bits // 8)))
-            more = f.emit(f"zext <{LANES} x i1> {flags} to {sums}")
-            after[0] = f.emit(f"add {sums} {held}, {more}")
-        found = f.emit(f"zext i32 {f.emit(f'call i32 {total}({sums} {held})')} to i64")
-        done = f.mul(vectors, LANES)
-        with f.carried(done, size, [("i64", found)]) as (i, (held,), after):
-            flag = _mask(f, test, bits, 1, f.at(here, f.mul(i, bits // 8)))
-            after[0] = f.add(held, f.emit(f"zext i1 {flag} to i64"))
-        f.store("i64", held, f.at(counts, f.mul(piece, 8)), 8)
-    f.close()
-    return f.module.text()
+    for piece in range(start, stop):
+        here = ptr[buffers, 1] + piece * CHUNK_ELEMENTS * SIZE
+        size = min(i64[ptr[buffers, 0], 0] - piece * CHUNK_ELEMENTS, CHUNK_ELEMENTS)
+        whole = size // LANES * LANES
+        sums = SUMS(0)
+        for i in range(0, whole, LANES):
+            sums += SUMS(lanes_at(here + i * SIZE))
+        found = i64(lane_sum(sums))
+        for i in range(whole, size):
+            found += i64(one_at(here + i * SIZE))
+        i64[ptr[buffers, 2], piece] = found
 
 
-def packs(wanted: tuple[Wanted, ...]) -> bool:
-    """Whether the processor packs the lanes of vectors with such elements."""
-    return vector_bits() == 512 and all(bits >= 32 for _, bits in wanted)
-
-
-@lru(64)
-def write_text(test: str, bits: int, wanted: tuple[Wanted, ...], packing: bool) -> str:
+def select_write(buffers: ptr, start: i64, stop: i64) -> void:
     """What is wanted of the elements that are picked.
 
     Buffers: number of elements and the position of the first; elements; of each piece, how many
     elements those before it have, and the same behind the last one; results; and for each result
     the elements it is made of.
     """
-    f = kernel(Module(), "select_write")
-    count, source, starts = _count(f), f.pointer(1), f.pointer(2)
-    first = f.load("i64", f.at(f.pointer(0), 8), 8)
-    outs = [f.pointer(3 + i) for i in range(len(wanted))]
-    given = [f.pointer(3 + len(wanted) + i) for i in range(len(wanted))]
-    writer = Writer(f, wanted, outs, given, first)
-    size = bits // 8
-    with f.loop("%start", "%stop") as piece:
-        begin, number, vectors = _piece(f, piece, count)
-        start, end = (f.load("i64", f.at(starts, f.mul(f.add(piece, k), 8)), 8) for k in (0, 1))
-        with f.carried(0, vectors, [("i64", start)]) as (i, (held,), after):
-            at = f.add(begin, f.mul(i, LANES))
-            flags = _mask(f, test, bits, LANES, f.at(source, f.mul(at, size)))
-            line = f.emit(f"bitcast <{LANES} x i1> {flags} to i{LANES}")
-            if packing:
-                writer.pack(at, flags, held)
-                ones = f.declare(f"llvm.ctpop.i{LANES}", f"i{LANES}", f"i{LANES}")
-                ones = f.emit(f"call i{LANES} {ones}(i{LANES} {line})")
-                after[0] = f.add(held, f.emit(f"zext i{LANES} {ones} to i64"))
-            else:
-                some = f.emit(f"icmp ne i{LANES} {line}, 0")
-                stop = f.emit(f"select i1 {some}, i64 {LANES}, i64 0")
-                with f.carried(0, stop, [("i64", held)]) as (k, (now,), then):
-                    here = f.add(at, k)
-                    flag = _mask(f, test, bits, 1, f.at(source, f.mul(here, size)))
-                    then[0] = writer.put(here, flag, now, end)
-                after[0] = now
-        done = f.mul(vectors, LANES)
-        with f.carried(done, number, [("i64", held)]) as (i, (now,), after):
-            at = f.add(begin, i)
-            flag = _mask(f, test, bits, 1, f.at(source, f.mul(at, size)))
-            after[0] = writer.put(at, flag, now, end)
-    f.close()
-    return f.module.text()
+    source = ptr[buffers, 1]
+    count = i64[ptr[buffers, 0], 0]
+    first = i64[ptr[buffers, 0], 1]
+    outs = [ptr[buffers, 3 + i] for i in unrolled(COUNT)]
+    given = [ptr[buffers, 3 + COUNT + i] for i in unrolled(COUNT)]
+    for piece in range(start, stop):
+        to = i64[ptr[buffers, 2], piece]
+        end = i64[ptr[buffers, 2], piece + 1]
+        high = min((piece + 1) * CHUNK_ELEMENTS, count)
+        for low in range(piece * CHUNK_ELEMENTS, high, LANES):
+            if low + LANES <= high:
+                flags = lanes_at(source + low * SIZE)
+                if PACKED:
+                    for n, taken, word, words, size, numbers in RESULTS:
+                        place = outs[n] + to * size
+                        if taken:
+                            compress_store(words[given[n] + low * size, 0], place, flags)
+                        else:
+                            x = words(word(first + low)) + words[numbers, 0]
+                            compress_store(x, place, flags)
+                    to += i64(count_bits(bits(u16, flags)))
+                    continue
+                if not any_lane(flags):
+                    continue
+            for at in range(low, min(low + LANES, high)):
+                # Written in any case, since a branch would be guessed wrong every other time, but
+                # not where the next piece begins.
+                if to < end:
+                    for n, taken, word, _words, _size, _numbers in RESULTS:
+                        word[outs[n], to] = word[given[n], at] if taken else word(first + at)
+                to += i64(one_at(source + at * SIZE))
 
 
-class Writer:
-    """Text that writes what is wanted of elements."""
+# --- texts ----------------------------------------------------------------------------------------
 
-    def __init__(
-        self,
-        f: Function,
-        wanted: tuple[Wanted, ...],
-        outs: list[str],
-        given: list[str],
-        first: str,
-    ) -> None:
-        self.f, self.first = f, first
-        self.results = list(zip(wanted, outs, given, strict=True))
 
-    def _value(self, what: str, bits: int, source: str, at: Number) -> str:
-        """What is written of one element."""
-        f = self.f
-        if what == "value":
-            return f.load(f"i{bits}", f.at(source, f.mul(at, bits // 8)), bits // 8)
-        place = f.add(self.first, at)
-        return str(place) if bits == 64 else f.emit(f"trunc i64 {place} to i{bits}")
+def _names(test: str, size: int) -> dict[str, Any]:
+    """What stubs are told about a test of elements of so many bits."""
+    kind = kind_of(f"{'f' if test in ('new real', 'new number') else 'u'}{size // 8}")
+    names = {"U": kind, "V": kind.of(LANES), "FLAGS": FLAGS, "SIZE": size // 8}
+    names |= {"COMPARED": test.startswith("new"), "ORDERED": test == "new number"}
+    return names | {"DOUBLED": test == "real", "MASKED": test == "normal" and _EXPONENTS[size]}
 
-    def put(self, at: Number, flag: str, to: str, end: str) -> Number:
-        """One element if it is picked; where the next one goes.
 
-        It is written in any case, since a branch would be guessed wrong every other time, but not
-        where the next piece begins.
-        """
-        f = self.f
-        with f.when(f.emit(f"icmp slt i64 {to}, {end}")):
-            for (what, bits), out, source in self.results:
-                x = self._value(what, bits, source, at)
-                f.store(f"i{bits}", x, f.at(out, f.mul(to, bits // 8)), bits // 8)
-        return f.add(to, f.emit(f"zext i1 {flag} to i64"))
+@lru(64)
+def count_text(test: str, size: int) -> str:
+    """The text of `select_count`, of elements of so many bits."""
+    return translate_main(select_count, _names(test, size), loop=True)
 
-    def pack(self, at: Number, flags: str, to: str) -> None:
-        """The elements of a vector that are picked."""
-        f = self.f
-        for (what, bits), out, source in self.results:
-            kind, size = f"<{LANES} x i{bits}>", bits // 8
-            if what == "value":
-                x = f.load(kind, f.at(source, f.mul(at, size)), size)
-            else:
-                one = self._value(what, bits, source, at)
-                x = f.emit(f"insertelement {kind} poison, i{bits} {one}, i64 0")
-                zeros = f"<{LANES} x i32> zeroinitializer"
-                x = f.emit(f"shufflevector {kind} {x}, {kind} poison, {zeros}")
-                steps = ", ".join([f"i{bits} {i}" for i in range(LANES)])
-                x = f.emit(f"add {kind} {x}, <{steps}>")
-            name = f"llvm.masked.compressstore.v{LANES}i{bits}"
-            f.declare(name, "void", f"{kind}, ptr, <{LANES} x i1>")
-            place = f.at(out, f.mul(to, size))
-            f.line(
-                f"call void @{name}({kind} {x}, ptr align {size} {place}, <{LANES} x i1> {flags})"
-            )
+
+def packs(wanted: tuple[Wanted, ...]) -> bool:
+    """Whether the processor packs the lanes of vectors with such elements."""
+    return vector_bits() == 512 and all(size >= 32 for _, size in wanted)
+
+
+@lru(64)
+def write_text(test: str, size: int, wanted: tuple[Wanted, ...], packing: bool) -> str:
+    """The text of `select_write`, for what is wanted of elements of so many bits."""
+    results = []
+    for n, (what, width) in enumerate(wanted):
+        numbers = np.arange(LANES, dtype=f"u{width // 8}")
+        word = kind_of(numbers.dtype)
+        results.append((n, what == "value", word, word.of(LANES), width // 8, numbers))
+    names = {"COUNT": len(wanted), "RESULTS": results, "PACKED": packing}
+    return translate_main(select_write, _names(test, size) | names, loop=True)
