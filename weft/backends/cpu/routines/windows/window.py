@@ -38,14 +38,16 @@ MAX_SCALAR_ELEMENTS = 6
 MIN_NAMED_STRIDE = 64
 # Elements of windows from which on sums may be done one axis after another, to other last bits.
 MIN_SEPARABLE_ELEMENTS = 36
-# What windows are along an axis that they do not move along.
-_PLAIN: dict[str, Any] = {
-    "window_dimensions": 1,
-    "window_strides": 1,
-    "padding": (0, 0),
-    "base_dilation": 1,
-    "window_dilation": 1,
-}
+
+
+class Window(Record):
+    """Windows along an axis, as ``lines`` takes them."""
+
+    taps: int = 1
+    stride: int = 1
+    low: int = 0
+    base: int = 1
+    dilation: int = 1
 
 
 class Slide(Record):
@@ -106,19 +108,21 @@ def _end(dtype: np.dtype, kind: str) -> bytes:
     return np.asarray(value, dtype).tobytes()
 
 
-def slides(shape: Sequence[int], out: Sequence[int], window: dict[str, Any]) -> list[list[Slide]]:
+def windows_of(params: dict[str, Any]) -> list[Window]:
+    """The windows along every axis."""
+    dims = params["window_dimensions"]
+    lows = [low for low, _ in params["padding"]]
+    holes = [params.get(f"{name}_dilation") or (1,) * len(dims) for name in ("base", "window")]
+    return list(map(Window, dims, params["window_strides"], lows, *holes))
+
+
+def slides(shape: Sequence[int], out: Sequence[int], windows: list[Window]) -> list[list[Slide]]:
     """The windows of every part of a result between whose elements no holes of the base lie."""
-    rank = len(shape)
-    ones = (1,) * rank
-    base = window.get("base_dilation") or ones
-    dilation = window.get("window_dilation") or ones
-    sources, targets = contiguous(shape), contiguous(out)
     along = []
-    for i in range(rank):
-        taps, stride = window["window_dimensions"][i], window["window_strides"][i]
-        found = lines(out[i], taps, stride, window["padding"][i][0], base[i], dilation[i])
-        to, given = targets[i], (shape[i], sources[i], taps)
-        found = [x._replace(dilation=max(1, x.dilation)) for x in found]
+    sources, targets = contiguous(shape), contiguous(out)
+    for n, results, source, to, w in zip(shape, out, sources, targets, windows, strict=True):
+        found = [x._replace(dilation=max(1, x.dilation)) for x in lines(results, *w)]
+        given = (n, source, w.taps)
         along.append([Slide(x.first * to, x.step * to, *x[2:], *given) for x in found])
     return [joined(part) for part in product(*along)]
 
@@ -295,39 +299,28 @@ def _whole(shape: Sequence[int]) -> bool:
     return 0 < len(shape) and 0 < prod(shape)
 
 
-def fold_of(kind: str, x: Type, out: Type, params: dict[str, Any]) -> Any:
-    """What a reduction reads and computes in, its identity, both shapes and the windows; None where
-    the reference does it, or where there is nothing to do."""
-    dtype, shape, result = x.dtype, x.shape, out.shape
-    if not prod(result) or not _whole(shape):
-        return None
-    if dtype == BOOL:  # bytes that are zero or one
-        dtype = np.dtype(np.uint8)
-    if dtype.kind == "c":  # pairs of numbers, along which no window moves
-        dtype = np.dtype(f"f{dtype.itemsize // 2}")
-        shape, result = (*shape, 2), (*result, 2)
-        params = {k: (*v, (0, 0) if k == "padding" else 1) for k, v in params.items()}
-    work = _working(dtype)
-    if work is None:
-        return None
-    identity = bytes(work.itemsize) if kind == "sum" else _end(work, kind)
-    if x.dtype == BOOL and kind == "min":
-        identity = b"\1"
-    return dtype, work, identity, shape, result, params
-
-
 def reduce_window(kind: str) -> Any:
     """The lowering of sums or extrema."""
 
     def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:
-        found = fold_of(kind, ins[0], outs[0], params)
-        if found is None:
-            return None if prod(outs[0].shape) else Lowered([])
-        dtype, work, identity, shape, result, window = found
+        (shape, dtype), (result, _) = ins[0][:2], outs[0][:2]
+        windows, least = windows_of(params), dtype == BOOL and kind == "min"
+        if dtype == BOOL:  # bytes that are zero or one
+            dtype = np.dtype(np.uint8)
+        if dtype.kind == "c":  # pairs of numbers, along which no window moves
+            dtype = np.dtype(f"f{dtype.itemsize // 2}")
+            shape, result, windows = (*shape, 2), (*result, 2), [*windows, Window()]
+        work = _working(dtype)
+        if not prod(result):
+            return Lowered([])
+        if work is None or not _whole(shape):
+            return None
+        identity = bytes(work.itemsize) if kind == "sum" else _end(work, kind)
+        identity = b"\1" if least else identity
         plan = Windows(work, "window")
-        steps = [(shape, result, window)]
-        if kind != "sum" or prod(window["window_dimensions"]) >= MIN_SEPARABLE_ELEMENTS:
-            steps = _apart(shape, result, window) or steps
+        steps = [(shape, result, windows)]
+        if kind != "sum" or prod([w.taps for w in windows]) >= MIN_SEPARABLE_ELEMENTS:
+            steps = _apart(shape, result, windows) or steps
         have, place = dtype, Place("in", 0)
         for i, (before, after, one) in enumerate(steps):
             last = i == len(steps) - 1
@@ -342,36 +335,27 @@ def reduce_window(kind: str) -> Any:
     return lower
 
 
-def _apart(
-    shape: Sequence[int], result: Sequence[int], window: dict[str, Any]
-) -> list[tuple[Any, Any, Any]]:
+def _apart(shape: Sequence[int], result: Sequence[int], windows: list[Window]) -> list[Any]:
     """Large windows that overlap, one axis after another: shapes before and after, and windows.
 
     The last axis is the first, so that of equal extrema it is still the first one that is found.
     """
-    dims, rank = window["window_dimensions"], len(shape)
-    if any(d > 1 for d in window.get("base_dilation") or ()):
+    if any(w.base > 1 for w in windows):
         return []
     before, steps, cost = tuple(shape), [], 0
-    for i in reversed(range(rank)):
+    for i, w in reversed(list(enumerate(windows))):
         after = (*before[:i], result[i], *before[i + 1 :])
-        if dims[i] == 1 and after == before:
+        if w.taps == 1 and after == before:
             continue
-        one = {
-            key: tuple(given[i] if j == i else plain for j in range(rank))
-            for key, plain in _PLAIN.items()
-            if (given := window.get(key)) is not None
-        }
-        steps.append((before, after, one))
+        steps.append((before, after, [w if w is v else Window() for v in windows]))
         before = after
-        cost += prod(after) * (dims[i] + 2)  # what is between is written and read
-    return steps if 3 * cost < 2 * prod(result) * prod(dims) else []
+        cost += prod(after) * (w.taps + 2)  # what is between is written and read
+    return steps if 3 * cost < 2 * prod(result) * prod([w.taps for w in windows]) else []
 
 
-def _chosen(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Which extremum is selected, and the parameters of the windows."""
-    window = {k: v for k, v in params.items() if k != "select_prim"}
-    return "max" if params["select_prim"].name == "ge" else "min", window
+def _extremum(params: dict[str, Any]) -> str:
+    """Which one is selected."""
+    return "max" if params["select_prim"].name == "ge" else "min"
 
 
 def select_and_gather_add(
@@ -379,7 +363,7 @@ def select_and_gather_add(
 ) -> Lowered | None:
     """Tasks that take the first operand where the second has its extrema."""
     (g, x), (out,) = ins, outs
-    kind, window = _chosen(params)
+    kind, windows = _extremum(params), windows_of(params)
     work = _working(x.dtype)
     if not prod(out.shape):
         return Lowered([])
@@ -388,7 +372,7 @@ def select_and_gather_add(
     bits = np.dtype(f"u{g.dtype.itemsize}")  # it is moved, not computed with
     rule = Rule(kind, ("left", "right"), (x.dtype, bits), (work, bits), _end(work, kind))
     plan, places = Windows(work, "window"), [Place("in", 1), Place("in", 0), Place("out", 0)]
-    for part in slides(x.shape, out.shape, window):
+    for part in slides(x.shape, out.shape, windows):
         plan.sweep(part, rule, places, bits)
     return plan.lowered()
 
@@ -398,7 +382,7 @@ def select_and_scatter_add(
 ) -> Lowered | None:
     """Tasks that find the tap each window chooses, and sum for each element its windows."""
     (source, x), _ = ins, outs
-    kind, window = _chosen(params)
+    kind, windows = _extremum(params), windows_of(params)
     work, total = _working(x.dtype), _working(source.dtype)
     if not prod(x.shape):
         return Lowered([])
@@ -407,26 +391,16 @@ def select_and_scatter_add(
     plan = Windows(work, "window")
     taps = plan.memory(4 * prod(source.shape))
     rule = Rule(kind, ("left", "out"), (x.dtype,), (work, I32), _end(work, kind))
-    (part,) = slides(x.shape, source.shape, window)
+    (part,) = slides(x.shape, source.shape, windows)
     plan.sweep(part, rule, [Place("in", 1), taps], I32)
     types, zero = (source.dtype, I32), bytes(total.itemsize)
     rule = Rule("chosen", ("left", "right", "out"), types, (total,), zero)
     places = [Place("in", 0), taps, Place("out", 0)]
-    for part in slides(source.shape, x.shape, _holding(window)):
+    # The windows that hold an element, as a window over them: its taps are theirs backwards.
+    holding = [Window(w.taps, 1, w.taps - 1 - w.low, w.stride) for w in windows]
+    for part in slides(source.shape, x.shape, holding):
         plan.sweep(part, rule, places, source.dtype)
     return plan.lowered()
-
-
-def _holding(window: dict[str, Any]) -> dict[str, Any]:
-    """The windows that hold an element, as a window over them: its taps are theirs backwards."""
-    dims = window["window_dimensions"]
-    lows = [low for low, _ in window["padding"]]
-    return {
-        "window_dimensions": dims,
-        "window_strides": (1,) * len(dims),
-        "padding": [(n - 1 - low, 0) for n, low in zip(dims, lows, strict=True)],
-        "base_dilation": window["window_strides"],
-    }
 
 
 for _kind in ("sum", "max", "min"):
