@@ -608,49 +608,40 @@ def _without_infinity(x: Any) -> Any:
     return lax.select(isposinf(lax.real(x) if array_kind(x) == COMPLEX else x), full_of(x, 0), x)
 
 
-@custom_jvp
-def _logaddexp(x1: Any, x2: Any, /) -> Any:
-    high = lax.max(x1, x2)
-    if array_kind(x1) == COMPLEX:
-        delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
-        out = lax.add(high, lax.log1p(lax.exp(delta)))
-        return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi))
-    delta = lax.sub(x1, x2)
-    unordered = lax.ne(delta, delta)  # NaN, or infinities of one sign: their sum is the result
-    both = lax.add(x1, x2)
-    soft = lax.add(high, lax.log1p(lax.exp(lax.neg(lax.abs(delta)))))
-    return lax.select(unordered, both, soft)
+def _log_of_sum(name: str, power: Any, scale: float | None) -> Any:
+    """The logarithm of a sum of powers of a base, which is e to the ``1 / scale``."""
+
+    def tail(x: Any) -> Any:
+        rest = lax.log1p(power(x))
+        return rest if scale is None else lax.mul(const(rest, scale), rest)
+
+    def log_of_sum(x1: Any, x2: Any, /) -> Any:
+        high = lax.max(x1, x2)
+        if array_kind(x1) == COMPLEX:
+            delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
+            out = lax.add(high, tail(delta))
+            return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi * (scale or 1)))
+        delta = lax.sub(x1, x2)
+        unordered = lax.ne(delta, delta)  # NaN, or infinities of one sign: their sum is the result
+        both = lax.add(x1, x2)
+        return lax.select(unordered, both, lax.add(high, tail(lax.neg(lax.abs(delta)))))
+
+    log_of_sum.__name__ = log_of_sum.__qualname__ = name
+    function = custom_jvp(log_of_sum)
+
+    def log_of_sum_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (x1, x2), (t1, t2) = primals, tangents
+        out = function(x1, x2)
+        share = lambda x: power(lax.sub(_without_infinity(x), _without_infinity(out)))
+        return out, lax.add(lax.mul(t1, share(x1)), lax.mul(t2, share(x2)))
+
+    log_of_sum_jvp.__name__ = f"{name}_jvp"
+    function.defjvp(log_of_sum_jvp)
+    return function
 
 
-@_logaddexp.defjvp
-def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x1, x2), (t1, t2) = primals, tangents
-    out = _logaddexp(x1, x2)
-    share = lambda x: lax.exp(lax.sub(_without_infinity(x), _without_infinity(out)))
-    return out, lax.add(lax.mul(t1, share(x1)), lax.mul(t2, share(x2)))
-
-
-@custom_jvp
-def _logaddexp2(x1: Any, x2: Any, /) -> Any:
-    high = lax.max(x1, x2)
-    scale = const(high, 1 / np.log(2))
-    if array_kind(x1) == COMPLEX:
-        delta = lax.sub(lax.add(x1, x2), lax.mul(high, const(high, 2)))
-        out = lax.add(high, lax.mul(scale, lax.log1p(lax.exp2(delta))))
-        return lax.complex(lax.real(out), _wrapped(lax.imag(out), np.pi / np.log(2)))
-    delta = lax.sub(x1, x2)
-    unordered = lax.ne(delta, delta)
-    both = lax.add(x1, x2)
-    tail = lax.log1p(lax.exp2(lax.neg(lax.abs(delta))))
-    return lax.select(unordered, both, lax.add(high, lax.mul(scale, tail)))
-
-
-@_logaddexp2.defjvp
-def _logaddexp2_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x1, x2), (t1, t2) = primals, tangents
-    out = _logaddexp2(x1, x2)
-    share = lambda x: lax.exp2(lax.sub(_without_infinity(x), _without_infinity(out)))
-    return out, lax.add(lax.mul(t1, share(x1)), lax.mul(t2, share(x2)))
+_logaddexp = _log_of_sum("_logaddexp", lax.exp, None)
+_logaddexp2 = _log_of_sum("_logaddexp2", lax.exp2, 1 / np.log(2))
 
 
 def logaddexp(x1: Any, x2: Any, /) -> Array:
