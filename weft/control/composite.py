@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.control.jit import jit_p, jit_parameters, numpy_consts, used_axis_names
+from weft.control.jit import Called, jit_p, jit_parameters, used_axis_names
 from weft.core.ad import Zero
 from weft.core.batching import AxisData
-from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.primitive import Primitive
 
 
-class Composed(Primitive):
+class Composed(Called):
     """A program with a name; derivatives and batches are those of the program, as calls of it."""
-
-    multiple_results = True
-
-    def shape(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        return jaxpr.out_avals
-
-    def eqn_effects(self, avals: Any, params: Any) -> Any:
-        return params["jaxpr"].effects
-
-    def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
-        return params["jaxpr"]
-
-    @staticmethod
-    def ref(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        return run(jaxpr.jaxpr, numpy_consts(jaxpr), args)
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         if all(type(t) is Zero for t in tangents):

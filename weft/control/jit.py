@@ -32,13 +32,14 @@ without_refs = Late("weft.transforms.discharge")
 
 def numpy_consts(closed: ClosedJaxpr) -> list[Any]:
     """The constants of a program as NumPy arrays."""
-    found = closed._memo.get("numpy_consts")
-    if found is None:
-        found = closed._memo["numpy_consts"] = [
+    return remembered(
+        closed,
+        "numpy_consts",
+        lambda: [
             getattr(c, "_value", None) if hasattr(c, "_value") else np.asarray(c, v.aval.dtype)
             for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
-        ]
-    return found
+        ],
+    )
 
 
 def jit_params(closed: ClosedJaxpr, params: dict[str, Any], donated: Any = None) -> dict[str, Any]:
@@ -73,12 +74,10 @@ def jit_parameters(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
     }
 
 
-class Jit(Primitive):
-    """A call of a staged function."""
+class Called(Primitive):
+    """A program that is its parameter ``jaxpr``."""
 
-    name, exact = "jit", True
     multiple_results = True
-    takes_refs = True
 
     def shape(self, *avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return jaxpr.out_avals
@@ -92,6 +91,13 @@ class Jit(Primitive):
     @staticmethod
     def ref(*args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         return run(jaxpr.jaxpr, numpy_consts(jaxpr), args)
+
+
+class Jit(Called):
+    """A call of a staged function."""
+
+    name, exact = "jit", True
+    takes_refs = True
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         if params["inline"]:

@@ -18,7 +18,7 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -79,10 +79,7 @@ class ShardMap(Primitive):
         closed = params["jaxpr"]
         key = ("whole", params["mesh"], params["in_specs"], params["out_specs"])
         key = (*key, params["manual_axes"])
-        found = closed._memo.get(key)
-        if found is None:
-            found = closed._memo[key] = _whole_program(closed, params)
-        return found
+        return remembered(closed, key, lambda: _whole_program(closed, params))
 
     def per_process(self, params: dict[str, Any]) -> tuple[ClosedJaxpr, list[Any], list[Any]]:
         """The program of this process, where a mesh spans several; how its arguments and results

@@ -14,7 +14,7 @@ from typing import Any
 from weft.base import knobs
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray, without_axes
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params, remembered
 from weft.core.registry import lookup
 from weft.core.sharding import (
     NO_AXES,
@@ -241,10 +241,7 @@ def carries(avals: Any) -> bool:
 
 def has_types(closed: ClosedJaxpr) -> bool:
     """Whether a type anywhere in a program carries a sharding."""
-    found = closed._memo.get("typed")
-    if found is None:
-        found = closed._memo["typed"] = _has_types(closed.jaxpr)
-    return found
+    return remembered(closed, "typed", lambda: _has_types(closed.jaxpr))
 
 
 def _has_types(jaxpr: Jaxpr) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core.jaxpr import ClosedJaxpr, subjaxprs
+from weft.core.jaxpr import ClosedJaxpr, remembered, subjaxprs
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
@@ -71,10 +71,7 @@ lowered_p = Lowered()
 
 def has_lowered(closed: ClosedJaxpr) -> bool:
     """Whether a program has something in it that a library's operation was replaced by."""
-    found = closed._memo.get("lowered")
-    if found is None:
-        found = closed._memo["lowered"] = _has_lowered(closed.jaxpr)
-    return found
+    return remembered(closed, "lowered", lambda: _has_lowered(closed.jaxpr))
 
 
 def _has_lowered(jaxpr: Any) -> bool:

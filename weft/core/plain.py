@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.avals import without_axes
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, remembered
 
 
 def plain(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with types that say nothing of mesh axes, as most have."""
-    found = closed._memo.get("plain")
-    if found is None:
-        found = closed._memo["plain"] = ClosedJaxpr(_plain(closed.jaxpr), closed.consts)
-    return found
+    return remembered(closed, "plain", lambda: ClosedJaxpr(_plain(closed.jaxpr), closed.consts))
 
 
 def _plain(jaxpr: Jaxpr) -> Jaxpr:

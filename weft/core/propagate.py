@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.factors import Division, Factors, Spec, count, fitting, spec_for, split_axes, whole
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, join_effects
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, join_effects, remembered
 from weft.core.sharding import NamedSharding, axes_of
 
 Sizes = dict[Any, int]
@@ -35,10 +35,7 @@ def _same_mesh(a: Any, b: Any) -> bool:
 
 def inline(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with those that its equations merely call written out."""
-    found = closed._memo.get("inlined")
-    if found is None:
-        found = closed._memo["inlined"] = _inline(closed)
-    return found
+    return remembered(closed, "inlined", lambda: _inline(closed))
 
 
 def _called(eqn: JaxprEqn) -> Any:

@@ -25,7 +25,7 @@ from weft.control.remat import remat_p
 from weft.control.scan import scan_p
 from weft.control.while_loop import while_p
 from weft.core.ad import zeros
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED
@@ -238,10 +238,7 @@ def checked_program(
 ) -> Checked:
     """A program with its checks; ``effects`` are all that it returns, if they are given."""
     key = ("checked", enabled, None if effects is None else tuple(effects))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _checked(jaxpr_as_fun(closed), closed, enabled, effects)
-    return found
+    return remembered(closed, key, lambda: _checked(jaxpr_as_fun(closed), closed, enabled, effects))
 
 
 def _checked(

@@ -14,7 +14,7 @@ from weft import numpy as jnp
 from weft.base.functional import safe_zip, split_list
 from weft.control.jit import jit_params
 from weft.control.remat import remat_p
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
@@ -336,10 +336,7 @@ def _program(
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The program over series, and which results move; those in ``wanted`` do in any case."""
     key = ("jet", order, tuple(moving), None if wanted is None else tuple(wanted))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _staged(closed, order, moving, wanted)
-    return found
+    return remembered(closed, key, lambda: _staged(closed, order, moving, wanted))
 
 
 def _staged(

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.base import knobs
 from weft.core.avals import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params, remembered
 
 # Elements of operands and results from which on a native program is worth making.
 LARGE_ELEMENTS = 1 << 15
@@ -105,10 +105,7 @@ def is_exact(program: ClosedJaxpr | Jaxpr, controlled: bool = False) -> bool:
 
 def _is_exact_round(closed: ClosedJaxpr) -> bool:
     """The same for the body of a loop, looked at once."""
-    found = closed._memo.get("exact")
-    if found is None:
-        found = closed._memo["exact"] = is_exact(closed, True)
-    return found
+    return remembered(closed, "exact", lambda: is_exact(closed, True))
 
 
 def _is_float(aval: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core.effects import no_effects, observable
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, join_effects
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, join_effects, remembered
 
 
 def dce_jaxpr(
@@ -19,10 +19,7 @@ def dce_jaxpr(
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(jaxpr.invars)
     key = ("dce", tuple(used_outputs), tuple(instantiate))
-    found = jaxpr._memo.get(key)
-    if found is None:
-        found = jaxpr._memo[key] = _dce(jaxpr, used_outputs, instantiate)
-    return found
+    return remembered(jaxpr, key, lambda: _dce(jaxpr, used_outputs, instantiate))
 
 
 def _dce(
@@ -77,19 +74,11 @@ def drop_unused_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 def convert_constvars(jaxpr: Jaxpr) -> Jaxpr:
     """The program with its constants as leading inputs."""
-    key = "convert_constvars"
-    found = jaxpr._memo.get(key)
-    if found is None:
-        found = jaxpr.replace(
-            constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars], debug_info=None
-        )
-        jaxpr._memo[key] = found
-    return found
+    invars = [*jaxpr.constvars, *jaxpr.invars]
+    make = lambda: jaxpr.replace(constvars=[], invars=invars, debug_info=None)
+    return remembered(jaxpr, "convert_constvars", make)
 
 
 def close(jaxpr: Jaxpr) -> ClosedJaxpr:
     """A closed program of one without constants; the same object for the same program."""
-    found = jaxpr._memo.get("close")
-    if found is None:
-        found = jaxpr._memo["close"] = ClosedJaxpr(jaxpr, ())
-    return found
+    return remembered(jaxpr, "close", lambda: ClosedJaxpr(jaxpr, ()))

@@ -14,7 +14,7 @@ from typing import Any
 from weft.base import knobs, source
 from weft.base.record import Record
 from weft.core.effects import touches_refs
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, jaxprs_in_params
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, jaxprs_in_params, remembered
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.transforms.partial_eval import prune
@@ -70,10 +70,7 @@ class Discharged(Record):
 
 def discharge_closed(closed: ClosedJaxpr) -> Discharged:
     """The program with the values of references for its references."""
-    found = closed._memo.get("discharge")
-    if found is None:
-        found = closed._memo["discharge"] = _discharge(closed)
-    return found
+    return remembered(closed, "discharge", lambda: _discharge(closed))
 
 
 def _discharge(closed: ClosedJaxpr) -> Discharged:

@@ -9,7 +9,7 @@ from weft.base.lazy import Late
 from weft.core import sharding as meshes
 from weft.core.ad import Zero, instantiate
 from weft.core.effects import touches_refs
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.staging import stage
 from weft.core.trace import JVP, Trace, Tracer, escaped_tracer_error, state, typeof
 
@@ -151,10 +151,7 @@ def jvp_jaxpr(
     if isinstance(instantiated, bool):
         instantiated = [instantiated] * len(closed.out_avals)
     key = ("jvp", tuple(nonzeros), tuple(instantiated))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _jvp_jaxpr(closed, nonzeros, instantiated)
-    return found
+    return remembered(closed, key, lambda: _jvp_jaxpr(closed, nonzeros, instantiated))
 
 
 def _jvp_jaxpr(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base.functional import partition_list
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, remembered
 from weft.core.staging import StagingTrace, StagingTracer, stage
 from weft.core.trace import Trace, state
 from weft.transforms.dce import convert_constvars, dce_jaxpr, drop_unused_consts
@@ -70,10 +70,7 @@ def partial_eval_jaxpr(
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(closed.out_avals)
     key = ("partial_eval", tuple(unknown), tuple(instantiate))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _partial_eval_jaxpr(closed, unknown, instantiate)
-    return found
+    return remembered(closed, key, lambda: _partial_eval_jaxpr(closed, unknown, instantiate))
 
 
 def _partial_eval_jaxpr(

@@ -11,7 +11,7 @@ from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.effects import touches_refs
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import VMAP, Trace, Tracer, check_leaks, state, typeof
@@ -265,10 +265,7 @@ def batch_jaxpr(
         instantiate = [instantiate] * len(closed.out_avals)
     in_dims = [0 if b else None for b in in_batched]
     key = ("batch", axis, tuple(in_batched), tuple(instantiate))
-    found = closed._memo.get(key)
-    if found is None:
-        found = closed._memo[key] = _batch_jaxpr(closed, axis, in_dims, instantiate)
-    return found
+    return remembered(closed, key, lambda: _batch_jaxpr(closed, axis, in_dims, instantiate))
 
 
 def _batch_jaxpr(
