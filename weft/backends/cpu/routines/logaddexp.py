@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.backends.cpu.routines.writer import Module
-from weft.backends.llvm.text.instructions import scalar_type
 from weft.backends.llvm.text.render import Function
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel
+from weft.kernel.kinds import External, defined, kind_of
 from weft.kernel.nodes import Value
 
 
@@ -21,19 +20,17 @@ def logaddexp(k: Builder, x: Value, y: Value) -> Value:
     return k.select(k.isnan(apart), k.add(x, y), k.add(k.max(x, y), small))
 
 
-def add_function(module: Module, dtype: np.dtype, lanes: int) -> str:
-    """Add the function on so many lanes to a module; its name there."""
-    name = f"logaddexp{lanes}"
-    if name in module.functions:
-        return f"@{name}"
+def native(dtype: np.dtype, lanes: int) -> External:
+    """The function on so many lanes."""
+    name = "logaddexp_lanes" if lanes > 1 else "logaddexp"
     k = Builder()
     x, y = k.load(0, dtype), k.load(1, dtype)
     f = Function(Kernel(name, [], None, []), lanes)
     f.lanes = lanes
-    f.known.update({(x.number, lanes): "%x", (y.number, lanes): "%y"})
+    f.known.update({(x.number, lanes): "%0", (y.number, lanes): "%1"})
     found = f.value(logaddexp(k, x, y))
-    kind = scalar_type(dtype) if lanes == 1 else f"<{lanes} x {scalar_type(dtype)}>"
-    head = f"define internal {kind} @{name}({kind} %x, {kind} %y) #0 {{"
-    module.functions[name] = "\n".join([head, "entry:", *f.lines, f"  ret {kind} {found}", "}"])
-    module.declared.update(f.declared)
-    return f"@{name}"
+    kind = kind_of(dtype).of(lanes)
+    lines = ["entry:", *f.lines, f"ret {kind.llvm} {found}"]
+    made = defined(kind, name, (kind, kind), *lines)
+    text = made.definition.replace(" alwaysinline", " noinline")
+    return made._replace(definition="\n".join([*f.declared.values(), text]))
