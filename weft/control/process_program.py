@@ -236,6 +236,13 @@ def _same_size(of: Any, members: Sequence[tuple[int, ...]]) -> int:
     return sizes.pop()
 
 
+def _spoken(layout: Layout, of: Any, axis_name: Any, axis_index_groups: Any, **_: Any) -> Any:
+    """The members of each device's group, how many they are, and the site of what they say."""
+    names = as_names(axis_name)
+    members = layout.groups(names, axis_index_groups)
+    return members, _same_size(of, members), _site(of, names)
+
+
 def _gathered(layout: Layout, x: Any, members: Any, site: Site) -> tuple[Any, int | None]:
     """What the members of each device's group have: (group, ...), or (device, group, ...)."""
     ranks = layout.together(members)
@@ -393,89 +400,43 @@ def _of_all(x: Any, ranks: tuple[int, ...], sizes: tuple[int, ...], site: Site) 
     return process_all_gather_p.bind(x, ranks=ranks, sizes=sizes, site=site)
 
 
-def _all_gather(
-    layout: Layout,
-    of: Any,
-    x: Any,
-    *,
-    all_gather_dimension: int,
-    axis_name: Any,
-    axis_index_groups: Any,
-    axis_size: int,
-    tiled: bool,
-) -> tuple[Any, int | None]:
-    names = as_names(axis_name)
-    members = layout.groups(names, axis_index_groups)
-    _same_size(of, members)
-    found, dim = _gathered(layout, x, members, _site(of, names))
+def _all_gather(layout: Layout, of: Any, x: Any, **params: Any) -> tuple[Any, int | None]:
+    members, _, site = _spoken(layout, of, **params)
+    found, dim = _gathered(layout, x, members, site)
     at = 0 if dim is None else 1
-    to = at + all_gather_dimension
+    to = at + params["all_gather_dimension"]
     found = moveaxis(found, at, to)
-    return (fold_axes(found, to) if tiled else found), dim
+    return (fold_axes(found, to) if params["tiled"] else found), dim
 
 
-def _all_gather_shared(
-    layout: Layout,
-    of: Any,
-    x: Any,
-    *,
-    all_gather_dimension: int,
-    axis_name: Any,
-    axis_index_groups: Any,
-    axis_size: int,
-    tiled: bool,
-) -> Any | None:
+def _all_gather_shared(layout: Layout, of: Any, x: Any, **params: Any) -> Any | None:
     """The same of a value that the devices of a process share: it is sent once."""
-    names = as_names(axis_name)
-    owners = layout.owners(layout.groups(names, axis_index_groups))
+    names = as_names(params["axis_name"])
+    owners = layout.owners(layout.groups(names, params["axis_index_groups"]))
     if owners is None:
         return None
-    ranks, to = tuple(sorted({*owners})), all_gather_dimension
+    ranks, to = tuple(sorted({*owners})), params["all_gather_dimension"]
     rows = _row(x)
     if len(ranks) > 1:
         rows = _of_all(x, ranks, (len(ranks), *np.shape(x)), _site(of, names))
     found = moveaxis(_rows(rows, [ranks.index(r) for r in owners]), 0, to)
-    return fold_axes(found, to) if tiled else found
+    return fold_axes(found, to) if params["tiled"] else found
 
 
-def _reduce_scatter(
-    layout: Layout,
-    of: Any,
-    x: Any,
-    *,
-    scatter_dimension: int,
-    axis_name: Any,
-    axis_index_groups: Any,
-    axis_size: int,
-    tiled: bool,
-) -> tuple[Any, int | None]:
-    names = as_names(axis_name)
-    members = layout.groups(names, axis_index_groups)
-    size = _same_size(of, members)
-    at = scatter_dimension + 1
-    x = cut_axis(x, at, (size, np.shape(x)[at] // size)) if tiled else x
-    found = _exchanged(layout, moveaxis(x, at, 1), members, _site(of, names))
+def _reduce_scatter(layout: Layout, of: Any, x: Any, **params: Any) -> tuple[Any, int | None]:
+    members, size, site = _spoken(layout, of, **params)
+    at = params["scatter_dimension"] + 1
+    x = cut_axis(x, at, (size, np.shape(x)[at] // size)) if params["tiled"] else x
+    found = _exchanged(layout, moveaxis(x, at, 1), members, site)
     return lookup("reduce_sum").bind(found, axes=(1,), out_sharding=None), 0
 
 
-def _all_to_all(
-    layout: Layout,
-    of: Any,
-    x: Any,
-    *,
-    axis_name: Any,
-    split_axis: int,
-    concat_axis: int,
-    axis_index_groups: Any,
-    tiled: bool,
-) -> tuple[Any, int | None]:
-    names = as_names(axis_name)
-    members = layout.groups(names, axis_index_groups)
-    size = _same_size(of, members)
-    at = split_axis + 1
+def _all_to_all(layout: Layout, of: Any, x: Any, **params: Any) -> tuple[Any, int | None]:
+    members, size, site = _spoken(layout, of, **params)
+    at = params["split_axis"] + 1
     x = moveaxis(cut_axis(x, at, (size, np.shape(x)[at] // size)), at, 1)
-    found = _exchanged(layout, x, members, _site(of, names))
-    to = concat_axis + 1
+    found = _exchanged(layout, x, members, site)
+    to = params["concat_axis"] + 1
     return fold_axes(moveaxis(found, 1, to), to), 0
 
 
@@ -520,13 +481,8 @@ def _axis_index(layout: Layout, of: Any, *, axis_name: Any) -> tuple[Any, int | 
     return np.array([layout.position(d, (axis_name,)) for d in layout.mine], np.int32), 0
 
 
-def _ragged(
-    layout: Layout, of: Any, *rows: Any, axis_name: Any, axis_index_groups: Any
-) -> tuple[Any, int | None]:
-    names = as_names(axis_name)
-    members = layout.groups(names, axis_index_groups)
-    _same_size(of, members)
-    site = _site(of, names)
+def _ragged(layout: Layout, of: Any, *rows: Any, **params: Any) -> tuple[Any, int | None]:
+    members, _, site = _spoken(layout, of, **params)
     every = [_gathered(layout, x, members, site) for x in rows]
     outs = []
     for i, device in enumerate(layout.mine):

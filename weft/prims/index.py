@@ -443,22 +443,11 @@ class LinearScatter(ScatterFamily):
         dx, dupdates = instantiate(tangents[0]), instantiate(tangents[2])
         return out, self.bind(dx, indices, dupdates, **params)
 
-    def transpose(
-        self,
-        ct: Any,
-        x: Any,
-        indices: Any,
-        updates: Any,
-        *,
-        dimension_numbers: Any,
-        mode: Any,
-        **_: Any,
-    ) -> Any:
+    def transpose(self, ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         ct_updates = None
         if is_undef(updates):
-            ct_updates = self.cotangent(
-                _windows(ct, indices, updates.aval, dimension_numbers, mode)
-            )
+            numbers, mode = params["dimension_numbers"], params["mode"]
+            ct_updates = self.cotangent(_windows(ct, indices, updates.aval, numbers, mode))
         return [ct if is_undef(x) else None, None, ct_updates]
 
     def cotangent(self, ct: Any) -> Any:
@@ -501,31 +490,10 @@ class ScatterMul(ScatterFamily):
     def d1(self, g: Any, out: Any, *primals: Any, **params: Any) -> Any:
         return Zero.from_primal(out)
 
-    def d2(
-        self,
-        g: Any,
-        out: Any,
-        x: Any,
-        indices: Any,
-        updates: Any,
-        *,
-        dimension_numbers: Any,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-        mode: Any,
-        **_: Any,
-    ) -> Any:
-        _require_unique(self.name, unique_indices)
-        spread = scatter_add(
-            zeros(typeof(x)),
-            indices,
-            g,
-            dimension_numbers,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-        )
-        return mul(x, spread)
+    def d2(self, g: Any, out: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        _require_unique(self.name, params["unique_indices"])
+        del params["update_jaxpr"], params["update_consts"]
+        return mul(x, scatter_add(zeros(typeof(x)), indices, g, **params))
 
     def transpose(self, ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> Any:
         ct_x = ct_updates = None
