@@ -467,42 +467,25 @@ class AllGather(Collective):
         return [reduce_scatter_p.bind(ct, scatter_dimension=all_gather_dimension, **params)]
 
     def batch(
-        self,
-        axis: AxisData,
-        args: Any,
-        dims: Any,
-        *,
-        all_gather_dimension: int,
-        axis_name: Names,
-        axis_index_groups: Any,
-        axis_size: int,
-        tiled: bool,
+        self, axis: AxisData, args: Any, dims: Any, *, all_gather_dimension: int, **params: Any
     ) -> tuple[Any, int | None]:
         (x,), (d,) = args, dims
-        dim = all_gather_dimension
-        if axis.name not in axis_name:
+        dim, names, tiled = all_gather_dimension, params["axis_name"], params["tiled"]
+        if axis.name not in names:
             if d is not None:
                 if d <= dim:
                     dim += 1
                 elif not tiled:
                     d += 1
-            params = {"axis_index_groups": axis_index_groups, "axis_size": axis_size}
-            out = self.bind(x, all_gather_dimension=dim, axis_name=axis_name, tiled=tiled, **params)
-            return out, d
-        no_groups(self, axis_index_groups)
+            return self.bind(x, all_gather_dimension=dim, **params), d
+        no_groups(self, params["axis_index_groups"])
         y = broadcast_axis(x, axis.size, dim) if d is None else moveaxis(x, d, dim)
-        rest = tuple(a for a in axis_name if a != axis.name)
+        rest = tuple(a for a in names if a != axis.name)
         if rest:
-            inner = axes_size(axis_name[axis_name.index(axis.name) + 1 :])
-            outer = axis_size // (axis.size * inner)
-            y = self.bind(
-                y,
-                all_gather_dimension=dim,
-                axis_name=rest,
-                axis_index_groups=None,
-                axis_size=outer * inner,
-                tiled=False,
-            )
+            inner = axes_size(names[names.index(axis.name) + 1 :])
+            outer = params["axis_size"] // (axis.size * inner)
+            params |= {"axis_name": rest, "axis_size": outer * inner, "tiled": False}
+            y = self.bind(y, all_gather_dimension=dim, **params)
             y = moveaxis(cut_axis(y, dim, (outer, inner)), dim + 1, dim + 2)
             y = fold_axes(y, dim, 3)
         return (fold_axes(y, dim) if tiled else y), None
@@ -543,48 +526,30 @@ class ReduceScatter(Collective):
         return [all_gather_p.bind(ct, all_gather_dimension=scatter_dimension, **params)]
 
     def batch(
-        self,
-        axis: AxisData,
-        args: Any,
-        dims: Any,
-        *,
-        scatter_dimension: int,
-        axis_name: Names,
-        axis_index_groups: Any,
-        axis_size: int,
-        tiled: bool,
+        self, axis: AxisData, args: Any, dims: Any, *, scatter_dimension: int, **params: Any
     ) -> tuple[Any, int | None]:
         (x,), (d,) = args, dims
-        dim = scatter_dimension
-        if axis.name not in axis_name:
+        dim, names, tiled = scatter_dimension, params["axis_name"], params["tiled"]
+        if axis.name not in names:
             if d is not None:
                 dim, d = (dim + 1, d) if d <= dim else (dim, d if tiled else d - 1)
-            params = {"axis_index_groups": axis_index_groups, "axis_size": axis_size}
-            out = self.bind(x, scatter_dimension=dim, axis_name=axis_name, tiled=tiled, **params)
-            return out, d
-        no_groups(self, axis_index_groups)
+            return self.bind(x, scatter_dimension=dim, **params), d
+        no_groups(self, params["axis_index_groups"])
         if d is None:
             y = mul(x, const(x, axis.size))
         else:
             y = lookup("reduce_sum").bind(x, axes=(d,), out_sharding=None)
-        rest = tuple(a for a in axis_name if a != axis.name)
+        rest = tuple(a for a in names if a != axis.name)
         if not rest:
             if tiled:
                 y = cut_axis(y, dim, (axis.size, np.shape(y)[dim] // axis.size))
             return y, dim
-        inner = axes_size(axis_name[axis_name.index(axis.name) + 1 :])
-        outer = axis_size // (axis.size * inner)
+        inner = axes_size(names[names.index(axis.name) + 1 :])
+        outer = params["axis_size"] // (axis.size * inner)
         y = cut_axis(y, dim, (outer, axis.size, np.shape(y)[dim] // (outer * axis.size)))
         y = fold_axes(moveaxis(y, dim + 1, 0), dim + 1)
-        out = self.bind(
-            y,
-            scatter_dimension=dim + 1,
-            axis_name=rest,
-            axis_index_groups=None,
-            axis_size=outer * inner,
-            tiled=tiled,
-        )
-        return out, 0
+        params |= {"axis_name": rest, "axis_size": outer * inner}
+        return self.bind(y, scatter_dimension=dim + 1, **params), 0
 
 
 class AllToAll(Collective):
@@ -631,28 +596,18 @@ class AllToAll(Collective):
         args: Any,
         dims: Any,
         *,
-        axis_name: Any,
         split_axis: int,
         concat_axis: int,
-        axis_index_groups: Any,
-        tiled: bool,
+        **params: Any,
     ) -> tuple[Any, int | None]:
         (x,), (d,) = args, dims
-        names = as_names(axis_name)
+        names = as_names(params["axis_name"])
         if axis.name not in names:
             if d is not None:
                 split_axis += d <= split_axis
                 concat_axis += d <= concat_axis
-            out = self.bind(
-                x,
-                axis_name=axis_name,
-                split_axis=split_axis,
-                concat_axis=concat_axis,
-                axis_index_groups=axis_index_groups,
-                tiled=tiled,
-            )
-            return out, d
-        no_groups(self, axis_index_groups)
+            return self.bind(x, split_axis=split_axis, concat_axis=concat_axis, **params), d
+        no_groups(self, params["axis_index_groups"])
         if d is None:
             x, d = broadcast_axis(x, axis.size, 0), 0
         if len(names) == 1:
