@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.backends.llvm.native.llvm import BRIEF, QUICK, Llvm, is_crowded, opener
+from weft.backends.llvm.native.llvm import BRIEF, LOOP, QUICK, Llvm, is_crowded, opener
 from weft.backends.llvm.native.parts import divided, joined
 from weft.backends.llvm.native.together import apart, joinable, joint
 from weft.base import disk
@@ -235,13 +235,13 @@ class Batch:
             return found
 
 
-def _care(text: str) -> tuple[bool, bool]:
+def _care(text: str) -> tuple[bool, bool, bool]:
     """What texts of one module have in common: care, and with it whether pressure is tracked."""
     careful = not text.startswith((BRIEF, QUICK))
-    return careful, careful and is_crowded(text)
+    return careful, careful and is_crowded(text), text.startswith(LOOP)
 
 
 def _effort(text: str) -> tuple[bool, int]:
     """What orders texts: whether one keeps others out of LLVM, and about how long it takes."""
-    careful, crowded = _care(text)
+    careful, crowded, _ = _care(text)
     return crowded, text.count("\n") // (1 if careful else 4)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.llvm.native.llvm import LOOP, QUICK
 
 _MARK = "$part"
 _DEFINED = re.compile(r"^(?:define [^\n]*?|)@([\w.]+)(?: = |\()", re.MULTILINE)
@@ -26,11 +26,13 @@ _EXECUTE = 4
 
 
 def joinable(text: str) -> bool:
-    """Whether a text may share a module: it is for LLVM's usual care or none, and not long."""
-    if text.removeprefix(QUICK).startswith(";") or text.count("\n") > MAX_JOINED_LINES:
+    """Whether a text may share a module: it is for LLVM's usual care, that of loops, or none, and
+    not long."""
+    own = text.removeprefix(QUICK).removeprefix(LOOP)
+    if own.startswith(";") or text.count("\n") > MAX_JOINED_LINES:
         return False
     groups = [line for line in text.split("\n") if line.startswith("attributes ")]
-    plain = groups == [_ATTRIBUTES] and text.count("\ndefine ") + text.startswith("define ")
+    plain = groups in ([], [_ATTRIBUTES]) and text.count("\ndefine ") + text.startswith("define ")
     return bool(plain) and len(_HEAD.findall(text)) == plain and "\n!" not in text
 
 
@@ -56,7 +58,7 @@ def joint(texts: list[str]) -> str | None:
                 return None
         rest = [line for line in lines if not line.startswith(("declare ", "attributes "))]
         bodies.append("\n".join(rest))
-    head = QUICK if texts[0].startswith(QUICK) else ""
+    head = next((care for care in (QUICK, LOOP) if texts[0].startswith(care)), "")
     return head + "\n".join([*declared.values(), *bodies, _ATTRIBUTES, ""])
 
 

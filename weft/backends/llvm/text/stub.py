@@ -796,8 +796,7 @@ def _assigned(node: Any) -> Iterator[str]:
 def _met(name: str, edges: list[Edge]) -> str:
     """What a variable is where blocks lead."""
     found = [f"[ {variables[name].text}, %{block} ]" for block, variables in edges]
-    kind: Any = edges[0][1][name].kind
-    return f"phi {kind.llvm} {', '.join(found)}"
+    return f"phi {edges[0][1][name].kind.llvm} {', '.join(found)}"
 
 
 def _python(text: str) -> int | float:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.fourier import fft_kernels as kernels
-from weft.backends.cpu.routines.fourier import fft_moves as moves
+from weft.backends.cpu.routines.fourier import fft_moves
+from weft.backends.cpu.routines.fourier import move_stubs as moves
 from weft.backends.cpu.routines.fourier.fft_kernels import PRIMES, Tables, bits_of, factor_tables
 from weft.backends.cpu.routines.fourier.fft_text import Lanes, interleaved, roots
 from weft.backends.cpu.routines.registry import LOWERINGS
@@ -83,14 +84,17 @@ class Plan:
         """Scratch memory for complex numbers."""
         return self.scratch(count * self.v.element)
 
-    def task(self, text: str, places: list[Place], extent: int, size: int) -> None:
+    def task(
+        self, text: str, places: list[Place], extent: int, size: int, name: str = kernels.NAME
+    ) -> None:
         """Add a task of so many iterations, each over so many bytes."""
         chunk = max(1, min(plain(extent), CHUNK_BYTES // max(1, plain(size))))
-        self.tasks.append(Task(text, kernels.NAME, tuple(places), extent, chunk))
+        self.tasks.append(Task(text, name, tuple(places), extent, chunk))
 
-    def each(self, text: str, places: list[Place], count: int) -> None:
-        """Add a task over single numbers."""
-        self.task(text, places, count, 2 * self.v.element)
+    def move(self, stub: Any, places: list[Place], extent: int, size: int, **names: int) -> None:
+        """Add a task that goes over data once."""
+        text = fft_moves.text(stub, *self.given(), tuple(names.items()))
+        self.task(text, places, extent, size, stub.__name__)
 
     def given(self) -> tuple[int, int]:
         """What the text of a kernel depends on."""
@@ -173,9 +177,7 @@ class Plan:
         strips = -(-rows // moves.STRIP)
         sizes = Place("numbers", (rows, columns, strips))
         size = moves.STRIP * columns * self.v.element
-        self.task(
-            moves.transposed_text(*self.given()), [source, target, sizes], batch * strips, size
-        )
+        self.move(moves.transpose, [source, target, sizes], batch * strips, size)
 
     def halves(
         self, source: Place, target: Place, batch: int, parts: tuple[int, int], scale: float
@@ -194,8 +196,8 @@ class Plan:
             return [Place("data", table) for table in factor_tables(v, n1, n2)]
         made = [self.scratch(n1 * v.row), self.numbers(groups * n1)]
         sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2)))
-        text = moves.factors_text(*self.given())
-        self.task(text, [*made, tables.data(), sizes], v.count + groups, 16 * n1)
+        places = [*made, tables.data(), sizes]
+        self.move(moves.make_factors, places, v.count + groups, 16 * n1)
         return made
 
     def nested(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
@@ -213,8 +215,7 @@ class Plan:
         """What is between these halves, in place."""
         tables, (n1, n2) = Tables(self.v), parts
         sizes = Place("numbers", (n1, n2, *tables.roots(n1 * n2), signs(scale)[0]))
-        text = moves.twisted_text(*self.given())
-        self.task(text, [held, tables.data(), sizes], batch * n1, n2 * self.v.element)
+        self.move(moves.twist, [held, tables.data(), sizes], batch * n1, n2 * self.v.element)
 
     def chirp(self, n: int, size: int) -> tuple[Place, Place]:
         """A chirp, and the spectrum of its conjugate over ``size``."""
@@ -223,8 +224,8 @@ class Plan:
             chirp, padded, spectrum = (self.numbers(count) for count in (n, size, size))
             tables = Tables(v)
             sizes = Place("numbers", (n, size, *tables.roots(2 * n), bits_of(1 / size)))
-            text = moves.chirp_text(*self.given())
-            self.each(text, [chirp, padded, tables.data(), sizes], n)
+            places = [chirp, padded, tables.data(), sizes]
+            self.move(moves.make_chirp, places, n, 2 * v.element)
             self.rows(padded, spectrum, 1, size, 0.0)
             return chirp, spectrum
         j = np.arange(n)
@@ -250,17 +251,16 @@ class Plan:
         data, other = self.numbers(batch * size), self.numbers(batch * size)
         ends = signs(scale)
 
-        def step(name: str, places: list[Place], length: int, *sizes: int) -> None:
+        def step(kind: int, places: list[Place], length: int, *sizes: int) -> None:
             blocks = -(-length // v.count)
-            table = Place("numbers", (length, blocks, *sizes, *ends))
-            text = moves.chirped_text(*self.given(), name)
-            self.task(text, [*places, table], batch * blocks, 2 * v.row)
+            places = [*places, Place("numbers", (length, blocks, *sizes, *ends))]
+            self.move(moves.chirp_step, places, batch * blocks, 2 * v.row, KIND=kind)
 
-        step("begin", [source, data, factors], n, n, size)
+        step(moves.BEGIN, [source, data, factors], n, n, size)
         self.rows(data, other, batch, size, 0.0)
-        step("multiply", [other, data, spectrum], size, size, size)
+        step(moves.MULTIPLY, [other, data, spectrum], size, size, size)
         self.rows(data, other, batch, size, 0.0)
-        step("end", [other, target, factors], n, size, n)
+        step(moves.END, [other, target, factors], n, size, n)
 
     # --- real transforms --------------------------------------------------------------------------
 
@@ -272,12 +272,12 @@ class Plan:
         elif n % 2 == 0:
             spectrum = self.numbers(batch * half)
             self.rows(source, spectrum, batch, half, 0.0)
-            self.mirror(False, spectrum, target, batch, half)
+            self.mirror(moves.TO, spectrum, target, batch, half)
         else:
             wide, spectrum = self.numbers(batch * n), self.numbers(batch * n)
-            self.each(moves.wide_text(*self.given(), False), [source, wide], batch * n)
+            self.move(moves.widen, [source, wide], batch * n, 2 * self.v.element, REAL=moves.TO)
             self.rows(wide, spectrum, batch, n, 0.0)
-            self.half(False, spectrum, target, batch, n)
+            self.half(moves.TO, spectrum, target, batch, n)
 
     def from_half(self, source: Place, target: Place, batch: int, n: int) -> None:
         """Rows of real numbers from their half spectra."""
@@ -286,27 +286,25 @@ class Plan:
             self.lanes(source, target, (batch, half, 1), 1 / n, "from")
         elif n % 2 == 0:
             spectrum = self.numbers(batch * half)
-            self.mirror(True, source, spectrum, batch, half)
+            self.mirror(moves.FROM, source, spectrum, batch, half)
             self.rows(spectrum, target, batch, half, 1 / n)
         else:
             wide, whole = self.numbers(batch * n), self.numbers(batch * n)
-            self.half(True, source, whole, batch, n)
+            self.half(moves.FROM, source, whole, batch, n)
             self.rows(whole, wide, batch, n, 1 / n)
-            self.each(moves.wide_text(*self.given(), True), [wide, target], batch * n)
+            self.move(moves.widen, [wide, target], batch * n, 2 * self.v.element, REAL=moves.FROM)
 
-    def mirror(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
+    def mirror(self, real: int, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from those of pairs of numbers, or back."""
         tables, blocks = Tables(self.v), -(-(n // 2) // self.v.count)
-        sizes = (n, blocks, *tables.roots(2 * n), tables.add(moves.lane_factors(self.v, n)))
+        sizes = (n, blocks, *tables.roots(2 * n), tables.add(fft_moves.lane_factors(self.v, n)))
         places = [source, target, tables.data(), Place("numbers", sizes)]
-        text = moves.mirror_text(*self.given(), back)
-        self.task(text, places, batch * blocks, 2 * self.v.row)
+        self.move(moves.mirror, places, batch * blocks, 2 * self.v.row, REAL=real)
 
-    def half(self, back: bool, source: Place, target: Place, batch: int, n: int) -> None:
+    def half(self, real: int, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from whole ones of an odd length, or back."""
-        sizes = Place("numbers", (n, n // 2 + 1))
-        text = moves.half_text(*self.given(), back)
-        self.task(text, [source, target, sizes], batch, n * self.v.element)
+        places = [source, target, Place("numbers", (n, n // 2 + 1))]
+        self.move(moves.halve, places, batch, n * self.v.element, REAL=real)
 
     def fused(self, batch: int, n: int) -> bool:
         """Whether the kernel of rows takes real numbers too."""

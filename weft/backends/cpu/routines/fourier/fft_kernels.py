@@ -7,7 +7,7 @@ a table of numbers, and at the end functions that all share: one that calls pass
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,7 +37,6 @@ TABLE = 3
 PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
 # What a pass costs an element: going through memory, and arithmetic.
 COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
-Pair = tuple[str, str]
 # Where data is, the bytes from an element to the next, and another number.
 Strided = tuple[str, Number, Number]
 
@@ -130,89 +129,20 @@ def bits_of(number: float) -> int:
     return int(np.float64(number).view(np.int64))
 
 
-class Loop:
-    """A kernel under way, and complex scalars in it."""
-
-    def __init__(self, v: Lanes, count: int = 0, after: int = 2) -> None:
-        """With so many numbers from a table after so many buffers."""
-        self.v = v
-        self.module = Module()
-        self.f = kernel(self.module, NAME)
-        self.zero = v.literal(0.0)
-        self.sizes: list[Number] = [f"%sized{i}" for i in range(count)]
-        if count:
-            self.f.lines += read_sizes(range(count), after)
-
-    def roots(
-        self, tables: str, shift: Number, high: Number
-    ) -> Callable[[Number], tuple[str, str]]:
-        """exp(-2 pi i t / n) in double precision, for t known when run: by two short tables in a
-        buffer, the second so many bytes after the first."""
-        f, second = self.f, self.f.at(tables, high)
-        mask = f.sub(f.emit(f"shl i64 1, {shift}"), 1)
-
-        def root(t: Number) -> tuple[str, str]:
-            numbers = f.emit(f"lshr i64 {t}, {shift}"), f.emit(f"and i64 {t}, {mask}")
-            (ar, ai), (br, bi) = (
-                [f.load("double", f.at(table, f.add(f.mul(i, 16), part)), 8) for part in (0, 8)]
-                for table, i in zip((second, tables), numbers, strict=True)
-            )
-            products = ((ar, br), (ai, bi), (ar, bi), (ai, br))
-            a, b, c, d = (f.emit(f"fmul double {x}, {y}") for x, y in products)
-            return f.emit(f"fsub double {a}, {b}"), f.emit(f"fadd double {c}, {d}")
-
-        return root
-
-    def text(self) -> str:
-        self.f.close()
-        return self.module.text()
-
-    def load(self, base: str, index: Number) -> Pair:
-        v, f = self.v, self.f
-        at = f.at(base, f.mul(index, v.element))
-        first = f.load(v.base, at, v.itemsize)
-        return first, f.load(v.base, f.at(at, v.itemsize), v.itemsize)
-
-    def store(self, base: str, index: Number, x: Pair) -> None:
-        v, f = self.v, self.f
-        at = f.at(base, f.mul(index, v.element))
-        f.store(v.base, x[0], at, v.itemsize)
-        f.store(v.base, x[1], f.at(at, v.itemsize), v.itemsize)
-
-    def op(self, name: str, a: str, b: str) -> str:
-        return self.f.emit(f"{name} {self.v.base} {a}, {b}")
-
-    def neg(self, a: str) -> str:
-        return self.f.emit(f"fneg {self.v.base} {a}")
-
-    def times(self, a: Pair, b: Pair) -> Pair:
-        op = self.op
-        re = op("fsub", op("fmul", a[0], b[0]), op("fmul", a[1], b[1]))
-        return re, op("fadd", op("fmul", a[0], b[1]), op("fmul", a[1], b[0]))
-
-    def below(self, a: Number, b: Number) -> str:
-        return self.f.emit(f"icmp slt i64 {a}, {b}")
-
-    def index(self, condition: str, a: Number, b: Number) -> str:
-        return self.f.emit(f"select i1 {condition}, i64 {a}, i64 {b}")
-
-
-class Driver(Loop):
+class Driver:
     """A kernel under way with transforms by passes between two pieces of memory."""
 
     def __init__(self, v: Lanes, names: str, more: int = 0) -> None:
-        """The table has these words, and then those of all passes if one is their ``count``.
-
-        So many more buffers follow it.
-        """
+        """The table has these words, and then those of all passes; so many more buffers follow."""
         words = names.split()
-        super().__init__(v, len(words), TABLE)
-        self.size, f = dict(zip(words, self.sizes, strict=True)), self.f
+        self.v, self.module = v, Module()
+        self.f = f = kernel(self.module, NAME)
+        f.lines += read_sizes(range(len(words)), TABLE)
+        self.size = {word: f"%sized{i}" for i, word in enumerate(words)}
         self.source, self.target, self.data = (f.pointer(i) for i in range(3))
-        if "count" in words:
-            self.calls = f.pointer(TABLE + 1 + more)
-            self.codes = f.emit(f"getelementptr ptr, ptr %buffers, i64 {TABLE + 2 + more}")
-            self.steps = f.at("%sized", 8 * len(words))
+        self.calls = f.pointer(TABLE + 1 + more)
+        self.codes = f.emit(f"getelementptr ptr, ptr %buffers, i64 {TABLE + 2 + more}")
+        self.steps = f.at("%sized", 8 * len(words))
 
     def memory(self, rows: Number) -> list[str]:
         """Two pieces of memory for so many elements of all lanes."""
@@ -256,7 +186,8 @@ class Driver(Loop):
     def careless(self) -> str:
         """The text, where others do the work."""
         self.f.without_care()
-        return self.text()
+        self.f.close()
+        return self.module.text()
 
 
 @lru(4)
@@ -499,7 +430,3 @@ def root_tables(n: int) -> tuple[int, list[np.ndarray]]:
     size = 1 << shift
     low, high = roots(np.arange(size), n), roots(np.arange(-(-n // size)) * size, n)
     return shift, [interleaved(t, np.dtype(np.float64)) for t in (low, high)]
-
-
-def narrowed(v: Lanes, f: Function, value: str) -> str:
-    return value if v.itemsize == 8 else f.emit(f"fptrunc double {value} to float")

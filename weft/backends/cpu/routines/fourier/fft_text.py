@@ -111,16 +111,15 @@ class Lanes:
         kind = self.kind
         return f.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{mask}>")
 
-    def apart(self, f: Function, a: str, b: str, order: int = 1) -> Complex:
-        """Real and imaginary parts of two vectors of pairs, in reversed order if that is -1."""
-        n = self.count
-        even, odd = (list(range(i, 2 * n, 2))[::order] for i in (0, 1))
+    def apart(self, f: Function, a: str, b: str) -> Complex:
+        """Real and imaginary parts of two vectors of pairs."""
+        even, odd = (list(range(i, 2 * self.count, 2)) for i in (0, 1))
         return Complex(self.shuffle(f, a, b, even), self.shuffle(f, a, b, odd))
 
-    def together(self, f: Function, x: Complex, order: int = 1) -> tuple[str, str]:
+    def together(self, f: Function, x: Complex) -> tuple[str, str]:
         """Two vectors of pairs."""
         n = self.count
-        picks = [i + part for i in range(n)[::order] for part in (0, n)]
+        picks = [i + part for i in range(n) for part in (0, n)]
         low, high = picks[:n], picks[n:]
         return self.shuffle(f, x.re, x.im, low), self.shuffle(f, x.re, x.im, high)
 
@@ -134,14 +133,14 @@ class Lanes:
         f.store(self.kind, x.re, at, self.itemsize)
         f.store(self.kind, x.im, f.at(at, self.bytes), self.itemsize)
 
-    def load_pairs(self, f: Function, at: str, order: int = 1) -> Complex:
+    def load_pairs(self, f: Function, at: str) -> Complex:
         second = f.at(at, self.bytes)
         align = self.itemsize
         vectors = f.load(self.kind, at, align), f.load(self.kind, second, align)
-        return self.apart(f, *vectors, order)
+        return self.apart(f, *vectors)
 
-    def store_pairs(self, f: Function, at: str, x: Complex, order: int = 1) -> None:
-        low, high = self.together(f, self.settle(f, x), order)
+    def store_pairs(self, f: Function, at: str, x: Complex) -> None:
+        low, high = self.together(f, self.settle(f, x))
         f.store(self.kind, low, at, self.itemsize)
         f.store(self.kind, high, f.at(at, self.bytes), self.itemsize)
 

@@ -1,0 +1,299 @@
+"""Kernels that go over data once, around transforms: half spectra, chirps, transposed copies.
+
+They have no lengths in their texts: a table of numbers is their last buffer. Complex elements of
+all lanes are a vector of real parts and one of imaginary parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernel.kinds import External, f32, f64, fma, i32, i64, ptr, shuffle, stack, unrolled, void
+
+# Rows of a matrix that are transposed together.
+STRIP = 8
+# Transforms to and from real numbers; steps of one by a chirp.
+TO, FROM = 1, 2
+BEGIN, MULTIPLY, END = range(3)
+
+# Names that stubs are given; here so that they can be written: a number, a vector and a pair of
+# numbers, lanes of a vector, bytes of a number, a vector, and an element of one lane and of all.
+F: Any = f32
+V: Any = f32
+PAIR: Any = f32
+LANES = ITEM = BYTES = ELEMENT = ROW = 0
+# What is done.
+REAL = KIND = 0
+# Orders of lanes that take pairs apart into their two parts, and that put them together, with the
+# number of each; and the same for elements in reversed order.
+APART: Any = ()
+TOGETHER: Any = ()
+APART_BACK: Any = ()
+TOGETHER_BACK: Any = ()
+memcpy = External(ptr, (ptr, ptr, i64))
+memset = External(ptr, (ptr, i32, i64))
+
+
+def take_pairs(at: ptr, x: ptr) -> void:
+    """Pairs as an element of all lanes."""
+    for part, order in APART:
+        V[x, part] = shuffle(V[at, 0], V[at, 1], order)
+
+
+def put_pairs(x: ptr, to: ptr) -> void:
+    """The opposite."""
+    for part, order in TOGETHER:
+        V[to, part] = shuffle(V[x, 0], V[x, 1], order)
+
+
+def times(x: ptr, wr: V, wi: V) -> void:
+    """An element times a factor."""
+    re = V[x, 0]
+    im = V[x, 1]
+    V[x, 0] = fma(re, wr, -(im * wi))
+    V[x, 1] = fma(re, wi, im * wr)
+
+
+def swap(x: ptr) -> void:
+    """Change the parts of an element."""
+    re = V[x, 0]
+    V[x, 0] = V[x, 1]
+    V[x, 1] = re
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def root(tables: ptr, sizes: ptr, t: i64, w: ptr) -> void:
+    """exp(-2 pi i t / n) in double precision, by two short tables: how many bits of t are for the
+    first, and where the second begins."""
+    shift = i64[sizes, 0]
+    high = tables + i64[sizes, 1] + (t >> shift) * 16
+    low = tables + (t & ((1 << shift) - 1)) * 16
+    f64[w, 0] = f64[high, 0] * f64[low, 0] - f64[high, 1] * f64[low, 1]
+    f64[w, 1] = f64[high, 0] * f64[low, 1] + f64[high, 1] * f64[low, 0]
+
+
+def make_factors(buffers: ptr, start: i64, stop: i64) -> void:
+    """Factors between halves: w ** (lane k1), split by rows, for a range of lanes, and then w **
+    (first j2 of a group, k1). Sizes: n1, n2, and what roots need."""
+    sizes = ptr[buffers, 3]
+    n1 = i64[sizes, 0]
+    w = stack(16)
+    for i in range(start, stop):
+        lane = i < LANES
+        column = i if lane else min((i - LANES) * LANES, i64[sizes, 1] - LANES)
+        at = ptr[buffers, 0] + i * ITEM if lane else ptr[buffers, 1] + (i - LANES) * n1 * ELEMENT
+        ahead = i64(ROW) if lane else i64(ELEMENT)
+        apart_ = i64(BYTES) if lane else i64(ITEM)
+        for row in range(n1):
+            root(ptr[buffers, 2], sizes + 16, row * column, w)
+            F[at, 0] = F(f64[w, 0])
+            F[at + apart_, 0] = F(f64[w, 1])
+            at = at + ahead
+
+
+def twist(buffers: ptr, start: i64, stop: i64) -> void:
+    """Element (k1, j2) of n1 by n2 matrices times w ** (j2 k1), or its conjugate, in place.
+
+    Sizes: n1, n2, what roots need, and the sign."""
+    sizes = ptr[buffers, 2]
+    n2 = i64[sizes, 1]
+    w = stack(16)
+    for row in range(start, stop):
+        at = ptr[buffers, 0] + row * n2 * ELEMENT
+        k = row % i64[sizes, 0]
+        for j in range(n2):
+            root(ptr[buffers, 1], sizes + 16, j * k, w)
+            wr = F(f64[w, 0])
+            wi = F(f64[w, 1] * f64[sizes, 4])
+            re = F[at, 0]
+            im = F[at, 1]
+            F[at, 0] = re * wr - im * wi
+            F[at, 1] = re * wi + im * wr
+            at = at + ELEMENT
+
+
+# --- real data ------------------------------------------------------------------------------------
+
+
+def mirrored(a: ptr, b: ptr, wr: V, wi: V) -> void:
+    """Elements k and n - k from those of the other spectrum; the way back, twice as large.
+
+    X[k] = (a + b* - i w^k (a - b*)) / 2 and X[n - k] = (a + b* + i w^k (a - b*))* / 2 where a and
+    b are elements k and n - k of the spectrum of pairs.
+    """
+    odd = stack(ROW)
+    re = V[a, 0] + V[b, 0]
+    im = V[a, 1] - V[b, 1]
+    V[odd, 0] = V[a, 0] - V[b, 0]
+    V[odd, 1] = V[a, 1] + V[b, 1]
+    times(odd, wr, -wi if REAL == FROM else wi)
+    if REAL == FROM:
+        V[a, 0] = re - V[odd, 1]
+        V[a, 1] = im + V[odd, 0]
+        V[b, 0] = re + V[odd, 1]
+        V[b, 1] = -(im - V[odd, 0])
+    else:
+        V[a, 0] = (re + V[odd, 1]) * 0.5
+        V[a, 1] = (im - V[odd, 0]) * 0.5
+        V[b, 0] = (re - V[odd, 1]) * 0.5
+        V[b, 1] = -(im + V[odd, 0]) * 0.5
+
+
+def mirror(buffers: ptr, start: i64, stop: i64) -> void:
+    """The spectra of rows of 2 n real numbers from those of n pairs; the way back, twice as large.
+
+    A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k. Sizes: n,
+    blocks, what roots need, and where powers for lanes are.
+    """
+    sizes = ptr[buffers, 3]
+    n = i64[sizes, 0]
+    blocks = i64[sizes, 1]
+    tables = ptr[buffers, 2]
+    root_ = stack(16)
+    w = stack(ROW)
+    a = stack(ROW)
+    b = stack(ROW)
+    for g in range(start, stop):
+        row = g // blocks
+        at = ptr[buffers, 0] + row * (n + 1 if REAL == FROM else n) * ELEMENT
+        to = ptr[buffers, 1] + row * (n if REAL == FROM else n + 1) * ELEMENT
+        # blocks at the end of a row overlap
+        k = min(g % blocks * LANES + 1, n // 2 - (LANES - 1))
+        root(tables, sizes + 16, k, root_)
+        V[w, 0] = V[tables + i64[sizes, 4], 0]
+        V[w, 1] = V[tables + i64[sizes, 4], 1]
+        times(w, V(F(f64[root_, 0])), V(F(f64[root_, 1])))
+        behind = (n - (LANES - 1) - k) * ELEMENT
+        take_pairs(at + k * ELEMENT, a)
+        for part, order in APART_BACK:
+            V[b, part] = shuffle(V[at + behind, 0], V[at + behind, 1], order)
+        mirrored(a, b, V[w, 0], V[w, 1])
+        put_pairs(a, to + k * ELEMENT)
+        for part, order in TOGETHER_BACK:
+            V[to + behind, part] = shuffle(V[b, 0], V[b, 1], order)
+        if k == 1:
+            re = F[at, 0]
+            im = F[at, 2 * n] if REAL == FROM else F[at, 1]
+            F[to, 0] = re + im
+            if REAL == FROM:
+                F[to, 1] = re - im
+            else:
+                F[to, 1] = 0.0
+                F[to, 2 * n] = re - im
+                F[to, 2 * n + 1] = 0.0
+
+
+def widen(buffers: ptr, start: i64, stop: i64) -> void:
+    """Real numbers as complex ones, or the real parts of these."""
+    source = ptr[buffers, 0]
+    target = ptr[buffers, 1]
+    for i in range(start, stop):
+        if REAL == FROM:
+            F[target, i] = F[source, 2 * i]
+        else:
+            F[target, 2 * i] = F[source, i]
+            F[target, 2 * i + 1] = 0.0
+
+
+def halve(buffers: ptr, start: i64, stop: i64) -> void:
+    """Rows of half spectra from those of whole ones, or back, of odd lengths; sizes are those of
+    both."""
+    n = i64[ptr[buffers, 2], 0]
+    half = i64[ptr[buffers, 2], 1]
+    for row in range(start, stop):
+        at = ptr[buffers, 0] + row * (half if REAL == FROM else n) * ELEMENT
+        to = ptr[buffers, 1] + row * (n if REAL == FROM else half) * ELEMENT
+        memcpy(to, at, half * ELEMENT)
+        if REAL == FROM:
+            for k in range(1, n - half + 1):
+                F[to, 2 * (n - k)] = F[at, 2 * k]
+                F[to, 2 * (n - k) + 1] = -F[at, 2 * k + 1]
+            F[to, 1] = 0.0  # element 0 is its own opposite
+
+
+# --- lengths with large prime factors -------------------------------------------------------------
+
+
+def chirp_step(buffers: ptr, start: i64, stop: i64) -> void:
+    """A step of a transform by a convolution with a chirp, on vectors of rows.
+
+    At the beginning rows times the chirp, padded with zeros. Then rows times a spectrum, parts
+    swapped. At the end the first of a row, parts swapped, times the chirp. Sizes: numbers of a row
+    that are done, blocks of them, what rows read and written are apart, and what pairs are
+    multiplied by when read and written.
+    """
+    sizes = ptr[buffers, 3]
+    n = i64[sizes, 0]
+    blocks = i64[sizes, 1]
+    x = stack(ROW)
+    chirp = stack(ROW)
+    for g in range(start, stop):
+        row = g // blocks
+        k = min(g % blocks * LANES, n - LANES)
+        at = ptr[buffers, 0] + (row * i64[sizes, 2] + k) * ELEMENT
+        to = ptr[buffers, 1] + row * i64[sizes, 3] * ELEMENT
+        take_pairs(ptr[buffers, 2] + k * ELEMENT, chirp)
+        take_pairs(at, x)
+        if KIND == BEGIN:
+            V[x, 1] *= V(F(f64[sizes, 4]))
+        if KIND == END:
+            swap(x)
+        times(x, V[chirp, 0], V[chirp, 1])
+        if KIND == MULTIPLY:
+            swap(x)
+        if KIND == END:
+            V[x, 0] *= V(F(f64[sizes, 5]))
+            V[x, 1] *= V(F(f64[sizes, 6]))
+        put_pairs(x, to + k * ELEMENT)
+        if KIND == BEGIN:
+            if k == 0:
+                memset(to + n * ELEMENT, 0, (i64[sizes, 3] - n) * ELEMENT)
+
+
+def make_chirp(buffers: ptr, start: i64, stop: i64) -> void:
+    """c[j] = exp(-pi i j j / n) to buffer 0; its conjugate, around 0 and scaled, to buffer 1.
+
+    Sizes: n, those of buffer 1, what roots need, and a scale.
+    """
+    sizes = ptr[buffers, 3]
+    n = i64[sizes, 0]
+    size = i64[sizes, 1]
+    padded = ptr[buffers, 1]
+    w = stack(16)
+    square_ = start * start % (2 * n)
+    for j in range(start, stop):
+        root(ptr[buffers, 2], sizes + 16, square_, w)
+        F[ptr[buffers, 0], 2 * j] = F(f64[w, 0])
+        F[ptr[buffers, 0], 2 * j + 1] = F(f64[w, 1])
+        re = F(f64[w, 0] * f64[sizes, 4])
+        im = -F(f64[w, 1] * f64[sizes, 4])
+        for back in unrolled(2):
+            at = 0 if j == 0 else (size - j if back else j)
+            F[padded, 2 * at] = re
+            F[padded, 2 * at + 1] = im
+        if j == 0:
+            memset(padded + n * ELEMENT, 0, (size + 1 - 2 * n) * ELEMENT)
+        # the next square, still below 2 n
+        square_ = square_ + 2 * j + 1
+        square_ = square_ if square_ < 2 * n else square_ - 2 * n
+
+
+# --- moves ----------------------------------------------------------------------------------------
+
+
+def transpose(buffers: ptr, start: i64, stop: i64) -> void:
+    """Matrices transposed, a strip of rows at a time. Sizes: rows, columns, strips."""
+    height = i64[ptr[buffers, 2], 0]
+    width = i64[ptr[buffers, 2], 1]
+    strips = i64[ptr[buffers, 2], 2]
+    for g in range(start, stop):
+        offset = g // strips * height * width
+        first = g % strips * STRIP
+        stop_ = min(first + STRIP, height)
+        for column in range(width):
+            for row in range(first, stop_):
+                PAIR[ptr[buffers, 1], offset + column * height + row] = PAIR[
+                    ptr[buffers, 0], offset + row * width + column
+                ]
