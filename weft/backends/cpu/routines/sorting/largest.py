@@ -15,7 +15,6 @@ from weft.backends.cpu.routines.sorting.rows import (
     Order,
     Plan,
     Rows,
-    key_text,
     order_of,
 )
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
@@ -27,6 +26,28 @@ _sort = Late("weft.backends.cpu.routines.sorting.sort")
 
 STRIDE = 32  # elements of a block
 HEAP = 8192  # elements that are kept at most
+
+
+def _key_text(f: Function, order: Order, kind: str, x: str, canonical: bool, flipped: bool) -> str:
+    """The keys of elements, as `records.key` has them, for single ones or vectors."""
+
+    def number(n: int) -> str:
+        return f"splat (i{order.bits} {n})" if kind.startswith("<") else str(n)
+
+    key = x
+    if order.kind == "signed":
+        key = f.emit(f"xor {kind} {x}, {number(order.sign)}")
+    if order.kind == "float":
+        minus = f.emit(f"ashr {kind} {x}, {number(order.bits - 1)}")
+        key = f.emit(f"xor {kind} {x}, {f.emit(f'or {kind} {minus}, {number(order.sign)}')}")
+    if order.kind == "float" and canonical:
+        size = f.emit(f"and {kind} {x}, {number(order.sign - 1)}")
+        last = order.nan ^ order.sign
+        bit = kind.replace(f"i{order.bits}", "i1")
+        for test, limit, one in (("eq", 0, order.sign), ("ugt", order.infinity, last)):
+            found = f.emit(f"icmp {test} {kind} {size}, {number(limit)}")
+            key = f.emit(f"select {bit} {found}, {kind} {number(one)}, {kind} {key}")
+    return f.emit(f"xor {kind} {key}, {number(-1)}") if flipped else key
 
 
 def _sift_function(module: Module, word: str, step: int) -> None:
@@ -69,21 +90,18 @@ def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
     near = f.emit(f"icmp eq i64 {inner}, 1")
     first = f.emit(f"select i1 {near}, i64 {wanted}, i64 {length}")
 
-    def keys(kind: str, x: str) -> str:
-        key = key_text(f, order, kind, x, canonical)[0]
-        ones = f"splat ({element} -1)" if kind != element else "-1"
-        return f.emit(f"xor {kind} {key}, {ones}") if flipped else key
-
     def record(here: str, i: str) -> str:
         x = f.load(element, f.at(here, f.mul(f.mul(i, inner), size)), size)
-        key = f.emit(f"zext {element} {keys(element, x)} to {word}")
+        key = _key_text(f, order, element, x, canonical, flipped)
+        key = f.emit(f"zext {element} {key} to {word}")
         index = i if width == 64 else f.emit(f"zext i64 {i} to {word}")
         return f.emit(f"or {word} {f.emit(f'shl {word} {key}, {width // 2}')}, {index}")
 
     def some_before(here: str, b: str) -> list[str]:
         """Whether a block has elements that come before the last one kept."""
         vector = f"<{STRIDE} x {element}>"
-        block = keys(vector, f.load(vector, f.at(here, f.mul(b, size)), size))
+        block = f.load(vector, f.at(here, f.mul(b, size)), size)
+        block = _key_text(f, order, vector, block, canonical, flipped)
         name = f"llvm.vector.reduce.umin.v{STRIDE}{element}"
         f.declare(name, element, vector)
         first = f.emit(f"call {element} @{name}({vector} {block})")
