@@ -78,19 +78,21 @@ def analyse(ins: list[Type], params: dict[str, Any]) -> Shape | None:
     loops = slabs or loops
     if len(index_map) > 3 or len(batching) > 2 or loops is None:
         return None
-    names: dict[str, Any] = {"K": len(index_map), "B": len(batching)}
+    names: dict[str, Any] = {"K": len(index_map)}
     # windows that differ in these axes have no element in common
     apart = [*batching, *(a for a in index_map if sizes.get(a, 1) == 1)]
     parts, keys = {}, 1
     for axis in sorted(apart, reverse=True):
         parts[axis] = keys
         keys *= operand.shape[axis]
-    for i, axis in enumerate(index_map):
-        names[f"MOST{i}"] = max(operand.shape[axis] - sizes.get(axis, 1), 0)
-        names[f"STRIDE{i}"], names[f"KEY{i}"] = strides[axis], parts.get(axis, 0)
-    for i, (axis, at) in enumerate(zip(batching, indices_batching, strict=True)):
-        names[f"INNER{i}"], names[f"OUTER{i}"] = prod(batch[at + 1 :]), batch[at]
-        names[f"STEP{i}"], names[f"PART{i}"] = strides[axis], parts[axis]
+    names["MOVED"] = tuple(
+        (i, max(operand.shape[axis] - sizes.get(axis, 1), 0), strides[axis], parts.get(axis, 0))
+        for i, axis in enumerate(index_map)
+    )
+    names["BATCHED"] = tuple(
+        (prod(batch[at + 1 :]), batch[at], strides[axis], parts[axis])
+        for axis, at in zip(batching, indices_batching, strict=True)
+    )
     for i, (size, step, read) in enumerate(loops):
         names[f"W{i}"], names[f"S{i}"], names[f"R{i}"] = size, step, read
     names["UPDATE"] = steps[outer[-1]] if outer else 0
@@ -190,11 +192,7 @@ def scatter(name: str) -> Any:
         shape = analyse(ins, params)
         if shape is None:
             return None
-        names = dict.fromkeys("MOST0 MOST1 MOST2 STRIDE0 STRIDE1 STRIDE2 KEY0 KEY1 KEY2".split(), 0)
-        names |= dict.fromkeys("STEP0 STEP1 PART0 PART1".split(), 0)
-        names |= dict.fromkeys("INNER0 INNER1 OUTER0 OUTER1".split(), 1)
-        names |= shape.names
-        total = prod(operand.shape)
+        total, names = prod(operand.shape), shape.names
         names |= {"U": kind, "I": kind_of(indices.dtype), "OP": op, "COUNT": shape.count}
         names |= {"TOTAL": total, "SIZE": total * operand.dtype.itemsize, "UNIT": UNIT_INDICES}
         names |= {"DROP": int(params["mode"].name != "CLIP"), "WIDTH": operand.dtype.itemsize}

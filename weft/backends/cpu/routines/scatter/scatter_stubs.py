@@ -43,11 +43,14 @@ N: Any = u32  # what elements are computed with
 V: Any = u32
 BITS: Any = u32
 I: Any = u32
-HALF = OP = K = B = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
+HALF = OP = K = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
     PACKED
 ) = 0
-MOST0 = MOST1 = MOST2 = STRIDE0 = STRIDE1 = STRIDE2 = KEY0 = KEY1 = KEY2 = 0
-INNER0 = INNER1 = OUTER0 = OUTER1 = STEP0 = STEP1 = PART0 = PART1 = 0
+# For each axis that indices move windows along, its number, the last position, and by how many
+# elements and buckets one is apart from the next; for each axis of the batch, updates from one
+# position to the next, how many positions there are, and the same distances.
+MOVED: Any = ()
+BATCHED: Any = ()
 W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = LOOK = ROOM = 0
 # Elements of a vector, and those of a window that come in vectors.
@@ -79,69 +82,35 @@ def held(wanted: i64, most: i64) -> i64:
     return max(i64(0), min(wanted, most))
 
 
-def index0(indices: ptr, n: i64) -> i64:
-    """Where a window begins along the first axis that indices move it along."""
-    if DROP:
-        return i64(I[indices, n * K])
-    return held(i64(I[indices, n * K]), i64(MOST0))
-
-
-def index1(indices: ptr, n: i64) -> i64:
-    """Along the second one."""
-    if DROP:
-        return i64(I[indices, n * K + 1])
-    return held(i64(I[indices, n * K + 1]), i64(MOST1))
-
-
-def index2(indices: ptr, n: i64) -> i64:
-    """Along the third one."""
-    if DROP:
-        return i64(I[indices, n * K + 2])
-    return held(i64(I[indices, n * K + 2]), i64(MOST2))
-
-
 def inside(indices: ptr, n: i64) -> truth:
     """Whether a window lies in the array; others are left out."""
     found = True
-    if DROP and K > 0:
-        found = u64(index0(indices, n)) <= u64(MOST0)
-    if DROP and K > 1:
-        found = found & (u64(index1(indices, n)) <= u64(MOST1))
-    if DROP and K > 2:
-        found = found & (u64(index2(indices, n)) <= u64(MOST2))
+    if DROP:
+        for axis, most, _stride, _key in MOVED:
+            found = found & (u64(i64(I[indices, n * K + axis])) <= u64(most))
     return found
 
 
 def locate(indices: ptr, n: i64) -> i64:
     """Where a window begins."""
     at = i64(0)
-    if K > 0:
-        at = index0(indices, n) * STRIDE0
-    if K > 1:
-        at = at + index1(indices, n) * STRIDE1
-    if K > 2:
-        at = at + index2(indices, n) * STRIDE2
-    if B > 0:
-        at = at + n // INNER0 % OUTER0 * STEP0
-    if B > 1:
-        at = at + n // INNER1 % OUTER1 * STEP1
+    for axis, most, stride, _key in MOVED:
+        index = i64(I[indices, n * K + axis])
+        at += (index if DROP else held(index, most)) * stride
+    for inner, outer, step, _part in BATCHED:
+        at += n // inner % outer * step
     return at
 
 
 def bucket(indices: ptr, n: i64) -> i64:
     """The bucket of a window."""
-    key = i64(0)
-    if K > 0:
-        key = index0(indices, n) * KEY0
-    if K > 1:
-        key = key + index1(indices, n) * KEY1
-    if K > 2:
-        key = key + index2(indices, n) * KEY2
-    if B > 0:
-        key = key + n // INNER0 % OUTER0 * PART0
-    if B > 1:
-        key = key + n // INNER1 % OUTER1 * PART1
-    return key >> SHIFT
+    number = i64(0)
+    for axis, most, _stride, key in MOVED:
+        index = i64(I[indices, n * K + axis])
+        number += (index if DROP else held(index, most)) * key
+    for inner, outer, _step, part in BATCHED:
+        number += n // inner % outer * part
+    return number >> SHIFT
 
 
 def widen(x: u16) -> f32:
