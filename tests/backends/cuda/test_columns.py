@@ -13,8 +13,8 @@ from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.ptx import WAIT
-from weft.backends.cuda.render import render
 from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.text.render import render
 from weft.kernel.kernel import Store
 from weft.kernel.run import run_kernel
 

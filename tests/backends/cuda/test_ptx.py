@@ -10,8 +10,8 @@ from tests.laws.checks import seed_of
 from tests.samples import WIDE, all_samples
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
-from weft.backends.cuda.render import render
 from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.text.render import render
 from weft.backends.reference.program import Reference
 from weft.base import knobs
 from weft.compiler.plan import Planner, Unplannable

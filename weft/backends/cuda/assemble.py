@@ -13,12 +13,12 @@ import numpy as np
 from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, join, messages, ptx
 from weft.backends.cuda.join import render as render_joined
-from weft.backends.cuda.loop_text import Writer
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
-from weft.backends.cuda.render import NAME, render
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import Parts, Schedule, read_once, schedule
+from weft.backends.cuda.text.loops import Writer
+from weft.backends.cuda.text.render import NAME, render
 from weft.base import disk
 from weft.base.cores import threads
 from weft.base.functional import lru

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 from math import prod
 
-from weft.backends.cuda.columns import AHEAD, early, prefetch_next
 from weft.backends.cuda.ptx import EARLY, WAIT
-from weft.backends.cuda.render import DECLARED, FLUSHES, NAME, attributes, writer_of
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
+from weft.backends.cuda.text.columns import AHEAD, early, prefetch_next
+from weft.backends.cuda.text.render import DECLARED, FLUSHES, NAME, attributes, writer_of
 from weft.base.record import Record
 from weft.compiler.passes.rewrite import position
 from weft.kernel.kernel import Loop, Store, statements

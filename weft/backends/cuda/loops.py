@@ -2,7 +2,7 @@
 are all resident.
 
 A loop becomes one kernel where its rounds are made of kernels of the compiler, small products,
-copies, branches and other such loops. `loop_text.py` writes the kernel; a loop of anything else
+copies, branches and other such loops. `text/loops.py` writes the kernel; a loop of anything else
 stays a list of commands.
 """
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.columns import (
+from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT
+from weft.backends.cuda.schedule import TILE, Schedule, turned
+from weft.backends.cuda.text.columns import (
     AHEAD,
     BlockColumns,
     Clusters,
@@ -14,9 +16,7 @@ from weft.backends.cuda.columns import (
     early,
     prefetch_next,
 )
-from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT
-from weft.backends.cuda.schedule import TILE, Schedule, turned
-from weft.backends.cuda.threads import Threads
+from weft.backends.cuda.text.threads import Threads
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.serial import Writer

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.schedule import Schedule, nest, read_once
-from weft.backends.cuda.threads import WARP, Threads
+from weft.backends.cuda.text.threads import WARP, Threads
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.kernel.kernel import Loop, Reduce
 

@@ -20,11 +20,11 @@ from weft.backends.cuda.loops import (
     items_of,
     tile_of,
 )
-from weft.backends.cuda.render import NAME, SerialText
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
-from weft.backends.cuda.threads import Threads
+from weft.backends.cuda.text.render import NAME, SerialText
+from weft.backends.cuda.text.threads import Threads
 from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs

@@ -1,0 +1,1 @@
+"""Kernels as LLVM text for a GPU: what threads do, alone, in columns and in loops; and modules."""
