@@ -145,7 +145,7 @@ def blocks_text(plan: Blocks, name: str) -> str:
         counts = [*(d.size for d in plan.outer), *blocks]
         *outer, row, column = text.indices(number, counts)
         parts = [
-            [text.scaled(i, stride) for stride in d[1:]]
+            [text.scaled(i, stride) for stride in d[1:4]]
             for i, d in zip(outer, plan.outer, strict=True)
         ]
         left, right, out = (text.total([p[side] for p in parts]) for side in range(3))
