@@ -68,8 +68,8 @@ def primal_tangent_dtype(
     >>> from weft.experimental import primal_tangent_dtype
     >>> small = primal_tangent_dtype("float32", "bfloat16")
     >>> x = weft.lax.convert_element_type(weft.numpy.ones(2), small)
-    >>> weft.typeof(x), weft.typeof(x).to_tangent_aval()
-    (PrimalTangentDType{f32/bf16}[2], bfloat16[2])
+    >>> weft.typeof(x).dtype, weft.typeof(x).to_tangent_aval().dtype
+    (PrimalTangentDType{f32/bf16}, dtype(bfloat16))
     """
     primal, tangent = (_ordinary(x) for x in (primal_dtype, tangent_dtype))
     short = f"{short_name(primal)}/{short_name(tangent)}"
