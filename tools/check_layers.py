@@ -127,7 +127,7 @@ LATE = {
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.table"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.factorisations.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
-    ("weft.backends.cpu.target", "weft.backends.llvm.text.serial"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.serial"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.layout"),
     ("weft.backends.cpu.calls.native", "weft.backends.llvm.calls.entries"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.generic"),

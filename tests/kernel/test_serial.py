@@ -6,8 +6,8 @@ import ctypes
 import numpy as np
 import pytest
 
+from weft.backends.cpu.code.serial import chunk, render_serial
 from weft.backends.llvm.native.machine import compile_many
-from weft.backends.llvm.text.serial import chunk, render_serial
 from weft.kernel.build import Builder
 from weft.kernel.kernel import (
     Affine,

@@ -15,7 +15,9 @@ from weft.backends.cuda.text.render import render
 from weft.backends.reference.program import Reference
 from weft.base import knobs
 from weft.compiler.plan import Planner, Unplannable
-from weft.kernel.kernel import Loop
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Atomic, Buffer, Kernel, Loop, affine
+from weft.kernel.nodes import F32, I32
 from weft.kernel.program import Launch, inner_regions
 from weft.kernel.run import run_kernel
 
@@ -198,3 +200,13 @@ def test_stencils_have_a_kernel_for_the_inside_and_one_for_the_edges():
     parts = schedule(kernel).parts
     assert len(parts) == 2 and parts[0].blocks * parts[0].threads > 9000
     check_schedule(kernel)
+
+
+@pytest.mark.parametrize("op", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize("dtype", [F32, I32], ids=str)
+def test_elements_that_threads_share_are_combined_by_the_memory(op, dtype):
+    k, at = Builder(), affine(0, {"i": 1})
+    atomic = Atomic(1, affine(0, {}), op, k.load(0, dtype, at))
+    buffers = [Buffer(dtype, 50, "in"), Buffer(dtype, 1, "out")]
+    (part,) = schedule(Kernel("meet", buffers, ("i", 50), [atomic], serial=True)).parts
+    assert re.search(r"\b(atom|red)\.", ptx.assemble(render(part)))

@@ -38,7 +38,7 @@ from weft.tree.functions import tree_leaves
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
-serial = Late("weft.backends.llvm.text.serial")
+serial = Late("weft.backends.cpu.code.serial")
 tiny = Late("weft.backends.cpu.routines.factorisations.tiny")
 routines = Late("weft.backends.cpu.routines.table")
 

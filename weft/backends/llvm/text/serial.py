@@ -1,7 +1,6 @@
-"""Kernels with serial loops, atomics and barriers as LLVM text: one number at a time.
+"""Statements of kernels with serial loops, atomics and barriers as LLVM text: one number at a time.
 
-They are what operations without a hand-written routine are lowered to. Threads of an iteration are
-a loop here, so a barrier is there by itself; a kernel with atomics is run by one thread, in order.
+Threads of an iteration are a loop here, so a barrier is there by itself.
 """
 
 from __future__ import annotations
@@ -9,35 +8,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from weft.backends.llvm.text.instructions import MEMORY, memory_type
 from weft.backends.llvm.text.loops import combine, scalar_loop
 from weft.backends.llvm.text.render import Function
-from weft.kernel.kernel import Atomic, Barrier, Kernel, Loop, Reduce, Serial, statements
+from weft.kernel.kernel import Atomic, Barrier, Loop, Reduce, Serial, statements
 from weft.kernel.nodes import BOOL, walk
 
-# Iterations of the grid that make a chunk, so that their work is worth a thread.
-CHUNK_ITERATIONS = 256
 _ALONE = (Loop, Serial, Barrier)
-
-
-def chunk(kernel: Kernel) -> int:
-    """Iterations of the grid that make a chunk; all of them where they meet in memory."""
-    extent = 1 if kernel.grid is None else kernel.grid[1]
-    if any(isinstance(s, Atomic) for s in statements(kernel.body)):
-        return max(1, extent)
-    return max(1, min(extent, CHUNK_ITERATIONS))
-
-
-def render_serial(kernel: Kernel) -> str:
-    """The LLVM text of a kernel."""
-    f = Function(kernel, 1)
-    f.begin()
-    writer = Writer(f)
-    if kernel.grid is None:
-        writer.block(kernel.body)
-    else:
-        scalar_loop(f, Loop(*kernel.grid, kernel.body), "%start", "%stop", writer.inside)
-    return f.text()
 
 
 class Writer:
@@ -146,11 +125,17 @@ class Writer:
         f = self.f
         dtype = f.kernel.buffers[s.buffer].dtype
         value, mask = f.value(s.value), s.mask is None or f.value(s.mask)
-        base, kind = f.address(s.buffer, f.offset(s.at)), memory_type(dtype)
+        base = f.address(s.buffer, f.offset(s.at))
         if s.offset is not None:
-            base = f.emit(f"getelementptr {kind}, ptr {base}, i64 {f.value(s.offset)}")
+            kind, offset = memory_type(dtype), f.value(s.offset)
+            base = f.emit(f"getelementptr {kind}, ptr {base}, i64 {offset}")
         assert dtype not in MEMORY and dtype != BOOL
         with f.when(mask):
-            found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
-            made = combine(f, s.op, dtype, found, value)
-            f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")
+            self.combined(s.op, dtype, base, value)
+
+    def combined(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
+        """Combine what is at an address with a value."""
+        f, kind = self.f, memory_type(dtype)
+        found = f.emit(f"load {kind}, ptr {base}, align {dtype.itemsize}")
+        made = combine(f, op, dtype, found, value)
+        f.line(f"store {kind} {made}, ptr {base}, align {dtype.itemsize}")
