@@ -322,6 +322,15 @@ def refused(stub, words, **options):
         translate([stub], **options)
 
 
+def test_a_variable_is_never_a_number_of_the_same_name_from_outside():
+    def wrong(n: i64) -> i64:
+        if n > 0:
+            SCALE = n
+        return SCALE
+
+    refused(wrong, "SCALE has no value", names={"SCALE": 3})
+
+
 def test_mistakes_are_told():
     def mixed(x: i64, y: f64) -> i64:
         return x + y

@@ -236,6 +236,8 @@ class Translation(Lines):
         self.head: list[str] = []
         self.variables: dict[str, Operand] = {}
         self.bound: dict[str, Any] = {}  # names of what is given, and of lists of values
+        names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
+        self.own = {n.id for n in names if isinstance(n.ctx, ast.Store)}
         # labels of continue and break, and what leads there
         self.exits: list[tuple[str, list[Edge], str, list[Edge]]] = []
         self.open = True  # whether the text can go on where it stands
@@ -547,7 +549,7 @@ class Translation(Lines):
         if isinstance(node, ast.Attribute):
             return getattr(self.constant(node.value), node.attr, missing)
         assert isinstance(node, ast.Name)
-        if self.is_variable(node.id):
+        if self.is_variable(node.id) or (node.id in self.own and node.id not in self.bound):
             return missing
         return self.bound.get(node.id, self.module.names.get(node.id, missing))
 
