@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+import weft
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.native.llvm import INLINE
 from weft.backends.llvm.native.machine import load_keyed
@@ -305,6 +306,12 @@ def test_vectors():
         assert call(got.ctypes.data, 3) == x[lanes - 1 :: lanes].astype(int).sum()
         np.testing.assert_allclose(got, want, rtol=1e-6)
     assert f32.of(1) is f32 and f32.of(4) is f32.of(4)
+
+
+def test_kinds_of_vectors_stay_when_caches_are_cleared():
+    before = f32.of(4)
+    weft.clear_caches()
+    assert f32.of(4) is before
 
 
 def test_names_are_numbers_and_kinds():

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.functional import lru
 from weft.base.record import Record
 
 
@@ -24,10 +23,15 @@ class Kind:
         self.family = family  # "signed", "unsigned", "float", "pointer", "truth" or "nothing"
         self.lanes = lanes
         self.lane: Kind = self
+        self.vectors: dict[int, Kind] = {1: self}  # by lanes; no clearing of caches makes others
 
     def of(self, lanes: int) -> Kind:
         """The kind of vectors of this one."""
-        return _vector(self, lanes) if lanes > 1 else self
+        if lanes not in self.vectors:
+            llvm, size = f"<{lanes} x {self.llvm}>", lanes * self.size
+            kind = self.vectors[lanes] = Kind(f"v{lanes}{self}", llvm, size, self.family, lanes)
+            kind.lane = self
+        return self.vectors[lanes]
 
     def __repr__(self) -> str:
         return self.name
@@ -41,14 +45,6 @@ class Kind:
 
     def __call__(self, value: Any) -> Any:
         raise TypeError("a stub is not run by Python")
-
-
-@lru(None)
-def _vector(lane: Kind, lanes: int) -> Kind:
-    llvm, size = f"<{lanes} x {lane.llvm}>", lanes * lane.size
-    kind = Kind(f"v{lanes}{lane}", llvm, size, lane.family, lanes)
-    kind.lane = lane
-    return kind
 
 
 i8, i16, i32, i64 = (Kind(f"i{n}", f"i{n}", n // 8, "signed") for n in (8, 16, 32, 64))
