@@ -40,11 +40,7 @@ class Columns(Threads):
 
     def _column_loop(self, axis: str, loop: Loop) -> None:
         axes, body = nest(loop)
-        carried, own = [], []
-        for _ in self.columns:
-            self.carried = {}
-            own = self._started(loop)
-            carried.append(self.carried)
+        carried, own = self._started_columns(loop)
         stop, inner = self._stop(loop), prod(n for _, n in axes[1:])
         if loop.whole is not None:
             stop = self.emit(f"mul i64 {stop}, {inner}") if inner > 1 else stop
@@ -66,6 +62,15 @@ class Columns(Threads):
         for sums, found in zip(self.sums, carried, strict=True):
             self.carried, self.accumulators = found, sums
             self._finished(own)
+
+    def _started_columns(self, loop: Loop) -> tuple[list[dict[int, str]], list[Reduce]]:
+        """Begin the reductions of a loop for each column of a thread."""
+        carried, own = [], []
+        for _ in self.columns:
+            self.carried = {}
+            own = self._started(loop)
+            carried.append(self.carried)
+        return carried, own
 
     def _rows(
         self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
@@ -141,11 +146,7 @@ class BlockColumns(Columns):
     def _block_loop(self, axis: str, loop: Loop) -> list[Reduce]:
         """A loop whose rows the threads of a block share: each warp leaves what it has."""
         axes, body = nest(loop)
-        carried, own = [], []
-        for _ in self.columns:
-            self.carried = {}
-            own = self._started(loop)
-            carried.append(self.carried)
+        carried, own = self._started_columns(loop)
         groups, rows = self.schedule.threads // self.across, self.schedule.rows
         trips = prod(n for _, n in axes) // (groups * rows * max(1, self.schedule.cluster))
 
