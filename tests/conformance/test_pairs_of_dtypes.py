@@ -70,7 +70,7 @@ def test_elements_are_moved_and_come_back(dtype, wrap):
         lambda x: lax.fori_loop(0, 3, lambda _, x: x[::-1], x),
         lambda x: weft.vmap(lambda x: x)(x),
     ):
-        found = wrap(lambda x: to(move(to(x, dtype)), held))(x)  # noqa: B023
+        found = wrap(lambda x, move=move: to(move(to(x, dtype)), held))(x)
         assert found.dtype == held
         expected = wrap(move)(jnp.asarray(x))
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
@@ -198,3 +198,11 @@ def test_gradients_through_them_are_rounded(wrap):
     np.testing.assert_array_equal(grad(jnp.array([0.1, 1.1])), np.float32([0.2001953125, 2.203125]))
     with pytest.raises(TypeError, match="real or complex"):
         weft.grad(lambda x: to(x, "float32"))(to(1.0, SMALL))
+
+
+def test_numpy_is_told_how_to_read_them():
+    x = lax.convert_element_type(jnp.ones(2), primal_tangent_dtype("float32", "bfloat16"))
+    with pytest.raises(TypeError, match=r'convert_element_type\(x, "float32"\)'):
+        np.asarray(x)
+    with pytest.raises(TypeError, match=r"weft\.random\.key_data\(x\)"):
+        np.asarray(weft.random.key(0))

@@ -133,11 +133,12 @@ class ArrayImpl(Array):
     @api_boundary
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
         value = self._value
-        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
-            raise TypeError(
-                f"an array of dtype {self.aval.dtype} has no NumPy form; for random keys use"
-                " weft.random.key_data"
-            )
+        kind = self.aval.dtype
+        if isinstance(kind, dtypes.ExtendedDType):
+            use = "weft.random.key_data(x)"
+            if isinstance(kind, dtypes.PrimalTangentDType):
+                use = f'weft.lax.convert_element_type(x, "{kind.primal_dtype}")'
+            raise TypeError(f"an array x of dtype {kind} has no NumPy form; use {use}")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
         return value.copy() if copy else value
