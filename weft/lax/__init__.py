@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from weft.base import lazy as _lazy
 
 if _TYPE_CHECKING:
+    # first, since files below import functions of primitives that have the same names
+    from weft.lax.shape import *
+    from weft.lax.transfer import *
+
+    # isort: split
     from weft.control.cond import cond_p as cond_p
     from weft.control.reductions import reduce_p as reduce_p
     from weft.control.reductions import reduce_window_p as reduce_window_p
@@ -19,208 +24,24 @@ if _TYPE_CHECKING:
     from weft.lax.control_flow import map as map
     from weft.lax.control_flow import platform_dependent as platform_dependent
     from weft.lax.control_flow import switch as switch
-    from weft.lax.convolutions import (
-        ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-    )
-    from weft.lax.convolutions import conv as conv
-    from weft.lax.convolutions import conv_dimension_numbers as conv_dimension_numbers
-    from weft.lax.convolutions import conv_general_dilated as conv_general_dilated
-    from weft.lax.convolutions import conv_general_permutations as conv_general_permutations
-    from weft.lax.convolutions import conv_general_shape_tuple as conv_general_shape_tuple
-    from weft.lax.convolutions import conv_shape_tuple as conv_shape_tuple
-    from weft.lax.convolutions import conv_transpose as conv_transpose
-    from weft.lax.convolutions import conv_transpose_shape_tuple as conv_transpose_shape_tuple
-    from weft.lax.convolutions import conv_with_general_padding as conv_with_general_padding
-    from weft.lax.elementwise import AccuracyMode as AccuracyMode
-    from weft.lax.elementwise import RoundingMethod as RoundingMethod
-    from weft.lax.elementwise import Tolerance as Tolerance
-    from weft.lax.elementwise import abs as abs
-    from weft.lax.elementwise import acos as acos
-    from weft.lax.elementwise import acosh as acosh
-    from weft.lax.elementwise import add as add
-    from weft.lax.elementwise import asin as asin
-    from weft.lax.elementwise import asinh as asinh
-    from weft.lax.elementwise import atan as atan
-    from weft.lax.elementwise import atan2 as atan2
-    from weft.lax.elementwise import atanh as atanh
-    from weft.lax.elementwise import bitcast_convert_type as bitcast_convert_type
-    from weft.lax.elementwise import bitwise_and as bitwise_and
-    from weft.lax.elementwise import bitwise_not as bitwise_not
-    from weft.lax.elementwise import bitwise_or as bitwise_or
-    from weft.lax.elementwise import bitwise_xor as bitwise_xor
-    from weft.lax.elementwise import cbrt as cbrt
-    from weft.lax.elementwise import ceil as ceil
-    from weft.lax.elementwise import clamp as clamp
-    from weft.lax.elementwise import clz as clz
-    from weft.lax.elementwise import complex as complex
-    from weft.lax.elementwise import conj as conj
-    from weft.lax.elementwise import convert_element_type as convert_element_type
-    from weft.lax.elementwise import cos as cos
-    from weft.lax.elementwise import cosh as cosh
-    from weft.lax.elementwise import div as div
-    from weft.lax.elementwise import dtype as dtype
-    from weft.lax.elementwise import eq as eq
-    from weft.lax.elementwise import exp as exp
-    from weft.lax.elementwise import exp2 as exp2
-    from weft.lax.elementwise import expm1 as expm1
-    from weft.lax.elementwise import floor as floor
-    from weft.lax.elementwise import full as full
-    from weft.lax.elementwise import full_like as full_like
-    from weft.lax.elementwise import ge as ge
-    from weft.lax.elementwise import gt as gt
-    from weft.lax.elementwise import imag as imag
-    from weft.lax.elementwise import integer_pow as integer_pow
-    from weft.lax.elementwise import is_finite as is_finite
-    from weft.lax.elementwise import le as le
-    from weft.lax.elementwise import log as log
-    from weft.lax.elementwise import log1p as log1p
-    from weft.lax.elementwise import logistic as logistic
-    from weft.lax.elementwise import lt as lt
-    from weft.lax.elementwise import max as max
-    from weft.lax.elementwise import min as min
-    from weft.lax.elementwise import mul as mul
-    from weft.lax.elementwise import mulhi as mulhi
-    from weft.lax.elementwise import ne as ne
-    from weft.lax.elementwise import neg as neg
-    from weft.lax.elementwise import nextafter as nextafter
-    from weft.lax.elementwise import population_count as population_count
-    from weft.lax.elementwise import pow as pow
-    from weft.lax.elementwise import real as real
-    from weft.lax.elementwise import reciprocal as reciprocal
-    from weft.lax.elementwise import reduce_precision as reduce_precision
-    from weft.lax.elementwise import rem as rem
-    from weft.lax.elementwise import round as round
-    from weft.lax.elementwise import rsqrt as rsqrt
-    from weft.lax.elementwise import select as select
-    from weft.lax.elementwise import select_n as select_n
-    from weft.lax.elementwise import shift_left as shift_left
-    from weft.lax.elementwise import shift_right_arithmetic as shift_right_arithmetic
-    from weft.lax.elementwise import shift_right_logical as shift_right_logical
-    from weft.lax.elementwise import sign as sign
-    from weft.lax.elementwise import sin as sin
-    from weft.lax.elementwise import sinh as sinh
-    from weft.lax.elementwise import sqrt as sqrt
-    from weft.lax.elementwise import square as square
-    from weft.lax.elementwise import stop_gradient as stop_gradient
-    from weft.lax.elementwise import sub as sub
-    from weft.lax.elementwise import tan as tan
-    from weft.lax.elementwise import tanh as tanh
+    from weft.lax.convolutions import *
+    from weft.lax.elementwise import *
     from weft.lax.fourier import fft as fft
     from weft.lax.generators import rng_bit_generator as rng_bit_generator
     from weft.lax.generators import rng_uniform as rng_uniform
-    from weft.lax.loops import fori_loop as fori_loop
-    from weft.lax.loops import scan as scan
-    from weft.lax.loops import while_loop as while_loop
-    from weft.lax.parallel import all_gather as all_gather
-    from weft.lax.parallel import all_to_all as all_to_all
-    from weft.lax.parallel import axis_index as axis_index
-    from weft.lax.parallel import axis_size as axis_size
-    from weft.lax.parallel import pbroadcast as pbroadcast
-    from weft.lax.parallel import pcast as pcast
-    from weft.lax.parallel import pmax as pmax
-    from weft.lax.parallel import pmean as pmean
-    from weft.lax.parallel import pmin as pmin
-    from weft.lax.parallel import ppermute as ppermute
-    from weft.lax.parallel import precv as precv
-    from weft.lax.parallel import psend as psend
-    from weft.lax.parallel import pshuffle as pshuffle
-    from weft.lax.parallel import psum as psum
-    from weft.lax.parallel import psum_scatter as psum_scatter
-    from weft.lax.parallel import pswapaxes as pswapaxes
-    from weft.lax.parallel import ragged_all_to_all as ragged_all_to_all
+    from weft.lax.loops import *
+    from weft.lax.parallel import *
     from weft.lax.patches import conv_general_dilated_local as conv_general_dilated_local
     from weft.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
-    from weft.lax.products import DotDimensionNumbers as DotDimensionNumbers
-    from weft.lax.products import batch_matmul as batch_matmul
-    from weft.lax.products import dot as dot
-    from weft.lax.products import dot_general as dot_general
-    from weft.lax.products import ragged_dot as ragged_dot
-    from weft.lax.products import ragged_dot_general as ragged_dot_general
-    from weft.lax.reductions import argmax as argmax
-    from weft.lax.reductions import argmin as argmin
-    from weft.lax.reductions import cumlogsumexp as cumlogsumexp
-    from weft.lax.reductions import cummax as cummax
-    from weft.lax.reductions import cummin as cummin
-    from weft.lax.reductions import cumprod as cumprod
-    from weft.lax.reductions import cumsum as cumsum
-    from weft.lax.reductions import reduce as reduce
-    from weft.lax.reductions import reduce_and as reduce_and
-    from weft.lax.reductions import reduce_max as reduce_max
-    from weft.lax.reductions import reduce_min as reduce_min
-    from weft.lax.reductions import reduce_or as reduce_or
-    from weft.lax.reductions import reduce_prod as reduce_prod
-    from weft.lax.reductions import reduce_sum as reduce_sum
-    from weft.lax.reductions import reduce_xor as reduce_xor
+    from weft.lax.products import *
+    from weft.lax.reductions import *
     from weft.lax.scaled import scaled_dot as scaled_dot
-    from weft.lax.shape import broadcast as broadcast
-    from weft.lax.shape import broadcast_in_dim as broadcast_in_dim
-    from weft.lax.shape import broadcast_like as broadcast_like
-    from weft.lax.shape import broadcast_shapes as broadcast_shapes
-    from weft.lax.shape import broadcast_to_rank as broadcast_to_rank
-    from weft.lax.shape import broadcasted_iota as broadcasted_iota
-    from weft.lax.shape import collapse as collapse
-    from weft.lax.shape import concatenate as concatenate
-    from weft.lax.shape import empty as empty
-    from weft.lax.shape import expand_dims as expand_dims
-    from weft.lax.shape import iota as iota
-    from weft.lax.shape import optimization_barrier as optimization_barrier
-    from weft.lax.shape import pad as pad
-    from weft.lax.shape import reshape as reshape
-    from weft.lax.shape import rev as rev
-    from weft.lax.shape import shape_as_value as shape_as_value
-    from weft.lax.shape import split as split
-    from weft.lax.shape import squeeze as squeeze
-    from weft.lax.shape import stack as stack
-    from weft.lax.shape import tile as tile
-    from weft.lax.shape import transpose as transpose
-    from weft.lax.shape import unstack as unstack
-    from weft.lax.slicing import dynamic_index_in_dim as dynamic_index_in_dim
-    from weft.lax.slicing import dynamic_slice as dynamic_slice
-    from weft.lax.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
-    from weft.lax.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
-    from weft.lax.slicing import dynamic_update_slice as dynamic_update_slice
-    from weft.lax.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
-    from weft.lax.slicing import gather as gather
-    from weft.lax.slicing import index_in_dim as index_in_dim
-    from weft.lax.slicing import index_take as index_take
-    from weft.lax.slicing import scatter as scatter
-    from weft.lax.slicing import scatter_add as scatter_add
-    from weft.lax.slicing import scatter_apply as scatter_apply
-    from weft.lax.slicing import scatter_max as scatter_max
-    from weft.lax.slicing import scatter_min as scatter_min
-    from weft.lax.slicing import scatter_mul as scatter_mul
-    from weft.lax.slicing import scatter_sub as scatter_sub
-    from weft.lax.slicing import slice as slice
-    from weft.lax.slicing import slice_in_dim as slice_in_dim
+    from weft.lax.slicing import *
     from weft.lax.solves import custom_linear_solve as custom_linear_solve
     from weft.lax.solves import custom_root as custom_root
-    from weft.lax.sorting import approx_max_k as approx_max_k
-    from weft.lax.sorting import approx_min_k as approx_min_k
-    from weft.lax.sorting import sort as sort
-    from weft.lax.sorting import sort_key_val as sort_key_val
-    from weft.lax.sorting import top_k as top_k
-    from weft.lax.special import bessel_i0e as bessel_i0e
-    from weft.lax.special import bessel_i1e as bessel_i1e
-    from weft.lax.special import betainc as betainc
-    from weft.lax.special import digamma as digamma
-    from weft.lax.special import erf as erf
-    from weft.lax.special import erf_inv as erf_inv
-    from weft.lax.special import erfc as erfc
-    from weft.lax.special import igamma as igamma
-    from weft.lax.special import igamma_grad_a as igamma_grad_a
-    from weft.lax.special import igammac as igammac
-    from weft.lax.special import lgamma as lgamma
-    from weft.lax.special import polygamma as polygamma
-    from weft.lax.special import random_gamma_grad as random_gamma_grad
-    from weft.lax.special import zeta as zeta
-    from weft.lax.transfer import after_all as after_all
-    from weft.lax.transfer import create_token as create_token
-    from weft.lax.transfer import dce_sink as dce_sink
-    from weft.lax.transfer import stage as stage
-    from weft.lax.transfer import with_sharding_constraint as with_sharding_constraint
-    from weft.lax.windows import padtype_to_pads as padtype_to_pads
-    from weft.lax.windows import reduce_window as reduce_window
-    from weft.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
+    from weft.lax.sorting import *
+    from weft.lax.special import *
+    from weft.lax.windows import *
     from weft.prims.arithmetic import abs_p as abs_p
     from weft.prims.arithmetic import add_p as add_p
     from weft.prims.arithmetic import ceil_p as ceil_p

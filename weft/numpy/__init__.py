@@ -10,156 +10,28 @@ from weft.numpy import operators as _operators
 __array_api_version__ = "2024.12"
 
 if _TYPE_CHECKING:
+    # first, since files below import others of the same names
+    from weft.numpy.creation import full as full
+    from weft.numpy.reductions import prod as prod
+    from weft.numpy.ufunc_objects import *
+
+    # isort: split
     from weft.numpy import fft as fft
     from weft.numpy import linalg as linalg
-    from weft.numpy.averages import average as average
-    from weft.numpy.averages import mean as mean
-    from weft.numpy.averages import std as std
-    from weft.numpy.averages import var as var
-    from weft.numpy.broadcasting import broadcast_arrays as broadcast_arrays
-    from weft.numpy.broadcasting import broadcast_shapes as broadcast_shapes
-    from weft.numpy.broadcasting import broadcast_to as broadcast_to
-    from weft.numpy.broadcasting import where as where
-    from weft.numpy.calculus import convolve as convolve
-    from weft.numpy.calculus import correlate as correlate
-    from weft.numpy.calculus import diff as diff
-    from weft.numpy.calculus import ediff1d as ediff1d
-    from weft.numpy.calculus import gradient as gradient
-    from weft.numpy.calculus import interp as interp
-    from weft.numpy.calculus import trapezoid as trapezoid
-    from weft.numpy.calculus import unwrap as unwrap
-    from weft.numpy.contraction import dot as dot
-    from weft.numpy.contraction import inner as inner
-    from weft.numpy.contraction import matmul as matmul
-    from weft.numpy.contraction import matvec as matvec
-    from weft.numpy.contraction import outer as outer
-    from weft.numpy.contraction import tensordot as tensordot
-    from weft.numpy.contraction import vdot as vdot
-    from weft.numpy.contraction import vecdot as vecdot
-    from weft.numpy.contraction import vecmat as vecmat
-    from weft.numpy.creation import arange as arange
-    from weft.numpy.creation import array as array
-    from weft.numpy.creation import asarray as asarray
-    from weft.numpy.creation import astype as astype
-    from weft.numpy.creation import copy as copy
-    from weft.numpy.creation import empty as empty
-    from weft.numpy.creation import empty_like as empty_like
-    from weft.numpy.creation import from_dlpack as from_dlpack
-    from weft.numpy.creation import frombuffer as frombuffer
-    from weft.numpy.creation import fromfile as fromfile
-    from weft.numpy.creation import fromfunction as fromfunction
-    from weft.numpy.creation import fromiter as fromiter
-    from weft.numpy.creation import fromstring as fromstring
-    from weft.numpy.creation import full as full
-    from weft.numpy.creation import full_like as full_like
-    from weft.numpy.creation import load as load
-    from weft.numpy.creation import ones as ones
-    from weft.numpy.creation import ones_like as ones_like
-    from weft.numpy.creation import save as save
-    from weft.numpy.creation import savez as savez
-    from weft.numpy.creation import zeros as zeros
-    from weft.numpy.creation import zeros_like as zeros_like
+    from weft.numpy.averages import *
+    from weft.numpy.broadcasting import *
+    from weft.numpy.calculus import *
+    from weft.numpy.contraction import *
+    from weft.numpy.creation import *
     from weft.numpy.einstein import einsum as einsum
     from weft.numpy.einstein import einsum_path as einsum_path
-    from weft.numpy.index_functions import choose as choose
-    from weft.numpy.index_functions import compress as compress
-    from weft.numpy.index_functions import extract as extract
-    from weft.numpy.index_functions import place as place
-    from weft.numpy.index_functions import put as put
-    from weft.numpy.index_functions import put_along_axis as put_along_axis
-    from weft.numpy.index_functions import select as select
-    from weft.numpy.index_functions import take as take
-    from weft.numpy.index_functions import take_along_axis as take_along_axis
-    from weft.numpy.manipulation import append as append
-    from weft.numpy.manipulation import array_split as array_split
-    from weft.numpy.manipulation import atleast_1d as atleast_1d
-    from weft.numpy.manipulation import atleast_2d as atleast_2d
-    from weft.numpy.manipulation import atleast_3d as atleast_3d
-    from weft.numpy.manipulation import block as block
-    from weft.numpy.manipulation import column_stack as column_stack
-    from weft.numpy.manipulation import concat as concat
-    from weft.numpy.manipulation import concatenate as concatenate
-    from weft.numpy.manipulation import dsplit as dsplit
-    from weft.numpy.manipulation import dstack as dstack
-    from weft.numpy.manipulation import expand_dims as expand_dims
-    from weft.numpy.manipulation import flip as flip
-    from weft.numpy.manipulation import fliplr as fliplr
-    from weft.numpy.manipulation import flipud as flipud
-    from weft.numpy.manipulation import hsplit as hsplit
-    from weft.numpy.manipulation import hstack as hstack
-    from weft.numpy.manipulation import matrix_transpose as matrix_transpose
-    from weft.numpy.manipulation import moveaxis as moveaxis
-    from weft.numpy.manipulation import ndim as ndim
-    from weft.numpy.manipulation import permute_dims as permute_dims
-    from weft.numpy.manipulation import ravel as ravel
-    from weft.numpy.manipulation import reshape as reshape
-    from weft.numpy.manipulation import resize as resize
-    from weft.numpy.manipulation import rollaxis as rollaxis
-    from weft.numpy.manipulation import rot90 as rot90
-    from weft.numpy.manipulation import shape as shape
-    from weft.numpy.manipulation import size as size
-    from weft.numpy.manipulation import split as split
-    from weft.numpy.manipulation import squeeze as squeeze
-    from weft.numpy.manipulation import stack as stack
-    from weft.numpy.manipulation import swapaxes as swapaxes
-    from weft.numpy.manipulation import tile as tile
-    from weft.numpy.manipulation import transpose as transpose
-    from weft.numpy.manipulation import unstack as unstack
-    from weft.numpy.manipulation import vsplit as vsplit
-    from weft.numpy.manipulation import vstack as vstack
-    from weft.numpy.matrices import cross as cross
-    from weft.numpy.matrices import diag as diag
-    from weft.numpy.matrices import diag_indices as diag_indices
-    from weft.numpy.matrices import diag_indices_from as diag_indices_from
-    from weft.numpy.matrices import diagflat as diagflat
-    from weft.numpy.matrices import diagonal as diagonal
-    from weft.numpy.matrices import eye as eye
-    from weft.numpy.matrices import fill_diagonal as fill_diagonal
-    from weft.numpy.matrices import identity as identity
-    from weft.numpy.matrices import kron as kron
-    from weft.numpy.matrices import mask_indices as mask_indices
-    from weft.numpy.matrices import trace as trace
-    from weft.numpy.matrices import tri as tri
-    from weft.numpy.matrices import tril as tril
-    from weft.numpy.matrices import tril_indices as tril_indices
-    from weft.numpy.matrices import tril_indices_from as tril_indices_from
-    from weft.numpy.matrices import triu as triu
-    from weft.numpy.matrices import triu_indices as triu_indices
-    from weft.numpy.matrices import triu_indices_from as triu_indices_from
-    from weft.numpy.matrices import vander as vander
+    from weft.numpy.index_functions import *
+    from weft.numpy.manipulation import *
+    from weft.numpy.matrices import *
     from weft.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
-    from weft.numpy.nan_reductions import nanargmax as nanargmax
-    from weft.numpy.nan_reductions import nanargmin as nanargmin
-    from weft.numpy.nan_reductions import nancumprod as nancumprod
-    from weft.numpy.nan_reductions import nancumsum as nancumsum
-    from weft.numpy.nan_reductions import nanmax as nanmax
-    from weft.numpy.nan_reductions import nanmean as nanmean
-    from weft.numpy.nan_reductions import nanmin as nanmin
-    from weft.numpy.nan_reductions import nanprod as nanprod
-    from weft.numpy.nan_reductions import nanstd as nanstd
-    from weft.numpy.nan_reductions import nansum as nansum
-    from weft.numpy.nan_reductions import nanvar as nanvar
+    from weft.numpy.nan_reductions import *
     from weft.numpy.padding import pad as pad
-    from weft.numpy.parts import angle as angle
-    from weft.numpy.parts import conj as conj
-    from weft.numpy.parts import conjugate as conjugate
-    from weft.numpy.parts import deg2rad as deg2rad
-    from weft.numpy.parts import degrees as degrees
-    from weft.numpy.parts import frexp as frexp
-    from weft.numpy.parts import imag as imag
-    from weft.numpy.parts import iscomplex as iscomplex
-    from weft.numpy.parts import isfinite as isfinite
-    from weft.numpy.parts import isinf as isinf
-    from weft.numpy.parts import isnan as isnan
-    from weft.numpy.parts import isneginf as isneginf
-    from weft.numpy.parts import isposinf as isposinf
-    from weft.numpy.parts import isreal as isreal
-    from weft.numpy.parts import nan_to_num as nan_to_num
-    from weft.numpy.parts import rad2deg as rad2deg
-    from weft.numpy.parts import radians as radians
-    from weft.numpy.parts import real as real
-    from weft.numpy.parts import signbit as signbit
-    from weft.numpy.parts import spacing as spacing
+    from weft.numpy.parts import *
     from weft.numpy.polynomials import poly as poly
     from weft.numpy.polynomials import polyadd as polyadd
     from weft.numpy.polynomials import polyder as polyder
@@ -176,168 +48,15 @@ if _TYPE_CHECKING:
     from weft.numpy.positions import nonzero as nonzero
     from weft.numpy.positions import ravel_multi_index as ravel_multi_index
     from weft.numpy.positions import unravel_index as unravel_index
-    from weft.numpy.ranges import c_ as c_
-    from weft.numpy.ranges import geomspace as geomspace
-    from weft.numpy.ranges import index_exp as index_exp
-    from weft.numpy.ranges import indices as indices
-    from weft.numpy.ranges import linspace as linspace
-    from weft.numpy.ranges import logspace as logspace
-    from weft.numpy.ranges import meshgrid as meshgrid
-    from weft.numpy.ranges import mgrid as mgrid
-    from weft.numpy.ranges import ogrid as ogrid
-    from weft.numpy.ranges import r_ as r_
-    from weft.numpy.ranges import s_ as s_
-    from weft.numpy.rearranging import delete as delete
-    from weft.numpy.rearranging import insert as insert
-    from weft.numpy.rearranging import packbits as packbits
-    from weft.numpy.rearranging import repeat as repeat
-    from weft.numpy.rearranging import roll as roll
-    from weft.numpy.rearranging import trim_zeros as trim_zeros
-    from weft.numpy.rearranging import unpackbits as unpackbits
-    from weft.numpy.reductions import all as all
-    from weft.numpy.reductions import allclose as allclose
-    from weft.numpy.reductions import amax as amax
-    from weft.numpy.reductions import amin as amin
-    from weft.numpy.reductions import any as any
-    from weft.numpy.reductions import argmax as argmax
-    from weft.numpy.reductions import argmin as argmin
-    from weft.numpy.reductions import array_equal as array_equal
-    from weft.numpy.reductions import array_equiv as array_equiv
-    from weft.numpy.reductions import clip as clip
-    from weft.numpy.reductions import count_nonzero as count_nonzero
-    from weft.numpy.reductions import cumprod as cumprod
-    from weft.numpy.reductions import cumsum as cumsum
-    from weft.numpy.reductions import cumulative_prod as cumulative_prod
-    from weft.numpy.reductions import cumulative_sum as cumulative_sum
-    from weft.numpy.reductions import max as max
-    from weft.numpy.reductions import min as min
-    from weft.numpy.reductions import prod as prod
-    from weft.numpy.reductions import ptp as ptp
-    from weft.numpy.reductions import sum as sum
-    from weft.numpy.sets import intersect1d as intersect1d
-    from weft.numpy.sets import isin as isin
-    from weft.numpy.sets import setdiff1d as setdiff1d
-    from weft.numpy.sets import setxor1d as setxor1d
-    from weft.numpy.sets import union1d as union1d
-    from weft.numpy.sets import unique as unique
-    from weft.numpy.sets import unique_all as unique_all
-    from weft.numpy.sets import unique_counts as unique_counts
-    from weft.numpy.sets import unique_inverse as unique_inverse
-    from weft.numpy.sets import unique_values as unique_values
-    from weft.numpy.sorting import argpartition as argpartition
-    from weft.numpy.sorting import argsort as argsort
-    from weft.numpy.sorting import digitize as digitize
-    from weft.numpy.sorting import lexsort as lexsort
-    from weft.numpy.sorting import partition as partition
-    from weft.numpy.sorting import searchsorted as searchsorted
-    from weft.numpy.sorting import sort as sort
-    from weft.numpy.sorting import sort_complex as sort_complex
-    from weft.numpy.statistics import bincount as bincount
-    from weft.numpy.statistics import corrcoef as corrcoef
-    from weft.numpy.statistics import cov as cov
-    from weft.numpy.statistics import histogram as histogram
-    from weft.numpy.statistics import histogram2d as histogram2d
-    from weft.numpy.statistics import histogram_bin_edges as histogram_bin_edges
-    from weft.numpy.statistics import histogramdd as histogramdd
-    from weft.numpy.statistics import median as median
-    from weft.numpy.statistics import nanmedian as nanmedian
-    from weft.numpy.statistics import nanpercentile as nanpercentile
-    from weft.numpy.statistics import nanquantile as nanquantile
-    from weft.numpy.statistics import percentile as percentile
-    from weft.numpy.statistics import quantile as quantile
-    from weft.numpy.types import ComplexWarning as ComplexWarning
-    from weft.numpy.types import array_repr as array_repr
-    from weft.numpy.types import array_str as array_str
-    from weft.numpy.types import bfloat16 as bfloat16
-    from weft.numpy.types import bool as bool
-    from weft.numpy.types import bool_ as bool_
-    from weft.numpy.types import can_cast as can_cast
-    from weft.numpy.types import cdouble as cdouble
-    from weft.numpy.types import character as character
-    from weft.numpy.types import complex64 as complex64
-    from weft.numpy.types import complex128 as complex128
-    from weft.numpy.types import complex_ as complex_
-    from weft.numpy.types import complexfloating as complexfloating
-    from weft.numpy.types import csingle as csingle
-    from weft.numpy.types import double as double
-    from weft.numpy.types import dtype as dtype
-    from weft.numpy.types import e as e
-    from weft.numpy.types import euler_gamma as euler_gamma
-    from weft.numpy.types import finfo as finfo
-    from weft.numpy.types import flexible as flexible
-    from weft.numpy.types import float4_e2m1fn as float4_e2m1fn
-    from weft.numpy.types import float6_e2m3fn as float6_e2m3fn
-    from weft.numpy.types import float6_e3m2fn as float6_e3m2fn
-    from weft.numpy.types import float8_e3m4 as float8_e3m4
-    from weft.numpy.types import float8_e4m3 as float8_e4m3
-    from weft.numpy.types import float8_e4m3b11fnuz as float8_e4m3b11fnuz
-    from weft.numpy.types import float8_e4m3fn as float8_e4m3fn
-    from weft.numpy.types import float8_e4m3fnuz as float8_e4m3fnuz
-    from weft.numpy.types import float8_e5m2 as float8_e5m2
-    from weft.numpy.types import float8_e5m2fnuz as float8_e5m2fnuz
-    from weft.numpy.types import float8_e8m0fnu as float8_e8m0fnu
-    from weft.numpy.types import float16 as float16
-    from weft.numpy.types import float32 as float32
-    from weft.numpy.types import float64 as float64
-    from weft.numpy.types import float_ as float_
-    from weft.numpy.types import floating as floating
-    from weft.numpy.types import generic as generic
-    from weft.numpy.types import get_printoptions as get_printoptions
-    from weft.numpy.types import iinfo as iinfo
-    from weft.numpy.types import inexact as inexact
-    from weft.numpy.types import inf as inf
-    from weft.numpy.types import int1 as int1
-    from weft.numpy.types import int2 as int2
-    from weft.numpy.types import int4 as int4
-    from weft.numpy.types import int8 as int8
-    from weft.numpy.types import int16 as int16
-    from weft.numpy.types import int32 as int32
-    from weft.numpy.types import int64 as int64
-    from weft.numpy.types import int_ as int_
-    from weft.numpy.types import integer as integer
-    from weft.numpy.types import iscomplexobj as iscomplexobj
-    from weft.numpy.types import isdtype as isdtype
-    from weft.numpy.types import isrealobj as isrealobj
-    from weft.numpy.types import isscalar as isscalar
-    from weft.numpy.types import issubdtype as issubdtype
-    from weft.numpy.types import iterable as iterable
-    from weft.numpy.types import nan as nan
-    from weft.numpy.types import ndarray as ndarray
-    from weft.numpy.types import newaxis as newaxis
-    from weft.numpy.types import number as number
-    from weft.numpy.types import object_ as object_
-    from weft.numpy.types import pi as pi
-    from weft.numpy.types import printoptions as printoptions
-    from weft.numpy.types import promote_types as promote_types
-    from weft.numpy.types import result_type as result_type
-    from weft.numpy.types import set_printoptions as set_printoptions
-    from weft.numpy.types import signedinteger as signedinteger
-    from weft.numpy.types import single as single
-    from weft.numpy.types import uint as uint
-    from weft.numpy.types import uint1 as uint1
-    from weft.numpy.types import uint2 as uint2
-    from weft.numpy.types import uint4 as uint4
-    from weft.numpy.types import uint8 as uint8
-    from weft.numpy.types import uint16 as uint16
-    from weft.numpy.types import uint32 as uint32
-    from weft.numpy.types import uint64 as uint64
-    from weft.numpy.types import unsignedinteger as unsignedinteger
+    from weft.numpy.ranges import *
+    from weft.numpy.rearranging import *
+    from weft.numpy.reductions import *
+    from weft.numpy.sets import *
+    from weft.numpy.sorting import *
+    from weft.numpy.statistics import *
+    from weft.numpy.types import *
     from weft.numpy.ufunc_class import frompyfunc as frompyfunc
     from weft.numpy.ufunc_class import ufunc as ufunc
-    from weft.numpy.ufunc_objects import add as add
-    from weft.numpy.ufunc_objects import bitwise_and as bitwise_and
-    from weft.numpy.ufunc_objects import bitwise_or as bitwise_or
-    from weft.numpy.ufunc_objects import bitwise_xor as bitwise_xor
-    from weft.numpy.ufunc_objects import logaddexp as logaddexp
-    from weft.numpy.ufunc_objects import logaddexp2 as logaddexp2
-    from weft.numpy.ufunc_objects import logical_and as logical_and
-    from weft.numpy.ufunc_objects import logical_or as logical_or
-    from weft.numpy.ufunc_objects import logical_xor as logical_xor
-    from weft.numpy.ufunc_objects import maximum as maximum
-    from weft.numpy.ufunc_objects import minimum as minimum
-    from weft.numpy.ufunc_objects import multiply as multiply
-    from weft.numpy.ufunc_objects import negative as negative
-    from weft.numpy.ufunc_objects import subtract as subtract
     from weft.numpy.ufuncs import arctan2 as arctan2
     from weft.numpy.ufuncs import atan2 as atan2
     from weft.numpy.ufuncs import bitwise_left_shift as bitwise_left_shift
@@ -418,15 +137,8 @@ if _TYPE_CHECKING:
     from weft.numpy.unary import tan as tan
     from weft.numpy.unary import tanh as tanh
     from weft.numpy.unary import trunc as trunc
-    from weft.numpy.vectorizing import apply_along_axis as apply_along_axis
-    from weft.numpy.vectorizing import apply_over_axes as apply_over_axes
-    from weft.numpy.vectorizing import piecewise as piecewise
-    from weft.numpy.vectorizing import vectorize as vectorize
-    from weft.numpy.windows import bartlett as bartlett
-    from weft.numpy.windows import blackman as blackman
-    from weft.numpy.windows import hamming as hamming
-    from weft.numpy.windows import hanning as hanning
-    from weft.numpy.windows import kaiser as kaiser
+    from weft.numpy.vectorizing import *
+    from weft.numpy.windows import *
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
