@@ -12,6 +12,7 @@ from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, is_float
 
 _I16 = np.dtype(np.int16)
 _INT = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+_COUNTED = {*_INT.values(), "ptr"}
 # A bfloat16 is its bits: it is computed with as a float32, and LLVM moves vectors of its own type
 # by functions that few C libraries have.
 _NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "i16"}
@@ -53,6 +54,8 @@ class TooLong(Exception):
 
 class Lines:
     """Lines of a function while it is written."""
+
+    freezes = True  # all that loops carry; else what LLVM counts in, whole numbers and pointers
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -113,7 +116,7 @@ class Lines:
         inside = [self.fresh() for _ in carried]
         results = body(index, inside)
         results = [
-            self.emit(f"freeze {kind} {result}")
+            self.emit(f"freeze {kind} {result}") if self.freezes or kind in _COUNTED else result
             for (kind, _), result in zip(carried, results, strict=True)
         ]
         following = self.emit(f"freeze i64 {self.emit(f'add i64 {index}, {step}')}")

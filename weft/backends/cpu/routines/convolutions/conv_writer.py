@@ -22,6 +22,8 @@ def stored(dtype: np.dtype) -> np.dtype:
 class Text(Function):
     """The text of one task's function while it is written."""
 
+    freezes = False
+
     def __init__(
         self,
         pointers: Sequence[int],

@@ -43,16 +43,18 @@ class Blocks(Record):
 
 
 def _mask(text: Text, lanes: int, left: str) -> str:
-    """The lanes before the end of an axis of which so much is left."""
+    """The lanes before the end of an axis of which so much is left; LLVM would compare again
+    wherever they are used if they weren't frozen."""
     number = text.emit(f"trunc i64 {text.least(left, lanes)} to i32")
     text.lanes = lanes
     every = text.splat(_I32, number)
     text.lanes = 1
     numbers = ", ".join(f"i32 {i}" for i in range(lanes))
-    return text.emit(f"icmp slt <{lanes} x i32> <{numbers}>, {every}")
+    flags = text.emit(f"icmp slt <{lanes} x i32> <{numbers}>, {every}")
+    return text.emit(f"freeze <{lanes} x i1> {flags}")
 
 
-def _line(text: Text, at: str, number: int, left: str, mask: str, lanes: int) -> str:
+def _line(text: Text, at: str, number: str, left: str, mask: str, lanes: int) -> str:
     """Numbers side by side in memory, zeros where there are none."""
     there = text.emit(f"icmp sgt i64 {left}, {number}")
     flags, kind = f"<{lanes} x i1>", f"<{lanes} x i16>"
@@ -68,25 +70,20 @@ def tiles_text(plan: Tiles, name: str) -> str:
     """A task over the tiles across an operand: buffers are operand and tiles."""
     text, along = Text((0, 1)), plan.depth.left == 1
 
-    def lines(here: str, left: str, rest: str) -> list[str]:
-        """The rows of a tile as they lie in the operand: depths side by side, or pairs of them."""
+    def row(number: str, here: str, left: str, rest: str, mask: str) -> tuple[str, str]:
+        """A row of a tile as it lies in the operand, and where the next begins: depths side by
+        side, or pairs of them."""
         if along:
-            mask, found = _mask(text, DEPTH, rest), []
-            for i in range(SIDE):
-                line = _line(text, here, i, left, mask, DEPTH)
-                found.append(text.emit(f"bitcast <{DEPTH} x i16> {line} to <{SIDE} x i32>"))
-                here = text.at(here, str(plan.across.left), _I16)
-            return found
-        mask, found = _mask(text, SIDE, left), []
-        for i in range(0, DEPTH, 2):
-            both = []
-            for j in (i, i + 1):
-                line = _line(text, here, j, rest, mask, SIDE)
-                both.append(text.emit(f"zext <{SIDE} x i16> {line} to <{SIDE} x i32>"))
-                here = text.at(here, str(plan.depth.left), _I16)
-            high = text.emit(f"shl <{SIDE} x i32> {both[1]}, splat (i32 16)")
-            found.append(text.emit(f"or <{SIDE} x i32> {both[0]}, {high}"))
-        return found
+            line = _line(text, here, number, left, mask, DEPTH)
+            words = text.emit(f"bitcast <{DEPTH} x i16> {line} to <{SIDE} x i32>")
+            return words, text.at(here, str(plan.across.left), _I16)
+        both, first = [], text.scaled(number, 2)
+        for j in (first, text.total([first, "1"])):
+            line = _line(text, here, j, rest, mask, SIDE)
+            both.append(text.emit(f"zext <{SIDE} x i16> {line} to <{SIDE} x i32>"))
+            here = text.at(here, str(plan.depth.left), _I16)
+        high = text.emit(f"shl <{SIDE} x i32> {both[1]}, splat (i32 16)")
+        return text.emit(f"or <{SIDE} x i32> {both[0]}, {high}"), here
 
     def item(number: str, _: list[str]) -> list[str]:
         *outer, tile = text.indices(number, [*(d.size for d in plan.outer), plan.tiles])
@@ -101,12 +98,27 @@ def tiles_text(plan: Tiles, name: str) -> str:
             depth = text.scaled(k, DEPTH)
             here = text.at(source, text.scaled(depth, plan.depth.left), _I16)
             there = text.at(target, text.scaled(k, TILE), _I16)
-            found = lines(here, left, text.less(plan.depth.size, depth))
-            if along == plan.pairs:
-                found = text.transposed(found, f"<{SIDE} x i32>")
-            for i, line in enumerate(found):
-                at = text.at(there, str(DEPTH * i), _I16)
+            rest = text.less(plan.depth.size, depth)
+            mask = _mask(text, DEPTH, rest) if along else _mask(text, SIDE, left)
+
+            def write(i: str, line: str) -> None:
+                at = text.at(there, text.scaled(i, DEPTH), _I16)
                 text.line(f"store <{SIDE} x i32> {line}, ptr {at}, align 4")
+
+            def copied(i: str, begin: list[str]) -> list[str]:
+                line, after = row(i, *begin, left, rest, mask)
+                write(i, line)
+                return [after]
+
+            if along != plan.pairs:
+                text.loop("0", str(SIDE), [("ptr", here)], copied)
+                return []
+            found = []
+            for i in range(SIDE):
+                line, here = row(str(i), here, left, rest, mask)
+                found.append(line)
+            for i, line in enumerate(text.transposed(found, f"<{SIDE} x i32>")):
+                write(str(i), line)
             return []
 
         return text.loop("0", str(plan.deep), [], one)
