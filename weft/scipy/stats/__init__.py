@@ -1,6 +1,7 @@
 """Statistics: distributions, each a module of functions, and what describes samples."""
 
 import sys as _sys
+from inspect import ismodule as _is_module
 
 from weft.base.traceback import expose as _expose
 from weft.scipy.kernel_density import gaussian_kde as gaussian_kde
@@ -34,32 +35,5 @@ from weft.scipy.stats import uniform as uniform
 from weft.scipy.stats import vonmises as vonmises
 from weft.scipy.stats import wrapcauchy as wrapcauchy
 
-_expose(
-    _sys.modules[__name__],
-    bernoulli,
-    beta,
-    betabinom,
-    binom,
-    cauchy,
-    chi2,
-    dirichlet,
-    expon,
-    gamma,
-    gennorm,
-    geom,
-    gumbel_l,
-    gumbel_r,
-    laplace,
-    logistic,
-    multinomial,
-    multivariate_normal,
-    nbinom,
-    norm,
-    pareto,
-    poisson,
-    t,
-    truncnorm,
-    uniform,
-    vonmises,
-    wrapcauchy,
-)
+_public = {name: value for name, value in globals().items() if not name.startswith("_")}
+_expose(_sys.modules[__name__], *filter(_is_module, _public.values()))
