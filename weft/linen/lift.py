@@ -116,6 +116,12 @@ class Packed:
             closed.append(group_collections(changed, self.out_filters))
         return tuple(zip(*closed))
 
+    def run(self, fn, variables, rngs, *args, **kwargs) -> tuple:
+        """What a function of scopes returns, and the collections that it leaves."""
+        scopes = self.open(variables, rngs)
+        out = fn(scopes, *args, **kwargs)
+        return out, self.close(scopes)
+
     def publish(self, groups) -> None:
         """Write what came out of the transformation."""
         for group in groups:
@@ -203,9 +209,7 @@ def vmap(
         rngs = _split_rngs(packed.rngs, splits, size)
 
         def mapped(variables, rngs, args):
-            scopes = packed.open(variables, rngs)
-            out = fn(scopes, *args)
-            return out, packed.close(scopes)
+            return packed.run(fn, variables, rngs, *args)
 
         out, groups = weft.vmap(
             mapped,
@@ -408,9 +412,7 @@ def while_loop(
 def _branches(packed, functions):
     def pure(function):
         def run(*operands):
-            scopes = packed.open(packed.variables, packed.rngs)
-            out = function(scopes, *operands)
-            return out, packed.close(scopes)
+            return packed.run(function, packed.variables, packed.rngs, *operands)
 
         return run
 
@@ -442,10 +444,9 @@ def vjp(fn, scopes, *primals, has_aux=False, vjp_variables="params", variables=T
         chosen, others = packed.variables
 
         def pure(chosen, *args):
-            scopes = packed.open((chosen, others), packed.rngs)
-            out = fn(scopes, *args)
+            out, groups = packed.run(fn, (chosen, others), packed.rngs, *args)
             out, aux = out if has_aux else (out, ())
-            return out, (aux, packed.close(scopes))
+            return out, (aux, groups)
 
         out, back, (aux, groups) = weft.vjp(pure, chosen, *args, has_aux=True)
         backward = tree_util.Partial(_gradients_of_one_scope, back)
@@ -464,10 +465,9 @@ def value_and_grad(fn, scopes, *primals, has_aux=False, variables=True, rngs=Tru
 
     def inner(packed, *args):
         def pure(*args):
-            scopes = packed.open(packed.variables, packed.rngs)
-            out = fn(scopes, *args)
+            out, groups = packed.run(fn, packed.variables, packed.rngs, *args)
             out, aux = out if has_aux else (out, ())
-            return out, (aux, packed.close(scopes))
+            return out, (aux, groups)
 
         out, back, (aux, groups) = weft.vjp(pure, *args, has_aux=True)
         if jnp.shape(out) != ():
@@ -486,9 +486,7 @@ def jvp(fn, scopes, primals, tangents, variable_tangents, variables=True, rngs=T
         moving, others = packed.variables
 
         def pure(moving, args):
-            scopes = packed.open((moving, others), packed.rngs)
-            out = fn(scopes, *args)
-            return out, packed.close(scopes)
+            return packed.run(fn, (moving, others), packed.rngs, *args)
 
         tangent = (unfreeze(variable_tangents),)
         moving = tuple(unfreeze(group) for group in moving)
@@ -507,14 +505,11 @@ def custom_vjp(fn, forward_fn, backward_fn, grad_vars="params", nondiff_argnums=
         chosen, others = packed.variables
 
         def plain(chosen, *args):
-            scopes = packed.open((chosen, others), packed.rngs)
-            out = fn(scopes, *args)
-            return out, packed.close(scopes)
+            return packed.run(fn, (chosen, others), packed.rngs, *args)
 
         def forward(chosen, *args):
-            scopes = packed.open((chosen, others), packed.rngs)
-            out, saved = forward_fn(scopes, *args)
-            return (out, packed.close(scopes)), saved
+            (out, saved), groups = packed.run(forward_fn, (chosen, others), packed.rngs, *args)
+            return (out, groups), saved
 
         def backward(*args):
             *fixed, saved, (cotangent, _) = args
@@ -545,9 +540,7 @@ def checkpoint(
 
     def inner(packed, *args, **kwargs):
         def run(variables, rngs, *args, **kwargs):
-            scopes = packed.open(variables, rngs)
-            out = fn(scopes, *args, **kwargs)
-            return out, packed.close(scopes)
+            return packed.run(fn, variables, rngs, *args, **kwargs)
 
         again = weft.checkpoint(run, static_argnums=static, prevent_cse=prevent_cse, policy=policy)
         return again(packed.variables, packed.rngs, *args, **kwargs)
@@ -583,8 +576,8 @@ def remat_scan(
 def map_variables(
     fn,
     mapped_collections,
-    map_in_fn=lambda x: x,
-    map_out_fn=lambda x: x,
+    trans_in_fn=lambda x: x,
+    trans_out_fn=lambda x: x,
     init=False,
     mutable=False,
     rngs=True,
@@ -600,14 +593,14 @@ def map_variables(
             if any(not is_filter_empty(scope.mutable) for scope in scopes):
                 fn(scopes, *args, **kwargs)
                 target, _ = packed.close(scopes)
-                target = tuple(map_out_fn(x) for x in target)
-        target = tuple(map_in_fn(unfreeze(x)) for x in target)
+                target = tuple(trans_out_fn(x) for x in target)
+        target = tuple(trans_in_fn(unfreeze(x)) for x in target)
         allowed = True if writes else subtract_filters(True, mapped_collections)
         scopes = packed.open((target, others), packed.rngs, mutable_filter=allowed)
         out = fn(scopes, *args, **kwargs)
         changed, rest = packed.close(scopes)
         if writes:
-            changed = tuple(map_out_fn(x) for x in changed)
+            changed = tuple(trans_out_fn(x) for x in changed)
         return out, (changed, rest)
 
     filters = (mapped_collections, variables)
@@ -662,10 +655,7 @@ def jit(
     current, cache = _JitContext(), {}
 
     def run(fingerprint, variables, rngs, *args, **kwargs):
-        packed = current.packed[-1]
-        scopes = packed.open(variables, rngs)
-        out = fn(scopes, fingerprint[1], *args, **kwargs)
-        return out, packed.close(scopes)
+        return current.packed[-1].run(fn, variables, rngs, fingerprint[1], *args, **kwargs)
 
     run.__name__ = getattr(fn, "__name__", "jit")
     options = {"static_argnames": static_argnames, "donate_argnums": donated}
@@ -689,8 +679,6 @@ def fold_rngs(fn, variables=True, rngs=True):
     """A function of scopes whose streams start anew from keys of their own, as inside of jit."""
 
     def inner(packed, key, *args, **kwargs):
-        scopes = packed.open(packed.variables, _without_suffix(packed.rngs))
-        out = fn(scopes, key, *args, **kwargs)
-        return out, packed.close(scopes)
+        return packed.run(fn, packed.variables, _without_suffix(packed.rngs), key, *args, **kwargs)
 
     return pack(inner, (variables,), (variables,), (rngs,), "fold_rngs")

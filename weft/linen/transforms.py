@@ -235,7 +235,10 @@ def _lift_class(make, transform, target, methods, settings):
 
 
 def _lift(transform, target, methods=None, cached=False, **settings):
-    """The class or function with a transformation around its methods."""
+    """The class or function with a transformation around its methods.
+
+    ``settings`` are the transformation's own, all that its caller was given.
+    """
     if cached:
         make = _cached_call
     else:
@@ -293,19 +296,7 @@ def jit(
     >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
     (3, 2)
     """
-    return _lift(
-        lift.jit,
-        target,
-        methods,
-        cached=True,
-        variables=variables,
-        rngs=rngs,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        donate_argnums=donate_argnums,
-        device=device,
-        backend=backend,
-    )
+    return _lift(lift.jit, cached=True, **locals())
 
 
 def vmap(
@@ -328,19 +319,7 @@ def vmap(
     >>> Many(2).init(weft.random.key(0), jnp.ones((5, 3)))["params"]["kernel"].shape
     (5, 3, 2)
     """
-    return _lift(
-        lift.vmap,
-        target,
-        methods,
-        variable_axes=variable_axes,
-        split_rngs=split_rngs,
-        in_axes=in_axes,
-        out_axes=out_axes,
-        axis_size=axis_size,
-        axis_name=axis_name,
-        spmd_axis_name=spmd_axis_name,
-        metadata_params=metadata_params,
-    )
+    return _lift(lift.vmap, **locals())
 
 
 def scan(
@@ -373,24 +352,7 @@ def scan(
     >>> variables["params"]["Dense_0"]["kernel"].shape
     (4, 3, 3)
     """
-    return _lift(
-        lift.scan,
-        target,
-        methods,
-        variable_axes=variable_axes,
-        variable_broadcast=variable_broadcast,
-        variable_carry=variable_carry,
-        split_rngs=split_rngs,
-        in_axes=in_axes,
-        out_axes=out_axes,
-        length=length,
-        reverse=reverse,
-        unroll=unroll,
-        _split_transpose=_split_transpose,
-        data_transform=data_transform,
-        metadata_params=metadata_params,
-        check_constancy_invariants=check_constancy_invariants,
-    )
+    return _lift(lift.scan, **locals())
 
 
 def checkpoint(
@@ -411,18 +373,8 @@ def checkpoint(
     >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
     (3, 2)
     """
-    static = tree_util.tree_map(lambda i: i - 1, static_argnums)
-    return _lift(
-        lift.checkpoint,
-        target,
-        methods,
-        variables=variables,
-        rngs=rngs,
-        concrete=concrete,
-        static_argnums=static,
-        prevent_cse=prevent_cse,
-        policy=policy,
-    )
+    static_argnums = tree_util.tree_map(lambda i: i - 1, static_argnums)
+    return _lift(lift.checkpoint, **locals())
 
 
 remat = checkpoint
@@ -445,16 +397,7 @@ def remat_scan(
     >>> Deep(4).init(weft.random.key(0), jnp.ones(4))["params"]["kernel"].shape
     (2, 3, 4, 4)
     """
-    return _lift(
-        lift.remat_scan,
-        target,
-        lengths=lengths,
-        variable_broadcast=variable_broadcast,
-        variable_carry=variable_carry,
-        variable_axes=variable_axes,
-        split_rngs=split_rngs,
-        policy=policy,
-    )
+    return _lift(lift.remat_scan, **locals())
 
 
 def map_variables(
@@ -478,23 +421,12 @@ def map_variables(
     >>> layer.init_with_output(weft.random.key(0), jnp.ones(3))[0]
     Array([6.], dtype=float32)
     """
-    return _lift(
-        lift.map_variables,
-        target,
-        methods,
-        mapped_collections=mapped_collections,
-        map_in_fn=trans_in_fn,
-        map_out_fn=trans_out_fn,
-        init=init,
-        mutable=mutable,
-        rngs=rngs,
-        variables=variables,
-    )
+    return _lift(lift.map_variables, **locals())
 
 
 def fold_rngs(target, variables=True, rngs=True):
     """Start a module's random streams anew from keys of their own, as ``nn.jit`` does."""
-    return _lift(lift.fold_rngs, target, cached=True, variables=variables, rngs=rngs)
+    return _lift(lift.fold_rngs, cached=True, **locals())
 
 
 def vjp(
