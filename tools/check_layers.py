@@ -85,6 +85,7 @@ LATE = {
     ("weft.prims.families", "weft.kernel.math_series"),
     ("weft.prims.families", "weft.kernel.tiny"),
     ("weft.prims.families", "weft.kernel.elements"),
+    ("weft.prims.complex_reference", "weft.prims.special_reference"),
     ("weft.prims.special", "weft.prims.special_reference"),
     ("weft.prims.random_draws", "weft.prims.lowerings.draws"),
     ("weft.tree.treedef", "weft.tree.proto"),

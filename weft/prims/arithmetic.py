@@ -378,19 +378,11 @@ class IntegerPow(Elementwise):
 # --- sign, order ----------------------------------------------------------------------------------
 
 
-def _sign(x: np.ndarray) -> np.ndarray:
-    if kind_of(x.dtype) == COMPLEX:
-        size = np.abs(x)
-        return np.where(size == 0, x, x / np.where(size == 0, 1, size))
-    sign = np.sign(x)
-    return np.copysign(sign, x) if x.dtype.kind == "f" else sign
-
-
 class Sign(NonDifferentiable):
     """-1, 0 or 1; x/|x| for complex numbers."""
 
     name, accepts, native_kinds = "sign", NUMBER, "c"
-    ref = widened(_sign)
+    ref = widened(complex_reference.sign)
     lower_parts = in_parts("sign")
 
     def lower(self, k: Any, x: Any) -> Any:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from weft.base.functional import lru
-from weft.kernel import math
+from weft.kernel import math, math_complex, math_plane
 from weft.kernel import special_functions as stubs
 from weft.kernel.build import Builder
 from weft.kernel.evaluate import evaluate
 from weft.kernel.kernel import Affine
-from weft.kernel.nodes import F64
+from weft.kernel.nodes import F64, Parts
 from weft.kernel.special_coefficients import coefficients, names_for
 
 Array = np.ndarray
@@ -45,6 +45,23 @@ def by_kernel(lower: Callable[..., Any]) -> Callable[..., Array]:
         k = Builder()
         values = [k.load(i, x.dtype, Affine()) for i, x in enumerate(operands)]
         return evaluate([lower(k, *values)], lambda load: operands[load[0]])[0]
+
+    return compute
+
+
+def on_plane(name: str) -> Callable[[Array], Array]:
+    """A function of complex arrays, from the one of this name that kernels compute."""
+
+    def compute(z: Array) -> Array:
+        parts = [np.asarray(part, np.float64) for part in (z.real, z.imag)]
+        k = Builder()
+        values = tuple(k.load(i, F64, Affine()) for i in range(2))
+        lower = getattr(math_complex if name in ("sign", "square") else math_plane, name)
+        found = lower(k, Parts(np.dtype(np.complex128), values)).parts
+        out = np.empty(z.shape, np.complex128)
+        with np.errstate(all="ignore"):
+            out.real, out.imag = evaluate(found, lambda load: parts[load[0]])
+            return out.astype(z.dtype)
 
     return compute
 
