@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,23 @@ from weft.random.keys import check_key, split_key
 
 ONE = np.float32(1)
 _UNSIGNED = {n: np.dtype(f"uint{n}") for n in (8, 16, 32, 64)}
+
+
+def drawn(
+    name: str,
+    draw: Callable[..., Any],
+    key: Any,
+    params: tuple[Any, ...],
+    shape: Any,
+    dtype: Any,
+    out_sharding: Any,
+) -> Array:
+    """What ``draw(key, *params, shape, dtype)`` gives, once all of them are checked."""
+    key, _ = check_key(name, key)
+    dtype = check_dtype(name, dtype)
+    shape = broadcast_shape(name, shape, *params) if params else check_shape(name, shape)
+    check_cast(name, dtype, *params)
+    return placed(draw(key, *params, shape, dtype), out_sharding)
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
@@ -246,9 +264,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     >>> weft.random.exponential(weft.random.key(0), (2,)).shape
     (2,)
     """
-    key, _ = check_key("exponential", key)
-    dtype = check_dtype("exponential", dtype)
-    return placed(_exponential(key, check_shape("exponential", shape), dtype), out_sharding)
+    return drawn("exponential", _exponential, key, (), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(1, 2))
@@ -263,9 +279,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     >>> weft.random.cauchy(weft.random.key(0), (2,)).shape
     (2,)
     """
-    key, _ = check_key("cauchy", key)
-    dtype = check_dtype("cauchy", dtype)
-    return placed(_cauchy(key, check_shape("cauchy", shape), dtype), out_sharding)
+    return drawn("cauchy", _cauchy, key, (), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(1, 2))
@@ -281,9 +295,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     >>> weft.random.laplace(weft.random.key(0), (2,)).shape
     (2,)
     """
-    key, _ = check_key("laplace", key)
-    dtype = check_dtype("laplace", dtype)
-    return placed(_laplace(key, check_shape("laplace", shape), dtype), out_sharding)
+    return drawn("laplace", _laplace, key, (), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(1, 2))
@@ -300,9 +312,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     >>> weft.random.logistic(weft.random.key(0), (2,)).shape
     (2,)
     """
-    key, _ = check_key("logistic", key)
-    dtype = check_dtype("logistic", dtype)
-    return placed(_logistic(key, check_shape("logistic", shape), dtype), out_sharding)
+    return drawn("logistic", _logistic, key, (), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(1, 2))
@@ -320,11 +330,7 @@ def pareto(
     >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).shape
     (2,)
     """
-    key, _ = check_key("pareto", key)
-    dtype = check_dtype("pareto", dtype)
-    shape = broadcast_shape("pareto", shape, b)
-    check_cast("pareto", dtype, b)
-    return placed(_pareto(key, b, shape, dtype), out_sharding)
+    return drawn("pareto", _pareto, key, (b,), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(2, 3))
@@ -342,11 +348,7 @@ def rayleigh(
     >>> weft.random.rayleigh(weft.random.key(0), 2.0, (2,)).shape
     (2,)
     """
-    key, _ = check_key("rayleigh", key)
-    dtype = check_dtype("rayleigh", dtype)
-    shape = broadcast_shape("rayleigh", shape, scale)
-    check_cast("rayleigh", dtype, scale)
-    return placed(_rayleigh(key, scale, shape, dtype), out_sharding)
+    return drawn("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(2, 3))
@@ -392,11 +394,7 @@ def triangular(
     >>> weft.random.triangular(weft.random.key(0), 0.0, 1.0, 3.0, (2,)).shape
     (2,)
     """
-    key, _ = check_key("triangular", key)
-    dtype = check_dtype("triangular", dtype)
-    shape = broadcast_shape("triangular", shape, left, mode, right)
-    check_cast("triangular", dtype, left, mode, right)
-    return placed(_triangular(key, left, mode, right, shape, dtype), out_sharding)
+    return drawn("triangular", _triangular, key, (left, mode, right), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(4, 5), inline=True)

@@ -14,14 +14,13 @@ from weft.prims.random_draws import random_gamma_p as random_gamma_p
 from weft.random.arguments import (
     broadcast,
     broadcast_shape,
-    check_cast,
     check_dtype,
     check_shape,
     const,
     placed,
     unpack,
 )
-from weft.random.distributions import normal, rademacher, uniform
+from weft.random.distributions import drawn, normal, rademacher, uniform
 from weft.random.keys import check_key, split_key
 
 
@@ -70,11 +69,7 @@ def beta(
     >>> weft.random.beta(weft.random.key(0), 2.0, 3.0, (3,)).shape
     (3,)
     """
-    key, _ = check_key("beta", key)
-    dtype = check_dtype("beta", dtype)
-    check_cast("beta", dtype, a, b)
-    shape = broadcast_shape("beta", shape, a, b)
-    return placed(_beta(key, a, b, shape, dtype), out_sharding)
+    return drawn("beta", _beta, key, (a, b), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(3, 4))
@@ -98,11 +93,7 @@ def chisquare(
     >>> weft.random.chisquare(weft.random.key(0), 3.0, (3,)).shape
     (3,)
     """
-    key, _ = check_key("chisquare", key)
-    dtype = check_dtype("chisquare", dtype)
-    shape = broadcast_shape("chisquare", shape, df)
-    check_cast("chisquare", dtype, df)
-    return placed(_chisquare(key, df, shape, dtype), out_sharding)
+    return drawn("chisquare", _chisquare, key, (df,), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(2, 3))
@@ -127,11 +118,7 @@ def f(
     >>> weft.random.f(weft.random.key(0), 3.0, 4.0, (3,)).shape
     (3,)
     """
-    key, _ = check_key("f", key)
-    dtype = check_dtype("f", dtype)
-    shape = broadcast_shape("f", shape, dfnum, dfden)
-    check_cast("f", dtype, dfnum, dfden)
-    return placed(_f(key, dfnum, dfden, shape, dtype), out_sharding)
+    return drawn("f", _f, key, (dfnum, dfden), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(3, 4))
@@ -153,11 +140,7 @@ def t(
     >>> weft.random.t(weft.random.key(0), 4.0, (3,)).shape
     (3,)
     """
-    key, _ = check_key("t", key)
-    dtype = check_dtype("t", dtype)
-    shape = broadcast_shape("t", shape, df)
-    check_cast("t", dtype, df)
-    return placed(_t(key, df, shape, dtype), out_sharding)
+    return drawn("t", _t, key, (df,), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(2, 3))
@@ -198,9 +181,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     >>> weft.random.maxwell(weft.random.key(0), (3,)).shape
     (3,)
     """
-    key, _ = check_key("maxwell", key)
-    dtype = check_dtype("maxwell", dtype)
-    return placed(_maxwell(key, check_shape("maxwell", shape), dtype), out_sharding)
+    return drawn("maxwell", _maxwell, key, (), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(1, 2))
@@ -241,11 +222,7 @@ def wald(
     >>> weft.random.wald(weft.random.key(0), 1.5, (3,)).shape
     (3,)
     """
-    key, _ = check_key("wald", key)
-    dtype = check_dtype("wald", dtype)
-    shape = broadcast_shape("wald", shape, mean)
-    check_cast("wald", dtype, mean)
-    return placed(_wald(key, mean, shape, dtype), out_sharding)
+    return drawn("wald", _wald, key, (mean,), shape, dtype, out_sharding)
 
 
 @jit(static_argnums=(2, 3))
