@@ -16,7 +16,7 @@ from weft.api.threads import get_num_threads, num_threads, set_num_threads
 from weft.backends.llvm.native import float_mode, pool, pool_stubs
 from weft.backends.llvm.native.machine import compile_text
 from weft.backends.llvm.text import stub
-from weft.base import cores
+from weft.base import cores, shares
 
 INCREMENT = """
 define void @k(ptr %buffers, i64 %start, i64 %stop) {
@@ -70,7 +70,7 @@ def no_pool(monkeypatch) -> None:
 def test_the_caller_works_until_there_is_a_pool(
     long: float, longer: float, alone: float, no_pool, monkeypatch
 ) -> None:
-    monkeypatch.setattr(pool, "HELP_AFTER_S", long)
+    monkeypatch.setattr(shares, "HELP_AFTER_S", long)
     monkeypatch.setattr(pool, "CODE_AFTER_RANGE_S", longer)
     monkeypatch.setattr(pool, "CODE_AFTER_TOTAL_S", alone)
     x = np.zeros(10007, np.int32)
@@ -89,7 +89,7 @@ def test_the_caller_works_until_there_is_a_pool(
 
 
 def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(pool, "HELP_AFTER_S", 0.0)
+    monkeypatch.setattr(shares, "HELP_AFTER_S", 0.0)
     monkeypatch.setattr(pool, "CODE_AFTER_RANGE_S", 0.0)
     lows: list[int] = []
 
@@ -100,12 +100,13 @@ def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
 
     kernel = Kernel(work)
     with num_threads(2):
-        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 9999, 1)
-    assert sorted(lows) == list(range(9999)) and pool._pool is not None
+        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 50_000, 1)
+    assert sorted(lows) == list(range(50_000)) and pool._pool is not None
 
 
 def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(pool, "HELP_AFTER_S", 0.0)
+    monkeypatch.setattr(shares, "HELP_AFTER_S", 0.0)
+    monkeypatch.setattr(shares, "HELPER_S", 1e-9)
     monkeypatch.setattr(pool, "CODE_AFTER_TOTAL_S", 100.0)
     meet = threading.Barrier(2, timeout=600)
     lows: list[int] = []
@@ -125,24 +126,25 @@ def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
 
 @pytest.mark.parametrize("each", [1e-7, 1e-4, 1e-3, 1.0])
 def test_pieces_of_what_is_left_are_whole_chunks(each: float) -> None:
-    rest = pool.Rest(3, 1000, 7, 2)
+    rest = shares.Rest(3, 1000, 7)
     pieces = [rest.take()]
     assert pieces == [(3, 10)]
     rest.each = each
+    assert rest.share(16) == {1e-7: 1, 1e-4: 11}.get(each, 16)
     while piece := rest.take():
         pieces.append(piece)
     assert [low for low, _ in pieces] == [3, *(high for _, high in pieces[:-1])]
     assert pieces[-1][1] == 1000 and all((low - 3) % 7 == 0 for low, _ in pieces)
     seconds = [each * -(-(high - low) // 7) for low, high in pieces[1:]]
-    assert max(seconds) <= max(pool.CALL_S, each) and len(pieces) <= 143
+    assert max(seconds) <= max(shares.CALL_S, each) and len(pieces) <= 143
     assert rest.close() is None
-    half = pool.Rest(0, 10, 3, 2)
+    half = shares.Rest(0, 10, 3)
     half.take()
     assert half.close() == 3 and half.take() is None
 
 
 def test_an_interrupted_run_leaves_no_thread_at_work(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(pool, "HELP_AFTER_S", 0.0)
+    monkeypatch.setattr(shares, "HELP_AFTER_S", 0.0)
     done: list[int] = []
     kernel = Kernel(lambda _, low, high: done.append(low))
     begin = pool._help

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from weft.backends.llvm.text.sizes import read_sizes
@@ -95,6 +97,21 @@ def sizes(given: Any, values: dict[str, int]) -> Any:
     return given
 
 
+Begin = Callable[[str, str, bool], None]
+# Who takes texts of tasks, with their functions' names, as soon as they are written.
+_taker: ContextVar[Begin | None] = ContextVar("taker", default=None)
+
+
+@contextmanager
+def handing_on(begin: Begin | None) -> Iterator[None]:
+    """A scope in which texts are handed on while others of their operation are being written."""
+    before = _taker.set(begin)
+    try:
+        yield
+    finally:
+        _taker.reset(before)
+
+
 # Texts by what they are written from, and the sizes that each reads.
 _shared: OrderedDict[Any, tuple[str, list[Size]]] = OrderedDict()
 MAX_SHARED_TEXTS = 256
@@ -115,7 +132,9 @@ def sized_task(given: Any, values: dict[str, int], task: Task, write: Callable[[
         if len(_shared) > MAX_SHARED_TEXTS:
             _shared.popitem(last=False)
     text, read = _shared[key]
-    places = task.places
+    begin, places = _taker.get(), task.places
+    if begin is not None:
+        begin(text, task.name, True)
     if read:
         places = (*places, Place("numbers", tuple([size.at(values) for size in read])))
     return task._replace(text=text, places=places)

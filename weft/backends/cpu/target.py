@@ -16,6 +16,7 @@ from weft.backends.cpu.code.loops import (
     render_unrolled,
 )
 from weft.backends.cpu.routines import choices
+from weft.backends.cpu.sizes import handing_on
 from weft.backends.llvm.native.machine import Ahead
 from weft.backends.llvm.native.processor import has_wide_tiles, vector_bits
 from weft.base.lazy import Late
@@ -181,10 +182,11 @@ class Cpu(Target):
         self.watch.spent("render", perf_counter() - begin)
         return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
-    def begin(self, text: str, name: str) -> None:
-        """Told of a native function that the program will call; it may be compiled by now."""
+    def begin(self, text: str, name: str, early: bool = False) -> None:
+        """Take a native function that the program will call; it may be compiled by now, and is if
+        it comes ``early``, before others are written."""
         if self.ahead is not None:
-            self.ahead.begin(text, name)
+            self.ahead.begin(text, name, early)
 
     def unify(self, kernels: Sequence[Kernel]) -> None:
         """Have one function do for kernels of a program that differ in sizes alone."""
@@ -274,13 +276,19 @@ class Cpu(Target):
         key = (name, *ins, *outs, *params.items(), more)
         try:
             if key not in self.lowerings:
-                self.lowerings[key] = self._lowered(name, ins, outs, params, finish)
+                self.lowerings[key] = self._lowered(name, ins, outs, params, finish, looped)
             return self.lowerings[key]
         except TypeError:  # a parameter that cannot be a key
-            return self._lowered(name, ins, outs, params, finish)
+            return self._lowered(name, ins, outs, params, finish, looped)
 
     def _lowered(
-        self, name: str, ins: list[Type], outs: list[Type], params: Any, finish: Finish | None
+        self,
+        name: str,
+        ins: list[Type],
+        outs: list[Type],
+        params: Any,
+        finish: Finish | None,
+        looped: bool,
     ) -> Lowered | None:
         if finish is not None:
             verify(finish.kernel)
@@ -290,7 +298,9 @@ class Cpu(Target):
         if self.general and (self.eager or Size in map(type, tree_leaves(given))):
             return routines.lower_sized(name, ins, outs, params, self.eager)
         begin = perf_counter()
-        with recording():  # routines have sizes of their own
+        # others may come to nothing, or become part of a larger function
+        begun = self.begin if finish is None and not looped else None
+        with recording(), handing_on(begun):  # routines have sizes of their own
             lowered = routines.lower(name, ins, outs, params, finish)
         self.watch.spent("render", perf_counter() - begin)
         return lowered

@@ -143,9 +143,9 @@ def _load(open_library: Callable[[], Any]) -> None:
 class Batch:
     """Objects by key, from the disk or from LLVM.
 
-    A thread begins as soon as there is more than one text, so that a program's first kernels are
-    made while its last ones are being planned. To be left like an open file: what is not begun by
-    then is not made.
+    A thread begins as soon as there is more than one text, or one ``early``, so that a program's
+    first kernels are made while its last ones are being planned. To be left like an open file: what
+    is not begun by then is not made.
     """
 
     def __init__(self) -> None:
@@ -165,34 +165,36 @@ class Batch:
         with self.taking:
             self.queue.clear()
 
-    def add(self, key: bytes, text: str) -> None:
+    def add(self, key: bytes, text: str, early: bool = False) -> None:
         """See that there is an object of a text."""
         if key in self.objects:
             return
         found = self.objects[key] = disk.load(key)
         if found is None:
             self.new.add(key)
-            self.divide(key, divided(text))
+            self.divide(key, divided(text), early)
 
-    def divide(self, key: bytes, texts: list[str]) -> None:
+    def divide(self, key: bytes, texts: list[str], early: bool = False) -> None:
         """Have the parts of a module compiled."""
         self.parts[key] = texts
         for text in texts:  # modules have parts in common: one tile with many a walk around it
             if text not in self.made:
                 self.made[text] = None
                 self.queue.insert(0 if text.startswith(QUICK) else len(self.queue), text)
-        if len(self.queue) > 1 and not self.queue[-1].startswith(QUICK):
+        if len(self.queue) > (not early) and not self.queue[-1].startswith(QUICK):
             self._help()
 
     def finish(self) -> dict[bytes, Any]:
         """All objects, when they are there."""
-        # Long ones first, so that none is begun last; a table is one line, and soon read.
+        # Long ones first, so that none is begun last; a table is one line, and soon read. The
+        # longest is taken before others are begun, who would read theirs under Python's lock.
         with self.taking:
             self.sharers = threads()
             self.queue.sort(key=_effort)
-        for _ in range(len(self.queue) - 1):
+        longest = self._taken()
+        for _ in range(len(self.queue)):
             self._help()
-        self._work()
+        self._work(longest)
         for helper in self.helpers:
             helper.join()
         for part in self.made.values():
@@ -208,30 +210,32 @@ class Batch:
         if len(self.helpers) + 1 < threads():
             self.helpers.append(Helper(self._work))
 
-    def _work(self) -> None:
-        while texts := self._taken():
+    def _work(self, texts: list[str] | None = None) -> None:
+        texts = texts or self._taken()
+        while texts:
             made: list[Any]
             try:
                 made = compile_texts(texts)
             except BaseException as error:
                 made = [error] * len(texts)
             self.made.update(zip(texts, made, strict=True))
+            texts = self._taken()
 
     def _taken(self) -> list[str]:
         """The next texts for one thread: its share of what waits, as far as it is soon made."""
         with self.taking:
             if not self.queue:
                 return []
-            share = -(-len(self.queue) // self.sharers)
+            share = sum(map(len, self.queue)) // self.sharers
             found = [self.queue.pop()]
-            lines = found[0].count("\n")
-            if share > 1 and joinable(found[0]):
+            size, lines = len(found[0]), found[0].count("\n")
+            if size < share and joinable(found[0]):
                 care = _care(found[0])
                 for text in [x for x in self.queue[::-1] if _care(x) == care]:
-                    if len(found) < share and lines < JOINED_LINES and joinable(text):
+                    if size < share and lines < JOINED_LINES and joinable(text):
                         self.queue.remove(text)
                         found.append(text)
-                        lines += text.count("\n")
+                        size, lines = size + len(text), lines + text.count("\n")
             return found
 
 

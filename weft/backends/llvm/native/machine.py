@@ -184,11 +184,11 @@ class Ahead(Batch):
         super().__init__()
         self.known: dict[tuple[str, str], tuple[bytes, str]] = {}
 
-    def begin(self, text: str, name: str) -> None:
+    def begin(self, text: str, name: str, early: bool = False) -> None:
         """A kernel that will be needed."""
         key, text = self.keyed(text, name)
         if _loaded.get(key) is None:
-            self.add(key, text)
+            self.add(key, text, early)
 
     def keyed(self, text: str, name: str) -> tuple[bytes, str]:
         """A kernel's key, and its text under the name that all of them have."""

@@ -20,6 +20,7 @@ from weft.backends.llvm.native.float_mode import Flushing
 from weft.backends.llvm.native.machine import load_stubs
 from weft.backends.llvm.native.pool_stubs import POOL_BYTES, SPIN, SYSTEM, system_names
 from weft.backends.llvm.native.processor import architecture
+from weft.base import shares
 from weft.base.cores import threads, usable_cores
 from weft.base.forks import across_forks
 from weft.base.functional import lru
@@ -27,11 +28,9 @@ from weft.base.helpers import Helper
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 SPIN_S = 30e-6
-# Where there is no code of the pool yet: seconds of work on one range after which threads of Python
-# help; and after which a thread makes that code: of one range, and without help in all.
-HELP_AFTER_S, CODE_AFTER_RANGE_S, CODE_AFTER_TOTAL_S = 0.001, 0.05, 0.008
-# Seconds of one call there: signals are heard, and helpers waited for, between calls.
-CALL_S = 0.01
+# Where there is no code of the pool yet: seconds of work after which a thread makes it, on one
+# range, and without help of threads of Python in all.
+CODE_AFTER_RANGE_S, CODE_AFTER_TOTAL_S = 0.05, 0.008
 
 
 class Pool:
@@ -185,26 +184,23 @@ def run_at_first(
         run(kernel, buffers, start, stop, chunk, flushes)
         return
     native = _Kernel(int(kernel))
-    rest = Rest(start, stop, chunk, threads())
+    rest = shares.Rest(start, stop, chunk)
     helpers: list[Helper] = []
 
-    def call(low: int, high: int) -> None:
-        with Flushing(flushes):
-            native(buffers, low, high)
-
     def work() -> None:
-        while piece := rest.take():
-            call(*piece)
+        with Flushing(flushes):
+            while piece := rest.take():
+                native(buffers, *piece)
 
     begin, spent = time.perf_counter(), 0.0
     try:
         while piece := rest.take():
-            call(*piece)
+            with Flushing(flushes):
+                native(buffers, *piece)
             spent = time.perf_counter() - begin
             if not helpers:
                 rest.each = spent / (-(-(piece[1] - start) // chunk))
-                if rest.expected() > HELP_AFTER_S:
-                    _help(helpers, work, min(threads(), rest.count()) - 1)
+                _help(helpers, work, rest.share(threads()) - 1)
             # Others may have Python's lock whenever a piece is done; to make code takes time, too.
             if min(spent, rest.expected()) > CODE_AFTER_RANGE_S:
                 _ask()
@@ -216,50 +212,9 @@ def run_at_first(
             helper.join()
     if left is not None:
         run(kernel, buffers, left, stop, chunk, flushes)
-    _alone += min(spent, HELP_AFTER_S)
+    _alone += min(spent, shares.HELP_AFTER_S)
     if _alone > CODE_AFTER_TOTAL_S or spent > CODE_AFTER_RANGE_S:
         _ask()
-
-
-class Rest:
-    """What is left of a range: taken in pieces of whole chunks, which become smaller to the end.
-
-    A call by Python costs as much as a small chunk, so the first chunk alone tells how long one
-    takes (``each``, in seconds), and a piece is as many as do not make others wait for it.
-    """
-
-    def __init__(self, start: int, stop: int, chunk: int, sharers: int) -> None:
-        self.next, self.stop, self.chunk, self.sharers = start, stop, chunk, sharers
-        self.each = 0.0
-        self.lock = threading.Lock()
-
-    def count(self) -> int:
-        """How many chunks are left."""
-        return -(-(self.stop - self.next) // self.chunk)
-
-    def expected(self) -> float:
-        """Seconds that one thread would need for them."""
-        return self.count() * self.each
-
-    def take(self) -> tuple[int, int] | None:
-        """The range of the next piece, if one is left."""
-        with self.lock:
-            low, many = self.next, 1
-            if low >= self.stop:
-                return None
-            if self.each and self.expected() <= HELP_AFTER_S:
-                many = self.count()
-            elif self.each:
-                many = max(1, min(self.count() // (3 * self.sharers), int(CALL_S / self.each)))
-            self.next = min(low + many * self.chunk, self.stop)
-            return low, self.next
-
-    def close(self) -> int | None:
-        """Have nothing more taken; where what is left begins."""
-        with self.lock:
-            left = self.next if self.next < self.stop else None
-            self.next = self.stop
-            return left
 
 
 def _ask() -> None:
