@@ -36,6 +36,18 @@ def test_a_walk_and_what_it_calls_are_two_texts():
     assert "define i64 @kernel" in second and "optnone" not in second
 
 
+@pytest.mark.parametrize("called", ["llvm.smin.i64", "double"])
+def test_functions_that_call_no_other_are_a_text_each(called):
+    begin, end = TEXT.index("define internal"), TEXT.index("define i64 @kernel")
+    other = TEXT[begin:end].replace("@double(", "@triple(").replace("llvm.smin.i64", called)
+    text = TEXT[:end] + other + TEXT[end:].replace("@double(", "@triple(")
+    *parts, last = divided(text)
+    assert len(parts) == (2 if called.startswith("llvm") else 1) and last.startswith(QUICK)
+    region = loader.load(compile_now(text))
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["kernel"])
+    assert call(3) == (7 if len(parts) == 2 else 13)
+
+
 @pytest.mark.parametrize("text", [
     TEXT.replace(" noinline optnone", ""),
     "@number = private global i64 3\n" + TEXT,

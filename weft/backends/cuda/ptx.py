@@ -57,7 +57,7 @@ class _Ptx(Llvm):
 
     def machine_of(self, architecture: int) -> int:
         words = [x.encode() for x in (TRIPLE, f"sm_{architecture}", FEATURES)]
-        made = self.c.LLVMPY_CreateTargetMachine(
+        made = self.long.LLVMPY_CreateTargetMachine(
             self.target, *words, _LEVEL, b"default", b"default", 0, 0, b""
         )
         if not made:

@@ -131,13 +131,11 @@ def _load(open_library: Callable[[], Any]) -> None:
         open_library()  # before anything that would give way to other threads
         with _loading:
             library = _llvm()
-            machine = library.machine()
-            awaited = _inside.count() > 1
-            if awaited:
-                _spare[2].append(machine)
-        if not awaited:  # what LLVM does once is done when it is needed
-            library.compile(_FIRST, machine)
-            _spare[2].append(machine)
+            _spare[2].append(library.machine())
+        for text in (_FIRST, QUICK + _FIRST):
+            if _inside.count() == 1:  # else what LLVM does once is done when it is needed
+                _compile_part(text)
+        _spare[2].append(library.machine())  # for who compiles beside another
 
 
 class Batch:

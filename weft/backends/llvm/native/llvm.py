@@ -34,7 +34,9 @@ _PASSES = {
 }
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
-_SLOW_FUNCTIONS = frozenset(["TargetMachineEmitToMemory", "RunNewModulePassManager"])
+_SLOW_FUNCTIONS = frozenset(
+    ["CreateTargetMachine", "TargetMachineEmitToMemory", "RunNewModulePassManager"]
+)
 
 # Whether LLVM's scheduler tracks register pressure, which on Arm, in hundreds of register classes,
 # takes a quarter of the time of a module. LLVM ends the process at an option that it does not know,
@@ -156,7 +158,7 @@ class Llvm:
     def machine(self, level: int = 2) -> int:
         """A target machine, which makes code at a level of care from 0 to 3."""
         words = [x.encode() for x in (self.triple, self.cpu, self.features)]
-        made = self.c.LLVMPY_CreateTargetMachine(
+        made = self.long.LLVMPY_CreateTargetMachine(
             self.target, *words, level, b"pic", b"small", 0, 0, b""
         )
         if not made:

@@ -1,8 +1,8 @@
 """Modules in parts, which several threads compile, with as much care as each part is worth.
 
 Functions marked ``optnone`` call the others of their module and do little besides: compiled on
-their own, without any care, they take a fraction of the time. Of long modules the rest, or all,
-becomes two halves.
+their own, without any care, they take a fraction of the time. The others are a part each where none
+calls another. Of long modules they, or all, become two halves.
 """
 
 from __future__ import annotations
@@ -39,13 +39,26 @@ def divided(text: str) -> list[str]:
     if not others or _VARIABLE.search(text):
         return [text]
     rest = _FUNCTION.sub("", text)
-    shared = "".join(f.replace("define internal ", "define ", 1) for f in others)
+    public = [f.replace("define internal ", "define ", 1) for f in others]
+    shared = "".join(public)
     careless = [f.replace(" noinline optnone", "", 1) for f in quick]
     plain = "".join([*map(_declared, others), *careless])
     careful = _used(rest, shared) + shared
-    whole = shared.count("\n") < _MIN_KERNEL_LINES or "\n@" in f"\n{careful}"
-    halves = [careful] if whole else _halves(careful, "")
-    return [*halves, QUICK + _used(rest, plain) + plain]
+    if "\n@" in f"\n{careful}":
+        parts = [careful]
+    elif shared.count("\n") >= _MIN_KERNEL_LINES:
+        parts = _halves(careful, "")
+    else:
+        parts = [_used(rest, f) + f for f in _strangers(public)]
+    return [*parts, QUICK + _used(rest, plain) + plain]
+
+
+def _strangers(functions: list[str]) -> list[str]:
+    """Functions of which none calls another, or all as one text."""
+    names = [_NAME.findall(f) for f in functions]
+    heads = {found[0] for found in names}
+    strange = not any(heads.intersection(found[1:]) for found in names)
+    return functions if strange else ["".join(functions)]
 
 
 def _used(rest: str, functions: str) -> str:
