@@ -209,7 +209,7 @@ class MultiHeadDotProductAttention(Module):
             query = LayerNorm(name="query_ln", **norm)(query)
             key = LayerNorm(name="key_ln", **norm)(key)
         if self.decode:
-            key, value, mask = self._remember(query, key, value, mask)
+            key, value, mask = remember(self, "queries", query, key, value, mask)
         quiet = True
         if self.dropout_rate > 0.0:
             quiet = merge_param("deterministic", self.deterministic, deterministic)
@@ -269,28 +269,32 @@ class MultiHeadDotProductAttention(Module):
             options["module"] = self
         return self.attention_fn(query, key, value, **options)
 
-    def _remember(self, query, key, value, mask):
-        """Write keys and values of one position to the cache, and return all up to it."""
-        started = self.has_variable("cache", "cached_key")
-        keys = self.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
-        values = self.variable("cache", "cached_value", jnp.zeros, value.shape, value.dtype)
-        index = self.variable("cache", "cache_index", lambda: jnp.array(0, jnp.int32))
-        if not started:
-            return key, value, mask
-        *batch, length, heads, depth = keys.value.shape
-        if query.shape != (*batch, 1, heads, depth):
-            raise ValueError(
-                f"decoding takes one position at a time, queries of {(*batch, 1, heads, depth)}, "
-                f"not {query.shape}: the cache was made by init with inputs of full length"
-            )
-        now = index.value
-        start = (0,) * len(batch) + (now, 0, 0)
-        start = tuple(jnp.asarray(i, now.dtype) for i in start)
-        keys.value = key = lax.dynamic_update_slice(keys.value, key, start)
-        values.value = value = lax.dynamic_update_slice(values.value, value, start)
-        index.value = now + 1
-        past = jnp.broadcast_to(jnp.arange(length) <= now, (*batch, 1, 1, length))
-        return key, value, combine_masks(mask, past)
+
+def remember(module, what: str, x, key, value, mask):
+    """Write keys and values of one position to a module's cache, and return all up to it.
+
+    ``x`` has that position, and is called ``what``.
+    """
+    started = module.has_variable("cache", "cached_key")
+    keys = module.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
+    values = module.variable("cache", "cached_value", jnp.zeros, value.shape, value.dtype)
+    index = module.variable("cache", "cache_index", lambda: jnp.array(0, jnp.int32))
+    if not started:
+        return key, value, mask
+    *batch, length, heads, depth = keys.value.shape
+    if x.shape != (*batch, 1, heads, depth):
+        raise ValueError(
+            f"decoding takes one position at a time, {what} of {(*batch, 1, heads, depth)}, "
+            f"not {x.shape}: the cache was made by init with inputs of full length"
+        )
+    now = index.value
+    start = (0,) * len(batch) + (now, 0, 0)
+    start = tuple(jnp.asarray(i, now.dtype) for i in start)
+    keys.value = key = lax.dynamic_update_slice(keys.value, key, start)
+    values.value = value = lax.dynamic_update_slice(values.value, value, start)
+    index.value = now + 1
+    past = jnp.broadcast_to(jnp.arange(length) <= now, (*batch, 1, 1, length))
+    return key, value, combine_masks(mask, past)
 
 
 def _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv):

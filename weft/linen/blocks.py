@@ -8,7 +8,12 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.linen import initializers
-from weft.linen.attention import combine_masks, dot_product_attention, make_causal_mask
+from weft.linen.attention import (
+    combine_masks,
+    dot_product_attention,
+    make_causal_mask,
+    remember,
+)
 from weft.linen.dtypes import promote_dtype
 from weft.linen.linear import Dense, DenseGeneral, default_kernel_init
 from weft.linen.module import Module, compact
@@ -148,36 +153,13 @@ class GroupedQueryAttention(Module):
             turn = partial(apply_rotary_embedding, positions=positions, base=self.rotary_base)
             query, key = turn(query), turn(key)
         if self.decode:
-            key, value, mask = self._remember(key, value, mask)
+            key, value, mask = remember(self, "keys", key, key, value, mask)
         elif self.causal:
             mask = combine_masks(mask, make_causal_mask(x[..., 0]))
         groups = self.num_heads // self.num_kv_heads
         key, value = (jnp.repeat(a, groups, axis=-2) for a in (key, value))
         out = dot_product_attention(query, key, value, mask=mask, dtype=self.dtype)
         return dense(self.out_features or x.shape[-1], axis=(-2, -1), name="out")(out)
-
-    def _remember(self, key, value, mask):
-        """Write one position to the cache, and return all up to it."""
-        started = self.has_variable("cache", "cached_key")
-        keys = self.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
-        values = self.variable("cache", "cached_value", jnp.zeros, value.shape, value.dtype)
-        index = self.variable("cache", "cache_index", lambda: jnp.array(0, jnp.int32))
-        if not started:
-            return key, value, mask
-        *batch, length, heads, depth = keys.value.shape
-        if key.shape != (*batch, 1, heads, depth):
-            raise ValueError(
-                f"decoding takes one position at a time, keys of {(*batch, 1, heads, depth)}, not "
-                f"{key.shape}: the cache was made by init with inputs of full length"
-            )
-        now = index.value
-        zero = jnp.asarray(0, now.dtype)
-        start = (zero,) * len(batch) + (now, zero, zero)
-        keys.value = key = lax.dynamic_update_slice(keys.value, key, start)
-        values.value = value = lax.dynamic_update_slice(values.value, value, start)
-        index.value = now + 1
-        past = jnp.broadcast_to(jnp.arange(length) <= now, (*batch, 1, 1, length))
-        return key, value, combine_masks(mask, past)
 
 
 class MoE(Module):

@@ -56,17 +56,8 @@ class _VectorCell(RNNCellBase):
         )
 
 
-class LSTMCell(_VectorCell):
-    """A long short-term memory cell, one product a gate and input.
-
-    Reference: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
-
-    >>> cell = LSTMCell(features=3)
-    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
-    >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
-    >>> y.shape
-    (2, 3)
-    """
+class _GatedCell(_VectorCell):
+    """What cells with gates are made with."""
 
     features: int
     gate_fn: Callable = _sigmoid
@@ -77,6 +68,29 @@ class LSTMCell(_VectorCell):
     dtype: Any = None
     param_dtype: Any = jnp.float32
     carry_init: Callable = initializers.zeros
+
+
+class _CellWithMemory(_GatedCell):
+    """A cell whose carry is a memory and a hidden state."""
+
+    @nowrap
+    def initialize_carry(self, rng, input_shape):
+        """The memory and the hidden state before the first step."""
+        first, second = random.split(rng)
+        return self._carry(first, input_shape), self._carry(second, input_shape)
+
+
+class LSTMCell(_CellWithMemory):
+    """A long short-term memory cell, one product a gate and input.
+
+    Reference: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
+
+    >>> cell = LSTMCell(features=3)
+    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
+    >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
+    >>> y.shape
+    (2, 3)
+    """
 
     @compact
     def __call__(self, carry, inputs):
@@ -91,12 +105,6 @@ class LSTMCell(_VectorCell):
         c = f * c + i * g
         h = o * self.activation_fn(c)
         return (c, h), h
-
-    @nowrap
-    def initialize_carry(self, rng, input_shape):
-        """The memory and the hidden state before the first step."""
-        first, second = random.split(rng)
-        return self._carry(first, input_shape), self._carry(second, input_shape)
 
 
 class DenseParams(Module):
@@ -119,7 +127,7 @@ class DenseParams(Module):
         return kernel, self.param("bias", self.bias_init, (self.features,), self.param_dtype)
 
 
-class OptimizedLSTMCell(_VectorCell):
+class OptimizedLSTMCell(_CellWithMemory):
     """The same as ``LSTMCell``, parameters included, with one product for all four gates.
 
     >>> cell = OptimizedLSTMCell(features=3)
@@ -128,16 +136,6 @@ class OptimizedLSTMCell(_VectorCell):
     >>> y.shape
     (2, 3)
     """
-
-    features: int
-    gate_fn: Callable = _sigmoid
-    activation_fn: Callable = _tanh
-    kernel_init: Callable = default_kernel_init
-    recurrent_kernel_init: Callable = _orthogonal
-    bias_init: Callable = initializers.zeros
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
-    carry_init: Callable = initializers.zeros
 
     @compact
     def __call__(self, carry, inputs):
@@ -165,12 +163,6 @@ class OptimizedLSTMCell(_VectorCell):
         x, kernel, bias = promote_dtype(x, kernel, bias, dtype=self.dtype)
         y = jnp.dot(x, kernel)
         return jnp.split(y if bias is None else add_bias(y, bias), len(params), axis=-1)
-
-    @nowrap
-    def initialize_carry(self, rng, input_shape):
-        """The memory and the hidden state before the first step."""
-        first, second = random.split(rng)
-        return self._carry(first, input_shape), self._carry(second, input_shape)
 
 
 class SimpleCell(_VectorCell):
@@ -203,7 +195,7 @@ class SimpleCell(_VectorCell):
         return h, h
 
 
-class GRUCell(_VectorCell):
+class GRUCell(_GatedCell):
     """A gated recurrent unit.
 
     Reference: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014.
@@ -213,16 +205,6 @@ class GRUCell(_VectorCell):
     >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
     (2, 3)
     """
-
-    features: int
-    gate_fn: Callable = _sigmoid
-    activation_fn: Callable = _tanh
-    kernel_init: Callable = default_kernel_init
-    recurrent_kernel_init: Callable = _orthogonal
-    bias_init: Callable = initializers.zeros
-    dtype: Any = None
-    param_dtype: Any = jnp.float32
-    carry_init: Callable = initializers.zeros
 
     @compact
     def __call__(self, carry, inputs):
