@@ -32,16 +32,7 @@ if _TYPE_CHECKING:
     from weft.numpy.nan_reductions import *
     from weft.numpy.padding import pad as pad
     from weft.numpy.parts import *
-    from weft.numpy.polynomials import poly as poly
-    from weft.numpy.polynomials import polyadd as polyadd
-    from weft.numpy.polynomials import polyder as polyder
-    from weft.numpy.polynomials import polydiv as polydiv
-    from weft.numpy.polynomials import polyfit as polyfit
-    from weft.numpy.polynomials import polyint as polyint
-    from weft.numpy.polynomials import polymul as polymul
-    from weft.numpy.polynomials import polysub as polysub
-    from weft.numpy.polynomials import polyval as polyval
-    from weft.numpy.polynomials import roots as roots
+    from weft.numpy.polynomials import *
     from weft.numpy.positions import argwhere as argwhere
     from weft.numpy.positions import flatnonzero as flatnonzero
     from weft.numpy.positions import ix_ as ix_

@@ -87,25 +87,16 @@ def _updating(
         out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
+        options: dict[str, Any] = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+            "mode": mode,
+            "wrap_negative_indices": wrap_negative_indices,
+        }
         if out_sharding is not None:
-            options = {
-                "indices_are_sorted": indices_are_sorted,
-                "unique_indices": unique_indices,
-                "mode": mode,
-                "wrap_negative_indices": wrap_negative_indices,
-            }
             return divided_as(out_sharding, lambda: method(self, values, **options), f"at[].{name}")
         target = self.array if finish is None else filled(1, typeof(self.array))
-        updated = update_index(
-            target,
-            self.index,
-            values,
-            scatter,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-            wrap_negative_indices=wrap_negative_indices,
-        )
+        updated = update_index(target, self.index, values, scatter, **options)
         return updated if finish is None else finish(self.array, updated)
 
     def masked(x: Any, mask: Any, value: Any, **options: Any) -> Array:
@@ -142,24 +133,16 @@ class IndexUpdateRef:
         wrap_negative_indices: bool = True,
     ) -> Array:
         """``x[idx]``, with a say in what happens out of bounds."""
+        options: dict[str, Any] = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+            "mode": mode,
+            "fill_value": fill_value,
+            "wrap_negative_indices": wrap_negative_indices,
+        }
         if out_sharding is not None:
-            options = {
-                "indices_are_sorted": indices_are_sorted,
-                "unique_indices": unique_indices,
-                "mode": mode,
-                "fill_value": fill_value,
-                "wrap_negative_indices": wrap_negative_indices,
-            }
             return divided_as(out_sharding, lambda: self._get(**options), "at[...].get")
-        return take_index(
-            self.array,
-            self.index,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-            fill_value=fill_value,
-            wrap_negative_indices=wrap_negative_indices,
-        )
+        return take_index(self.array, self.index, **options)
 
     @api_boundary
     def apply(

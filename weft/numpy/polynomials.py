@@ -34,7 +34,7 @@ from weft.numpy.unary import absolute, negative, sqrt
 from weft.prims.families import scalar
 
 # of interest to the roots and fits alone
-linalg = Late("weft.numpy.linalg")
+_linalg = Late("weft.numpy.linalg")
 
 
 def _inexact(name: str, *args: Any) -> list[Any]:
@@ -73,7 +73,7 @@ def _companion_roots(p: Any) -> Any:
         return filled((0,), scalar(dtypes.to_complex_dtype(p.dtype), 0))
     matrix = diag(ones(p.size - 2, p.dtype), -1)
     first = true_divide(negative(getitem(p, slice(1, None))), getitem(p, 0))
-    return linalg.eigvals(update_index(matrix, (0, slice(None)), first, lax.scatter))
+    return _linalg.eigvals(update_index(matrix, (0, slice(None)), first, lax.scatter))
 
 
 def polyfit(
@@ -110,7 +110,7 @@ def polyfit(
     row = lax.expand_dims(scale, (0,))
     left = true_divide(left, row)
     usual = usual and x.shape[0] >= order and left.dtype == x.dtype  # then lstsq knows it as well
-    fit, residuals, rank, singular = linalg.lstsq(left, right, None if usual else rcond)
+    fit, residuals, rank, singular = _linalg.lstsq(left, right, None if usual else rcond)
     if fit.ndim > 1:
         fit = transpose(true_divide(transpose(fit), row))
     else:
@@ -136,7 +136,7 @@ def _check_fit(x: Any, y: Any, order: int) -> None:
 def _fit_covariance(
     left: Any, scale: Any, residuals: Any, count: int, order: int, ndim: int, cov: Any
 ) -> Any:
-    base = linalg.inv(dot(transpose(left), left))
+    base = _linalg.inv(dot(transpose(left), left))
     base = true_divide(base, outer(scale, scale))
     if cov == "unscaled":
         factor: Any = array(1.0)
@@ -160,7 +160,7 @@ def poly(seq_of_zeros: Any) -> Array:
     (zeros_,) = _inexact("poly", seq_of_zeros)
     zeros_ = atleast_1d(zeros_)
     if zeros_.ndim == 2 and zeros_.shape[0] == zeros_.shape[1] != 0:
-        zeros_ = linalg.eigvals(zeros_)
+        zeros_ = _linalg.eigvals(zeros_)
     if zeros_.ndim != 1:
         raise ValueError(f"poly takes a vector or a square matrix, got shape {zeros_.shape}")
     dtype = zeros_.dtype
