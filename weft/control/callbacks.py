@@ -22,9 +22,9 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis
 from weft.core.effects import Effect, Effects, OrderedEffect
 from weft.core.primitive import Primitive
-from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
+from weft.prims.families import element
 from weft.transforms.dce import close, convert_constvars
 from weft.transforms.vmap import batched, unbatched
 from weft.tree.functions import tree_leaves, tree_unflatten
@@ -298,20 +298,9 @@ class Debugging(Primitive):
         self, axis: AxisData, args: Any, dims: Any, **params: Any
     ) -> tuple[list[Any], list[int]]:
         for i in range(axis.size):
-            self.bind(*(element(x, d, i) for x, d in zip(args, dims, strict=True)), **params)
+            rows = zip(args, dims, strict=True)
+            self.bind(*(x if d is None else element(x, d, i, 1) for x, d in rows), **params)
         return [], []
-
-
-def element(x: Any, dim: int | None, i: int) -> Any:
-    """The ``i``-th element of a batch."""
-    if dim is None:
-        return x
-    shape = np.shape(x)
-    start = tuple(i if k == dim else 0 for k in range(len(shape)))
-    limit = tuple(i + 1 if k == dim else n for k, n in enumerate(shape))
-    strides = (1,) * len(shape)
-    row = lookup("slice").bind(x, start_indices=start, limit_indices=limit, strides=strides)
-    return lookup("squeeze").bind(row, dimensions=(dim,))
 
 
 class DebugCallback(Debugging):

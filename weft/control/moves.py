@@ -15,6 +15,7 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.prims.families import along
 
 Sizes = dict[Any, int]
 
@@ -235,17 +236,6 @@ def dynamic_part(x: Any, dim: int, start: Any, size: int) -> Any:
     return lookup("dynamic_slice").bind(x, *starts, slice_sizes=sizes)
 
 
-def static_part(x: Any, dim: int, start: int, limit: int) -> Any:
-    """The elements from ``start`` up to ``limit`` along a dimension."""
-    shape = typeof(x).shape
-    return lookup("slice").bind(
-        x,
-        start_indices=tuple(start if d == dim else 0 for d in range(len(shape))),
-        limit_indices=tuple(limit if d == dim else n for d, n in enumerate(shape)),
-        strides=None,
-    )
-
-
 class Reshard:
     """Writes the collectives between two specs, and lists them."""
 
@@ -404,12 +394,12 @@ class Part:
         pieces = []
         for hops in range(-(-max(low, 0) // size), 0, -1):
             take = min(size, low - (hops - 1) * size)
-            edge = static_part(x, dim, size - take, size)
+            edge = along(x, dim, size - take, size)
             pieces.append(self.shifted(edge, labels, hops) if hops < n else zeros_like(edge))
-        pieces.append(static_part(x, dim, max(-low, 0), size - max(-high, 0)))
+        pieces.append(along(x, dim, max(-low, 0), size - max(-high, 0)))
         for hops in range(1, -(-max(high, 0) // size) + 1):
             take = min(size, high - (hops - 1) * size)
-            edge = static_part(x, dim, 0, take)
+            edge = along(x, dim, 0, take)
             pieces.append(self.shifted(edge, labels, -hops) if hops < n else zeros_like(edge))
         found = pieces[0]
         if len(pieces) > 1:

@@ -35,6 +35,7 @@ from weft.prims.collective import (
     take_rows,
 )
 from weft.prims.exchange import exchange_rows
+from weft.prims.families import along
 from weft.prims.processes import (
     Site,
     process_all_gather_p,
@@ -132,8 +133,8 @@ def process_program(
 
 def _whole(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
     shape = list(aval.shape)
-    for i, part in enumerate(spec):
-        names = () if part is None else part if isinstance(part, tuple) else (part,)
+    for i, axes in enumerate(spec):
+        names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
         shape[i] *= prod(sizes[name] for name in names)
     return aval.update(shape=tuple(shape), vma=frozenset())
 
@@ -169,12 +170,7 @@ def _rows(x: Any, rows: Sequence[int]) -> Any:
     if rows == list(range(shape[0])):
         return x
     if rows == list(range(rows[0], rows[0] + count)):
-        return lookup("slice").bind(
-            x,
-            start_indices=(rows[0], *[0] * (len(shape) - 1)),
-            limit_indices=(rows[0] + count, *shape[1:]),
-            strides=None,
-        )
+        return along(x, 0, rows[0], rows[0] + count)
     return take_rows(x, rows, 0)
 
 

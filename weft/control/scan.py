@@ -37,8 +37,8 @@ from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.core.verify import check_call
-from weft.prims.shape import broadcast_in_dim, concatenate_p, squeeze
-from weft.prims.slice import slice_p
+from weft.prims.families import element
+from weft.prims.shape import broadcast_in_dim, concatenate_p
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -60,13 +60,6 @@ def stacked(aval: Any, length: int) -> ShapedArray:
 # Equations that steps may be unrolled to, if all are of these forms, on arrays of so many elements.
 UNROLLED, MANY = 400, 1 << 14
 ALONG = frozenset(["map", "move", "element"])
-
-
-def _row(x: Any, k: int) -> Any:
-    rest = typeof(x).shape[1:]
-    start, limit = (k, *[0] * len(rest)), (k + 1, *rest)
-    row = slice_p.bind(x, start_indices=start, limit_indices=limit, strides=None)
-    return squeeze(row, (0,))
 
 
 def _stack(parts: Sequence[Any], aval: Any) -> Any:
@@ -183,7 +176,7 @@ class Scan(Primitive):
         """Every step after the other."""
         consts, carry, xs = split_list(args, [num_consts, num_carry])
         for k in reversed(range(length)) if reverse else range(length):
-            rows = [_row(x, k) for x in xs]
+            rows = [element(x, 0, k) for x in xs]
             carry = eval_jaxpr(jaxpr.jaxpr, (), *consts, *carry, *rows)
         return carry
 
@@ -196,7 +189,7 @@ class Scan(Primitive):
         places = range(params["length"])
         rows: list[list[Any]] = []
         for k in reversed(places) if params["reverse"] else places:
-            here = [_row(x, k) for x in xs]
+            here = [element(x, 0, k) for x in xs]
             outs = eval_jaxpr(body.jaxpr, body.consts, *consts, *carry, *here)
             carry = outs[:count]
             rows.append(outs[count:])

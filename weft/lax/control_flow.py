@@ -37,10 +37,9 @@ from weft.lax.solves import custom_root as custom_root
 from weft.prims.arithmetic import add, clamp_p
 from weft.prims.bits import or_
 from weft.prims.convert import convert
-from weft.prims.families import BOOL, FLOAT, INTEGER, const, kind_of, scalar
+from weft.prims.families import BOOL, FLOAT, INTEGER, along, const, kind_of, scalar
 from weft.prims.selection import ne
 from weft.prims.shape import concatenate_p, pad_p, reshape_p, rev_p
-from weft.prims.slice import slice_p
 from weft.transforms.vmap import batch
 from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_map, tree_structure, tree_unflatten
@@ -343,11 +342,7 @@ def _map_at_once(f: Callable[[Any], Any], xs: Any) -> Any:
 
 
 def _rows(x: Any, start: int, stop: int) -> Any:
-    shape = np.shape(x)
-    if start == 0 and stop == shape[0]:
-        return x
-    starts = (start, *(0 for _ in shape[1:]))
-    return slice_p.bind(x, start_indices=starts, limit_indices=(stop, *shape[1:]), strides=None)
+    return x if start == 0 and stop == np.shape(x)[0] else along(x, 0, start, stop)
 
 
 def _reshape(x: Any, shape: Sequence[int]) -> Any:

@@ -20,6 +20,7 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.prims import threefry
 from weft.prims.counter_hashes import philox4x32
+from weft.prims.families import element
 from weft.prims.threefry import UINT32, hash_words
 
 UINT64 = np.dtype(np.uint64)
@@ -131,10 +132,7 @@ class RngBitGenerator(Primitive):
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, shape: Any, **params: Any) -> Any:
         keys = moveaxis(args[0], dims[0], 0)
-        first = lookup("slice").bind(
-            keys, start_indices=(0, 0), limit_indices=(1, np.shape(keys)[1]), strides=None
-        )
-        key = lookup("squeeze").bind(first, dimensions=(0,))
+        key = element(keys, 0, 0)
         key, bits = self.bind(key, shape=(axis.size, *shape), **params)
         row = lookup("reshape").bind(
             key, new_sizes=(1, np.shape(keys)[1]), dimensions=None, sharding=None

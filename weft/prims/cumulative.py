@@ -33,6 +33,7 @@ from weft.prims.families import (
     COMPLEX,
     FLOAT,
     NUMBER,
+    along,
     as_first,
     broadcast_in_dim,
     broadcast_to,
@@ -46,16 +47,6 @@ from weft.prims.shape import concatenate_p, pad_p, rev_p
 from weft.prims.transcendental import exp, log1p_p
 
 # --- the parallel scan ----------------------------------------------------------------------------
-
-
-def slice_axis(x: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
-    """Part of one axis."""
-    shape = np.shape(x)
-    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
-    starts[axis], limits[axis], strides[axis] = start, limit, stride
-    return lookup("slice").bind(
-        x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=tuple(strides)
-    )
 
 
 def parallel_scan(
@@ -82,11 +73,11 @@ def _scan(combine: Any, elems: list[Any], axis: int) -> list[Any]:
     n = np.shape(elems[0])[axis]
     if n < 2:
         return elems
-    first = [slice_axis(x, axis, 0, n - 1, 2) for x in elems]
-    odd = _scan(combine, list(combine(first, [slice_axis(x, axis, 1, n, 2) for x in elems])), axis)
-    before = odd if n % 2 else [slice_axis(x, axis, 0, n // 2 - 1) for x in odd]
-    rest = combine(before, [slice_axis(x, axis, 2, n, 2) for x in elems])
-    heads = [slice_axis(x, axis, 0, 1) for x in elems]
+    first = [along(x, axis, 0, n - 1, 2) for x in elems]
+    odd = _scan(combine, list(combine(first, [along(x, axis, 1, n, 2) for x in elems])), axis)
+    before = odd if n % 2 else [along(x, axis, 0, n // 2 - 1, 1) for x in odd]
+    rest = combine(before, [along(x, axis, 2, n, 2) for x in elems])
+    heads = [along(x, axis, 0, 1, 1) for x in elems]
     even = [
         concatenate_p.bind(head, later, dimension=axis)
         for head, later in zip(heads, rest, strict=True)
@@ -104,16 +95,6 @@ def _interleave(even: list[Any], odd: list[Any], axis: int) -> list[Any]:
         (or_ if typeof(a).dtype == np.bool_ else add)(a, b)
         for a, b in zip(spread, between, strict=True)
     ]
-
-
-def _along(x: Any, axis: int, start: int, limit: int) -> Any:
-    """The elements from ``start`` up to ``limit`` along an axis."""
-    return lookup("slice").bind(
-        x,
-        start_indices=tuple(start if d == axis else 0 for d in range(np.ndim(x))),
-        limit_indices=tuple(limit if d == axis else n for d, n in enumerate(np.shape(x))),
-        strides=None,
-    )
 
 
 def _pad_axis(x: Any, axis: int, amounts: tuple[int, int, int]) -> Any:
@@ -158,12 +139,12 @@ class Cumulative(Primitive):
             return found
         size = np.shape(x)[axis]
         last = 0 if reverse else size - 1
-        total = _along(found, axis, last, last + 1)
+        total = along(found, axis, last, last + 1)
         sums = self.bind(part.gather(total, axis, labels), **params)
         join = lookup(self.joins).bind
         # the first part has nobody before it, so it takes a result that it has no use for
-        before = _along(sums, axis, 1, n) if reverse else _along(sums, axis, 0, n - 1)
-        first = [_along(sums, axis, 0, 1)]
+        before = along(sums, axis, 1, n) if reverse else along(sums, axis, 0, n - 1)
+        first = [along(sums, axis, 0, 1)]
         padded = [before, *first] if reverse else [*first, before]
         every = concatenate_p.bind(*padded, dimension=axis)
         index = part.index(labels)

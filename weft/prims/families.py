@@ -151,6 +151,21 @@ def broadcast_in_dim(
     return broadcast.bind(x, shape=shape, broadcast_dimensions=dims, sharding=sharding)
 
 
+def along(x: Any, axis: int, start: int, limit: int, step: int | None = None) -> Any:
+    """The positions from ``start`` up to ``limit`` along an axis, or every ``step``-th of them."""
+    shape = np.shape(x)
+    starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], steps[axis] = start, limit, step or 1
+    params = {"start_indices": tuple(starts), "limit_indices": tuple(limits)}
+    return lookup("slice").bind(x, **params, strides=None if step is None else tuple(steps))
+
+
+def element(x: Any, axis: int, position: int, step: int | None = None) -> Any:
+    """One position along an axis, which goes."""
+    one = along(x, axis, position, position + 1, step)
+    return lookup("squeeze").bind(one, dimensions=(axis,))
+
+
 def positions_along(shape: tuple[int, ...], dimension: int, dtype: Any = np.int32) -> Any:
     """The position of each element along an axis."""
     iota = lookup("iota")

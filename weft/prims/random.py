@@ -28,6 +28,7 @@ from weft.prims.families import (
     broadcast_in_dim,
     broadcast_shapes,
     converted,
+    element,
     element_rule,
     kernel_random,
 )
@@ -259,13 +260,7 @@ class RandomBits(OnKeys):
         words = random_unwrap_p.bind(keys)
         parts = []
         for i in range(2):
-            word = lookup("slice").bind(
-                words,
-                start_indices=(*(0,) * first, i),
-                limit_indices=(*np.shape(keys), i + 1),
-                strides=None,
-            )
-            word = lookup("squeeze").bind(word, dimensions=(first,))
+            word = element(words, first, i)
             parts.append(broadcast_in_dim(word, shape, tuple(range(first))))
         high, low = threefry.threefry2x32_p.bind(*parts, high, low)
         width = params["bit_width"]

@@ -27,6 +27,7 @@ from weft.prims.families import (
     INTEGER,
     NUMBER,
     ORDERED,
+    along,
     broadcast_in_dim,
     const,
     converted,
@@ -252,13 +253,7 @@ def flatten_axes_first(x: Any, axes: Axes) -> Any:
 
 def rows(x: Any, start: int, limit: int, step: int = 1) -> Any:
     """Part of the first axis of ``x``."""
-    shape = np.shape(x)
-    return lookup("slice").bind(
-        x,
-        start_indices=(start, *[0] * (len(shape) - 1)),
-        limit_indices=(limit, *shape[1:]),
-        strides=(step, *[1] * (len(shape) - 1)),
-    )
+    return along(x, 0, start, limit, step)
 
 
 def pad_one_row(x: Any, value: Any) -> Any:

@@ -13,7 +13,7 @@ from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.prims.arithmetic import abs_, add, complex_, div, max_p, mul, neg, sub
 from weft.prims.convert import convert
-from weft.prims.families import broadcast_to, const, scalar
+from weft.prims.families import along, broadcast_to, const, scalar
 from weft.prims.linalg.matrix import eye, insert_axis, sum_over
 from weft.prims.selection import eq, gt, lt, select_n
 from weft.prims.shape import concatenate_p, full, reshape
@@ -38,19 +38,8 @@ def loop_over_rows(
     )
 
 
-def _part(x: Any, start: int, stop: int) -> Any:
-    """Rows of an array along its first axis."""
-    shape = np.shape(x)
-    return lookup("slice").bind(
-        x,
-        start_indices=(start, *[0] * (len(shape) - 1)),
-        limit_indices=(stop, *shape[1:]),
-        strides=None,
-    )
-
-
 def _row(x: Any, i: int) -> Any:
-    return reshape(_part(x, i, i + 1), np.shape(x)[1:])
+    return reshape(along(x, 0, i, i + 1), np.shape(x)[1:])
 
 
 def _filled(x: Any, value: Any) -> Any:
@@ -71,10 +60,10 @@ def perturbed_solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
     below, middle, above = (moveaxis(x, np.ndim(x) - 1, 0) for x in (dl, d, du))
     right = moveaxis(b, np.ndim(b) - 2, 0)
     nothing = _filled(_row(above, 0), 0)
-    above = concatenate_p.bind(_part(above, 0, n - 1), insert_axis(nothing, 0), dimension=0)
+    above = concatenate_p.bind(along(above, 0, 0, n - 1), insert_axis(nothing, 0), dimension=0)
     first = [_row(middle, 0), _row(above, 0), _row(right, 0)]
     if n > 1:
-        later = [_part(x, 1, n) for x in (below, middle, above, right)]
+        later = [along(x, 0, 1, n) for x in (below, middle, above, right)]
         *last, u0, u1, u2, x = loop_over_rows(_eliminate, first, later)
         stacked = [(u0, last[0]), (u1, last[1]), (u2, nothing), (x, last[2])]
         u0, u1, u2, x = (

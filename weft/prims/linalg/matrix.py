@@ -19,6 +19,7 @@ from weft.prims.convert import convert
 from weft.prims.families import (
     COMPLEX,
     FLOAT,
+    along,
     broadcast_in_dim,
     describe_kinds,
     is_narrow,
@@ -30,7 +31,6 @@ from weft.prims.index import gather_p
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.precision import Precision
 from weft.prims.selection import eq, ge, select_n
-from weft.prims.slice import slice_p
 
 Shape = tuple[int, ...]
 INT32 = np.dtype(np.int32)
@@ -278,9 +278,7 @@ def _box(x: Any, axis: int, start: int, stop: int) -> Any:
     shape = np.shape(x)
     if (start, stop) == (0, shape[axis]):
         return x
-    starts, stops = [0] * len(shape), list(shape)
-    starts[axis], stops[axis] = start, stop
-    return slice_p.bind(x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
+    return along(x, axis, start, stop)
 
 
 def concatenate(parts: Sequence[Any], axis: int) -> Any:

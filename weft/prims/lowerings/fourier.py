@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.prims.arithmetic import complex_, conj
+from weft.prims.families import along
 from weft.prims.fft import FftType
-from weft.prims.lowerings.tools import I32, I64, bind, convert, dtype_of, fill, like, part, spread
+from weft.prims.lowerings.tools import I32, I64, bind, convert, dtype_of, fill, like, spread
 from weft.prims.reduce import reduce_sum
 from weft.prims.shape import iota, reshape, transpose
 
@@ -49,7 +50,7 @@ def _powers_of_two(x: Any) -> Any:
     rows, done = n, 1
     while rows > 1:
         rows //= 2
-        even, odd = part(x, axis, 0, rows), part(x, axis, rows, 2 * rows)
+        even, odd = along(x, axis, 0, rows), along(x, axis, rows, 2 * rows)
         odd = _times(odd, _turned(iota(I32, (done,)), 2 * done, dtype))
         both = bind("add", even, odd), bind("sub", even, odd)
         x = bind("concatenate", *both, dimension=axis + 1)
@@ -81,13 +82,13 @@ def _chirped(x: Any) -> Any:
     wide = [(0, 0, 0)] * axis + ends
     given = bind("pad", _times(x, chirp), like(x, 0), padding_config=tuple(wide))
     front = bind("pad", other, like(other, 0), padding_config=tuple(ends))
-    behind = bind("rev", part(other, 0, 1, n), dimensions=(0,))
+    behind = bind("rev", along(other, 0, 1, n), dimensions=(0,))
     behind = bind("pad", behind, like(other, 0), padding_config=((size - n + 1, 0, 0),))
     factors = _powers_of_two(bind("add", front, behind))
     product = _times(_powers_of_two(given), factors)
     found = conj(_powers_of_two(conj(product)))
     found = bind("mul", found, like(found, 1 / size))
-    return _times(part(found, axis, 0, n), chirp)
+    return _times(along(found, axis, 0, n), chirp)
 
 
 def _transformed(x: Any, axis: int, back: bool) -> Any:
@@ -112,13 +113,13 @@ def _whole(half: Any, n: int) -> Any:
     axis, count = np.ndim(half) - 1, n // 2 + 1
     have = np.shape(half)[axis]
     if have > count:
-        half = part(half, axis, 0, count)
+        half = along(half, axis, 0, count)
     elif have < count:
         config = ((0, 0, 0),) * axis + ((0, count - have, 0),)
         half = bind("pad", half, like(half, 0), padding_config=config)
     if n < 3:
         return half
-    rest = conj(bind("rev", part(half, axis, 1, n - count + 1), dimensions=(axis,)))
+    rest = conj(bind("rev", along(half, axis, 1, n - count + 1), dimensions=(axis,)))
     return bind("concatenate", half, rest, dimension=axis)
 
 
@@ -139,7 +140,7 @@ def fft(x: Any, *, fft_type: Any, fft_lengths: tuple[int, ...], axis: int | None
         return bind("copy", x)
     if fft_type == FftType.RFFT:
         x = _transformed(convert(x, complex_dtype), rank - 1, False)
-        x = part(x, rank - 1, 0, fft_lengths[-1] // 2 + 1)
+        x = along(x, rank - 1, 0, fft_lengths[-1] // 2 + 1)
         axes = axes[:-1]
     back = fft_type in (FftType.IFFT, FftType.IRFFT)
     if fft_type == FftType.IRFFT:

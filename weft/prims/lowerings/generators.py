@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.prims.bit_generator import RandomAlgorithm, half_shape
-from weft.prims.lowerings.tools import bind, bits, convert, dtype_of, fill, part, spread
+from weft.prims.families import along
+from weft.prims.lowerings.tools import bind, bits, convert, dtype_of, fill, spread
 from weft.prims.shape import expand_dims, iota, reshape
 
 U32, U64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -50,7 +51,7 @@ def _philox(word: Any, start: Any, count: int) -> tuple[Any, int]:
         x1, x3 = low1, low0
     columns = [expand_dims(x, (1,)) for x in (x0, x1, x2, x3)]
     words = reshape(bind("concatenate", *columns, dimension=1), (4 * blocks,))
-    return part(words, 0, 0, count), blocks
+    return along(words, 0, 0, count), blocks
 
 
 def _threefry(word: Any, counters: Any) -> list[Any]:
@@ -70,7 +71,7 @@ def _threefry_words(word: Any, start: Any, shape: tuple[int, ...]) -> tuple[Any,
     whole = list(full)
     whole[axis] = 2 * half[axis]
     found = reshape(bind("concatenate", *pairs, dimension=axis + 1), tuple(whole))
-    return reshape(part(found, axis, 0, full[axis]), shape), count
+    return reshape(along(found, axis, 0, full[axis]), shape), count
 
 
 def rng_bit_generator(
@@ -78,7 +79,7 @@ def rng_bit_generator(
 ) -> list[Any]:
     given = dtype_of(key)
     words = bits(reshape(key, (2, 2)), U64) if given == U32 else key
-    word, start = (reshape(part(words, 0, i, i + 1), ()) for i in (0, 1))
+    word, start = (reshape(along(words, 0, i, i + 1), ()) for i in (0, 1))
     count = prod(shape)
     if count == 0:
         found, taken = fill(tuple(shape), dtype, 0), 0
@@ -90,7 +91,7 @@ def rng_bit_generator(
     elif dtype == U64:
         flat, taken = _philox(word, start, 2 * count)
         pairs = reshape(flat, (count, 2))
-        found = _joined(*(reshape(part(pairs, 1, i, i + 1), (count,)) for i in (0, 1)))
+        found = _joined(*(reshape(along(pairs, 1, i, i + 1), (count,)) for i in (0, 1)))
     else:
         found, taken = _philox(word, start, count)
     after = bind("add", start, np.uint64(taken))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.trace import typeof
-from weft.prims.families import COMPLEX, FLOAT, kind_of
+from weft.prims.families import COMPLEX, FLOAT, along, kind_of
 from weft.prims.lowerings.tools import (
     I32,
     I64,
@@ -20,7 +20,6 @@ from weft.prims.lowerings.tools import (
     dtype_of,
     fill,
     like,
-    part,
     repeat,
     where,
 )
@@ -102,7 +101,7 @@ def order(keys: list[Any], axis: int) -> Any:
 
     start = [fill((), count, 2), fill((), count, 1)]
     found = repeat(step, [*carry, *start], stages * (stages + 1) // 2)[len(keys)]
-    return part(found, axis, 0, n) if size > n else found
+    return along(found, axis, 0, n) if size > n else found
 
 
 def _taken(x: Any, positions: Any, axis: int) -> Any:
@@ -121,7 +120,7 @@ def partition(*xs: Any, kth: int) -> list[Any]:
     """By a sort, which is a partition at every position, and by position where parts are equal."""
     axis = np.ndim(xs[0]) - 1
     (key,) = _keys(xs[0])
-    middle = part(_taken(key, order([key], axis), axis), axis, kth, kth + 1)
+    middle = along(_taken(key, order([key], axis), axis), axis, kth, kth + 1)
     chosen = bind(
         "broadcast_in_dim", middle, shape=np.shape(key),
         broadcast_dimensions=tuple(range(axis + 1)), sharding=None,
@@ -138,7 +137,7 @@ def _first(x: Any, key: Any, k: int, axis: int, largest: bool) -> list[Any]:
     else:
         positions = order([key], axis)
     if k < np.shape(x)[axis]:
-        positions = part(positions, axis, 0, k)
+        positions = along(positions, axis, 0, k)
     return [_taken(x, positions, axis), convert(bind("copy", positions), I32)]
 
 

@@ -55,14 +55,6 @@ def where(test: Any, yes: Any, no: Any) -> Any:
     return bind("select_n", test, no, yes)
 
 
-def part(x: Any, axis: int, start: int, stop: int) -> Any:
-    """Some of the positions along an axis."""
-    shape = np.shape(x)
-    starts, stops = [0] * len(shape), list(shape)
-    starts[axis], stops[axis] = start, stop
-    return bind("slice", x, start_indices=tuple(starts), limit_indices=tuple(stops), strides=None)
-
-
 def repeat(step: Callable[..., Sequence[Any]], carry: Sequence[Any], length: int) -> list[Any]:
     """What is carried after ``length`` steps; a step is a function of it alone."""
     body = stage(lambda *xs: list(step(*xs)), [typeof(x).strip_weak_type() for x in carry])
