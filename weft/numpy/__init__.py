@@ -80,54 +80,7 @@ if _TYPE_CHECKING:
     from weft.numpy.ufuncs import remainder as remainder
     from weft.numpy.ufuncs import right_shift as right_shift
     from weft.numpy.ufuncs import true_divide as true_divide
-    from weft.numpy.unary import abs as abs
-    from weft.numpy.unary import absolute as absolute
-    from weft.numpy.unary import acos as acos
-    from weft.numpy.unary import acosh as acosh
-    from weft.numpy.unary import arccos as arccos
-    from weft.numpy.unary import arccosh as arccosh
-    from weft.numpy.unary import arcsin as arcsin
-    from weft.numpy.unary import arcsinh as arcsinh
-    from weft.numpy.unary import arctan as arctan
-    from weft.numpy.unary import arctanh as arctanh
-    from weft.numpy.unary import around as around
-    from weft.numpy.unary import asin as asin
-    from weft.numpy.unary import asinh as asinh
-    from weft.numpy.unary import atan as atan
-    from weft.numpy.unary import atanh as atanh
-    from weft.numpy.unary import bitwise_count as bitwise_count
-    from weft.numpy.unary import bitwise_invert as bitwise_invert
-    from weft.numpy.unary import bitwise_not as bitwise_not
-    from weft.numpy.unary import cbrt as cbrt
-    from weft.numpy.unary import ceil as ceil
-    from weft.numpy.unary import cos as cos
-    from weft.numpy.unary import cosh as cosh
-    from weft.numpy.unary import exp as exp
-    from weft.numpy.unary import exp2 as exp2
-    from weft.numpy.unary import expm1 as expm1
-    from weft.numpy.unary import fabs as fabs
-    from weft.numpy.unary import floor as floor
-    from weft.numpy.unary import i0 as i0
-    from weft.numpy.unary import invert as invert
-    from weft.numpy.unary import log as log
-    from weft.numpy.unary import log1p as log1p
-    from weft.numpy.unary import log2 as log2
-    from weft.numpy.unary import log10 as log10
-    from weft.numpy.unary import logical_not as logical_not
-    from weft.numpy.unary import modf as modf
-    from weft.numpy.unary import positive as positive
-    from weft.numpy.unary import reciprocal as reciprocal
-    from weft.numpy.unary import rint as rint
-    from weft.numpy.unary import round as round
-    from weft.numpy.unary import sign as sign
-    from weft.numpy.unary import sin as sin
-    from weft.numpy.unary import sinc as sinc
-    from weft.numpy.unary import sinh as sinh
-    from weft.numpy.unary import sqrt as sqrt
-    from weft.numpy.unary import square as square
-    from weft.numpy.unary import tan as tan
-    from weft.numpy.unary import tanh as tanh
-    from weft.numpy.unary import trunc as trunc
+    from weft.numpy.unary import *
     from weft.numpy.vectorizing import *
     from weft.numpy.windows import *
 else:  # each file is loaded when one of its names is first looked at

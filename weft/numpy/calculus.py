@@ -34,12 +34,13 @@ from weft.numpy.ufuncs import (
     less,
     less_equal,
     multiply,
+    negative,
     not_equal,
     remainder,
     subtract,
     true_divide,
 )
-from weft.numpy.unary import absolute, negative
+from weft.numpy.unary import absolute
 from weft.prims.families import COMPLEX, INTEGER, kind_of
 
 # --- differences ----------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from weft.numpy.promotion import (
 )
 from weft.numpy.rearranging import roll, trim_zeros
 from weft.numpy.reductions import all, argmin, prod, sum
-from weft.numpy.ufuncs import add, equal, less, maximum, multiply, subtract, true_divide
-from weft.numpy.unary import absolute, negative, sqrt
+from weft.numpy.ufuncs import add, equal, less, maximum, multiply, negative, subtract, true_divide
+from weft.numpy.unary import absolute, sqrt
 from weft.prims.families import scalar
 
 # of interest to the roots and fits alone

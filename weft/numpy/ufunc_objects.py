@@ -9,7 +9,7 @@ import numpy as np
 from weft import lax
 from weft.api.learning import learning
 from weft.core.array import Array
-from weft.numpy import parts, reductions, ufuncs, unary
+from weft.numpy import parts, reductions, ufuncs
 from weft.numpy.broadcasting import full_of
 from weft.numpy.indexing import update_index
 from weft.numpy.promotion import (
@@ -106,4 +106,4 @@ logical_or = _binary(ufuncs.logical_or, False, reduce=reductions.reduce_logical_
 logical_xor = _binary(ufuncs.logical_xor, False, reduce=reductions.reduce_logical_xor)
 logaddexp = _binary(ufuncs.logaddexp, -np.inf, reduce=_logsumexp)
 logaddexp2 = _binary(ufuncs.logaddexp2, -np.inf, reduce=_logsumexp2)
-negative = ufunc(unary.negative, 1, 1, call=learning(unary.negative))
+negative = ufunc(ufuncs.negative, 1, 1, call=learning(ufuncs.negative))

@@ -59,6 +59,16 @@ def add(x: Any, y: Any, /) -> Array:
     return or_p.bind(x, y) if _is_bool(x) else add_p.bind(x, y)
 
 
+def negative(x: Any, /) -> Array:
+    """Negation.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.negative(2.0).item()
+    -2.0
+    """
+    return lax.neg(*promote_args("negative", x))
+
+
 def subtract(x: Any, y: Any, /) -> Array:
     """Difference of two arrays.
 

@@ -267,16 +267,6 @@ def positive(x: Any, /) -> Array:
     return as_array(*promote_args("positive", x))
 
 
-def negative(x: Any, /) -> Array:
-    """Negation.
-
-    >>> import weft.numpy as jnp
-    >>> jnp.negative(2.0).item()
-    -2.0
-    """
-    return lax.neg(*promote_args("negative", x))
-
-
 def sign(x: Any, /) -> Array:
     """-1, 0 or 1; ``x / |x|`` for complex numbers.
 
