@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base.traceback import api_boundary
-from weft.control.custom_rules import Signature, name_of
+from weft.control.custom_rules import CustomFunction, name_of
 from weft.control.initial_style import (
     mapped_at_front,
     separate_consts,
@@ -201,7 +200,7 @@ class UserRule:
         return outs, out_batched
 
 
-class custom_vmap:
+class custom_vmap(CustomFunction):
     """A function whose batched version is given by a rule, set with ``def_vmap``.
 
     >>> import weft, weft.numpy as jnp
@@ -216,15 +215,8 @@ class custom_vmap:
     """
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, fun)
-        self.fun = fun
+        super().__init__(fun)
         self.vmap_rule: Callable[..., Any] | None = None
-        self._signature = Signature(fun)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule: ``rule(axis_size, in_batched, *args)`` gives results and batched flags."""

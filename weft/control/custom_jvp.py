@@ -10,8 +10,8 @@ from weft import dtypes
 from weft.base.traceback import api_boundary, eager_form, named_as
 from weft.control.custom_rules import (
     CustomCall,
+    CustomFunction,
     OutputDims,
-    Signature,
     SymbolicZero,
     check_same_output,
     from_rule,
@@ -169,7 +169,7 @@ custom_jvp_call_p = CustomJVPCall()
 # --- the decorator --------------------------------------------------------------------------------
 
 
-class custom_jvp:
+class custom_jvp(CustomFunction):
     """A function whose derivative is given by a rule, set with ``defjvp`` or ``defjvps``.
 
     >>> import weft, weft.numpy as jnp
@@ -189,18 +189,11 @@ class custom_jvp:
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self.fun = fun
+        super().__init__(fun)
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
-        self._signature = Signature(fun)
         self._inside: Any = self  # what is called while nothing is traced; this object: not known
         self.nondiff_argnums = static_positions(self._signature, nondiff_argnums, nondiff_argnames)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule: ``jvp(primals, tangents)`` gives the result and its tangent.

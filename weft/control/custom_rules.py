@@ -196,6 +196,20 @@ class Signature:
         return [self.positional.index(name) for name in given]
 
 
+class CustomFunction:
+    """A function with rules of the user's; for the rest it is like the function."""
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self._signature = Signature(fun)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+
 def static_positions(signature: Signature, argnums: Any, argnames: Any) -> tuple[int, ...]:
     """The positions that ``nondiff_argnums`` and ``nondiff_argnames`` speak of."""
     nums = {argnums} if isinstance(argnums, int) else set(argnums)

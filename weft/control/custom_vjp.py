@@ -15,8 +15,8 @@ from weft.base.traceback import api_boundary
 from weft.control.custom_jvp import call_function, stage_call
 from weft.control.custom_rules import (
     CustomCall,
+    CustomFunction,
     OutputDims,
-    Signature,
     SymbolicZero,
     check_same_output,
     from_rule,
@@ -332,7 +332,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     return tree_map(value, tree)
 
 
-class custom_vjp:
+class custom_vjp(CustomFunction):
     """A function whose reverse-mode derivative is given by two rules, set with ``defvjp``.
 
     >>> import weft, weft.numpy as jnp
@@ -354,19 +354,12 @@ class custom_vjp:
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self.fun = fun
+        super().__init__(fun)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
         self.optimize_remat = False
-        self._signature = Signature(fun)
         self.nondiff_argnums = static_positions(self._signature, nondiff_argnums, nondiff_argnames)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
     def defvjp(
         self,
