@@ -20,11 +20,7 @@ def test_maps_and_zips_check_lengths():
 
 def test_splitting_and_merging():
     assert fn.unzip2([]) == ([], [])
-    assert fn.unzip3([(1, 2, 3), (4, 5, 6)]) == ([1, 4], [2, 5], [3, 6])
     assert fn.split_list(range(4), [0, 3]) == [[], [0, 1, 2], [3]]
-    assert fn.split_list_checked([1, 2], [1, 1]) == [[1], [2]]
-    with pytest.raises(ValueError, match="do not make up 2"):
-        fn.split_list_checked([1, 2], [1])
     with pytest.raises(ValueError, match="cannot cut"):
         fn.split_list([1], [2])
     flags = [True, False, False, True]
@@ -35,7 +31,6 @@ def test_splitting_and_merging():
         fn.merge_lists(flags, on, off[:1])
     with pytest.raises(ValueError, match="lengths 4, 1"):
         fn.partition_list(flags, [1])
-    assert fn.unique_by_id([off, on, off]) == [off, on]
 
 
 class Key:

@@ -16,8 +16,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MISSING = object()
-
 
 def _lengths_differ(what: str, args: Sequence[Sequence[Any]]) -> ValueError:
     lengths = ", ".join(str(len(a)) for a in args)
@@ -92,18 +90,6 @@ def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[list[T], list[U]]:
     return xs, ys
 
 
-def unzip3(triples: Iterable[tuple[Any, Any, Any]]) -> tuple[list[Any], list[Any], list[Any]]:
-    """The firsts, seconds and thirds of triples."""
-    xs: list[Any] = []
-    ys: list[Any] = []
-    zs: list[Any] = []
-    for x, y, z in triples:
-        xs.append(x)
-        ys.append(y)
-        zs.append(z)
-    return xs, ys, zs
-
-
 def split_list(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
     """Cut `xs` into pieces of the given sizes and a last piece with what is left.
 
@@ -119,13 +105,6 @@ def split_list(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
         start += n
     out.append(list(xs[start:]))
     return out
-
-
-def split_list_checked(xs: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
-    """Cut `xs` into pieces of the given sizes, which must use it up."""
-    if sum(sizes) != len(xs):
-        raise ValueError(f"pieces of sizes {list(sizes)} do not make up {len(xs)} elements")
-    return split_list(xs, sizes)[:-1]
 
 
 def partition_list(bs: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], list[T]]:
@@ -169,25 +148,9 @@ def merge_lists(bs: Sequence[bool], xs: Iterable[Any], ys: Iterable[Any]) -> lis
     return [next(it_y) if b else next(it_x) for b in bs]
 
 
-def subs_list(subs: Sequence[int | None], src: Sequence[T], base: Sequence[T]) -> list[T]:
-    """`src[i]` where `subs` names an index, and the element of `base` where it is None.
-
-    >>> subs_list([None, 1], ["x", "y"], ["a", "b"])
-    ['a', 'y']
-    """
-    if len(subs) != len(base):
-        raise _lengths_differ("subs_list", (subs, base))
-    return [b if i is None else src[i] for i, b in zip(subs, base, strict=True)]
-
-
 def concatenate(xss: Iterable[Iterable[T]]) -> list[T]:
     """One list from many."""
     return list(itertools.chain.from_iterable(xss))
-
-
-def unique_by_id(xs: Iterable[T]) -> list[T]:
-    """`xs` without the repeats of an object, in order."""
-    return list({id(x): x for x in xs}.values())
 
 
 class ById:

@@ -6,9 +6,6 @@ from typing import Any
 
 from weft.linen.errors import InvalidFilterError
 
-# A name that no collection has: what a filter says about it, it says about all but a few.
-_OTHER = "\0other"
-
 
 @dataclass(frozen=True)
 class DenyList:

@@ -8,7 +8,7 @@ from typing import Any
 from weft.tree.flattening import broadcast, expand_with_keys, flatten_into, flatten_until
 from weft.tree.keys import Key, keystr
 from weft.tree.kinds import kind_of
-from weft.tree.nodes import LEAF, Kind, Node
+from weft.tree.nodes import Kind, Node
 from weft.tree.treedef import PyTreeDef
 
 IsLeaf = Callable[[Any], bool]
@@ -191,8 +191,3 @@ def _axes_message(
     if len(inner) == 1 and broadcast(prefix, [None] * prefix.num_leaves, inner[0]) is not None:
         text += f"; here is one argument, so write {name}=({axis_tree!r},)"
     return text + "."
-
-
-def is_strict_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure is that of a single leaf."""
-    return treedef.node is LEAF

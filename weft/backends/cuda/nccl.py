@@ -63,7 +63,6 @@ _TYPES = {
     np.dtype(np.float64): _F64,
     np.dtype(dtypes.bfloat16): 9,
 }
-_INVALID_USAGE = 5
 _IN_PROGRESS = 7
 # Seconds between two looks at a call that waits for other processes.
 PERIOD = 0.01

@@ -66,10 +66,6 @@ def _name(places: Sequence[int]) -> str:
     return ".".join(map(str, places)) or "0"
 
 
-def _moved(ranges: Sequence[tuple[int, int]], by: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(slice(a - n, b - n) for (a, b), n in zip(ranges, by, strict=True))
-
-
 class Stored:
     """An array in files."""
 

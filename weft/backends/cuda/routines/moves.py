@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -32,7 +31,3 @@ def permute(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> Kernel
     if len(axes) == 1:
         return Kernel("permute", buffers, axes[0], body)
     return Kernel("permute", buffers, ("grid", total), body, tuple(axes))
-
-
-def is_identity(order: Sequence[int]) -> bool:
-    return list(order) == list(range(len(order)))

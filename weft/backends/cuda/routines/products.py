@@ -32,7 +32,6 @@ from weft.kernel.nodes import BF16, F16, F32, F64
 from weft.kernel.program import Type
 
 C64, C128 = np.dtype(np.complex64), np.dtype(np.complex128)
-I8, I32 = np.dtype(np.int8), np.dtype(np.int32)
 # Types of matrices as library_types.h numbers them.
 _TYPES = {F32: 0, F64: 1, F16: 2, BF16: 14, C64: 4, C128: 5}
 _NARROW = (F16, BF16)

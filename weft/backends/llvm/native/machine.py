@@ -16,7 +16,6 @@ from typing import Any
 from weft.backends.llvm.native import loader
 from weft.backends.llvm.native.compiling import Batch, compile_now
 from weft.backends.llvm.native.processor import compiler_version, description, has_matrices
-from weft.backends.llvm.native.processor import vector_bits as vector_bits
 from weft.backends.llvm.native.together import was_joint
 from weft.base import disk
 from weft.base.disk import digest
