@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -25,7 +26,8 @@ def later(task: Callable[[], None]) -> None:
     _tasks.append(task)
     if not _begun:
         _begun = True
-        threading.Thread(target=_work, name="weft-write", daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # no thread any more: done when the process ends
+            threading.Thread(target=_work, name="weft-write", daemon=True).start()
 
 
 def settle() -> None:

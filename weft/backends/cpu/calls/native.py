@@ -66,13 +66,18 @@ _settling = across_forks(threading.Lock())
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without looking for garbage: planning makes many objects, and hardly any in cycles."""
+    """Without looking for garbage: planning makes many objects, and hardly any in cycles.
+
+    What is new is looked at in the end: Python would look at once, and now and then at all that
+    there is, while somebody waits for the first result.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            gc.collect(0)
             gc.enable()
 
 
