@@ -12,7 +12,7 @@ from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
 from weft.api.threads import num_threads
-from weft.backends.cpu.routines.convolutions import contraction, conv, conv_plan
+from weft.backends.cpu.routines.convolutions import contraction, conv, tiles
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.windows import window
 from weft.backends.llvm.native.processor import vector_bits
@@ -135,7 +135,7 @@ def test_random_convolutions(first):
 @pytest.mark.parametrize("bits", [128, 256])
 def test_narrower_vectors_and_fewer_registers(monkeypatch, bits):
     monkeypatch.setattr(contraction, "vector_bits", lambda: bits)
-    monkeypatch.setattr(conv_plan, "registers", lambda: 16)
+    monkeypatch.setattr(tiles, "registers", lambda: 16)
     for seed in range(100, 110):
         operands, params, depth = random_convolution(seed)
         try:
@@ -282,8 +282,8 @@ def test_units_of_a_long_sum(monkeypatch, features):
     g = values(rng, (16, 16, 16, 32), np.float32)
     layout = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
     params = conv_params(2, layout, padding=((1, 1), (1, 1)))
-    monkeypatch.setattr(conv_plan, "TILES", 1 << 10)  # narrow vectors leave more of them
-    monkeypatch.setattr(conv_plan, "PARTS", 2)
+    monkeypatch.setattr(tiles, "TILES", 1 << 10)  # narrow vectors leave more of them
+    monkeypatch.setattr(tiles, "PARTS", 2)
     counts = []
     for bytes_near, wanted in ((1 << 18, 1), (1 << 18, 3), (0, 1)):
         monkeypatch.setattr(conv, "MAX_STACK_COPY_BYTES", bytes_near)
@@ -292,8 +292,8 @@ def test_units_of_a_long_sum(monkeypatch, features):
         assert lowered.tasks[-1].name == "add"
         assert list(own_borders(lowered)) == [1, bytes_near == 0]
         counts.append(lowered.tasks[-2].extent)
-    parts, tiles, kept = counts
-    assert tiles > parts == kept and tiles % parts == 0
+    parts, more, kept = counts
+    assert more > parts == kept and more % parts == 0
 
 
 def test_sums_are_in_the_preferred_type():

@@ -10,8 +10,8 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import library
-from weft.backends.cpu.routines.convolutions import contraction
-from weft.backends.cpu.routines.products import dot, dot_tiles
+from weft.backends.cpu.routines.convolutions import contraction, tiles
+from weft.backends.cpu.routines.products import dot, product
 from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import compile_many
 from weft.base import knobs
@@ -128,7 +128,8 @@ def test_axes_in_any_order(dtype):
 def test_machines_with_other_registers(monkeypatch, bits, registers):
     for module in (dot, contraction):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
-    monkeypatch.setattr(dot_tiles, "registers", lambda: registers)
+    for module in (product, tiles):
+        monkeypatch.setattr(module, "registers", lambda: registers)
     rng = np.random.default_rng(8)
     for dtype in ("f4", "f4", "f8", BF16, "i2"):
         check(*orders(rng, dtype))

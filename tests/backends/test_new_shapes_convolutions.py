@@ -9,7 +9,7 @@ from tests.backends import test_new_shapes_products as products
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.convolutions import contraction, conv, conv_plan
+from weft.backends.cpu.routines.convolutions import contraction, conv, tiles
 from weft.base import knobs
 
 LAST, FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
@@ -56,7 +56,7 @@ def test_results_are_those_of_the_reference(name, named):
 @pytest.mark.parametrize("bits", [128, 256])
 def test_other_widths_of_vectors_do_as_well(bits, named, monkeypatch):
     monkeypatch.setattr(contraction, "vector_bits", lambda: bits)
-    for module in (conv, conv_plan):
+    for module in (conv, tiles):
         monkeypatch.setattr(module, "registers", lambda: 16 if bits == 256 else 32)
     rng = np.random.default_rng(bits)
     for name in ("float32", "int8", "bfloat16"):

@@ -8,8 +8,8 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.convolutions import contraction, conv, conv_plan
-from weft.backends.cpu.routines.products import dot_tiles
+from weft.backends.cpu.routines.convolutions import contraction, conv, tiles
+from weft.backends.cpu.routines.products import product
 from weft.backends.cpu.routines.windows import window
 from weft.base import knobs
 
@@ -102,7 +102,7 @@ def test_convolutions_are_those_of_the_reference(name, general):
 def test_other_widths_of_vectors_do_as_well(bits, general, monkeypatch):
     for module in (contraction, window):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
-    for module in (conv, conv_plan, dot_tiles):
+    for module in (conv, tiles, product):
         monkeypatch.setattr(module, "registers", lambda: 16 if bits == 256 else 32)
     rng = np.random.default_rng(bits)
     for name in ("float32", "int8", "bfloat16"):

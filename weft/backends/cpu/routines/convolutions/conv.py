@@ -12,7 +12,16 @@ import numpy as np
 
 from weft.backends.cpu.routines.convolutions.contraction import Plan, packed, unknown
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied, parts_text
-from weft.backends.cpu.routines.convolutions.conv_plan import (
+from weft.backends.cpu.routines.convolutions.conv_text import (
+    Border,
+    Contraction,
+    Dim,
+    Unit,
+    collapsed,
+    is_long,
+)
+from weft.backends.cpu.routines.convolutions.lines import Line, lines
+from weft.backends.cpu.routines.convolutions.tiles import (
     CHUNK,
     KERNEL,
     Block,
@@ -26,15 +35,6 @@ from weft.backends.cpu.routines.convolutions.conv_plan import (
     kernel_bytes,
     split_of,
 )
-from weft.backends.cpu.routines.convolutions.conv_text import (
-    Border,
-    Contraction,
-    Dim,
-    Unit,
-    collapsed,
-    is_long,
-)
-from weft.backends.cpu.routines.convolutions.lines import Line, lines
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.backends.llvm.native.processor import registers
 from weft.base.record import Record

@@ -253,7 +253,7 @@ class _Tile:
                 known[key] = text.read(address, dtype, varies)
             else:
                 wide = self.left_lanes if side == "left" else 1
-                lane = (corner if self.by_rows else step) % wide if wide > 1 else 0
+                lane = (point[-1] if self.by_rows else step) % wide if wide > 1 else 0
                 one = known.get((side, offset - lane, 0))
                 text.lanes = wide
                 if one is None:

@@ -22,7 +22,7 @@ from weft.backends.cpu.routines.products.blas_text import (
     TRANSPOSED,
     library_product,
 )
-from weft.backends.cpu.routines.products.dot_tiles import (
+from weft.backends.cpu.routines.products.product import (
     CHUNK_WORK,
     FEW_ROWS,
     PANEL_BYTES,

@@ -1,10 +1,26 @@
-"""Which dimension of a contraction lies in vectors, what tile of the others is held in registers,
-and in which order tiles are computed: a choice by counting instructions."""
+"""Tiles of contractions that registers hold, and the order of tiles: one rule for products and
+convolutions.
+
+A plan names dimensions, with their sizes and their strides in both operands and the result. Its
+cheapest tile is found by counting cycles (``_Cost``):
+
+- A step of a sum takes as long as its FMAs, its loads or the latency of an FMA, whichever is most.
+- Registers hold the sums, the vectors beside each other and some factors of the left operand.
+- Where an FMA takes one lane of a vector as a factor, a load brings several factors that are
+  neighbours, along the sum or in the tile. A factor alone takes the time of an FMA.
+- What a tile reads in all its steps comes from the second cache where the first does not hold it.
+- A tile takes some cycles besides, and so does storing its sums, more where they are apart.
+- The last tile of an axis is moved back and counts as a whole one.
+
+What differs is data of the plan: strides, which dimensions windows move along, whether operands are
+packed, and which ``Forms`` of tiles there are where one text serves many shapes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
+from typing import TypeAlias
 
 from weft.backends.cpu.routines.convolutions.conv_text import Axis
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
@@ -14,11 +30,19 @@ from weft.base.sizes import is_one, plain
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
 LATENCY = 4
 PER_CYCLE = 2
-# What comes from the second cache in a cycle, where a tile's operands do not fit into the first.
+# Bytes of a tile's operands that the first cache holds, and those that come from the second in a
+# cycle: on x86-64, and on Arm.
+NEAR_BYTES, FAR_BYTES = (1 << 15, 3 << 14), (32, 9)
+# Bytes of a cache line, and cycles for each row of vectors of the left operand.
 LINE = 64
-BYTES = 32
-FIRST = 1 << 15
 ROW = 1
+# Vectors of a tile beside each other.
+VECTORS = (1, 2, 3, 4)
+# Registers for the other operand beside the sums and vectors of a tile: one that is broadcast, or
+# several vectors of factors where an FMA takes one lane of them.
+SPARE, SPARE_LANEWISE = 1, 4
+# What each read of an operand takes of a cycle besides.
+READ = 0.02
 # Cycles that a tile costs beside its sums, and that one piece of work should at least take.
 TILE = 30
 CHUNK = 40_000
@@ -51,6 +75,26 @@ class Role(Record):
     out: int
 
 
+Box: TypeAlias = tuple[tuple[Role, int], ...]
+
+
+class Forms(Record):
+    """The tiles that a text may have which serves many shapes: ``sizes`` of the only dimension of
+    its box, and numbers of ``vectors``.
+
+    A ``step`` takes so many cycles more, since strides are no part of the text. The largest tile is
+    taken that costs at most ``nearly`` times what the best one does: few texts then serve all.
+    Where steps of the right operand are ``apart`` in memory, the first cache does not keep them.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    vectors: tuple[int, ...] = VECTORS
+    step: float = 0.0
+    nearly: float = 1.0
+    apart: bool = False
+
+
 class Split(Record):
     """A summed dimension cut into ``count`` parts of ``size``, each with sums of its own."""
 
@@ -67,7 +111,7 @@ class Tiling(Record):
     vector: str
     width: int
     count: int
-    box: tuple[tuple[Role, int], ...]
+    box: Box
     step: float
     split: Split | None = None
 
@@ -109,7 +153,7 @@ class Grid(Record):
     chunk: int
 
 
-def _sizes(size: int, most: int) -> list[int]:
+def balanced(size: int, most: int) -> list[int]:
     """Tile sizes of which the fewest cut ``size`` into as many tiles."""
     found, n = [], min(size, most)
     while n > 1:
@@ -120,70 +164,111 @@ def _sizes(size: int, most: int) -> list[int]:
     return found
 
 
-def boxes(roles: list[Role], most: int) -> Iterator[tuple[tuple[Role, int], ...]]:
-    """Boxes of up to two dimensions that fit into so many registers, and fill half of them."""
+def boxes(roles: list[Role], most: int, forms: Forms | None) -> Iterator[Box]:
+    """Boxes of up to two dimensions and so many points; or of one, of the forms that there are."""
     yield ()
+    if forms is not None:
+        for r in roles:
+            if r.name == forms.name:
+                yield from [((r, n),) for n in forms.sizes if 1 < n <= min(most, r.size)]
+        return
     for r in roles:
-        for n in _sizes(r.size, most):
+        for n in balanced(r.size, most):
             yield ((r, n),)
             if 2 * n <= most:
                 for other in roles:
                     if other is not r:
-                        sizes = _sizes(other.size, most // n)
+                        sizes = balanced(other.size, most // n)
                         for m in sizes[:3]:
                             yield (r, n), (other, m)
 
 
-def _bytes(box: Sequence[tuple[Role, int]], inner: int, itemsize: int) -> int:
-    """Bytes of the left operand that a step is the first to touch, where it reads no vectors."""
-    lines, near = 1, 1
-    for r, n in box:
-        if 0 < r.times * itemsize < LINE:
-            near = max(near, n * r.times)
-        elif r.times:
-            lines *= n
-    return lines * max(near * itemsize, min(LINE, inner * itemsize))
+class _Cost:
+    """The cycles of tiles with a given vector axis."""
+
+    def __init__(
+        self, placed: list[Role], vector: str, lanes: int, itemsize: int, forms: Forms | None
+    ) -> None:
+        self.lanes, self.itemsize, self.registers = lanes, itemsize, registers()
+        self.vector = v = next(r for r in placed if r.name == vector)
+        self.others = [r for r in placed if r.out and r.name != vector and r.size > 1]
+        self.others.sort(key=lambda r: r.times)
+        summed = [r for r in placed if not r.out]
+        self.depth = prod(r.size for r in summed)
+        self.total = prod(r.size for r in self.others)
+        last = min((r for r in summed if r.size > 1), key=lambda r: r.times, default=v)
+        self.inner = last.times or 1
+        arm = has_by_element_fma()
+        self.near, self.far = (0 if forms and forms.apart else NEAR_BYTES[arm]), FAR_BYTES[arm]
+        self.spare = SPARE_LANEWISE if arm else SPARE
+        self.lanewise = arm and not v.times and lanes > 1 < itemsize
+        self.along = self.inner == 1 and (forms is not None or last.size % lanes == 0)
+        # Along this axis points read at one step what others read at the next. What tiles for
+        # x86-64 would gain by counting it was not measured.
+        self.window = last.axis if arm and last is not v else ""
+        self.more = forms.step if forms else 0.0
+
+    def tile(self, vectors: int, width: int, box: Box) -> tuple[float, float]:
+        """The cycles of all tiles of a form, and those of a step."""
+        v, points, lefts, rights = self.vector, 1, 1, 1
+        count = -(-v.size // width) * self.total
+        for r, n in box:
+            points *= n
+            if r.times:
+                lefts *= n
+            if r.right:
+                rights *= n
+            count = count // r.size * -(-r.size // n)
+        sums = points * vectors
+        reads = lefts * (vectors if v.times else 1) + rights * (vectors if v.right else 1)
+        loads, alone = float(reads), 0
+        if self.lanewise:
+            beside = box and box[-1][0].times == 1 and box[-1][1] % self.lanes == 0
+            if beside or (self.along and sums + points + vectors + 2 <= self.registers):
+                loads -= lefts * (1 - 1 / self.lanes)
+            else:
+                alone = lefts
+        step = max((sums + alone) / PER_CYCLE, loads / PER_CYCLE, LATENCY) + READ * reads
+        left = lefts * width * self.itemsize if v.times else self.bytes(box)
+        traffic = left + rights * self.itemsize * (width if v.right else 1)
+        if self.depth * traffic > self.near:
+            step = max(step, traffic / self.far)
+        if v.times:  # each row of vectors is a place of its own in memory
+            step += lefts * (2 * ROW if v.right else ROW)
+        step += self.more
+        loose = 0 if v.out == 1 else 3 * points * width
+        return count * (self.depth * step + TILE + sums + loose), step
+
+    def bytes(self, box: Box) -> int:
+        """Bytes of the left operand that a step is the first to touch, unless it reads vectors."""
+        lines, near = 1, 1
+        for r, n in box:
+            if 0 < r.times * self.itemsize < LINE:
+                near = max(near, n * r.times)
+            elif r.times and r.axis != self.window:
+                lines *= n
+        return lines * max(near * self.itemsize, min(LINE, self.inner * self.itemsize))
 
 
-def choose(placed: list[Role], vector: str, lanes: int, itemsize: int) -> Tiling:
-    """The cheapest tile with a given vector axis."""
-    v = next(r for r in placed if r.name == vector)
-    others = [r for r in placed if r.out and r.name != vector and r.size > 1]
-    others.sort(key=lambda r: r.times)
-    inner = min((r.times for r in placed if not r.out and r.size > 1), default=1)
-    depth = prod(r.size for r in placed if not r.out)
-    total = prod(r.size for r in others)
-    # Registers for elements of the left operand: more where an FMA has no memory operand.
-    spare = 4 if has_by_element_fma() else 2
-    best: tuple[float, int, tuple[tuple[Role, int], ...], float] | None = None
-    for vectors in range(1, min(5, -(-v.size // lanes) + 1)):
-        width = min(vectors * lanes, v.size)
-        tiles = -(-v.size // width)
-        for box in boxes(others[:4], (registers() - spare - vectors) // vectors):
-            points, lefts, rights, count = 1, 1, 1, tiles * total
-            for r, n in box:
-                points *= n
-                if r.times:
-                    lefts *= n
-                if r.right:
-                    rights *= n
-                count = count // r.size * -(-r.size // n)
-            sums = points * vectors
-            loads = lefts * (vectors if v.times else 1) + rights * (vectors if v.right else 1)
-            step = max(sums / PER_CYCLE, loads / PER_CYCLE, LATENCY) + 0.02 * loads
-            left = lefts * width * itemsize if v.times else _bytes(box, inner, itemsize)
-            traffic = left + rights * itemsize * (width if v.right else 1)
-            if depth * traffic > FIRST:
-                step = max(step, traffic / BYTES)
-            if v.times:  # each row of vectors is a place of its own in memory
-                step += lefts * (2 * ROW if v.right else ROW)
-            loose = 0 if v.out == 1 else 3 * points * width
-            cost = count * (depth * step + TILE + sums + loose)
-            if best is None or cost < best[0]:
-                best = cost, width, box, step
-    assert best is not None
-    cost, width, box, step = best
-    return Tiling(cost, vector, width, -(-v.size // width), box, step)
+def choose(
+    placed: list[Role], vector: str, lanes: int, itemsize: int, forms: Forms | None = None
+) -> Tiling:
+    """The cheapest tile with a given vector axis, of the ``forms`` that a text may have."""
+    cost = _Cost(placed, vector, lanes, itemsize, forms)
+    size, found = cost.vector.size, []
+    for vectors in forms.vectors if forms else VECTORS:
+        if vectors > max(1, -(-size // lanes)):
+            continue
+        width = min(vectors * lanes, size)
+        most = (cost.registers - cost.spare - vectors) // vectors
+        for box in boxes(cost.others[:4], most, forms):
+            found.append((*cost.tile(vectors, width, box), width, box))
+    best = min(found, key=lambda tile: tile[0])
+    if forms and forms.nearly > 1:
+        near = [tile for tile in found if tile[0] <= forms.nearly * best[0]]
+        best = max(near, key=lambda tile: tile[2] * prod(n for _, n in tile[3]))
+    cycles, step, width, box = best
+    return Tiling(cycles, vector, width, -(-size // width), box, step)
 
 
 def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:

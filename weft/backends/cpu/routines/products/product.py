@@ -1,4 +1,4 @@
-"""Products by register tiles: their shape, the blocks of them, and what is packed for them."""
+"""Products by register tiles: the blocks of them, and what is packed for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from weft.backends.cpu.routines.convolutions.contraction import Packed, Plan, blocks, packed
 from weft.backends.cpu.routines.convolutions.conv_moves import Copied
 from weft.backends.cpu.routines.convolutions.conv_text import Axis, Contraction, Dim, Panel, is_long
+from weft.backends.cpu.routines.convolutions.tiles import LINE, Forms, Role, balanced, choose
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
 from weft.base.record import Record
 from weft.base.sizes import computed, is_writing, plain
@@ -36,10 +37,18 @@ L1_BYTES = 32 << 10
 # Rows from which packing the right operand pays: in general, and where a panel is narrower than a
 # cache line and the operand larger than the second-level cache (in bytes).
 MIN_PACKED_ROWS, MIN_PACKED_ROWS_FAR, FAR_RHS_BYTES = 40, 8, 1 << 19
+# Columns from which packing rows pays that are in pages of their own.
+MIN_PACKED_COLUMNS, PAGE_BYTES = 512, 1 << 12
 # Bytes up to which an operand is packed that need not be.
 MAX_PACKED_BYTES = 1 << 26
+# Rows of tiles: few of them, since one text serves all shapes with the same tile.
+HEIGHTS = (12, 8, 6, 4, 2, 1)
+# Vectors of tiles beside each other.
+VECTORS = (1, 2, 3, 4, 6, 8)
 # What a tile may cost in terms of the best one where many shapes are to have the same.
 NEARLY = 1.08
+# Cycles of a step where strides of rows are in registers, of which x86-64 has few for addresses.
+STRIDES_STEP = 1.0
 # Rows up to which vectors run along the depth, and columns that are then computed together at most.
 FEW_ROWS, MAX_COLUMNS = 12, 8
 # Rows that a unit has at least, without and with packing.
@@ -94,43 +103,38 @@ def shallow(problem: Problem, out: np.dtype) -> bool:
     return depth <= SHALLOW_DEPTH or (depth <= SHALLOW_UNALIGNED_DEPTH and crooked and far)
 
 
-def tile_of(problem: Problem, lanes: int, out: np.dtype) -> Tile:
-    """Rows and vectors that fill the registers, for a result of this size; where sizes have names a
-    few forms serve all."""
-    rows, columns, depth = (plain(a.size) for a in problem[1:])
-    lanes = min(lanes, below(columns))
-    count = registers()
-    tall = count == 32 and not shallow(problem, out)
-    vectors = blocks(columns, lanes)
-    usual, common = ((6, 8, 12), (12, 6, 4, 2, 1)) if tall else ((4, 6), (6, 4, 2, 1))
-    if tall and has_by_element_fma():  # a tile has whole vectors of rows
-        usual, common = (8, 12, 4), (12, 8, 4, 2, 1)
-    heights = list({min(n, rows): 0 for n in usual})
-    widths = (8, 6, 4, 3, 2, 1)
-    if is_writing():
-        heights = [n for n in common if n <= rows][:2]
-        widths = (8, 4, 2, 1)
-    sizes = [
-        (height, width)
-        for height in heights
-        for width in widths
-        if width <= vectors and (width == 1 or height * width <= 3 * count // 4)
-        if not is_writing() or lanes * width <= columns
+def tile_of(
+    problem: Problem, lanes: int, size: int, packed: tuple[bool, bool], writes: bool
+) -> Tile:
+    """Rows and vectors of a tile, for elements of some bytes and operands that are ``packed`` or
+    not, of a result whose writing decides or not; where sizes have names a few forms serve all."""
+    lanes = min(lanes, below(plain(problem.columns.size)))
+    rows, columns, depth = problem[1:]
+    if packed[0]:  # rows are side by side, depths at least a vector apart
+        rows, depth = rows._replace(left=1), depth._replace(left=lanes)
+    roles = [
+        Role("rows", rows.size, "rows", rows.left, 0, rows.out),
+        Role("columns", columns.size, "", 0, columns.right, columns.out),
+        Role("depth", depth.size, "depth", depth.left, depth.right, 0),
     ]
-
-    def cost(size: tuple[int, int]) -> float:
-        """Cycles: two products or loads each, four at the least, and what a tile costs besides."""
-        height, width = size
-        cycles = depth * (max(height * width, height + width, 8) / 2 + 1)
-        tiles = blocks(rows, height) * blocks(columns, lanes * width)
-        return tiles * (cycles + height * width + 32)
-
-    best = min(sizes, key=cost)
+    known = [Role(*map(plain, r)) for r in roles]
+    tallest = 3 * registers() // 8 if has_by_element_fma() or not writes else 6
+    heights = [n for n in HEIGHTS if n <= tallest]
+    step = 0.0 if has_by_element_fma() else STRIDES_STEP
     if is_writing():
-        best = next(size for size in sizes if cost(size) <= NEARLY * cost(best))
-    assert problem.rows.size >= best[0] and problem.columns.size >= lanes
-    assert not is_writing() or problem.columns.size >= lanes * best[1]
-    return Tile(lanes, *best)
+        heights = [n for n in heights if n <= known[0].size][:2]
+        vectors = tuple(n for n in (1, 2, 4, 8) if n == 1 or lanes * n <= known[1].size)
+        forms = Forms("rows", tuple(heights), vectors, step, NEARLY)
+    else:
+        usual = [n for n in heights if n > 2]
+        if known[0].size < 2 * tallest:
+            usual = balanced(known[0].size, tallest)
+        lines = writes and known[0].out * size % LINE == 0
+        whole = [n for n in VECTORS if not lines or n * lanes * size % LINE == 0]
+        vectors = tuple(whole) if whole and known[1].size >= lanes * whole[0] else VECTORS
+        forms = Forms("rows", tuple(usual), vectors, step, apart=not packed[1])
+    tiling = choose(known, "columns", lanes, size, forms).along(roles)
+    return Tile(lanes, prod(n for _, n in tiling.box), blocks(tiling.width, lanes))
 
 
 def unit_parts(problem: Problem, tile: Tile, pack: bool) -> int:
@@ -189,7 +193,7 @@ def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
     return max(1, extent) if 2 * extent < 3 * found else found
 
 
-def packs_columns(problem: Problem, tile: Tile, size: int, writes: bool) -> bool:
+def packs_columns(problem: Problem, lanes: int, size: int, writes: bool) -> bool:
     """Whether the right operand is packed: where columns are apart, or it is read often."""
     rows, columns, depth = problem.rows, problem.columns, problem.depth
     if columns.right != 1 and columns.size > 1:
@@ -199,22 +203,23 @@ def packs_columns(problem: Problem, tile: Tile, size: int, writes: bool) -> bool
     narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
     fewest = MIN_PACKED_ROWS_FAR if narrow_panels else MIN_PACKED_ROWS
     often = plain(rows.size) >= fewest and not writes
-    if has_by_element_fma() and plain(columns.size) < tile.lanes * tile.width:
+    if has_by_element_fma() and plain(columns.size) < 3 * lanes:
         return False
     far = bytes_each > L1_BYTES
-    crooked = plain(depth.right) % tile.lanes != 0
+    crooked = plain(depth.right) % lanes != 0
     fits = plain(operand_bytes(problem, "right", size)) <= MAX_PACKED_BYTES
     return often and (far or crooked) and (fits or not has_by_element_fma())
 
 
-def packs_rows(problem: Problem, tile: Tile, size: int) -> bool:
-    """Whether the left operand is packed: where it is read often, and its depths are apart or
-    by-element FMA wants vectors of rows."""
+def packs_rows(problem: Problem, lanes: int, size: int) -> bool:
+    """Whether the left operand is packed: where its depths are apart, and two panels read it; or
+    where many do and its rows are in pages of their own."""
     rows, columns, depth = problem.rows, problem.columns, problem.depth
-    often = plain(columns.size) > 2 * tile.lanes * tile.width and plain(rows.size) >= 8
     if depth.left == 1:
+        often = plain(columns.size) >= MIN_PACKED_COLUMNS and has_by_element_fma()
         fits = plain(operand_bytes(problem, "left", size)) <= MAX_PACKED_BYTES
-        return often and has_by_element_fma() and fits
+        return often and fits and plain(depth.size) * size >= PAGE_BYTES
+    often = plain(columns.size) > registers() // 4 * lanes and plain(rows.size) >= 8
     return often and plain(depth.size * rows.size * size) > L1_BYTES
 
 
@@ -298,17 +303,19 @@ class Product(Plan):
     def boxes(self, problem: Problem) -> None:
         """Blocks of the result; operands are packed where it pays."""
         outer, rows, columns, depth = problem
-        tile = tile_of(problem, self.lanes, self.result.dtype)
-        size, (lanes, height, vectors) = self.work.itemsize, tile
-        panel, writes = lanes * vectors, shallow(problem, self.result.dtype)
-        pack = packs_columns(problem, tile, size, writes) or self.right.dtype != self.work
+        size, writes = self.work.itemsize, shallow(problem, self.result.dtype)
+        pack = packs_columns(problem, self.lanes, size, writes) or self.right.dtype != self.work
+        packed = packs_rows(problem, self.lanes, size), pack
+        tile = tile_of(problem, self.lanes, size, packed, writes)
+        lanes, height, vectors = tile
+        panel = lanes * vectors
         width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(vectors)]
         pieces[-1] = (width - lanes, lanes)
         down = Axis(blocks(rows.size, height), height, *rows[:4])
         along = Axis(blocks(columns.size, panel), width, *columns[:4])
         starts = [Axis(d.size, 1, *d[:4]) for d in outer]
         box, inner = rows._replace(size=height), depth
-        if packs_rows(problem, tile, size):
+        if packed[0]:
             copy, steps = panels(problem, "left", height)
             left = self.packed(self.left, copy)
             down, box = down._replace(left=0, tiles=copy.panel), box._replace(left=1)

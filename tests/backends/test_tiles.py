@@ -1,0 +1,164 @@
+"""Tiles of contractions: products and convolutions choose them by one rule, for any processor."""
+
+import random
+
+import numpy as np
+import pytest
+
+from weft.backends.cpu.routines.convolutions import contraction, conv, conv_text, tiles
+from weft.backends.cpu.routines.convolutions.conv_text import (
+    Axis,
+    Contraction,
+    Dim,
+    contraction_text,
+)
+from weft.backends.cpu.routines.convolutions.tiles import Forms, Role
+from weft.backends.cpu.routines.products import dot, product
+from weft.kernel.program import Type
+from weft.prims.conv import ConvDimensionNumbers
+
+F32 = np.dtype(np.float32)
+# Lanes of float32, vector registers, and whether an FMA takes a lane as a factor.
+MACHINES = {"neon": (4, 32, True), "avx2": (8, 16, False), "avx512": (16, 32, False)}
+LAST = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+
+
+@pytest.fixture(params=MACHINES)
+def machine(request, monkeypatch):
+    lanes, registers, lanewise = MACHINES[request.param]
+    for module in (tiles, product):
+        monkeypatch.setattr(module, "registers", lambda: registers)
+        monkeypatch.setattr(module, "has_by_element_fma", lambda: lanewise)
+    return request.param, lanes, registers
+
+
+def lower_product(rows, depth, columns):
+    shapes = (rows, depth), (depth, columns), (rows, columns)
+    left, right, out = (Type(shape, F32) for shape in shapes)
+    params = {"dimension_numbers": (((1,), (0,)), ((), ())), "precision": None}
+    return dot.lower_dot([left, right], [out], params)
+
+
+def lower_convolution(images, space, channels, outputs):
+    left, right = (images, space, space, channels), (1, 1, channels, outputs)
+    params = {
+        "window_strides": (1, 1), "padding": ((0, 0), (0, 0)), "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1), "dimension_numbers": LAST, "feature_group_count": 1,
+        "batch_group_count": 1,
+    }  # fmt: skip
+    out = Type((images, space, space, outputs), F32)
+    return conv.convolution([Type(left, F32), Type(right, F32)], [out], params)
+
+
+def test_products_and_convolutions_have_one_rule(monkeypatch):
+    """With other costs both have other tiles, and the same ones."""
+    found = []
+    contract = contraction.Plan.contract
+
+    def noted(plan, given, *rest, **more):
+        found.append((plan.name, [d.size for d in given.box], len(given.pieces)))
+        return contract(plan, given, *rest, **more)
+
+    monkeypatch.setattr(contraction.Plan, "contract", noted)
+    for points, vectors in ((4, 1), (4, 2)):
+
+        def tile(self, count, width, box, wanted=(points, vectors)):
+            return (float((np.prod([n for _, n in box]), count) != wanted), 1.0)
+
+        monkeypatch.setattr(tiles._Cost, "tile", tile)
+        found.clear()
+        lower_product(64, 64, 256)
+        lower_convolution(2, 8, 64, 256)
+        assert [*found] == [("product", [points], vectors), ("conv", [points], vectors)]
+
+
+def test_registers_hold_what_a_tile_needs(machine):
+    _, lanes, registers = machine
+    choice = random.Random(0)
+    for _ in range(200):
+        n, o, k, c, t = (choice.choice([1, 2, 3, 7, 16, 33, 128]) for _ in range(5))
+        placed = [
+            Role("n", n, "n", o * c, 0, o * k), Role("o", o, "s", c, 0, k),
+            Role("k", k, "", 0, 1, 1), Role("c", c, "c", 1, k, 0), Role("t", t, "s", c, c * k, 0),
+        ]  # fmt: skip
+        forms = choice.choice([None, Forms("o", (12, 8, 6, 4, 2), (1, 2, 3, 4, 6, 8))])
+        tile = tiles.choose(placed, "k", lanes, 4, forms)
+        vectors, points = len(tile.pieces(lanes)), int(np.prod([size for _, size in tile.box]))
+        assert points == 1 or (points + 1) * vectors < registers
+        assert forms is None or [r.name for r, _ in tile.box] in ([], ["o"])
+
+
+def test_of_nearly_the_best_the_largest(machine):
+    _, lanes, _ = machine
+    placed = [
+        Role("o", 96, "s", 64, 0, 256),
+        Role("k", 256, "", 0, 1, 1),
+        Role("c", 64, "c", 1, 256, 0),
+    ]
+    forms = Forms("o", (6, 4, 2))
+    best = tiles.choose(placed, "k", lanes, 4, forms)
+    for slack in (1.1, 4.0):
+        tile = tiles.choose(placed, "k", lanes, 4, forms._replace(nearly=slack))
+        assert best.cost <= tile.cost <= slack * best.cost
+        area = lambda tile: tile.width * np.prod([n for _, n in tile.box])
+        assert area(tile) >= area(best)
+
+
+# Rows, depth and columns of products, and the rows and vectors of their tiles on these machines.
+PRODUCTS = {
+    (1024, 1024, 1024): ((8, 2), (6, 2), (6, 4)),
+    (256, 256, 256): ((4, 4), (6, 2), (6, 4)),
+    (128, 512, 10): ((4, 3), (6, 2), (12, 2)),
+    (8, 64, 64): ((8, 2), (4, 2), (8, 2)),
+}
+
+
+@pytest.mark.parametrize("shape", PRODUCTS)
+def test_tiles_of_products(shape, machine):
+    name, lanes, _ = machine
+    rows, depth, columns = shape
+    dims = Dim(rows, depth, 0, columns), Dim(columns, 0, 1, 1), Dim(depth, 1, columns, 0)
+    problem = product.Problem((), *dims)
+    packs = product.packs_rows(problem, lanes, 4), product.packs_columns(problem, lanes, 4, False)
+    tile = product.tile_of(problem, lanes, 4, packs, False)
+    assert (tile.rows, tile.width) == PRODUCTS[shape][[*MACHINES].index(name)]
+
+
+# A layer of 64 to 64 features, images of 32²: forward, and the gradient of its weights.
+FORWARD = [
+    Role("n", 16, "n", 73984, 0, 65536), Role("o0", 32, "s0", 2176, 0, 2048),
+    Role("o1", 32, "s1", 64, 0, 64), Role("k", 64, "", 0, 1, 1), Role("c", 64, "c", 1, 64, 0),
+    Role("t0", 3, "s0", 2176, 12288, 0), Role("t1", 3, "s1", 64, 4096, 0),
+]  # fmt: skip
+WEIGHTS = [
+    Role("n", 64, "n", 1, 0, 64), Role("o0", 3, "s0", 2176, 0, 12288),
+    Role("o1", 3, "s1", 64, 0, 4096), Role("k", 64, "", 0, 1, 1),
+    Role("c", 16, "c", 73984, 65536, 0), Role("t0", 32, "s0", 2176, 2048, 0),
+    Role("t1", 32, "s1", 64, 64, 0),
+]  # fmt: skip
+LAYER = {
+    "neon": ((4, {"o1": 4}), (2, {"o1": 3, "n": 4})),
+    "avx2": ((2, {"o1": 4}), (2, {"n": 4})),
+    "avx512": ((2, {"o1": 8}), (2, {"n": 4, "o1": 3})),
+}
+
+
+def test_tiles_of_a_layer(machine):
+    name, lanes, _ = machine
+    for roles, wanted in zip((FORWARD, WEIGHTS), LAYER[name], strict=True):
+        tile = tiles.choose(roles, "k", lanes, 4)
+        found = {r.name: n for r, n in tile.box}
+        assert (len(tile.pieces(lanes)), found) == wanted
+
+
+def test_points_side_by_side_are_read_by_vectors(monkeypatch):
+    """Also where other points of a tile begin between multiples of a vector's lanes."""
+    monkeypatch.setattr(conv_text, "has_by_element_fma", lambda: True)
+    one = Axis(1, 1, 1, 0, 0, 0)
+    plan = Contraction(
+        F32, F32, (one, one), (Dim(2, 5, 0, 100), Dim(4, 1, 0, 10)), Dim(4, 0, 1, 1), ((0, 4),),
+        (Dim(63, 20, 4),), 0, 0, 0, 32,
+    )  # fmt: skip
+    text = contraction_text(plan, "conv")
+    steps = text.count("call <4 x float> @llvm.fmuladd") // 8
+    assert steps and text.count("load <4 x float>") == 3 * steps
