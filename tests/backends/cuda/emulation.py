@@ -256,16 +256,26 @@ WORDS |= {
 
 
 class Cluster:
-    """Blocks that run at a time: where each has memory that others write to."""
+    """Blocks that run at a time: where each has memory that others write to, and its bytes."""
 
-    def __init__(self, rooms, size, threads):
-        self.rooms, self.size, self.threads = rooms, size, len(rooms) * threads
+    def __init__(self, rooms, threads):
+        self.rooms, self.threads = rooms, len(rooms) * threads
+        self.blocks = [None] * len(rooms)
         self.arrived, self.changed = 0, threading.Condition()
 
     def write(self, place, block, x):
-        own = self.rooms[local.block.number % len(self.rooms)]
-        (room,) = [i for i, start in enumerate(own) if start <= place < start + self.size]
-        ctypes.c_float.from_address(self.rooms[block][room] + place - own[room]).value = x
+        own = local.block.number % len(self.rooms)
+        for start, other in zip(self.rooms[own], self.rooms[block], strict=True):
+            if start <= place < start + self.rooms[own][start]:
+                ctypes.c_float.from_address(other + place - start).value = x
+                return
+        for name, room in local.block.rooms.items():
+            distance = place - _start(room)
+            if 0 <= distance < len(room) - 64:
+                there = _start(_kept(self.blocks[block], name, len(room) - 64))
+                ctypes.c_float.from_address(there + distance).value = x
+                return
+        raise AssertionError("no memory that others may write to")
 
     def arrive(self):
         with self.changed:
@@ -282,21 +292,28 @@ class Cluster:
 cluster = None
 WORDS |= {
     "copy_near": lambda to, source: ctypes.memmove(to, source, 16) and None,
+    "touch": lambda p: ctypes.c_int32.from_address(p) and None,
+    "hold_four": lambda to, source: ctypes.memmove(to, source, 16) and None,
     "cluster_arrive": lambda: cluster.arrive(),
     "cluster_wait": lambda: cluster.wait(),
     "cluster_write_f32": lambda place, block, x: cluster.write(place, block, x),
 }
 
 
-def _room(name, size):
-    def run():
-        block = local.block
-        with block.lock:
-            if name not in block.rooms:
-                block.rooms[name] = ctypes.create_string_buffer(size + 64)
-        return ctypes.addressof(block.rooms[name]) + 63 & ~63
+def _kept(block, name, size):
+    """Memory that the threads of a block share."""
+    with block.lock:
+        if name not in block.rooms:
+            block.rooms[name] = ctypes.create_string_buffer(size + 64)
+    return block.rooms[name]
 
-    return run
+
+def _start(room):
+    return ctypes.addressof(room) + 63 & ~63
+
+
+def _room(name, size):
+    return lambda: _start(_kept(local.block, name, size))
 
 
 # Words that need no other thread: kernels of these alone are run a thread after the other.
@@ -312,7 +329,7 @@ class Native:
     def __init__(self, text, dynamic=0):
         text = re.sub(
             r"external addrspace\(3\) global \[0 x i8\], align 128",
-            f"internal addrspace(3) global [{dynamic} x i8]",
+            f"internal addrspace(3) global [{dynamic} x i8] undef, align 128",
             text,
         )
         sizes = dict(
@@ -366,6 +383,8 @@ class Native:
         """The threads of a block, running."""
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(self.address)
         block = Block(number, blocks, threads)
+        if cluster is not None:
+            cluster.blocks[number % len(cluster.blocks)] = block
 
         def run(i):
             local.block, local.thread = block, i

@@ -7,8 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from weft.backends.cuda import assemble, conditions, driver, memory, profile, program
+from weft.backends.cuda import assemble, conditions, driver, join, memory, profile, program
 from weft.backends.cuda.calls import fast
+from weft.backends.cuda.chain import Chain
 from weft.kernel.run import run_kernel
 from weft.runtime import devices
 
@@ -80,6 +81,12 @@ class Together(Kernel):
     def launch(self, blocks, threads, values, stream):
         self.launches += 1
         assert (blocks, threads) == (self.joined.blocks, self.joined.block_threads)
+        if isinstance(self.joined.pieces[-1].schedule, Chain):
+            from tests.backends.cuda.test_columns import run_text
+
+            ahead = (len(values) - len(self.joined.only_read)) // 2
+            run_text(self.joined, values, join.render(self.joined, ahead))
+            return
         first = self.joined.pieces[: self.joined.repeated]
         # another block may do the first ones after one has done all; the others are in any order
         for schedule, places, _ in (*first, *reversed(self.joined.pieces[len(first) :]), *first):

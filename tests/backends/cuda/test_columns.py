@@ -12,6 +12,7 @@ from tests.backends.cuda.test_ptx import kernels_of
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.chain import Chain, copied
 from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
@@ -61,7 +62,7 @@ def run_text(part, arrays, text=None):
     text = text.replace("@llvm.nvvm.barrier0", "@barrier")
     shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
     text = re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
-    values = [a.ctypes.data for a in arrays]
+    values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arrays]
     last = part.pieces[-1].schedule if hasattr(part, "pieces") else part
     if getattr(last, "cluster", 0):
         run_clusters(HEAD + text, last, values)
@@ -71,18 +72,24 @@ def run_text(part, arrays, text=None):
 
 def run_clusters(text, part, values):
     """The blocks of a cluster at a time, each with memory of its own that others read."""
-    text = text.replace(" = internal addrspace(3) global", " = addrspace(3) global")
-    names = re.findall(r"^@(\w+all\d+|all\d+) = addrspace", text, re.MULTILINE)
-    natives = [Native(text) for _ in range(part.cluster)]
-    rooms = [[n.engine.get_global_value_address(x) for x in names] for n in natives]
-    for first in range(0, part.blocks, part.cluster):
-        emulation.cluster = emulation.Cluster(
-            rooms, part.cluster * part.columns * 4, part.block_threads
+    shared = r"^(@(?!room_)\w+) = internal addrspace\(3\) global"
+    text = re.sub(shared, r"\1 = addrspace(3) global", text, flags=re.MULTILINE)
+    rooms = [
+        (name, int(size) * (4 if kind == "float" else 1))
+        for name, size, kind in re.findall(
+            r"^@(\w*all\d+|kept\d+) = addrspace\(3\) global \[(\d+) x (\w+)\]", text, re.MULTILINE
         )
+    ]
+    dynamic = copied(part) if isinstance(part, Chain) else 0
+    natives = [Native(text, dynamic) for _ in range(part.cluster)]
+    places = [{n.engine.get_global_value_address(x): s for x, s in rooms} for n in natives]
+    for first in range(0, part.blocks, part.cluster):
+        emulation.cluster = emulation.Cluster(places, part.block_threads)
         numbered = enumerate(natives, first)
         running = [n.start(i, part.blocks, part.block_threads, values) for i, n in numbered]
         for workers in running:
             emulation.finish(workers)
+    emulation.cluster = None
 
 
 def check(fun, *args, early=False):

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, join, messages, ptx
+from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
 from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
@@ -133,12 +134,12 @@ def swapped(nodes: Sequence[Any]) -> Iterator[frozenset[int]]:
             yield from swapped(region)
 
 
-# Where something that a launch prefetches is, and its bytes; or nothing.
-_Ahead = tuple[()] | tuple[c.Spot, int]
+# Where what a launch prefetches is, and its bytes.
+_Ahead = tuple[tuple[c.Spot, int], ...]
 # Bytes up to which a kernel copies.
 SMALL_COPY = 1 << 10
-# How many launches before it is read something is prefetched.
-AHEAD = 2
+# How many launches before it is read something is prefetched; chains have more to read, and time.
+AHEAD, AHEAD_OF_CHAINS = 2, 1
 
 
 class _Part(Record):
@@ -160,9 +161,29 @@ def _copying(size: int) -> Kernel:
     return Kernel("copy", buffers, ("byte", size), [store])
 
 
-def _later(matrices: Sequence[_Ahead]) -> list[_Ahead]:
-    """For each of some launches, the matrix that it prefetches for a later one."""
-    found: list[_Ahead] = [*matrices[AHEAD:], *[()] * AHEAD][: len(matrices)]
+def _own(schedule: Any) -> Any:
+    """What two kernels of the same text have in common."""
+    if isinstance(schedule, Chain):
+        return schedule.key
+    if isinstance(schedule, join.Stub):
+        return schedule
+    return signature(schedule.kernel), schedule._replace(kernel=None)
+
+
+def _later(launches: Sequence[tuple[bool, bool, _Ahead]], again: bool) -> list[_Ahead]:
+    """The matrices that each of some launches prefetches for a later one, of whether they are
+    kernels, whether chains, and what they read; the last ones do so for the first, if these are
+    done ``again``."""
+    found: list[_Ahead] = [()] * len(launches)
+    for i, (_, chained, matrices) in enumerate(launches):
+        before = i - (AHEAD_OF_CHAINS if chained else AHEAD)
+        if matrices and before >= 0:
+            found[before] += matrices
+    if again:
+        idle = [i for i, (kernel, *_) in enumerate(launches) if kernel and not found[i]]
+        first = [matrices for *_, matrices in launches if matrices][:AHEAD]
+        for i, matrices in zip(idle[-len(first) :] if first else (), first, strict=False):
+            found[i] = matrices
     return found
 
 
@@ -185,27 +206,31 @@ class Assembler:
         self.unaligned = unaligned(program.nodes, program.under)
         self.pairs = set(swapped(program.nodes))
         self.written = {s for slot in written(program.nodes) for s in self.under(slot)}
+        self.mentioned = mentioned(program.nodes)
         self.nested = 0  # how many loops of unknown length and branches are around
         for number, slot in enumerate(program.slots):
             if slot.role == "const":
                 self.constants[number] = program.constants[slot.what]
 
-    def nodes(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
+    def nodes(self, nodes: Sequence[Any], again: bool = False) -> tuple[Any, ...]:
+        """Commands of nodes, which may be done again and again."""
         found: list[Any] = []
-        units = [unit for node in nodes for unit in self.units(node)]
+        units = self.linked([unit for node in nodes for unit in self.units(node)])
         groups: list[tuple[list[Any], list[join.Accesses], int]] = []
         while units:
             together, repeated = self.together(units[:MAX_JOINED])
             count = max(1, len(together))
             groups.append((units[:count], together, repeated))
             units = units[count:]
-        matrices = [self.matrix(members[-1][1]) for members, _, _ in groups]
-        for (members, together, repeated), ahead in zip(groups, _later(matrices), strict=True):
+        last = [members[-1][1] for members, _, _ in groups]
+        kinds = [(x is not None, isinstance(x, Linked), self.matrix(x)) for x in last]
+        later = _later(kinds, again)
+        for (members, together, repeated), ahead in zip(groups, later, strict=True):
             origins = [self.origin(node) for node, _ in members]
             self.label = origins[-1][0]
             self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
             node, part = members[0]
-            if len(together) > 1:
+            if len(together) > 1 or isinstance(part, Linked):
                 found.append(self.joined(together, repeated, ahead))
             elif part is not None:
                 found.append(self.launched(part, ahead))
@@ -213,14 +238,43 @@ class Assembler:
                 found += _ASSEMBLE[type(node)](self, node)
         return tuple(found)
 
-    def matrix(self, part: _Part | None) -> _Ahead:
+    def linked(self, units: list[Any]) -> list[Any]:
+        """Units with products that follow each other as chains."""
+        if not any(part is not None and part.schedule.cluster for _, part in units):
+            return units
+        based = {base for bases in self.program.under.values() for base in bases}
+
+        def only(slot: int, count: int) -> bool:
+            temporary = self.roles[slot] == "temp" and slot not in based
+            return temporary and self.mentioned[slot] == count
+
+        found: list[Any] = []
+        while units:
+            made = link(units[:MAX_JOINED], only, self.slot)
+            if made is None:
+                found.append(units.pop(0))
+                continue
+            chain, sums, count = made
+            found += [(units[0][0], chain), (units[count - 1][0], self.summing(sums))]
+            units = units[count:]
+        return found
+
+    def summing(self, sums: Sums) -> _Part:
+        """The kernel that sums what the clusters of a chain have."""
+        spots = tuple(map(c.Spot, sums.slots))
+        key = signature(sums.schedule.kernel), sums.schedule._replace(kernel=None)
+        return _Part(key, sums.schedule, spots, sums.reads)
+
+    def matrix(self, part: _Part | Linked | None) -> _Ahead:
         """Where what a kernel copies near before it begins is, and its bytes."""
+        if isinstance(part, Linked):
+            return tuple((c.Spot(part.slots[at]), size) for at, size in part.matrices)
         if part is None or not part.schedule.cluster:
             return ()
         number = read_once(part.schedule).attr[0]
         b = part.schedule.kernel.buffers[number]
         spot = part.spots[part.schedule.buffers.index(number)]
-        return spot, b.size * b.dtype.itemsize
+        return ((spot, b.size * b.dtype.itemsize),)
 
     def units(self, node: Any) -> list[tuple[Any, _Part | None]]:
         """A node, with each part of its kernel, if it is one."""
@@ -251,12 +305,30 @@ class Assembler:
             before = [join.before(x, one, self.same_memory) for x in found]
             if all(schedule is not None for schedule in before):
                 pairs = zip(found, before, strict=True)
-                return [*(x._replace(schedule=y) for x, y in pairs), one], len(found)
+                made = [*(x._replace(schedule=y) for x, y in pairs), one], len(found)
+                rest = units[len(found) + 1 :]
+                return self.all_before(found, one, rest[0]) or made if rest else made
             break
         return found, 0
 
+    def all_before(
+        self, found: list[join.Accesses], one: join.Accesses, unit: Any
+    ) -> tuple[list[join.Accesses], int] | None:
+        """A product, and kernels that its blocks do first, the last of them after others."""
+        last = self.accesses(*unit, True)
+        if last is None or not getattr(last.schedule, "cluster", 0):
+            return None
+        own = join.before(one, last, self.same_memory)
+        before = [*(join.beforehand(x, last, self.same_memory) for x in found), own]
+        if any(schedule is None for schedule in before):
+            return None
+        pairs = zip([*found, one], before, strict=True)
+        return [*(x._replace(schedule=y) for x, y in pairs), last], len(found) + 1
+
     def accesses(self, node: Any, part: _Part | None, last: bool) -> join.Accesses | None:
         """A launch that may be joined with others; only the ``last`` of them is a routine."""
+        if isinstance(part, Linked):
+            return join.Accesses(part.chain, part.slots, part.reads, part.writes)
         if part is not None:
             slots = tuple(spot.slot for spot in part.spots)
             fits = self.unaligned.isdisjoint(slots)
@@ -282,17 +354,18 @@ class Assembler:
         slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
         distinct = not any(self.same_memory(a, b) for a, b in combinations(slots, 2))
         made = join.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
-        own = [
-            (s if isinstance(s, join.Stub) else (signature(s.kernel), s._replace(kernel=None)), at)
-            for s, at, _ in made.pieces
-        ]
-        key = (repeated, distinct, bool(ahead), *own)
+        own = [(_own(s), at) for s, at, _ in made.pieces]
+        key = (repeated, distinct, len(ahead), *own)
         if key not in self.kernels:
-            self.kernels[key] = load(render_joined(made, bool(ahead)), 0, self.label)
+            last = made.pieces[-1].schedule
+            dynamic = copied(last) if isinstance(last, Chain) else 0
+            self.kernels[key] = load(render_joined(made, len(ahead)), dynamic, self.label)
         function = self.kernels[key]
-        sizes, spots = (made.blocks, made.block_threads), (*map(c.Spot, slots), *ahead[:1])
-        found = c.Launched(function, *sizes, spots, ahead[1:], function.name, self.lines)
-        self._reads(found, [*made.only_read, *[True] * len(ahead[:1])])
+        sizes = made.blocks, made.block_threads
+        spots = (*map(c.Spot, slots), *(spot for spot, _ in ahead))
+        numbers = tuple(size for _, size in ahead)
+        found = c.Launched(function, *sizes, spots, numbers, function.name, self.lines)
+        self._reads(found, [*made.only_read, *[True] * len(ahead)])
         return found
 
     def origin(self, node: Any) -> tuple[str, tuple[Any, ...]]:
@@ -349,11 +422,11 @@ class Assembler:
     def launched(self, part: _Part, ahead: _Ahead = ()) -> Any:
         """A kernel as a launch of its own, which prefetches something for a later one."""
         made, name = part.schedule, part.schedule.kernel.name
-        spots, numbers = (ahead[:1], ahead[1:]) if made.cluster else ((), ())
-        key = (*part.key, bool(spots))
+        spots, numbers = tuple(spot for spot, _ in ahead), tuple(size for _, size in ahead)
+        key = (*part.key, len(spots))
         if key not in self.kernels:
             label = self.label if name == "k" else name
-            self.kernels[key] = load(render(made, bool(spots)), 0, label)
+            self.kernels[key] = load(render(made, len(spots)), 0, label)
         function = self.kernels[key]
         sizes = made.blocks, made.block_threads
         found = c.Launched(
@@ -475,7 +548,7 @@ class Assembler:
         whole = self.one_kernel(node)
         if not isinstance(whole, str):
             return whole
-        body = self.nodes(node.body)
+        body = self.nodes(node.body, node.trips > 1)
         made = c.LoopedFor(node.trips, node.reverse, node.slices, body, whole)
         return [self._kept(made, node.uses, node.inside)]
 

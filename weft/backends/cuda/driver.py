@@ -449,7 +449,7 @@ class Function:
         except DriverError as error:
             raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
         call("cuModuleGetFunction", ctypes.byref(function), module, self.name.encode())
-        if self.dynamic > 48 << 10:
+        if self.dynamic:  # with what the text declares it may be more than is given unasked
             call("cuFuncSetAttribute", function, _MOST_DYNAMIC, self.dynamic)
         self.module, self.function = module, function
 

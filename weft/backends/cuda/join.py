@@ -12,12 +12,15 @@ import re
 from collections.abc import Callable
 from math import prod
 
+from weft.backends.cuda.chain import Chain, held
 from weft.backends.cuda.ptx import EARLY, WAIT
+from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
-from weft.backends.cuda.text.columns import AHEAD, early, prefetch_next
+from weft.backends.cuda.text.chains import Text
+from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.render import DECLARED, FLUSHES, NAME, attributes, writer_of
 from weft.base.record import Record
-from weft.compiler.passes.rewrite import position
+from weft.compiler.passes.rewrite import loads, position
 from weft.kernel.kernel import Loop, Store, statements
 from weft.kernel.nodes import walk
 
@@ -25,6 +28,8 @@ from weft.kernel.nodes import walk
 MAX_BLOCKS = 256
 # Bytes of an array that a block keeps for itself, at most.
 MAX_KEPT = 1 << 14
+# Loads for an element from which on the blocks of a cluster have a part of a kernel each.
+MANY_LOADS = 8
 # Elements of a row that every block goes through, at most, and how often its threads have other
 # elements.
 MAX_REPEATED, MAX_TURNS = 1 << 13, 4
@@ -34,7 +39,7 @@ class Piece(Record):
     """A kernel of a launch, and the numbers of the launch's parameters that its own are, with
     whether they are only read."""
 
-    schedule: Schedule | Stub
+    schedule: Schedule | Stub | Chain
     places: tuple[int, ...]
     reads: tuple[bool, ...]
 
@@ -75,7 +80,7 @@ class Joined(Record):
 class Accesses(Record):
     """What a kernel that may be joined is, its slots, and those that it reads and writes."""
 
-    schedule: Schedule | Stub
+    schedule: Schedule | Stub | Chain
     slots: tuple[int, ...]
     reads: frozenset[int]
     writes: frozenset[int]
@@ -116,8 +121,17 @@ def before(
     one: Accesses, other: Accesses, same_memory: Callable[[int, int], bool]
 ) -> Schedule | None:
     """How every block of a kernel does another one first, which gives it something; or None."""
+    if one.writes.isdisjoint(other.reads):
+        return None
+    return beforehand(one, other, same_memory)
+
+
+def beforehand(
+    one: Accesses, other: Accesses, same_memory: Callable[[int, int], bool]
+) -> Schedule | None:
+    """The same for one that may give something only to others that are done before."""
     schedule = one.schedule
-    if isinstance(schedule, Stub):
+    if not isinstance(schedule, Schedule):
         return None
     kernel = schedule.kernel
     inside = [s for s in statements(kernel.body) if not isinstance(s, Loop)]
@@ -125,7 +139,7 @@ def before(
     read = {v.attr[0] for v in walk([v for s in inside for v in s.operands]) if v.op == "load"}
     if any(kernel.buffers[i].role != "row" for i in stored & read):
         return None  # what a block has written, another one would take for what was there
-    if one.writes.isdisjoint(other.reads) or not one.writes.isdisjoint(one.reads):
+    if not one.writes.isdisjoint(one.reads):
         return None
     pairs = [(x, y) for x in one.writes for y in (*one.slots, *other.slots) if x != y]
     pairs += [(x, y) for x in other.writes for y in one.slots]
@@ -158,30 +172,60 @@ def _with_threads(schedule: Schedule, threads: int) -> Schedule | None:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def render(joined: Joined, ahead: bool = False) -> str:
-    """The LLVM module of a launch, which may prefetch for a later one (`columns.AHEAD`)."""
+def render(joined: Joined, ahead: int = 0) -> str:
+    """The LLVM module of a launch, which may prefetch so many arrays for a later one."""
     declared: dict[str, str] = {}
     functions, calls = [], []
     kept = _kept(joined)
+    parts = _parts(joined)
     for line in DECLARED.splitlines():
         declared[_named(line)] = line
     for i, (schedule, places, _) in enumerate(joined.pieces):
         if isinstance(schedule, Stub):
             functions.append(_as_function(schedule.text, f"piece{i}", declared))
+        elif isinstance(schedule, Chain):
+            chained = Text(schedule, f"piece{i}")
+            begun, near = chained.early(), chained.near(_as_function)
+            chained.whole(_as_function)
+            functions += chained.functions
+            declared |= {name.lstrip("@"): line for name, line in chained.declared.items()}
         else:
+            if i in parts:
+                schedule = schedule._replace(threads=parts[i], vector=1)
             writer = writer_of(schedule)
             functions.append(writer.piece(f"piece{i}"))
             declared |= {name.lstrip("@"): line for name, line in writer.declared.items()}
             declared |= {line: line for line in writer.shared}
-        given = (f"ptr %{'k' if n in kept else 'p'}{n}, " for n in places)
-        calls.append(f"call void @piece{i}({''.join(given)}i32 ")
+        names = [f"ptr %{'k' if n in kept else 'p'}{n}, " for n in places]
+        if isinstance(schedule, Chain):
+            names.insert(0, "ptr %held, ")
+        calls.append(f"call void @piece{i}({''.join(names)}i32 ")
     body = ["%block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
     for n, size in kept.items():
         room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
         declared[f"kept{n}"] = f"@kept{n} = {room}"
         body.append(f"%k{n} = addrspacecast ptr addrspace(3) @kept{n} to ptr")
-    for call, piece in zip(calls, joined.pieces[: joined.repeated], strict=False):
-        body += [f"{call}{turn})" for turn in range(piece.schedule.blocks)]
+    written: set[int] = set()
+    for i, piece in enumerate(joined.pieces[: joined.repeated]):
+        if not written.isdisjoint(piece.places):
+            body.append("call void @llvm.nvvm.barrier0()")
+        own = [n for n, read in zip(piece.places, piece.reads, strict=True) if not read]
+        if i in parts:
+            cluster = joined.pieces[-1].schedule.cluster
+            body += _in_part(i, parts[i], cluster, calls[i])
+            for n in own:
+                if n in kept:
+                    functions.append(_sharing(f"share{n}", kept[n] // cluster, cluster))
+                    body.append(f"call void @share{n}(ptr %k{n}, i32 %rank{i})")
+            body += ["call void @cluster_arrive()", "call void @cluster_wait()"]
+            for word in ("cluster_write_f32", "cluster_arrive", "cluster_wait"):
+                declared[word] = DEFINITIONS[word]
+        else:
+            body += [f"{calls[i]}{turn})" for turn in range(piece.schedule.blocks)]
+            written |= set(own)
+    if isinstance(joined.pieces[-1].schedule, Chain):
+        given = "".join(f"ptr %p{n}, " for n in joined.pieces[-1].places)
+        body.append(f"call void @{near}(ptr %held, {given}i32 %block)")
     if joined.repeated:
         body.append("call void @llvm.nvvm.barrier0()")
     for n, size in kept.items():
@@ -208,15 +252,77 @@ def render(joined: Joined, ahead: bool = False) -> str:
         names = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
         more, first_lines = early(schedule, names)
         declared |= {name.lstrip("@"): text for name, text in more.items()}
+    if isinstance(schedule, Chain):
+        given = "".join(f"ptr %p{n}, " for n in places)
+        first_lines = [
+            "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+            f"  %held = alloca [{held(schedule)} x i8], align 16",
+            f"  call void @{begun}(ptr %held, {given}i32 %early.block)",
+        ]
     noalias = "noalias " if joined.distinct else ""
     told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
     parameters = [f"{words}%p{n}" for n, words in enumerate(told)]
-    if ahead:
-        parameters.append(AHEAD)
-        first_lines += prefetch_next(joined.blocks)
+    parameters += prefetched(ahead)
+    first_lines += prefetch_next(joined.blocks, ahead)
     head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     whole = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
     return "\n".join([EARLY, *whole, attributes(schedule)])
+
+
+def _parts(joined: Joined) -> dict[int, int]:
+    """Kernels before a chain that read much for each element, by their numbers: a block of each
+    cluster has so many elements, for all blocks of it."""
+    last = joined.pieces[-1].schedule
+    found: dict[int, int] = {}
+    if isinstance(last, Chain):
+        kept = _kept(joined)
+        for i, (schedule, places, reads) in enumerate(joined.pieces[: joined.repeated]):
+            elements, rest = divmod(schedule.iterations, last.cluster)
+            if schedule.shares or rest or elements > last.block_threads or elements % 2:
+                continue
+            whole = all(read or n in kept for n, read in zip(places, reads, strict=True))
+            if whole and len(loads(schedule.kernel.body)) >= MANY_LOADS:
+                found[i] = elements
+    return found
+
+
+def _in_part(i: int, elements: int, cluster: int, call: str) -> list[str]:
+    """Lines by which a block does its part of a kernel."""
+    return [
+        f"%rank{i} = and i32 %block, {cluster - 1}",
+        f"%tid{i} = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+        f"%some{i} = icmp slt i32 %tid{i}, {elements}",
+        f"br i1 %some{i}, label %part{i}, label %rest{i}",
+        f"part{i}:",
+        f"{call}%rank{i})",
+        f"br label %rest{i}",
+        f"rest{i}:",
+        "call void @llvm.nvvm.barrier0()",
+    ]
+
+
+def _sharing(name: str, size: int, cluster: int) -> str:
+    """A function by which a block gives its part, of so many bytes, to others of the cluster."""
+    writes = "\n".join(
+        f"  call void @cluster_write_f32(ptr %at, i32 {block}, float %x)"
+        for block in range(cluster)
+    )
+    return f"""\
+define internal void @{name}(ptr %all, i32 %rank) #0 alwaysinline {{
+entry:
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %some = icmp slt i32 %tid, {size // 4}
+  br i1 %some, label %give, label %done
+give:
+  %before = mul i32 %rank, {size // 4}
+  %own = add i32 %before, %tid
+  %at = getelementptr float, ptr %all, i32 %own
+  %x = load float, ptr %at
+{writes}
+  br label %done
+done:
+  ret void
+}}"""
 
 
 def _kept(joined: Joined) -> dict[int, int]:
@@ -278,6 +384,7 @@ done:
 
 
 _NAMED = re.compile(r"@([\w.]+)\(")
+_DEFINED = re.compile(r"^define internal [^\n]*@(\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(rf"^define ptx_kernel void @{NAME}\(([^)]*)\) #\d {{", re.MULTILINE)
 
 
@@ -294,5 +401,9 @@ def _as_function(text: str, name: str, declared: dict[str, str]) -> str:
     for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):
         declared.setdefault(_named(line), line)
     text = re.sub(r"^declare [^\n]*\n", "", text, flags=re.MULTILINE)
+    for found in _DEFINED.finditer(text):
+        if found[1] in DEFINITIONS:
+            declared.setdefault(found[1], found[0])
+            text = text.replace(found[0], "")
     head = rf"define internal void @{name}(\1, i32 %number) #0 alwaysinline {{"
     return _ENTRY.sub(head, text)

@@ -37,8 +37,8 @@ SERIAL_THREADS = 64
 ENOUGH_THREADS, ENOUGH_BLOCKS = 1 << 12, 512
 # Neighbouring elements of a thread: 16 bytes of float32.
 VECTOR = 4
-# Rows of a block that has a warp for each.
-WARPS = 8
+# Threads of a warp, and rows of a block that has a warp for each.
+WARP, WARPS = 32, 8
 # Elements of a row that a thread of the block has.
 ELEMENTS_PER_THREAD = 16
 # Threads that column reductions are split into, and iterations that each has left.
@@ -386,7 +386,7 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
         return None
     extent = -(-lengths[0] // count)
     around = (times, outer) if outer else None
-    return _halves(kernel, loops, rest, extent, -(-lengths[0] // extent), around)
+    return halves(kernel, loops, rest, extent, -(-lengths[0] // extent), around)
 
 
 def _longest_first(loop: Loop) -> Loop:
@@ -501,7 +501,7 @@ def _reduces_alone(loop: Loop) -> bool:
     return own <= direct | set(loop.carries)
 
 
-def _halves(
+def halves(
     kernel: Kernel,
     loops: list[Loop],
     rest: list[Any],

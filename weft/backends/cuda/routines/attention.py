@@ -238,14 +238,10 @@ def _lanes(depth: int, itemsize: int) -> tuple[int, int]:
     return 1 << (ceil_div(depth, vector) - 1).bit_length(), vector
 
 
-def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    (batch, heads, shared, columns, depth), dtype = params["sizes"], ins[0].dtype
-    if not row_supported(dtype, depth, MIN_KEPT):
-        return None
+def _row_names(ins: list[Type], params: dict[str, Any], threads: int) -> dict[str, Any]:
+    """What stubs of one row for each head are given, for blocks of so many threads."""
+    (_, heads, shared, columns, depth), dtype = params["sizes"], ins[0].dtype
     lanes, vector = _lanes(depth, dtype.itemsize)
-    total = batch * heads
-    split = SMALLEST_RANGE * ceil_div(total * columns, SMALLEST_RANGE * ENOUGH_BLOCKS)
-    ranges = ceil_div(columns, split)
     steps = lanes.bit_length() - 1
     limited, shift = params["shift"] is not None, params["shift"] or 0
     names = {
@@ -256,12 +252,10 @@ def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routi
         "HEADS": heads,
         "GROUP": heads // shared,
         "COLUMNS": columns,
-        "RANGE": split,
-        "RANGES": ranges,
         "LANES": lanes,
         "LANE_STEPS": steps,
         "COLUMN_STEPS": 5 - steps,
-        "ACROSS": ROW_THREADS // lanes,
+        "ACROSS": threads // lanes,
         "DEEP": ROW_COLUMNS,
         "LIMITED": int(limited),
         "LIMIT_BATCH": int(limited and math.prod(ins[3].shape) > 1),
@@ -275,11 +269,44 @@ def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routi
     apart = [n for place in params["places"] for n in place]
     whole = [math.prod(t.shape) for t in ins[:3]]
     names["ALIGNED"] = int(not any(n % vector for n in (depth, *apart, *whole)))
+    return names
+
+
+def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    (batch, heads, _, columns, depth), dtype = params["sizes"], ins[0].dtype
+    if not row_supported(dtype, depth, MIN_KEPT):
+        return None
+    total = batch * heads
+    split = SMALLEST_RANGE * ceil_div(total * columns, SMALLEST_RANGE * ENOUGH_BLOCKS)
+    ranges = ceil_div(columns, split)
+    names = _row_names(ins, params, ROW_THREADS) | {"RANGE": split, "RANGES": ranges}
     counts = Place("state", np.zeros(total, np.uint32))
-    limits = given(3) if limited else given(0)
+    limits = given(3) if params["shift"] is not None else given(0)
     places = (*map(given, range(3)), limits, made(0), scratch(0), counts)
     run = Run(_row_text(ROW_THREADS, **names), total * ranges, ROW_THREADS, places)
     return Routine([run], (4 * total * ranges * (depth + 2),))
+
+
+@lru(16)
+def _cluster_texts(threads: int, blocks: int, **names: Any) -> tuple[str, str]:
+    warps, row = threads // 32, 4 * (names["D"] + 2)
+    sizes = {"THREADS": threads, "WARPS": warps, "BLOCKS": blocks, "DEEP": 1}
+    sizes["LINES"] = ceil_div(names["SIZE"] * names["D"], 128)
+    rooms = {"parts": warps * row, "all": blocks * row}
+    near = module(row_stubs.touch_head, names | sizes)
+    return near, module(row_stubs.decode_head, names | sizes, rooms)
+
+
+def part_of_attention(node: Any, blocks: int, threads: int) -> tuple[str, str] | None:
+    """Texts by which a cluster of so many blocks has the attention of a head, of an operation that
+    says how many columns are seen: a kernel of keys, values and that, which brings them near, and
+    one of all operands and the result."""
+    params = node.eqn.params
+    ins = [Type(x.aval.shape, x.aval.dtype) for x in node.eqn.invars]
+    depth, dtype = params["sizes"][-1], ins[0].dtype
+    if params["shift"] is None or not row_supported(dtype, depth, MIN_KEPT):
+        return None
+    return _cluster_texts(threads, blocks, **_row_names(ins, params, threads))
 
 
 # How a primitive's operands are described, and what computes it.

@@ -381,6 +381,37 @@ _function(
     f"{_NEAR}  call void @copy_async(i32 %n, ptr %from)\n  ret void",
     DEFINITIONS["copy_async"],
 )
+# 16 bytes that nobody writes to, now: later, LLVM would read them where they are used.
+_function(
+    "hold_four",
+    "void",
+    "ptr %out, ptr %p",
+    "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
+    + _asm(
+        "%x = call { i32, i32, i32, i32 }",
+        "ld.global.L1::no_allocate.v4.b32 {$0, $1, $2, $3}, [$4];",
+        "=r,=r,=r,=r,l",
+        "ptr addrspace(1) %q",
+    )
+    + "".join(
+        f"  %x{i} = extractvalue {{ i32, i32, i32, i32 }} %x, {i}\n"
+        f"  %p{i} = getelementptr i32, ptr %out, i32 {i}\n"
+        f"  store i32 %x{i}, ptr %p{i}\n"
+        for i in range(4)
+    )
+    + "  ret void",
+)
+touch = External(void, (ptr,))  # what is read nearby soon is in the cache then
+_function(
+    "touch",
+    "void",
+    "ptr %p",
+    "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
+    + _asm("%x = call i32", "ld.global.b32 $0, [$1];", "=r,l", "ptr addrspace(1) %q")
+    + "  ret void",
+)
+cluster_arrive = cluster_wait = External(void, ())
+cluster_write_f32 = External(void, (ptr, i32, f32))
 for _name in ("arrive", "wait"):
     _function(
         f"cluster_{_name}",

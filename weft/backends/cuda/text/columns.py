@@ -11,7 +11,10 @@ from weft.backends.cuda.schedule import Schedule, nest, read_once
 from weft.backends.cuda.text.threads import WARP, Threads
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.kernel.kernel import Loop, Reduce
+from weft.kernel.nodes import BF16, F16, F32
 
+# Numbers of so few bits that products of two are float32's.
+NARROW = (BF16, F16)
 # Bytes of a line of the cache.
 _LINE = 128
 _PREFETCH = 'call void asm sideeffect "prefetch.global.L2 [$0];", "l"'
@@ -93,6 +96,17 @@ class Columns(Threads):
             self._begin(body)
             for s in body:
                 self._accumulate(s)
+
+    def _accumulate(self, s: Reduce) -> None:
+        """Products of narrow numbers are exact: one instruction multiplies and adds."""
+        v = s.value
+        narrow = v.op == "mul" and all(x.op == "cast" and x.args[0].dtype in NARROW for x in v.args)
+        if not narrow or s.op != "add" or s.dtype != F32 or s.symbol not in self.carried:
+            super()._accumulate(s)
+            return
+        before = self.emit(f"load float, ptr {self.carried[s.symbol]}")
+        after = self.call("fma", F32, [*map(self.value, v.args), before])
+        self.line(f"store float {after}, ptr {self.carried[s.symbol]}")
 
 
 class BlockColumns(Columns):
@@ -194,19 +208,28 @@ class BlockColumns(Columns):
 
 
 # Bytes that a thread copies to shared memory at a time, and where they are.
-_COPIED, _COPIES = 16, "@copies"
+COPIED, COPIES = 16, "@copies"
+
+
+def copied_bytes(schedule: Schedule) -> int:
+    """Bytes of shared memory that a block copies to."""
+    return schedule.rows * schedule.threads * COPIED
 
 
 class Clusters(BlockColumns):
     """The same for clusters of blocks that share the rows of their columns. What a thread reads of
     the largest array is on its way to shared memory when this begins."""
 
-    def _run(self, number: str) -> None:
-        self.matrix = read_once(self.schedule)
+    first_byte = 0  # where copies begin in the memory for them
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.matrix = read_once(schedule)
         self.spot: tuple[str, int] | None = None  # where a row that was copied is, and the column
-        rows, threads = self.schedule.rows, self.schedule.threads
-        room = f"[{rows * threads * _COPIED} x i8]"
-        self.shared.append(f"{_COPIES} = internal addrspace(3) global {room} undef, align 16")
+
+    def _run(self, number: str) -> None:
+        room = f"[{copied_bytes(self.schedule)} x i8]"
+        self.shared.append(f"{COPIES} = internal addrspace(3) global {room} undef, align 16")
         super()._run(number)
 
     def _word(self, result: str, name: str, given: str) -> str:
@@ -237,9 +260,10 @@ class Clusters(BlockColumns):
 
     def _copy(self, row: int) -> str:
         """Where the copy of a row of a thread is."""
-        own = self.emit(f"mul i64 {self.tid}, {_COPIED}")
-        at = self.emit(f"add i64 {own}, {row * self.schedule.threads * _COPIED}")
-        return self.emit(f"getelementptr i8, ptr addrspace(3) {_COPIES}, i64 {at}")
+        own = self.emit(f"mul i64 {self.tid}, {COPIED}")
+        first = self.first_byte + row * self.schedule.threads * COPIED
+        at = self.emit(f"add i64 {own}, {first}")
+        return self.emit(f"getelementptr i8, ptr addrspace(3) {COPIES}, i64 {at}")
 
     def _rows(
         self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
@@ -253,20 +277,27 @@ class Clusters(BlockColumns):
                 for v in loads:
                     self.value(v)
                 states.append((dict(self.axes), self.known))
-        self._word("void", "wait_all_copies", "")
         state = iter(states)
+        self._await_rows()
         for i in range(len(distances)):
-            place = f"%row{i}"
-            self.serial.append(f"  {place} = alloca [{_COPIED} x i8], align {_COPIED}")
-            copy = self._copy(i)
-            found = self.emit(f"load <4 x i32>, ptr addrspace(3) {copy}, align {_COPIED}")
-            self.line(f"store <4 x i32> {found}, ptr {place}, align {_COPIED}")
+            place = self._arrived(i)
             for j, sums in enumerate(carried):
                 (self.axes, self.known), self.spot, self.carried = next(state), (place, j), sums
                 self._begin(body)
                 for s in body:
                     self._accumulate(s)
         self.known, self.spot = {}, None
+
+    def _await_rows(self) -> None:
+        self._word("void", "wait_all_copies", "")
+
+    def _arrived(self, row: int) -> str:
+        """Where a row is, in registers."""
+        place, copy = self.fresh("row"), self._copy(row)
+        self.serial.append(f"  {place} = alloca [{COPIED} x i8], align {COPIED}")
+        found = self.emit(f"load <4 x i32>, ptr addrspace(3) {copy}, align {COPIED}")
+        self.line(f"store <4 x i32> {found}, ptr {place}, align {COPIED}")
+        return place
 
     def _met(self, found: list[Reduce], some: str) -> str:
         """Give the first block of a cluster what this one has of all columns; that one goes on."""
@@ -307,12 +338,8 @@ class Clusters(BlockColumns):
             total = self._combined(s, total, self.emit(f"load float, ptr addrspace(3) {at}"))
         return total
 
-
-class _Copies(Clusters):
-    """What has the rows that threads read on their way to shared memory, all of them at once."""
-
-    def _run(self, number: str) -> None:
-        self.matrix, self.spot = read_once(self.schedule), None
+    def copy_rows(self, number: str) -> None:
+        """Have what a block reads of the largest array on its way, all of it at once."""
         axis, _ = self._open_columns(number)
         self.axes[axis] = self.columns[0]
         axes, _ = nest(next(s for s in self.kernel.body if isinstance(s, Loop)))
@@ -320,14 +347,27 @@ class _Copies(Clusters):
         for i in range(self.schedule.rows):
             self.known = {}
             self._count(self.emit(f"add i64 {self.row}, {i * groups}"), axes)
-            source = self.address(self.matrix.attr[0], self.offset(self.matrix.attr[1]))
-            target = self.emit(f"addrspacecast ptr addrspace(3) {self._copy(i)} to ptr")
-            self._word("void", "copy_near", f"ptr {target}, ptr {source}")
+            self._bring(i, self.address(self.matrix.attr[0], self.offset(self.matrix.attr[1])))
+
+    def _bring(self, row: int, source: str) -> None:
+        target = self.emit(f"addrspacecast ptr addrspace(3) {self._copy(row)} to ptr")
+        self._word("void", "copy_near", f"ptr {target}, ptr {source}")
+
+    def end_copies(self) -> None:
+        """Say that all copies have begun; others write to the memory of this block from now on."""
         self._word("void", "commit_copies", "")
-        if self.schedule.cluster > 1:  # the first block is there when others write to its memory
+        if self.schedule.cluster > 1:
             self._word("void", "cluster_arrive", "")
             self._word("void", "cluster_wait", "")
         self.known = {}
+
+
+class _Copies(Clusters):
+    """What has the rows that threads read on their way to shared memory."""
+
+    def _run(self, number: str) -> None:
+        self.copy_rows(number)
+        self.end_copies()
 
 
 # --- before the kernel before this one has ended --------------------------------------------------
@@ -372,31 +412,36 @@ def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:
     return ["  " + line for line in text]
 
 
-# Parameters of kernels that prefetch for one after them, and lines that do: each block has a part.
-AHEAD = "ptr %next, i64 %bytes"
+# Lines by which kernels prefetch for one after them: each block has a part.
 _AHEAD = """\
-%next.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-%next.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-%next.number = zext i32 %next.block to i64
-%next.more = add i64 %bytes, {rest}
-%next.lines = udiv i64 %next.more, {piece}
-%next.share = mul i64 %next.lines, {line}
-%next.before = mul i64 %next.number, %next.share
-%next.left = sub i64 %bytes, %next.before
-%next.less = icmp slt i64 %next.left, %next.share
-%next.size = select i1 %next.less, i64 %next.left, i64 %next.share
-%next.first = icmp eq i32 %next.thread, 0
-%next.some = icmp sgt i64 %next.size, 0
-%next.does = and i1 %next.first, %next.some
-%next.count = trunc i64 %next.size to i32
-%next.from = getelementptr i8, ptr %next, i64 %next.before
-%next.place = addrspacecast ptr %next.from to ptr addrspace(1)
+%next{i}.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+%next{i}.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+%next{i}.number = zext i32 %next{i}.block to i64
+%next{i}.more = add i64 %bytes{i}, {rest}
+%next{i}.lines = udiv i64 %next{i}.more, {piece}
+%next{i}.share = mul i64 %next{i}.lines, {line}
+%next{i}.before = mul i64 %next{i}.number, %next{i}.share
+%next{i}.left = sub i64 %bytes{i}, %next{i}.before
+%next{i}.less = icmp slt i64 %next{i}.left, %next{i}.share
+%next{i}.size = select i1 %next{i}.less, i64 %next{i}.left, i64 %next{i}.share
+%next{i}.first = icmp eq i32 %next{i}.thread, 0
+%next{i}.some = icmp sgt i64 %next{i}.size, 0
+%next{i}.does = and i1 %next{i}.first, %next{i}.some
+%next{i}.count = trunc i64 %next{i}.size to i32
+%next{i}.from = getelementptr i8, ptr %next{i}, i64 %next{i}.before
+%next{i}.place = addrspacecast ptr %next{i}.from to ptr addrspace(1)
 call void asm sideeffect "@$2 cp.async.bulk.prefetch.L2.global [$0], $1;", "l,r,b"\
-(ptr addrspace(1) %next.place, i32 %next.count, i1 %next.does)"""
+(ptr addrspace(1) %next{i}.place, i32 %next{i}.count, i1 %next{i}.does)"""
 
 
-def prefetch_next(blocks: int) -> list[str]:
+def prefetched(count: int) -> list[str]:
+    """Parameters of kernels that prefetch so many arrays."""
+    each = range(count)
+    return [*(f"ptr %next{i}" for i in each), *(f"i64 %bytes{i}" for i in each)]
+
+
+def prefetch_next(blocks: int, count: int = 1) -> list[str]:
     """Lines by which so many blocks prefetch what a later kernel reads."""
     piece = blocks * _LINE
-    text = _AHEAD.format(rest=piece - 1, piece=piece, line=_LINE)
-    return ["  " + line for line in text.splitlines()]
+    text = [_AHEAD.format(rest=piece - 1, piece=piece, line=_LINE, i=i) for i in range(count)]
+    return ["  " + line for lines in text for line in lines.splitlines()]

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.chain import Chain
 from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT
 from weft.backends.cuda.schedule import TILE, Schedule, turned
 from weft.backends.cuda.text.columns import (
-    AHEAD,
     BlockColumns,
     Clusters,
     Columns,
     early,
     prefetch_next,
+    prefetched,
 )
 from weft.backends.cuda.text.threads import Threads
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
@@ -34,6 +35,9 @@ _KERNEL = (
 # Threads of a multiprocessor that are enough, so that the assembler keeps many loads in registers
 # rather than more blocks.
 _RESIDENT = 1024
+# Blocks of chains that a multiprocessor is to hold: with one, fewer clusters than a launch has find
+# their processors, which have to be of one group.
+_CHAINS = 2
 DECLARED = """\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -42,8 +46,8 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 """
 
 
-def render(schedule: Schedule, ahead: bool = False) -> str:
-    """The LLVM module of a kernel, which may prefetch for a later one (`columns.AHEAD`)."""
+def render(schedule: Schedule, ahead: int = 0) -> str:
+    """The LLVM module of a kernel, which may prefetch so many arrays for a later one."""
     writer = writer_of(schedule)
     writer.write("")
     outside = writer.outside()
@@ -54,9 +58,8 @@ def render(schedule: Schedule, ahead: bool = False) -> str:
         told += "align 16 " if schedule.vector > 1 else ""
         parameters.append(f"ptr {told}%b{i}")
     functions, first = early(schedule, {i: f"%b{i}" for i in outside})
-    if ahead:
-        parameters.append(AHEAD)
-        first += prefetch_next(schedule.blocks)
+    parameters += prefetched(ahead)
+    first += prefetch_next(schedule.blocks, ahead)
     head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     declared = [*writer.shared, *(writer.declared | functions).values()]
     body = ["entry:", *writer.serial, *first, WAIT, *writer.lines, "}", FLUSHES]
@@ -77,6 +80,10 @@ def writer_of(schedule: Schedule) -> Threads:
 
 def attributes(schedule: Any) -> str:
     """What is told of a kernel, or of the last of several."""
+    if isinstance(schedule, Chain):
+        more = f' "nvvm.minctasm"="{_CHAINS}"'
+        told = _KERNEL.format(threads=schedule.block_threads, more=more)
+        return told + CLUSTER.format(schedule.cluster)
     # fewer threads have all registers there are, and the assembler then takes too many
     if schedule.block_threads <= 256:
         cluster = getattr(schedule, "cluster", 0)

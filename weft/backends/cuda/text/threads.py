@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.schedule import Schedule, nest, private_rows
+from weft.backends.cuda.schedule import WARP, Schedule, nest, private_rows
 from weft.backends.llvm.text.instructions import memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
@@ -21,7 +21,6 @@ from weft.backends.llvm.text.render import Function
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F32, F64, Value, is_float, walk
 
-WARP = 32
 # Operations that seldom matter from which a branch around them costs less.
 _RARE = 8
 # Operations that take denormal numbers of float32 as 0, and give none.

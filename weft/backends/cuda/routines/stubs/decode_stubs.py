@@ -3,7 +3,8 @@
 A block has a range of the columns of a head. Some neighbouring lanes have a column each time, and
 16 bytes or so of its row each; they keep their own largest score, sum of exponentials and sum of
 values, which are joined within a warp, a block, and, by the last block of a head to finish, over
-all ranges, always in the same order. Ranges that nothing is seen of are not read.
+all ranges, always in the same order. Ranges that nothing is seen of are not read. In a cluster of
+blocks, each has a range of the columns that are seen of one head, and all have its results.
 """
 
 from __future__ import annotations
@@ -15,21 +16,26 @@ from weft.backends.cuda.routines.device import (
     await_previous,
     barrier,
     block,
+    cluster_arrive,
+    cluster_wait,
+    cluster_write_f32,
     exp2_fast,
     fence,
     fma_f32,
     shuffle_xor_f32,
     take_four_f32,
     thread,
+    touch,
 )
 from weft.backends.cuda.routines.elements import get, put
 from weft.kernel.kinds import External, bits, f32, i32, i64, ptr, stack, u32, unrolled, void
 
-parts = flag = External(ptr, ())  # shared memory
+parts = flag = all = External(ptr, ())  # shared memory
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 SIZE = D = VECTOR = ALIGNED = HEADS = GROUP = COLUMNS = RANGE = RANGES = THREADS = WARPS = 0
+BLOCKS = LINES = 0
 LANES = LANE_STEPS = COLUMN_STEPS = ACROSS = DEEP = LIMITED = LIMIT_BATCH = SHIFT = MEAN = 0
 Q_OFFSET = Q_BATCH = Q_HEAD = K_OFFSET = K_BATCH = K_HEAD = K_ROW = 0
 V_OFFSET = V_BATCH = V_HEAD = V_ROW = 0
@@ -148,6 +154,67 @@ def finish(rows: ptr, count: i64, out: ptr, head: i64, blank: i64) -> void:
         put(out, head * D + d, x)
 
 
+def keep_warp(own: ptr) -> void:
+    """Leave what a warp has to its block."""
+    lane = thread() % 32
+    row = parts() + 4 * (thread() // 32) * (D + 2)
+    if lane == 0:
+        f32[row, 0] = f32[own, 0]
+        f32[row, 1] = f32[own, 1]
+    if lane < LANES:
+        for e in unrolled(VECTOR):
+            if lane * VECTOR + e < D:
+                f32[row, 2 + lane * VECTOR + e] = f32[own, 2 + e]
+
+
+def touch_head(k: ptr, v: ptr, limits: ptr) -> void:
+    """Bring the keys and values that a block of a cluster will read near."""
+    rank = block() % BLOCKS
+    head = block() // BLOCKS
+    seen = min(i64(COLUMNS), i64(i32[limits, 0]) + SHIFT + 1)
+    share = (seen + BLOCKS - 1) // BLOCKS
+    begin = rank * share
+    keys = k + SIZE * (K_OFFSET + head * K_HEAD)
+    values = v + SIZE * (V_OFFSET + head * V_HEAD)
+    for at in range(begin + thread(), min(seen, begin + share), THREADS):
+        for line in unrolled(LINES):
+            touch(keys + SIZE * K_ROW * at + 128 * line)
+            touch(values + SIZE * V_ROW * at + 128 * line)
+
+
+def decode_head(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr) -> void:
+    """The attention of one head by a cluster."""
+    rank = block() % BLOCKS
+    head = block() // BLOCKS
+    seen = min(i64(COLUMNS), i64(i32[limits, 0]) + SHIFT + 1)
+    blank = i64(0)
+    if seen <= 0:
+        blank = 1
+        seen = i64(COLUMNS)
+    share = (seen + BLOCKS - 1) // BLOCKS
+    begin = rank * share
+    own = stack(4 * (VECTOR + 2))
+    queries = q + SIZE * (Q_OFFSET + head * Q_HEAD)
+    keys = k + SIZE * (K_OFFSET + head * K_HEAD)
+    values = v + SIZE * (V_OFFSET + head * V_HEAD)
+    of_lane(queries, keys, values, begin, min(seen, begin + share), blank, own)
+    keep_warp(own)
+    barrier()
+    found = stack(12)
+    for d in range(thread(), D, THREADS):
+        joined(parts(), i64(WARPS), d, found)
+        row = all() + 4 * rank * (D + 2)
+        for other in unrolled(BLOCKS):
+            cluster_write_f32(row + 4 * (2 + d), i32(other), f32[found, 2])
+            if d == 0:
+                cluster_write_f32(row, i32(other), f32[found, 0])
+                cluster_write_f32(row + 4, i32(other), f32[found, 1])
+    cluster_arrive()
+    cluster_wait()
+    finish(all(), i64(BLOCKS), out, head, blank)
+    barrier()
+
+
 def decode(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr, partial: ptr, counts: ptr) -> void:
     await_previous()
     split = block() % RANGES
@@ -169,16 +236,7 @@ def decode(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr, partial: ptr, counts: 
         values = v + SIZE * (V_OFFSET + batch * V_BATCH + shared * V_HEAD)
         begin = split * RANGE
         of_lane(queries, keys, values, begin, min(seen, begin + RANGE), blank, own)
-        warp = thread() // 32
-        lane = thread() % 32
-        row = parts() + 4 * warp * (D + 2)
-        if lane == 0:
-            f32[row, 0] = f32[own, 0]
-            f32[row, 1] = f32[own, 1]
-        if lane < LANES:
-            for e in unrolled(VECTOR):
-                if lane * VECTOR + e < D:
-                    f32[row, 2 + lane * VECTOR + e] = f32[own, 2 + e]
+        keep_warp(own)
         barrier()
         if used == 1:
             finish(parts(), i64(WARPS), out, head, blank)

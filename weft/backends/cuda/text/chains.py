@@ -1,0 +1,228 @@
+"""Chains of products as LLVM text for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.backends.cuda.chain import Chain, Part, Step
+from weft.backends.cuda.schedule import Schedule
+from weft.backends.cuda.text.columns import (
+    COPIED,
+    COPIES,
+    BlockColumns,
+    Clusters,
+    copied_bytes,
+)
+from weft.backends.cuda.text.threads import Threads
+from weft.kernel.kernel import Loop, Reduce
+
+# Memory of a block for copies, of which a launch says how much it is.
+HELD = "ptr %held"
+ROOM = f"{COPIES} = external addrspace(3) global [0 x i8], align 128"
+
+
+class _Turns(Clusters):
+    """Columns of a product that a cluster makes in turns, for all of its blocks."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step.what)
+        self.step = step
+
+    def _numbers(self, number: str) -> list[str]:
+        """Of all turns, what would be the number of a block of a kernel of this product alone."""
+        cluster = self.schedule.cluster
+        rank = self.emit(f"and i64 {number}, {cluster - 1}")
+        group = self.emit(f"lshr i64 {number}, {cluster.bit_length() - 1}")
+        own = self.emit(f"mul i64 {group}, {self.step.own * cluster}")
+        first = self.emit(f"add i64 {own}, {rank}")
+        distances = [turn * self.step.apart * cluster for turn in range(self.step.turns)]
+        return [self.emit(f"add i64 {first}, {n}") for n in distances]
+
+    def _place(self, turn: int) -> None:
+        """Begin with a turn: it has memory of its own."""
+        self.prefix = f"{self.name}turn{turn}_"
+        self.first_byte = turn * copied_bytes(self.schedule)
+
+    def _in_turns(self, run: Callable[[int], None]) -> None:
+        """Do something for all turns at a time, by as many threads each as it has columns."""
+        tid, columns = self.tid, self.schedule.columns
+        if columns == self.schedule.threads:  # one turn, and all threads have a part of it
+            self._place(0)
+            self.known = {}
+            run(0)
+            return
+        group = self.emit(f"lshr i64 {tid}, {columns.bit_length() - 1}")
+        column = self.emit(f"and i64 {tid}, {columns - 1}")
+        for turn in range(self.step.turns):
+            self.labels += 1
+            tag = f"turn{self.labels}"
+            own = self.emit(f"icmp eq i64 {group}, {turn}")
+            self.line(f"br i1 {own}, label %{tag}in, label %{tag}out")
+            self.label(f"{tag}in")
+            self._place(turn)
+            self.tid, self.known = column, {}
+            run(turn)
+            self.tid, self.known = tid, {}
+            self.line(f"br label %{tag}out")
+            self.label(f"{tag}out")
+
+    def _run(self, number: str) -> None:
+        self.name = self.prefix
+        (loop,) = [s for s in self.kernel.body if isinstance(s, Loop)]
+        stores = [s for s in self.kernel.body if not isinstance(s, Loop)]
+        bases: list[str] = []
+        sums: list[Reduce] = []
+        axis = ""
+        for turn, own in enumerate(self._numbers(number)):
+            self._place(turn)
+            axis, base = self._open_columns(own)
+            sums = self._block_loop(axis, loop)
+            bases.append(base)
+        self._barrier()
+        self._in_turns(lambda turn: self._give(sums))
+        self._word("void", "cluster_arrive", "")
+        self._word("void", "cluster_wait", "")
+
+        def finish(turn: int) -> None:
+            for s in sums:
+                self.accumulators[s.symbol] = self._total(s)
+            self.axes[axis] = self.emit(f"add i64 {bases[turn]}, {self.tid}")
+            self._body(stores)
+
+        self._in_turns(finish)
+        self._barrier()
+
+    def _give(self, sums: list[Reduce]) -> None:
+        """Give all blocks of the cluster what this one has of a column."""
+        cluster, columns = self.schedule.cluster, self.schedule.columns
+        for s in sums:
+            place = f"@{self.prefix}all{s.symbol}"
+            room = f"[{cluster * columns} x float]"
+            self.shared.append(f"{place} = internal addrspace(3) global {room} undef, align 16")
+            total = self._summed(s, self._unit(s))
+            before = self.emit(f"mul i64 {self.rank}, {columns}")
+            at = self.emit(f"add i64 {before}, {self.tid}")
+            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
+            at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
+            for block in range(cluster):
+                self._word("void", "cluster_write_f32", f"ptr {at}, i32 {block}, float {total}")
+
+
+class _EarlyTurns(_Turns):
+    """What has the rows of all turns on their way."""
+
+    def _run(self, number: str) -> None:
+        self.name = self.prefix
+        for turn, own in enumerate(self._numbers(number)):
+            self._place(turn)
+            self.copy_rows(own)
+        self.end_copies()
+
+
+class _Sums(Clusters):
+    """Rows of a product by columns of blocks, which are in registers since before the launch before
+    this one has ended."""
+
+    def _run(self, number: str) -> None:
+        BlockColumns._run(self, number)
+
+    def _await_rows(self) -> None:
+        pass
+
+    def _arrived(self, row: int) -> str:
+        return self.emit(f"getelementptr i8, ptr %held, i64 {row * COPIED}")
+
+    def _bring(self, row: int, source: str) -> None:
+        self._word("void", "hold_four", f"ptr {self._arrived(row)}, ptr {source}")
+
+
+class _EarlySums(_Sums):
+    def _run(self, number: str) -> None:
+        self.copy_rows(number)
+
+
+class Text:
+    """The text of a chain: functions of its parameters and the number of a block."""
+
+    def __init__(self, chain: Chain, name: str) -> None:
+        self.chain, self.name = chain, name
+        self.declared: dict[str, str] = {COPIES: ROOM}
+        self.functions: list[str] = []
+
+    def _add_plain(self, writer: Threads, name: str) -> None:
+        self.functions.append(writer.piece(name))
+        self.declared |= writer.declared | {line: line for line in writer.shared}
+
+    def _add(self, writer: Threads, name: str) -> None:
+        text = writer.piece(name).replace(f"@{name}(", f"@{name}({HELD}, ")
+        self.declared |= writer.declared | {line: line for line in writer.shared}
+        self.functions.append(text)
+
+    def _given(self, step: Step) -> str:
+        own = self.chain.parameters
+        given = "".join(f"ptr %{'p' if n < own else 'k'}{n}, " for n in step.places)
+        return given if isinstance(step.what, Part) else f"{HELD}, {given}"
+
+    def _function(self, name: str, body: list[str]) -> str:
+        given = "".join(f"ptr %p{n}, " for n in range(self.chain.parameters))
+        head = f"define internal void @{name}({HELD}, {given}i32 %block) #0 alwaysinline {{"
+        kept = []
+        for n, size in enumerate(self.chain.kept, self.chain.parameters):
+            place = f"@{self.name}_kept{n}"
+            room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
+            self.declared[place] = f"{place} = {room}"
+            kept.append(f"  %k{n} = addrspacecast ptr addrspace(3) {place} to ptr")
+        return "\n".join([head, "entry:", *kept, *body, "  ret void", "}"])
+
+    def early(self) -> str:
+        """What has rows of both matrices on their way to shared memory."""
+        first, last = self.chain.steps[0], self.chain.steps[-1]
+        body = []
+        writers = (_EarlyTurns(first), _EarlySums(last.what))
+        for step, writer in zip((first, last), writers, strict=True):
+            name = f"{self.name}_early{len(body)}"
+            self._add(writer, name)
+            body.append(f"  call void @{name}({self._given(step)}i32 %block)")
+        self.functions.append(self._function(f"{self.name}_early", body))
+        return f"{self.name}_early"
+
+    def near(self, as_function: Callable[[str, str, dict[str, str]], str]) -> str:
+        """What brings near what steps will read."""
+        found: list[str] = []
+        for step in self.chain.steps:
+            if isinstance(step.what, Part) and step.what.near:
+                name = f"{self.name}_near{len(found)}"
+                self.functions.append(as_function(step.what.near, name, self.declared))
+                given = "".join(f"ptr %p{n}, " for n in step.places[1:-1])
+                found.append(f"  call void @{name}({given}i32 %block)")
+        self.functions.append(self._function(f"{self.name}_near", found))
+        return f"{self.name}_near"
+
+    def whole(self, as_function: Callable[[str, str, dict[str, str]], str]) -> None:
+        """All steps one after the other; ``as_function`` makes one of the text of a routine."""
+        body = ["  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()"]
+        body.append(f"  %group = udiv i32 %block, {self.chain.cluster}")
+        for i, step in enumerate(self.chain.steps):
+            name = f"{self.name}_step{i}"
+            call = f"  call void @{name}({self._given(step)}i32 "
+            what = step.what
+            if step.turns:
+                self._add(_Turns(step), name)
+                body.append(f"{call}%block)")
+            elif isinstance(what, Schedule):
+                self._add(_Sums(what), name)
+                body.append(f"{call}%block)")
+            elif isinstance(what, Part) and what.elements:
+                self._add_plain(Threads(what.schedule), name)
+                body += [
+                    f"  %some{i} = icmp slt i32 %tid, {what.elements}",
+                    f"  br i1 %some{i}, label %do{i}, label %done{i}",
+                    f"do{i}:",
+                    f"{call}%group)",
+                    f"  br label %done{i}",
+                    f"done{i}:",
+                ]
+            else:
+                self.functions.append(as_function(what.schedule, name, self.declared))
+                body += ["  call void @llvm.nvvm.barrier0()", f"{call}%block)"]
+        self.functions.append(self._function(self.name, body))
