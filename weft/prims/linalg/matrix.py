@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, all_at_front
 from weft.core.factors import Factors, leading
@@ -111,6 +112,32 @@ class MatrixPrimitive(Primitive):
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         out = self.bind(*all_at_front(axis, args, dims), **params)
         return out, ([0] * len(out) if self.multiple_results else 0)
+
+
+class LinearInLast(MatrixPrimitive):
+    """Linear in its last operand; it has no derivative in those before it.
+
+    A parameter, ``adjoint``, says whether their adjoint is meant.
+    """
+
+    adjoint = ""
+    why = ""
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
+        if not all(type(t) is Zero for t in tangents[:-1]):
+            raise NotImplementedError(f"{self.name} has a derivative in c only, {self.why}")
+        return self.bind(*primals, **params), self.bind(*primals[:-1], tangents[-1], **params)
+
+    def transpose(self, ct: Any, *operands: Any, **params: Any) -> list[Any]:
+        *fixed, c = operands
+        nothing = [None] * len(fixed)
+        if type(ct) is Zero:
+            return [*nothing, Zero(c.aval.to_cotangent_aval())]
+        turned = {**params, self.adjoint: not params[self.adjoint]}
+        # What the transpose gives is the conjugate of what the adjoint makes of conjugates.
+        if is_complex(fixed[0]):
+            return [*nothing, conj(self.bind(*fixed, conj(ct), **turned))]
+        return [*nothing, self.bind(*fixed, ct, **turned)]
 
 
 NO_DERIVATIVE = "no derivative is defined, as in JAX"

@@ -10,12 +10,13 @@ from weft.base import lapack
 from weft.core.ad import Zero
 from weft.core.dims.dim import min_dim
 from weft.core.trace import typeof
-from weft.prims.arithmetic import add, conj, mul, real, sub
+from weft.prims.arithmetic import add, mul, real, sub
 from weft.prims.convert import convert
 from weft.prims.families import describe_kinds, is_narrow, kind_of
 from weft.prims.linalg.lu import lu_p, lu_solve
 from weft.prims.linalg.matrix import (
     INT32,
+    LinearInLast,
     MatrixPrimitive,
     Shape,
     Undifferentiated,
@@ -101,12 +102,17 @@ class HouseholderProduct(Undifferentiated):
     ref = reference(lapack.householder_product)
 
 
-class Ormqr(MatrixPrimitive):
+class Ormqr(LinearInLast):
     """Q C, Qᴴ C, C Q or C Qᴴ without making Q, from the packed form of QR."""
 
     name = "ormqr"
     library = "ormqr, unmqr: the product of reflectors times a matrix"
     ranks = (2, 1, 2)
+    adjoint = "transpose"
+    why = (
+        "not in the reflectors: multiply by the q of linalg.qr to differentiate the decomposition"
+        " too"
+    )
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         a, _, c = shapes
@@ -120,24 +126,6 @@ class Ormqr(MatrixPrimitive):
         return [(c, dtype)]
 
     ref = reference(lapack.ormqr)
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        a, taus, _ = primals
-        if not all(type(t) is Zero for t in tangents[:2]):
-            raise NotImplementedError(
-                "ormqr has a derivative in c only, not in the reflectors: multiply by the q of"
-                " linalg.qr to differentiate the decomposition too"
-            )
-        return self.bind(*primals, **params), self.bind(a, taus, tangents[2], **params)
-
-    def transpose(self, ct: Any, a: Any, taus: Any, c: Any, **params: Any) -> list[Any]:
-        if type(ct) is Zero:
-            return [None, None, Zero(c.aval.to_cotangent_aval())]
-        turned = {**params, "transpose": not params["transpose"]}
-        # The primitive knows Qᴴ; Qᵀ ct is the conjugate of Qᴴ times the conjugate of ct.
-        if is_complex(a):
-            return [None, None, conj(self.bind(a, taus, conj(ct), **turned))]
-        return [None, None, self.bind(a, taus, ct, **turned)]
 
 
 def _qr_reference(

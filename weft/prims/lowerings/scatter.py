@@ -120,24 +120,11 @@ def combined(ins: list[Type], outs: list[Type], params: dict[str, Any], op: str)
     return Lowering(kernels)
 
 
-def add(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowering | None:
-    return combined(ins, outs, params, "add")
+def _combining(operation: str) -> Any:
+    return lambda ins, outs, params: combined(ins, outs, params, operation)
 
 
-def sub(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowering | None:
-    return combined(ins, outs, params, "sub")
-
-
-def mul(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowering | None:
-    return combined(ins, outs, params, "mul")
-
-
-def least(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowering | None:
-    return combined(ins, outs, params, "min")
-
-
-def greatest(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowering | None:
-    return combined(ins, outs, params, "max")
+add, sub, mul, least, greatest = map(_combining, ("add", "sub", "mul", "min", "max"))
 
 
 def replaced(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowering | None:
