@@ -1,4 +1,4 @@
-"""Tiles of contractions: products and convolutions choose them by one rule, for any processor."""
+"""Tiles of contractions: products, convolutions and windows choose them by one rule."""
 
 import random
 
@@ -14,6 +14,7 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
 )
 from weft.backends.cpu.routines.convolutions.tiles import Forms, Role
 from weft.backends.cpu.routines.products import dot, product
+from weft.backends.cpu.routines.windows import window
 from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers
 
@@ -70,6 +71,16 @@ def test_products_and_convolutions_have_one_rule(monkeypatch):
         lower_product(64, 64, 256)
         lower_convolution(2, 8, 64, 256)
         assert [*found] == [("product", [points], vectors), ("conv", [points], vectors)]
+
+
+def test_windows_have_it_too(monkeypatch):
+    monkeypatch.setattr(window, "vector_bits", lambda: 128)
+    last = window.Slide(0, 1, 36, 0, 1, 1, 0, 1, 1, 36, 1, 1)
+    for vectors in (1, 3, 4):
+        cost = lambda self, count, width, box, wanted=vectors: (float(count != wanted), 1.0)
+        monkeypatch.setattr(tiles._Cost, "tile", cost)
+        (_, _, pieces), *_ = window.row_of(last, 36, 4, 9)
+        assert pieces == tuple((4 * i, 4) for i in range(vectors))
 
 
 def test_registers_hold_what_a_tile_needs(machine):

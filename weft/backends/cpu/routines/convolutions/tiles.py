@@ -1,5 +1,5 @@
-"""Tiles of contractions that registers hold, and the order of tiles: one rule for products and
-convolutions.
+"""Tiles of contractions that registers hold, and the order of tiles: one rule for products,
+convolutions and windows.
 
 A plan names dimensions, with their sizes and their strides in both operands and the result. Its
 cheapest tile is found by counting cycles (``_Cost``):

@@ -14,6 +14,7 @@ from weft.backends.cpu.routines.convolutions.contraction import Plan, blocks, un
 from weft.backends.cpu.routines.convolutions.conv_text import Axis, Clip, Contraction, Dim
 from weft.backends.cpu.routines.convolutions.lines import lines
 from weft.backends.cpu.routines.convolutions.rules import Rule
+from weft.backends.cpu.routines.convolutions.tiles import VECTORS, Role, choose
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.sizes import named
 from weft.backends.llvm.native.processor import registers, vector_bits
@@ -24,9 +25,8 @@ from weft.kernel.program import Lowered, Place, Type, contiguous
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14
-# How many reads of a window are written out one after another, and vectors computed together.
+# How many reads of a window are written out one after another.
 MAX_UNROLLED_READS = 64
-VECTORS_AT_ONCE = 4
 # Fewer rows than this are cut into pieces of at least so many results.
 ENOUGH_ROWS = 64
 MIN_CHUNK_RESULTS = 4096
@@ -173,6 +173,7 @@ class Windows(Plan):
         each = not is_writing() or (not part and all(s.whole for s in slides if s.window > 1))
         wholes = [s.whole and (each or s.window == 1) for s in slides]
         lanes = vector_bits() // 8 // max(4, *[t.itemsize for t in (*rule.types, *rule.kinds)])
+        taps = prod([s.taps for s in slides])
         start, target = (sum(n) for n in zip(*[(s.start * s.source, s.first) for s in slides]))
         stride, to = last.stride * last.source, name(last.target, MIN_NAMED_STRIDE)
         numbers = [(1 - 2 * chosen) * n for n in contiguous(tuple([s.window for s in slides]))]
@@ -187,7 +188,7 @@ class Windows(Plan):
                     begin = s.start + first * s.stride if s is last else s.start
                     axis = -1 if s is last else i
                     clip = Clip(axis, name(begin), s.stride, s.dilation, name(s.length))
-                    known = inside and s.taps * VECTORS_AT_ONCE <= MAX_UNROLLED_READS
+                    known = inside and s.taps * VECTORS[-1] <= MAX_UNROLLED_READS
                     step = name(s.dilation * s.source, MIN_NAMED_STRIDE)
                     taps = s.taps if known else name(s.taps)
                     yield Dim(taps, step, step, s.tap_step * number, None if inside else clip)
@@ -217,7 +218,7 @@ class Windows(Plan):
             )
 
         begin, stop = last.middle()
-        row = [(begin + n, *given) for n, *given in row_of(last, stop - begin, lanes)]
+        row = [(begin + n, *given) for n, *given in row_of(last, stop - begin, lanes, taps)]
         if not wholes[-1]:
             ends = ((0, begin), (stop, last.size - stop))
             row += [(n, count, ((0, 1),), False) for n, count in ends if count or is_writing()]
@@ -268,15 +269,21 @@ def run_of(tiles: Any, rows: int) -> int:
     return run if rows < ENOUGH_ROWS and count >= 2 * run * wide else 0
 
 
-def row_of(last: Slide, count: int, lanes: int) -> list[Any]:
-    """The tiles of so many results of a row: where some begin, how many results they have, and
-    their vectors. The last vector may begin earlier than where the one before it ends."""
+def row_of(last: Slide, count: int, lanes: int, taps: int) -> list[Any]:
+    """The tiles of so many results of a row, each of so many taps: where some begin, how many
+    results they have, and their vectors. The last vector may begin earlier than where the one
+    before it ends."""
     if not count:
         return []
+    size = vector_bits() // 8 // lanes
     if last.stride > 2:  # reads are many, so that few elements should be read twice
         lanes = min(lanes, 4 if count < ENOUGH_ROWS else 8)
     width = min(lanes, 1 << max(0, count.bit_length() - 1))
-    wide = width * VECTORS_AT_ONCE
+    wide = width * VECTORS[-1]
+    if not is_writing():
+        moves = last.stride * last.source
+        roles = [Role("o", count, "o", moves, 0, 1), Role("t", taps, "t", last.source, 0, 0)]
+        wide = choose(roles, "o", width, size).width
 
     def vectors(count: int) -> Any:
         many = int(blocks(count, width))
