@@ -119,6 +119,20 @@ def test_updates_that_are_no_part_of_a_head(small):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
+def test_keys_that_a_product_reads(small):
+    """Another cluster may not have written them by then."""
+
+    def fun(x, gain, qkv, out, keys, values, at):
+        y, keys, values = attended(x, gain, qkv, out, keys, values, at)
+        return keys[21].reshape(-1) + (y - x), keys, values
+
+    run = compiled(fun, *HEADS, donated=[False] * 4 + [True] * 2 + [False])
+    assert not any(isinstance(p.schedule, chain.Chain) for j in small for p in j.pieces)
+    want = weft.tree.leaves(weft.jit(fun)(*HEADS))
+    for a, b in zip(run([x.copy() for x in HEADS]), want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
 def test_matrices_that_are_too_large(small, monkeypatch):
     monkeypatch.setattr(chain, "MAX_COPIED", 1 << 10)
     compiled(perceptron, *PAIR)

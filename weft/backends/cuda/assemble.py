@@ -250,7 +250,7 @@ class Assembler:
 
         found: list[Any] = []
         while units:
-            made = link(units[:MAX_JOINED], only, self.slot)
+            made = link(units[:MAX_JOINED], only, self.same_memory, self.slot)
             if made is None:
                 found.append(units.pop(0))
                 continue

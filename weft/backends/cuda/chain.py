@@ -285,7 +285,10 @@ class _Found(Record):
 
 
 def link(
-    units: Sequence[Any], only: Callable[[int, int], bool], slot: Callable[[str, int], int]
+    units: Sequence[Any],
+    only: Callable[[int, int], bool],
+    same_memory: Callable[[int, int], bool],
+    slot: Callable[[str, int], int],
 ) -> tuple[Linked, Sums, int] | None:
     """The first of some units as a chain, what sums its results, and how many units these are.
 
@@ -300,7 +303,7 @@ def link(
         found = _pair(first, second, vector, only)
     else:
         found = _around_attention(first, vector, units, only)
-    if found is None:
+    if found is None or not _apart(found, same_memory):
         return None
     linked, sums = _linked(found, only, slot)
     return linked, sums, found.count
@@ -359,6 +362,14 @@ def _around_attention(
     steps = [*kept, (Part(whole, 0, near), (*node.ins, out))]
     step = Step(made, (), turns, 1, heads)
     return _Found(first, step, steps, second, (vector, out), heads, count + 2)
+
+
+def _apart(found: _Found, same_memory: Callable[[int, int], bool]) -> bool:
+    """Whether what parts write to is read by the attention of the same head alone."""
+    written = {s for part in found.between for s in _written(*part)}
+    others = {s for _, slots in found.between for s in slots} - written
+    others |= {*found.first.slots, *found.second.slots}
+    return not any(same_memory(x, y) for x in written for y in others)
 
 
 def _of_heads(node: Op, vector: int, depth: int, width: int) -> bool:
