@@ -30,9 +30,8 @@ from weft.core.staging import stage
 from weft.core.trace import Tracer
 from weft.core.verify import check_call
 from weft.prims.arithmetic import stop_gradient_p
-from weft.prims.families import const
+from weft.prims.families import broadcast_in_dim, const
 from weft.prims.selection import eq, select_n
-from weft.prims.shape import broadcast_in_dim_p
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -266,10 +265,7 @@ def _select_branches(
 def _broadcast_select(which: Any, *cases: Any) -> Any:
     shape = np.shape(cases[0])
     if np.ndim(which) != len(shape):
-        dims = tuple(range(np.ndim(which)))
-        which = broadcast_in_dim_p.bind(
-            which, shape=shape, broadcast_dimensions=dims, sharding=None
-        )
+        which = broadcast_in_dim(which, shape, tuple(range(np.ndim(which))))
     return select_n(which, *cases)
 
 

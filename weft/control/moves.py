@@ -15,7 +15,7 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import typeof
-from weft.prims.families import along
+from weft.prims.families import along, broadcast_in_dim, positions_along
 
 Sizes = dict[Any, int]
 
@@ -407,9 +407,7 @@ class Part:
         if np.all(np.asarray(fill) == 0):
             return found
         shape = typeof(found).shape
-        at = lookup("iota").bind(
-            dtype=np.dtype(np.int32), shape=shape, dimension=dim, sharding=None
-        )
+        at = positions_along(shape, dim)
         first = lookup("sub").bind(self.start(labels, size), np.int32(low))
         at = lookup("add").bind(at, spread(first, shape))
         inside = lookup("and").bind(
@@ -422,9 +420,7 @@ class Part:
 
 def spread(x: Any, shape: Sequence[int]) -> Any:
     """A scalar as an array."""
-    return lookup("broadcast_in_dim").bind(
-        x, shape=tuple(shape), broadcast_dimensions=(), sharding=None
-    )
+    return broadcast_in_dim(x, tuple(shape))
 
 
 def zeros_like(x: Any) -> Any:

@@ -34,10 +34,10 @@ from weft.core.factors import Division, Factors, Spec, count, split_axes, whole
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, join_effects
 from weft.core.plain import plain
 from weft.core.propagate import inline, merged, propagate, specs_under
-from weft.core.registry import lookup
 from weft.core.sharding import PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import extend_axis_env, state, typeof
+from weft.prims.families import converted
 from weft.transforms.dce import dce_closed
 
 # What a byte that a device computes with costs, in bytes moved: ties go to what divides the work.
@@ -129,9 +129,7 @@ def alike(x: Any, aval: Any) -> Any:
     found = typeof(x)
     if not hasattr(found, "weak_type") or found.weak_type == aval.weak_type:
         return x
-    return lookup("convert_element_type").bind(
-        x, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=None
-    )
+    return converted(x, aval.dtype, aval.weak_type)
 
 
 def prepared(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -35,7 +35,7 @@ from weft.prims.collective import (
     take_rows,
 )
 from weft.prims.exchange import exchange_rows
-from weft.prims.families import along
+from weft.prims.families import along, converted
 from weft.prims.processes import (
     Site,
     process_all_gather_p,
@@ -378,10 +378,7 @@ def _in_turn(reduce: Any, rows: Any, arrived: Any, ranks: tuple[int, ...], own: 
     wide = wide if kind.itemsize < wide.itemsize else kind
 
     def cast(x: Any, dtype: Any) -> Any:
-        if typeof(x).dtype == dtype:
-            return x
-        convert = lookup("convert_element_type")
-        return convert.bind(x, new_dtype=dtype, weak_type=False, sharding=None)
+        return x if typeof(x).dtype == dtype else converted(x, dtype)
 
     combine = lookup({"reduce_sum": "add", "reduce_max": "max", "reduce_min": "min"}[reduce.name])
     total: Any = None

@@ -25,6 +25,7 @@ from weft.core.registry import lookup
 from weft.core.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from weft.core.staging import stage
 from weft.core.trace import typeof
+from weft.prims.families import element
 from weft.transforms.vmap import batch
 
 
@@ -212,7 +213,7 @@ def join(
     for name in reversed(names):
         if name in held and name not in wanted:
             at = held.index(name)
-            y = _first(y, at)
+            y = element(y, at, 0)
             held = held[:at] + held[at + 1 :]
         elif name in wanted and name not in held:
             y, held = broadcast_axis(y, sizes[name], 0), (name, *held)
@@ -224,16 +225,6 @@ def join(
         order += [*(held.index(name) for name in parts), len(held) + i]
         shape.append(n * prod(sizes[name] for name in parts))
     return _reshaped(_transposed(y, order), shape)
-
-
-def _first(y: Any, axis: int) -> Any:
-    """The elements at the first position of an axis."""
-    shape = typeof(y).shape
-    limits = [1 if i == axis else n for i, n in enumerate(shape)]
-    y = lookup("slice").bind(
-        y, start_indices=(0,) * len(shape), limit_indices=tuple(limits), strides=None
-    )
-    return lookup("squeeze").bind(y, dimensions=(axis,))
 
 
 shard_map_p = ShardMap()

@@ -35,9 +35,9 @@ from weft.core.trace import Tracer, box, is_tracing, typeof
 from weft.lax.slicing import index_in_dim
 from weft.prims.arithmetic import add
 from weft.prims.convert import convert, convert_values
-from weft.prims.families import const
+from weft.prims.families import broadcast_in_dim, const
 from weft.prims.selection import lt
-from weft.prims.shape import broadcast_in_dim_p, concatenate_p
+from weft.prims.shape import concatenate_p
 from weft.runtime.array import from_numpy
 from weft.transforms.dce import dce_closed
 from weft.tree.compare import equality_errors_treedef
@@ -532,8 +532,5 @@ def _scan_in_python(
 def _stack(parts: Sequence[Any]) -> Any:
     shape = (1, *np.shape(parts[0]))
     dims = tuple(range(1, len(shape)))
-    rows = [
-        broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims, sharding=None)
-        for x in parts
-    ]
+    rows = [broadcast_in_dim(x, shape, dims) for x in parts]
     return concatenate_p.bind(*rows, dimension=0)

@@ -21,7 +21,7 @@ from weft.core.trace import Tracer, is_tracing, typeof
 from weft.prims import index as prims
 from weft.prims.arithmetic import add, rem
 from weft.prims.convert import convert
-from weft.prims.families import const, scalar
+from weft.prims.families import broadcast_in_dim, const, scalar
 from weft.prims.index import gather as bind_gather
 from weft.prims.index import scatter as bind_scatter
 from weft.prims.index_dims import (
@@ -233,9 +233,7 @@ def dynamic_update_index_in_dim(
         position = axis % len(whole)
         kept = tuple(d for d in range(len(whole)) if d != position)
         full = (*shape[:position], 1, *shape[position:])
-        update = lookup("broadcast_in_dim").bind(
-            update, shape=full, broadcast_dimensions=kept, sharding=None
-        )
+        update = broadcast_in_dim(update, full, kept)
     return dynamic_update_slice_in_dim(
         operand, update, index, axis, allow_negative_indices=allow_negative_indices
     )
@@ -513,9 +511,7 @@ def _squeeze(x: Any, axis: int) -> Any:
 
 def _append_axis(x: Any) -> Any:
     shape = typeof(x).shape
-    return lookup("broadcast_in_dim").bind(
-        x, shape=(*shape, 1), broadcast_dimensions=tuple(range(len(shape))), sharding=None
-    )
+    return broadcast_in_dim(x, (*shape, 1), tuple(range(len(shape))))
 
 
 def _floor_mod(x: Any, sizes: np.ndarray) -> Any:

@@ -20,6 +20,7 @@ from weft.numpy.index_plan import (
     plan_static,
 )
 from weft.numpy.indexing import take_index, update_index
+from weft.prims.families import converted
 from weft.prims.slice import dynamic_update_slice_p
 from weft.tree.registry import register_pytree_node
 
@@ -252,7 +253,5 @@ def like(x: Any, aval: Any) -> Any:
     if isinstance(x, (bool, int, float, complex)) and not aval.weak_type:
         return np.asarray(x, aval.dtype)[()]
     if typeof(x).dtype != aval.dtype or typeof(x).weak_type != aval.weak_type:
-        return lax.convert_element_type_p.bind(
-            x, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=None
-        )
+        return converted(x, aval.dtype, aval.weak_type)
     return x
