@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends import test_fft
+from tests.backends import tasks, test_fft
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
@@ -241,3 +241,21 @@ def test_compiled_functions_have_the_same_code():
     out = Type((1000,), np.dtype(np.complex64))
     params = {"fft_type": FftType.FFT, "fft_lengths": (1000,)}
     assert all(task.text in codes for task in fft.lower([out], [out], params).tasks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_order_of_pieces_changes_no_bits(kind, monkeypatch):
+    """Blocks at the end overlap others, and their factors are rounded in another way."""
+
+    def backwards(address, given, start, stop, chunk):
+        call = tasks.function(address)
+        for i in reversed(range(start, stop)):
+            call(list(given), i, i + 1)
+
+    for shape in [(2, 2308), (3, 8190), (1000,)]:
+        x, out = test_fft.operand(kind, np.float32, shape, shape[-1:])
+        found = lowered(kind, x, out, shape[-1:])
+        with monkeypatch.context() as patch:
+            patch.setattr(tasks.pool, "run", backwards)
+            again = lowered(kind, x, out, shape[-1:])
+        assert found.tobytes() == again.tobytes(), shape

@@ -34,6 +34,7 @@ from weft.kernel.kinds import (
     u32,
     u64,
     unrolled,
+    values,
     void,
 )
 
@@ -468,3 +469,72 @@ def test_shuffles_and_arrays():
     x = np.arange(4, dtype=np.uint32)
     assert call(x.ctypes.data, 2) == 300
     assert x.tolist() == [3, 100, 0, 403]
+
+
+# --- straight code --------------------------------------------------------------------------------
+
+
+def rotated(re: values, im: values, turns: int) -> values:
+    """Values turned so many quarters to the left."""
+    for _ in range(turns):
+        re, im = [-x for x in im], re
+    return re, im
+
+
+def weighted(xs: values, by: f64) -> values:
+    """A sum with growing weights, in one value."""
+    total = xs[0] * 0.0
+    for k, x in enumerate(xs):
+        total = fma(x, total * 0.0 + k, total)
+    return total * by
+
+
+def shifted(p: ptr, step: i64) -> values:
+    """Two numbers, moved by as many places."""
+    f64[p, step], f64[p + 8, step] = f64[p, 0] * 2.0, f64[p, 1] + f64(step)
+
+
+def test_straight_code_is_written_where_it_is_called():
+    def both(p: ptr, n: i64) -> f64:
+        re = [f64[p, k] for k in unrolled(2)]
+        im = [f64[p, k + 2] for k in unrolled(2)]
+        if n > 1:
+            re, im = rotated(re, im, 1)
+        else:
+            re, im = rotated(re, im, 2)
+        for _ in range(n):
+            re, im = rotated(re, im, 3)
+            re[0] = re[0] + 1.0
+        shifted(p, i64(2))
+        f64[p, 4], f64[p, 5] = im[0], im[1]
+        return weighted(re, 0.5)
+
+    def wanted(x, n):
+        re, im = x[:2].copy(), x[2:4].copy()
+        for _ in range(1 if n > 1 else 2):
+            re, im = -im, re
+        for _ in range(n):
+            for _ in range(3):
+                re, im = -im, re
+            re[0] += 1.0
+        return [0.5 * re[1], *im]
+
+    call = native(both, result=f64, given=(ptr, i64))
+    for n in range(4):
+        x = np.arange(1.0, 7.0)
+        want = wanted(x.copy(), n)
+        assert [call(x.ctypes.data, n), *x[4:]] == want
+        assert x[2:4].tolist() == [2.0, 4.0]
+    assert "call" not in translate([both]).replace("call double @llvm.fmuladd", "")
+
+
+def mixed_up(x: f64, k: i64) -> values:
+    return x + k
+
+
+def test_values_of_straight_code_have_kinds():
+    def wrong(x: f64, k: i64) -> f64:
+        return mixed_up(x, k)
+
+    with pytest.raises(TypeError, match="i64 where f64 belongs"):
+        translate([wrong])

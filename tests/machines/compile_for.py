@@ -29,8 +29,9 @@ from weft.backends.cpu.target import Cpu
 from weft.backends.llvm.calls import dispatch
 from weft.backends.llvm.native import machine, pool
 from weft.backends.llvm.native.llvm import BRIEF, QUICK, Llvm, is_crowded
-from weft.backends.llvm.native.loader import Object
+from weft.backends.llvm.native.loader import load
 from weft.backends.llvm.native.machine import Ahead
+from weft.backends.llvm.native.parts import divided, joined
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 
@@ -123,7 +124,7 @@ def check_all(cross: Cross, own: dict[str, str], full: bool) -> tuple[int, list[
         for text in set(texts) - known:
             known.add(text)
             try:
-                Object(cross.object(text), {}).load()
+                load(joined([cross.object(part) for part in divided(text)]))
             except Exception as e:
                 wrong.append(f"{name}: {e}")
     return len(known), wrong

@@ -123,14 +123,6 @@ class Function(Instructions):
             return pointer
         return self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
-    def opaque(self, pointer: str) -> str:
-        """The same pointer, of which LLVM does not know that it depends on a loop's index.
-
-        For loops with many places in memory: LLVM would take longer over how to count along them
-        than over all the rest.
-        """
-        return self.emit(f'call ptr asm "", "=r,0"(ptr {pointer})')
-
     def load(self, kind: str, pointer: str, align: int) -> str:
         return self.emit(f"load {kind}, ptr {pointer}, align {align}")
 
@@ -178,18 +170,6 @@ class Function(Instructions):
         """Instructions repeated for an index from ``start`` while it is below ``stop``."""
         with self.carried(start, stop, [], step) as (index, _, _):
             yield index
-
-    def fold(
-        self,
-        stop: Number,
-        kind: str,
-        first: list[str],
-        step: Callable[[str, list[str]], list[str]],
-    ) -> list[str]:
-        """Values of a type carried through a loop from 0: what they are after its last step."""
-        with self.carried(0, stop, [(kind, x) for x in first]) as (index, held, after):
-            after[:] = step(index, held)
-        return held
 
     def unless(self, condition: str | bool) -> AbstractContextManager[bool]:
         """The same where it does not hold."""

@@ -23,8 +23,9 @@ vectors is one of vectors there. ``shuffle(x, y, ORDER)`` has lanes of two vecto
 
 ``for a, b in PAIRS`` writes its body out for each pair of numbers that are given. A list, such as
 ``rows = [V[p, i] for i in unrolled(4)]``, is values in registers: ``rows[k]`` is one of them, to
-read or to assign, where ``k`` is given; it must not be assigned in a loop or a branch and be read
-after that. An array that is given is constant memory.
+read or to assign, where ``k`` is given. An array that is given is constant memory. A stub that
+returns ``values`` is straight code (`straight.py`), written out where it is called: it takes and
+returns lists too.
 """
 
 from __future__ import annotations
@@ -44,17 +45,9 @@ from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE
 from weft.backends.llvm.native.processor import counter
 from weft.backends.llvm.text.instructions import Lines, constant_text
 from weft.base.functional import lru
-from weft.base.record import Record
 from weft.base.sizes import Size
 from weft.kernel.kinds import KINDS, External, Intrinsic, Kind, i64, ptr, truth, void
-
-
-class Operand(Record):
-    """A value in the text; a number written out has no kind yet."""
-
-    text: str
-    kind: Kind | None
-
+from weft.kernel.straight import Operand, Straight, is_straight, number_of
 
 _ARITHMETIC: dict[type, tuple[str, str, str, Callable[..., Any]]] = {
     ast.Add: ("add", "add", "fadd", operator.add),
@@ -83,6 +76,10 @@ _COMPARE: dict[type, tuple[str, str, str, Callable[..., bool]]] = {
 # The methods that write each class of node.
 _WRITERS = {c: f"{c.__name__.lower()}_" for c in vars(ast).values() if isinstance(c, type)}
 _FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
+
+
+class Places(list[str]):
+    """The variables that a list's values are."""
 
 
 class StubError(TypeError):
@@ -121,7 +118,7 @@ def translate(
         if name in module.widened:
             kinds = (known[name].result, *known[name].parameters)
             module.names |= zip(_annotations(f), kinds, strict=True)
-        texts[name] = Translation(module, _tree(f), name).run()
+        texts[name] = Translation(module, f, name).run()
         if not waiting:
             waiting = [name for name in known if name in module.called - texts.keys()]
     module.functions = [texts[name] for name in known if name in texts]
@@ -149,10 +146,9 @@ def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
         if f.__name__ not in found:
             found[f.__name__] = f
             inner = [f.__globals__.get(name) for name in f.__code__.co_names]
-            # the functions of the stub language itself are no stubs
-            stubs += [
-                g for g in inner if isinstance(g, FunctionType) and g.__module__ != Kind.__module__
-            ]
+            # straight code is part of who calls it, and the stub language itself no stub
+            inner = [g for g in inner if isinstance(g, FunctionType) and not is_straight(g)]
+            stubs += [g for g in inner if g.__module__ != Kind.__module__]
     return list(found.values())
 
 
@@ -200,7 +196,7 @@ class Module:
 
     def __init__(self, known: dict[str, External], names: dict[str, Any], private: Any) -> None:
         self.known = known
-        self.names = names
+        self.given = self.names = names
         self.private = private
         self.functions: list[str] = []
         self.used: dict[str, str] = {}
@@ -227,21 +223,22 @@ Edge = tuple[str, dict[str, Operand]]
 class Translation(Lines):
     """One stub as text. A variable is what it was last given; where blocks meet, LLVM chooses."""
 
-    def __init__(self, module: Module, tree: ast.FunctionDef, name: str) -> None:
+    def __init__(self, module: Module, f: Callable[..., Any], name: str) -> None:
         super().__init__()
         self.module = module
-        self.tree = tree
+        self.tree = _tree(f)
         self.own_name = name
         self.signature = module.known[name]
         self.head: list[str] = []
         self.variables: dict[str, Operand] = {}
         self.bound: dict[str, Any] = {}  # names of what is given, and of lists of values
-        names = (n for n in ast.walk(tree) if isinstance(n, ast.Name))
-        self.own = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        code = f.__code__
+        self.own = {*code.co_varnames, *code.co_cellvars}
         # labels of continue and break, and what leads there
         self.exits: list[tuple[str, list[Edge], str, list[Edge]]] = []
         self.open = True  # whether the text can go on where it stands
         self.cut = False  # whether what follows is left out, as given numbers say
+        self.straight = Straight(self, module.given)
 
     def fail(self, node: ast.AST, what: str) -> StubError:
         line = ast.unparse(node).splitlines()[0]
@@ -291,11 +288,13 @@ class Translation(Lines):
         if not edges:
             return
         self.start(label)
-        known = [variables for _, variables in edges]
+        _, first = edges[0]
+        others = [variables for _, variables in edges[1:]]
         self.variables = {}
-        for name, value in known[0].items():
-            if all(name in variables for variables in known):
-                if any(variables[name].text != value.text for variables in known):
+        for name, value in first.items():
+            found = [variables.get(name) for variables in others]
+            if None not in found:
+                if any(x.text != value.text for x in found if x is not value):
                     value = Operand(self.emit(_met(name, edges)), value.kind)
                 self.variables[name] = value
 
@@ -303,6 +302,8 @@ class Translation(Lines):
         """Begin what is gone round: what to call with the edges that lead back."""
         self.start(label)
         names = {*_assigned(node)}
+        lists = [self.bound.get(name) for name in names]
+        names.update(*(found for found in lists if isinstance(found, Places)))
         old = {name: x for name, x in self.variables.items() if name in names}
         inside = {name: Operand(self.fresh(), x.kind) for name, x in old.items()}
         self.variables |= inside
@@ -332,11 +333,12 @@ class Translation(Lines):
         target, value = node.targets[0], node.value
         if isinstance(value, ast.ListComp):
             each = self.each(value.generators[0].target, self.sequence(value.generators[0].iter))
-            self.bound[target.id] = [self.value(value.elt) for _ in each]
-        elif isinstance(value, ast.Tuple):
-            values = [self.value(part) for part in value.elts]
-            for part, found in zip(target.elts, values, strict=True):
-                self.assign(part, found)
+            self.assign(target, [self.value(value.elt) for _ in each])
+        elif isinstance(target, ast.Tuple):
+            several = isinstance(value, ast.Tuple)
+            found = [self.value(part) for part in value.elts] if several else self.value(value)
+            for part, one in zip(target.elts, found, strict=True):
+                self.assign(part, one)
         else:
             self.assign(target, self.value(value))
 
@@ -357,9 +359,13 @@ class Translation(Lines):
     def pass_(self, node: ast.Pass) -> None:
         pass
 
-    def assign(self, target: ast.expr, value: Operand) -> None:
-        if isinstance(target, ast.Subscript) and (values := self.listed(target)) is not None:
-            values[self.index(target.slice)] = value
+    def assign(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Subscript) and (found := self.listed(target)) is not None:
+            self.variables[found[self.index(target.slice)]] = value
+        elif isinstance(target, ast.Name) and isinstance(value, list):
+            places = Places([f"{target.id}[{k}]" for k in range(len(value))])
+            self.bound[target.id] = places
+            self.variables.update(zip(places, value, strict=True))
         elif isinstance(target, ast.Name):
             self.bound.pop(target.id, None)
             kind = self.variables.get(target.id, value).kind
@@ -465,7 +471,8 @@ class Translation(Lines):
     def sequence(self, node: ast.expr) -> Any:
         """What is given to go over; None where it is numbers in a loop."""
         if not isinstance(node, ast.Call):
-            return self.constant(node)
+            found = self.constant(node)
+            return self.number(node, found) if isinstance(found, Places) else found
         if getattr(node.func, "id", "") != "unrolled":
             return None
         args = [self.value(a).text for a in node.args]
@@ -504,8 +511,9 @@ class Translation(Lines):
         return self.arithmetic(node, node.op, self.value(node.left), self.value(node.right))
 
     def subscript_(self, node: ast.Subscript) -> Operand:
-        if (values := self.listed(node)) is not None:
-            return self.number(node, values[self.index(node.slice)])
+        if (found := self.listed(node)) is not None:
+            one = found[self.index(node.slice)]
+            return self.variables[one] if isinstance(found, Places) else self.number(node, one)
         kind, address = self.place(node)
         text = f"load {kind.llvm}, ptr {address}, align {kind.lane.size}"
         return Operand(self.emit(text), kind)
@@ -519,9 +527,11 @@ class Translation(Lines):
         found = self.given(node)
         return int(self.value(node).text) if found is None else found
 
-    def number(self, node: ast.AST, value: Any) -> Operand:
+    def number(self, node: ast.AST, value: Any) -> Any:
         if isinstance(value, Operand):
             return value
+        if isinstance(value, Places):
+            return [self.variables[place] for place in value]
         if isinstance(value, np.ndarray):
             name = f"@array{zlib.crc32(value.tobytes())}"
             self.module.used[name] = constant_text(name, value)
@@ -591,7 +601,7 @@ class Translation(Lines):
         written = left.kind is None and right.kind is None
         if written and "%" not in left.text + right.text:
             fold = _ARITHMETIC[type(op)][3]
-            return Operand(str(fold(_python(left.text), _python(right.text))), None)
+            return Operand(str(fold(number_of(left.text), number_of(right.text))), None)
         left, right, kind = self.same(node, left, right)
         word = _ARITHMETIC[type(op)][_FAMILIES[kind.family]]
         if not word or kind is ptr:
@@ -604,7 +614,7 @@ class Translation(Lines):
         value = self.value(node.operand)
         if value.kind is None:
             sign = "-" if isinstance(node.op, ast.USub) else "~"
-            return Operand(str(-_python(value.text) if sign == "-" else ~int(value.text)), None)
+            return Operand(str(-number_of(value.text) if sign == "-" else ~int(value.text)), None)
         kind = value.kind
         if kind.family == "float":
             return Operand(self.emit(f"fneg {kind.llvm} {value.text}"), kind)
@@ -673,6 +683,8 @@ class Translation(Lines):
         kind = self.constant_name(node.value)
         base = self.as_kind(self.value(node.slice.elts[0]), ptr, node)
         number = self.as_kind(self.value(node.slice.elts[1]), i64, node)
+        if number.text == "0":
+            return kind, base.text
         text = f"getelementptr {kind.llvm}, ptr {base.text}, i64 {number.text}"
         return kind, self.emit(text)
 
@@ -706,7 +718,10 @@ class Translation(Lines):
             function, *args = [self.value(a) for a in node.args[1:]]
             given = ", ".join(f"{(a.kind or i64).llvm} {a.text}" for a in args)
             return self.result(kind, f"call {kind.llvm} {function.text}({given})")
-        known = self.module.known.get(name) or self.constant(node.func)
+        known = self.constant(node.func)
+        if is_straight(known):
+            return self.straight.call(known, [self.value(a) for a in node.args])
+        known = self.module.known.get(name) or known
         if isinstance(known, External):
             return self.known_call(node, name, known)
         if isinstance(known, Intrinsic):
@@ -729,10 +744,17 @@ class Translation(Lines):
         given = ", ".join(f"{k.llvm} {self.as_kind(a, k, node).text}" for a, k in pairs)
         return self.result(known.result, f"call {known.result.llvm} @{name}({given})")
 
+    def written(self, number: Any, kind: Kind) -> str:
+        """A number of straight code as text."""
+        return self.as_kind(Operand(str(number), None), kind, self.tree).text
+
     def intrinsic(self, node: ast.Call, known: Intrinsic) -> Operand:
         args = [self.value(a) for a in node.args]
         kind = next(a.kind for a in args if a.kind is not None)
-        args = [self.as_kind(a, a.kind or kind, node) for a in args]
+        return self.instruction(known, [self.as_kind(a, a.kind or kind, node) for a in args])
+
+    def instruction(self, known: Intrinsic, args: list[Any]) -> Operand:
+        kind = args[0].kind
         given = [f"{a.kind.llvm} {a.text}" for a in args]
         lane = f"f{8 * kind.lane.size}" if kind.family == "float" else kind.lane.llvm
         word = f".{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
@@ -789,6 +811,8 @@ def _assigned(node: Any) -> Iterator[str]:
     """The variables that a statement assigns to."""
     targets = [*getattr(node, "targets", ()), getattr(node, "target", None)]
     for target in [part for t in targets for part in getattr(t, "elts", [t])]:
+        if isinstance(target, ast.Subscript):
+            target = target.value  # a place of a list
         if isinstance(target, ast.Name):
             yield target.id
     for inner in (*getattr(node, "body", ()), *getattr(node, "orelse", ())):
@@ -799,7 +823,3 @@ def _met(name: str, edges: list[Edge]) -> str:
     """What a variable is where blocks lead."""
     found = [f"[ {variables[name].text}, %{block} ]" for block, variables in edges]
     return f"phi {edges[0][1][name].kind.llvm} {', '.join(found)}"
-
-
-def _python(text: str) -> int | float:
-    return float(text) if "." in text or "e" in text else int(text)

@@ -14,13 +14,12 @@ import numpy as np
 
 from weft.backends.cpu.routines import squares
 from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
-from weft.backends.cpu.routines.fourier.fft_text import Lanes
-from weft.backends.cpu.routines.writer import Function, Module
+from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.base.sizes import Size, plain
-from weft.kernel.kinds import External, i32, i64, kind_of, ptr, truth, u32, u64, void
+from weft.kernel.kinds import i32, kind_of, truth, u32, u64
 from weft.kernel.program import Lowered, Place, Task, Type
 
 # Bytes of one piece of work, and the most that the matrices of all lanes may take on the stack.
@@ -80,19 +79,9 @@ def _text(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[str
     names = dict(known) | {name: f"%of_{name}" for name in sizes}
     names |= {"F": lane, "V": lane.of(lanes), "BITS": whole.of(lanes), "I": i32.of(lanes)}
     names |= {"MASK": truth.of(lanes), "LANES": lanes, "ITEM": lane.size}
-    names |= {"BYTES": lanes * lane.size, "square": _square(lane.size)}
+    names |= {"BYTES": lanes * lane.size, **squares.names(Lanes(lane.size, lanes * 8 * lane.size))}
     names |= {"ONE_BITS": one, "TOP_BITS": (1 << 8 * lane.size - 1) - one}
     return translate_main(main, names, loop=True)
-
-
-def _square(size: int) -> External:
-    """The function that transposes a square of numbers of so many bytes."""
-    v = Lanes(size, processor.vector_bits())
-    f = Function(Module(), "square", "ptr %at, i64 %step, ptr %to, i64 %stride")
-    squares.square(f, v, "%at", "%step", "%to", "%stride")
-    f.close()
-    text = f.module.text().replace(" #0 {", " alwaysinline {")
-    return External(void, (ptr, i64, ptr, i64), text)
 
 
 # --- which stubs, and what they are given ---------------------------------------------------------

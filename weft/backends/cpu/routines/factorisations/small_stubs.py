@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 from weft.backends.cpu.routines.factorisations.stack_stubs import permute
+from weft.backends.cpu.routines.square_stubs import squares
 from weft.kernel.kinds import (
-    External,
     bits,
     copysign,
     f32,
@@ -39,9 +39,6 @@ SIDES = ROW_STEP = COLUMN_STEP = B_STEP = SIDE_STEP = FORWARD = UNIT = 0
 # The bits of 1 in the exponent of a number, and of an infinite number.
 ONE_BITS = TOP_BITS = 0
 NAN = math.nan
-# A square of numbers transposed: where it is and how many bytes its rows are apart, then the same
-# of where it goes.
-square = External(void, (ptr, i64, ptr, i64))
 
 
 def first_of(g: i64) -> i64:
@@ -59,7 +56,7 @@ def load(source: ptr, g: i64, size: i64, to: ptr) -> void:
     else:
         for i in range(0, size, LANES):
             column = min(i, size - LANES)
-            square(at + column * ITEM, size * ITEM, to + column * BYTES, BYTES)
+            squares(at + column * ITEM, size * ITEM, to + column * BYTES, BYTES, 1, 0, 0)
 
 
 def store(at: ptr, size: i64, target: ptr, g: i64) -> void:
@@ -72,7 +69,7 @@ def store(at: ptr, size: i64, target: ptr, g: i64) -> void:
     else:
         for i in range(0, size, LANES):
             column = min(i, size - LANES)
-            square(at + column * BYTES, BYTES, to + column * ITEM, size * ITEM)
+            squares(at + column * BYTES, BYTES, to + column * ITEM, size * ITEM, 1, 0, 0)
 
 
 def cholesky(buffers: ptr, start: i64, stop: i64) -> void:

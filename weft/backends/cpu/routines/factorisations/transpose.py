@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.backends.cpu.routines.fourier.fft_text import Lanes
+from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.squares import squares
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.backends.llvm.native import processor

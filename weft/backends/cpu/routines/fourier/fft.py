@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.fourier import fft_kernels as kernels
-from weft.backends.cpu.routines.fourier import fft_moves
+from weft.backends.cpu.routines.fourier import fft_texts as texts
+from weft.backends.cpu.routines.fourier import kernel_stubs as kernels
 from weft.backends.cpu.routines.fourier import move_stubs as moves
-from weft.backends.cpu.routines.fourier.fft_kernels import PRIMES, Tables, bits_of, factor_tables
-from weft.backends.cpu.routines.fourier.fft_text import Lanes, interleaved, roots
+from weft.backends.cpu.routines.fourier.fft_kernels import (
+    PRIMES,
+    Tables,
+    bits_of,
+    factor_tables,
+    interleaved,
+    lane_factors,
+    roots,
+)
+from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native import processor
 from weft.base.functional import lru
@@ -84,17 +92,15 @@ class Plan:
         """Scratch memory for complex numbers."""
         return self.scratch(count * self.v.element)
 
-    def task(
-        self, text: str, places: list[Place], extent: int, size: int, name: str = kernels.NAME
-    ) -> None:
+    def task(self, text: str, name: str, places: list[Place], extent: int, size: int) -> None:
         """Add a task of so many iterations, each over so many bytes."""
         chunk = max(1, min(plain(extent), CHUNK_BYTES // max(1, plain(size))))
         self.tasks.append(Task(text, name, tuple(places), extent, chunk))
 
     def move(self, stub: Any, places: list[Place], extent: int, size: int, **names: int) -> None:
         """Add a task that goes over data once."""
-        text = fft_moves.text(stub, *self.given(), tuple(names.items()))
-        self.task(text, places, extent, size, stub.__name__)
+        text = texts.move_text(stub, *self.given(), tuple(names.items()))
+        self.task(text, stub.__name__, places, extent, size)
 
     def given(self) -> tuple[int, int]:
         """What the text of a kernel depends on."""
@@ -126,16 +132,16 @@ class Plan:
         shape: tuple[int, int, int],
         swap: float,
         scale: float,
-        half: str = "",
+        half: int = 0,
         tables: Sequence[Place] = (),
     ) -> None:
         """The same, by lanes that are neighbours along the last axis, or half of a long one."""
         v, (outer, n, inner) = self.v, shape
-        groups, blocks = -(-inner // v.count), -(-n // v.count)
+        groups, blocks = inner // v.count, -(-n // v.count)
         numbers = [n, inner, groups, blocks]
         places = Tables(v).places(numbers, n, swap, scale, tables)
-        text = kernels.columns_text(*self.given(), half)
-        self.task(text, [*ends, *places], outer * groups, n * v.row)
+        text = texts.columns_text(*self.given(), half)
+        self.task(text, "columns", [*ends, *places], outer * groups, n * v.row)
 
     def rows(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
         """Transforms of the rows of a matrix."""
@@ -154,19 +160,19 @@ class Plan:
         target: Place,
         shape: tuple[int, int, int],
         scale: float,
-        real: str = "",
+        real: int = 0,
     ) -> None:
-        """Transforms along the middle axis of three by lanes that are any of them; ``to`` or
-        ``from`` 2 n real numbers."""
+        """Transforms along the middle axis of three by lanes that are any of them; to or from 2 n
+        real numbers."""
         v, (outer, n, inner), tables = self.v, shape, Tables(self.v)
         batch = outer * inner
-        ins, outs = n + (real == "from"), n + (real == "to")
+        ins, outs = n + (real == kernels.FROM), n + (real == kernels.TO)
         gathered = inner > 1 or batch < v.count or 2 * n < v.count
         halves = tables.complex(circle(n // 2 + 1, 2 * n)) if real else 0
         swap = 0.0 if real else scale
         places = tables.places([halves, batch, inner, ins, outs, n], n, swap, scale)
-        text = kernels.rows_text(*self.given(), real, gathered)
-        self.task(text, [source, target, *places], -(-batch // v.count), n * v.row)
+        text = texts.rows_text(*self.given(), real, gathered)
+        self.task(text, "rows", [source, target, *places], -(-batch // v.count), n * v.row)
 
     def at_once(self, batch: int, n: int) -> bool:
         """Whether rows are the lanes of a kernel for the whole length."""
@@ -186,8 +192,8 @@ class Plan:
         v, (n1, n2) = self.v, parts
         held = self.scratch(batch * -(-n1 // v.count) * n2 * v.row)
         factors = self.factors(n1, n2, -(-n2 // v.count))
-        self.neighbours([source, held], (batch, n1, n2), scale, 0.0, "first", factors)
-        self.neighbours([held, target], (batch, n2, n1), 0.0, scale, "second")
+        self.neighbours([source, held], (batch, n1, n2), scale, 0.0, kernels.FIRST, factors)
+        self.neighbours([held, target], (batch, n2, n1), 0.0, scale, kernels.SECOND)
 
     def factors(self, n1: int, n2: int, groups: int) -> list[Place]:
         """Tables of what is between two halves."""
@@ -268,7 +274,7 @@ class Plan:
         """Half spectra of rows of real numbers."""
         half = n // 2
         if self.fused(batch, n):
-            self.lanes(source, target, (batch, half, 1), 0.0, "to")
+            self.lanes(source, target, (batch, half, 1), 0.0, kernels.TO)
         elif n % 2 == 0:
             spectrum = self.numbers(batch * half)
             self.rows(source, spectrum, batch, half, 0.0)
@@ -283,7 +289,7 @@ class Plan:
         """Rows of real numbers from their half spectra."""
         half = n // 2
         if self.fused(batch, n):
-            self.lanes(source, target, (batch, half, 1), 1 / n, "from")
+            self.lanes(source, target, (batch, half, 1), 1 / n, kernels.FROM)
         elif n % 2 == 0:
             spectrum = self.numbers(batch * half)
             self.mirror(moves.FROM, source, spectrum, batch, half)
@@ -296,8 +302,8 @@ class Plan:
 
     def mirror(self, real: int, source: Place, target: Place, batch: int, n: int) -> None:
         """Half spectra from those of pairs of numbers, or back."""
-        tables, blocks = Tables(self.v), -(-(n // 2) // self.v.count)
-        sizes = (n, blocks, *tables.roots(2 * n), tables.add(fft_moves.lane_factors(self.v, n)))
+        tables, blocks = Tables(self.v), n // 2 // self.v.count
+        sizes = (n, blocks, *tables.roots(2 * n), tables.add(lane_factors(self.v, n)))
         places = [source, target, tables.data(), Place("numbers", sizes)]
         self.move(moves.mirror, places, batch * blocks, 2 * self.v.row, REAL=real)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernel.kinds import External, f32, f64, fma, i32, i64, ptr, shuffle, stack, unrolled, void
+from weft.backends.cpu.routines.fourier.pass_stubs import times
+from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, shuffle, unrolled, values, void
 
 # Rows of a matrix that are transposed together.
 STRIP = 8
@@ -24,8 +25,8 @@ PAIR: Any = f32
 LANES = ITEM = BYTES = ELEMENT = ROW = 0
 # What is done.
 REAL = KIND = 0
-# Orders of lanes that take pairs apart into their two parts, and that put them together, with the
-# number of each; and the same for elements in reversed order.
+# Orders of lanes that take pairs apart into their two parts, and that put them together; and the
+# same for elements in reversed order.
 APART: Any = ()
 TOGETHER: Any = ()
 APART_BACK: Any = ()
@@ -34,52 +35,48 @@ memcpy = External(ptr, (ptr, ptr, i64))
 memset = External(ptr, (ptr, i32, i64))
 
 
-def take_pairs(at: ptr, x: ptr) -> void:
+def take_pairs(at: ptr) -> values:
     """Pairs as an element of all lanes."""
-    for part, order in APART:
-        V[x, part] = shuffle(V[at, 0], V[at, 1], order)
+    return [shuffle(V[at, 0], V[at, 1], order) for order in APART]
 
 
-def put_pairs(x: ptr, to: ptr) -> void:
-    """The opposite."""
-    for part, order in TOGETHER:
-        V[to, part] = shuffle(V[x, 0], V[x, 1], order)
+def take_back(at: ptr) -> values:
+    """The same of pairs in reversed order."""
+    return [shuffle(V[at, 0], V[at, 1], order) for order in APART_BACK]
 
 
-def times(x: ptr, wr: V, wi: V) -> void:
-    """An element times a factor."""
-    re = V[x, 0]
-    im = V[x, 1]
-    V[x, 0] = fma(re, wr, -(im * wi))
-    V[x, 1] = fma(re, wi, im * wr)
+def put_pairs(re: V, im: V, to: ptr) -> values:
+    """An element of all lanes as pairs."""
+    for part, order in enumerate(TOGETHER):
+        V[to, part] = shuffle(re, im, order)
 
 
-def swap(x: ptr) -> void:
-    """Change the parts of an element."""
-    re = V[x, 0]
-    V[x, 0] = V[x, 1]
-    V[x, 1] = re
+def put_back(re: V, im: V, to: ptr) -> values:
+    """The same in reversed order."""
+    for part, order in enumerate(TOGETHER_BACK):
+        V[to, part] = shuffle(re, im, order)
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def root(tables: ptr, sizes: ptr, t: i64, w: ptr) -> void:
+def root(tables: ptr, sizes: ptr, t: i64) -> values:
     """exp(-2 pi i t / n) in double precision, by two short tables: how many bits of t are for the
     first, and where the second begins."""
     shift = i64[sizes, 0]
-    high = tables + i64[sizes, 1] + (t >> shift) * 16
-    low = tables + (t & ((1 << shift) - 1)) * 16
-    f64[w, 0] = f64[high, 0] * f64[low, 0] - f64[high, 1] * f64[low, 1]
-    f64[w, 1] = f64[high, 0] * f64[low, 1] + f64[high, 1] * f64[low, 0]
+    above = t >> shift
+    high = tables + i64[sizes, 1] + above * 16
+    low = tables + (t - (above << shift)) * 16
+    re, im, x, y = f64[high, 0], f64[high, 1], f64[low, 0], f64[low, 1]
+    return re * x - im * y, re * y + im * x
 
 
 def make_factors(buffers: ptr, start: i64, stop: i64) -> void:
     """Factors between halves: w ** (lane k1), split by rows, for a range of lanes, and then w **
     (first j2 of a group, k1). Sizes: n1, n2, and what roots need."""
+    tables = ptr[buffers, 2]
     sizes = ptr[buffers, 3]
     n1 = i64[sizes, 0]
-    w = stack(16)
     for i in range(start, stop):
         lane = i < LANES
         column = i if lane else min((i - LANES) * LANES, i64[sizes, 1] - LANES)
@@ -87,9 +84,9 @@ def make_factors(buffers: ptr, start: i64, stop: i64) -> void:
         ahead = i64(ROW) if lane else i64(ELEMENT)
         apart_ = i64(BYTES) if lane else i64(ITEM)
         for row in range(n1):
-            root(ptr[buffers, 2], sizes + 16, row * column, w)
-            F[at, 0] = F(f64[w, 0])
-            F[at + apart_, 0] = F(f64[w, 1])
+            re, im = root(tables, sizes + 16, row * column)
+            F[at, 0] = F(re)
+            F[at + apart_, 0] = F(im)
             at = at + ahead
 
 
@@ -99,14 +96,14 @@ def twist(buffers: ptr, start: i64, stop: i64) -> void:
     Sizes: n1, n2, what roots need, and the sign."""
     sizes = ptr[buffers, 2]
     n2 = i64[sizes, 1]
-    w = stack(16)
+    tables = ptr[buffers, 1]
+    sign = f64[sizes, 4]
     for row in range(start, stop):
         at = ptr[buffers, 0] + row * n2 * ELEMENT
         k = row % i64[sizes, 0]
         for j in range(n2):
-            root(ptr[buffers, 1], sizes + 16, j * k, w)
-            wr = F(f64[w, 0])
-            wi = F(f64[w, 1] * f64[sizes, 4])
+            cos, sin = root(tables, sizes + 16, j * k)
+            wr, wi = F(cos), F(sin * sign)
             re = F[at, 0]
             im = F[at, 1]
             F[at, 0] = re * wr - im * wi
@@ -117,28 +114,17 @@ def twist(buffers: ptr, start: i64, stop: i64) -> void:
 # --- real data ------------------------------------------------------------------------------------
 
 
-def mirrored(a: ptr, b: ptr, wr: V, wi: V) -> void:
+def mirrored(ar: V, ai: V, br: V, bi: V, wr: V, wi: V) -> values:
     """Elements k and n - k from those of the other spectrum; the way back, twice as large.
 
     X[k] = (a + b* - i w^k (a - b*)) / 2 and X[n - k] = (a + b* + i w^k (a - b*))* / 2 where a and
     b are elements k and n - k of the spectrum of pairs.
     """
-    odd = stack(ROW)
-    re = V[a, 0] + V[b, 0]
-    im = V[a, 1] - V[b, 1]
-    V[odd, 0] = V[a, 0] - V[b, 0]
-    V[odd, 1] = V[a, 1] + V[b, 1]
-    times(odd, wr, -wi if REAL == FROM else wi)
+    re, im = ar + br, ai - bi
+    x, y = times(ar - br, ai + bi, wr, -wi if REAL == FROM else wi)
     if REAL == FROM:
-        V[a, 0] = re - V[odd, 1]
-        V[a, 1] = im + V[odd, 0]
-        V[b, 0] = re + V[odd, 1]
-        V[b, 1] = -(im - V[odd, 0])
-    else:
-        V[a, 0] = (re + V[odd, 1]) * 0.5
-        V[a, 1] = (im - V[odd, 0]) * 0.5
-        V[b, 0] = (re - V[odd, 1]) * 0.5
-        V[b, 1] = -(im + V[odd, 0]) * 0.5
+        return re - y, im + x, re + y, -(im - x)
+    return (re + y) * 0.5, (im - x) * 0.5, (re - y) * 0.5, -(im + x) * 0.5
 
 
 def mirror(buffers: ptr, start: i64, stop: i64) -> void:
@@ -151,38 +137,35 @@ def mirror(buffers: ptr, start: i64, stop: i64) -> void:
     n = i64[sizes, 0]
     blocks = i64[sizes, 1]
     tables = ptr[buffers, 2]
-    root_ = stack(16)
-    w = stack(ROW)
-    a = stack(ROW)
-    b = stack(ROW)
+    lanes = tables + i64[sizes, 4]
     for g in range(start, stop):
         row = g // blocks
         at = ptr[buffers, 0] + row * (n + 1 if REAL == FROM else n) * ELEMENT
         to = ptr[buffers, 1] + row * (n if REAL == FROM else n + 1) * ELEMENT
-        # blocks at the end of a row overlap
-        k = min(g % blocks * LANES + 1, n // 2 - (LANES - 1))
-        root(tables, sizes + 16, k, root_)
-        V[w, 0] = V[tables + i64[sizes, 4], 0]
-        V[w, 1] = V[tables + i64[sizes, 4], 1]
-        times(w, V(F(f64[root_, 0])), V(F(f64[root_, 1])))
-        behind = (n - (LANES - 1) - k) * ELEMENT
-        take_pairs(at + k * ELEMENT, a)
-        for part, order in APART_BACK:
-            V[b, part] = shuffle(V[at + behind, 0], V[at + behind, 1], order)
-        mirrored(a, b, V[w, 0], V[w, 1])
-        put_pairs(a, to + k * ELEMENT)
-        for part, order in TOGETHER_BACK:
-            V[to + behind, part] = shuffle(V[b, 0], V[b, 1], order)
-        if k == 1:
-            re = F[at, 0]
-            im = F[at, 2 * n] if REAL == FROM else F[at, 1]
-            F[to, 0] = re + im
-            if REAL == FROM:
-                F[to, 1] = re - im
-            else:
-                F[to, 1] = 0.0
-                F[to, 2 * n] = re - im
-                F[to, 2 * n + 1] = 0.0
+        first = g % blocks * LANES + 1
+        # What is left at the end of a row is a block that overlaps the last: its factors are
+        # rounded in another way, so that it is always done after that.
+        stop_ = n // 2 + 1 if g % blocks == blocks - 1 else first + 1
+        for begin in range(first, stop_, LANES):
+            k = min(begin, n // 2 - (LANES - 1))
+            cos, sin = root(tables, sizes + 16, k)
+            wr, wi = times(V[lanes, 0], V[lanes, 1], V(F(cos)), V(F(sin)))
+            behind = (n - (LANES - 1) - k) * ELEMENT
+            ar, ai = take_pairs(at + k * ELEMENT)
+            br, bi = take_back(at + behind)
+            ar, ai, br, bi = mirrored(ar, ai, br, bi, wr, wi)
+            put_pairs(ar, ai, to + k * ELEMENT)
+            put_back(br, bi, to + behind)
+            if k == 1:
+                re = F[at, 0]
+                im = F[at, 2 * n] if REAL == FROM else F[at, 1]
+                F[to, 0] = re + im
+                if REAL == FROM:
+                    F[to, 1] = re - im
+                else:
+                    F[to, 1] = 0.0
+                    F[to, 2 * n] = re - im
+                    F[to, 2 * n + 1] = 0.0
 
 
 def widen(buffers: ptr, start: i64, stop: i64) -> void:
@@ -227,26 +210,23 @@ def chirp_step(buffers: ptr, start: i64, stop: i64) -> void:
     sizes = ptr[buffers, 3]
     n = i64[sizes, 0]
     blocks = i64[sizes, 1]
-    x = stack(ROW)
-    chirp = stack(ROW)
     for g in range(start, stop):
         row = g // blocks
         k = min(g % blocks * LANES, n - LANES)
         at = ptr[buffers, 0] + (row * i64[sizes, 2] + k) * ELEMENT
         to = ptr[buffers, 1] + row * i64[sizes, 3] * ELEMENT
-        take_pairs(ptr[buffers, 2] + k * ELEMENT, chirp)
-        take_pairs(at, x)
+        wr, wi = take_pairs(ptr[buffers, 2] + k * ELEMENT)
+        re, im = take_pairs(at)
         if KIND == BEGIN:
-            V[x, 1] *= V(F(f64[sizes, 4]))
+            im *= V(F(f64[sizes, 4]))
         if KIND == END:
-            swap(x)
-        times(x, V[chirp, 0], V[chirp, 1])
+            re, im = im, re
+        re, im = times(re, im, wr, wi)
         if KIND == MULTIPLY:
-            swap(x)
+            re, im = im, re
         if KIND == END:
-            V[x, 0] *= V(F(f64[sizes, 5]))
-            V[x, 1] *= V(F(f64[sizes, 6]))
-        put_pairs(x, to + k * ELEMENT)
+            re, im = re * V(F(f64[sizes, 5])), im * V(F(f64[sizes, 6]))
+        put_pairs(re, im, to + k * ELEMENT)
         if KIND == BEGIN:
             if k == 0:
                 memset(to + n * ELEMENT, 0, (i64[sizes, 3] - n) * ELEMENT)
@@ -261,18 +241,19 @@ def make_chirp(buffers: ptr, start: i64, stop: i64) -> void:
     n = i64[sizes, 0]
     size = i64[sizes, 1]
     padded = ptr[buffers, 1]
-    w = stack(16)
+    tables = ptr[buffers, 2]
+    scale = f64[sizes, 4]
     square_ = start * start % (2 * n)
     for j in range(start, stop):
-        root(ptr[buffers, 2], sizes + 16, square_, w)
-        F[ptr[buffers, 0], 2 * j] = F(f64[w, 0])
-        F[ptr[buffers, 0], 2 * j + 1] = F(f64[w, 1])
-        re = F(f64[w, 0] * f64[sizes, 4])
-        im = -F(f64[w, 1] * f64[sizes, 4])
+        re, im = root(tables, sizes + 16, square_)
+        F[ptr[buffers, 0], 2 * j] = F(re)
+        F[ptr[buffers, 0], 2 * j + 1] = F(im)
+        wr = F(re * scale)
+        wi = -F(im * scale)
         for back in unrolled(2):
             at = 0 if j == 0 else (size - j if back else j)
-            F[padded, 2 * at] = re
-            F[padded, 2 * at + 1] = im
+            F[padded, 2 * at] = wr
+            F[padded, 2 * at + 1] = wi
         if j == 0:
             memset(padded + n * ELEMENT, 0, (size + 1 - 2 * n) * ELEMENT)
         # the next square, still below 2 n

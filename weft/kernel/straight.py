@@ -1,0 +1,160 @@
+"""Stubs of ``values``: straight code that Python runs, which is written where a stub calls it.
+
+Operators of a value write the instruction and are its result, so that lists, loops over given
+numbers, and calls of other such stubs are Python's own. What is done depends on nothing but what is
+given; branches and loops are for the stubs that call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from weft.base.record import Record
+from weft.kernel.kinds import Intrinsic, Kind, i64, ptr, values
+
+
+class Operand(Record):
+    """A value in the text; a number written out has no kind yet."""
+
+    text: str
+    kind: Kind | None
+
+
+class Value:
+    """A value in the text of a function."""
+
+    __slots__ = ("kind", "text", "writer")
+
+    def __init__(self, writer: Any, text: str, kind: Kind) -> None:
+        self.writer, self.text, self.kind = writer, text, kind
+
+    def made(self, text: str, kind: Kind) -> Value:
+        return Value(self.writer, self.writer.emit(text), kind)
+
+    def combined(self, word: str, other: Any) -> Value:
+        """What an instruction makes of two values of one kind."""
+        kind = self.kind
+        if type(other) is not Value:
+            other = Value(self.writer, self.writer.written(other, kind), kind)
+        elif other.kind is not kind:
+            raise TypeError(f"{other.kind} where {kind} belongs")
+        word = f"f{word}" if kind.family == "float" else word
+        return self.made(f"{word} {kind.llvm} {self.text}, {other.text}", kind)
+
+    def __add__(self, other: Any) -> Value:
+        if self.kind is not ptr:
+            return self.combined("add", other)
+        if other == 0:
+            return self
+        text = other.text if type(other) is Value else other
+        return self.made(f"getelementptr i8, ptr {self.text}, i64 {text}", ptr)
+
+    def __sub__(self, other: Any) -> Value:
+        return self.combined("sub", other)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.combined("mul", other)
+
+    def __lshift__(self, other: Any) -> Value:
+        return self.combined("shl", other)
+
+    def __rshift__(self, other: Any) -> Value:
+        return self.combined("ashr", other)
+
+    def __neg__(self) -> Value:
+        return self.made(f"fneg {self.kind.llvm} {self.text}", self.kind)
+
+
+class Memory:
+    """A kind: what is in memory, and conversions."""
+
+    def __init__(self, writer: Any, kind: Kind) -> None:
+        self.writer, self.kind = writer, kind
+
+    def place(self, base: Value, number: Any) -> str:
+        if type(number) is not Value:
+            return (base + number * self.kind.size).text
+        assert number.kind is i64
+        text = f"getelementptr {self.kind.llvm}, ptr {base.text}, i64 {number.text}"
+        return base.made(text, ptr).text
+
+    def __getitem__(self, at: tuple[Value, Any]) -> Value:
+        kind = self.kind
+        text = f"load {kind.llvm}, ptr {self.place(*at)}, align {kind.lane.size}"
+        return at[0].made(text, kind)
+
+    def __setitem__(self, at: tuple[Value, Any], value: Value) -> None:
+        kind = self.kind
+        assert value.kind is kind
+        text = f"store {kind.llvm} {value.text}, ptr {self.place(*at)}, align {kind.lane.size}"
+        self.writer.line(text)
+
+    def __call__(self, value: Any) -> Value:
+        if type(value) is not Value:
+            return Value(self.writer, self.writer.written(value, self.kind), self.kind)
+        found = self.writer.convert(value, self.kind, None)
+        return Value(self.writer, found.text, found.kind)
+
+
+def is_straight(f: Any) -> bool:
+    return isinstance(f, FunctionType) and f.__annotations__.get("return") in (values, values.name)
+
+
+class Straight:
+    """Straight code of one function while that is written."""
+
+    def __init__(self, writer: Any, given: dict[str, Any]) -> None:
+        self.writer, self.given = writer, given
+        self.scopes: dict[int, dict[str, Any]] = {}  # what names of modules stand for
+
+    def call(self, f: Any, args: list[Any]) -> Any:
+        """What a stub makes of operands and lists of them."""
+
+        def inside(x: Any) -> Any:
+            if isinstance(x, list):
+                return [inside(one) for one in x]
+            return Value(self.writer, x.text, x.kind) if x.kind else number_of(x.text)
+
+        def outside(x: Any) -> Any:
+            return Operand(x.text, x.kind) if isinstance(x, Value) else [outside(one) for one in x]
+
+        found = self.runnable(f)(*map(inside, args))
+        return None if found is None else outside(found)
+
+    def runnable(self, f: Any) -> Any:
+        """A stub as a function of values."""
+        known = self.scopes.get(id(f.__globals__))
+        if known is None:
+            names = f.__globals__ | self.given
+            known = self.scopes[id(f.__globals__)] = names | {"shuffle": _shuffle}
+            for name, x in names.items():
+                if isinstance(x, Kind):
+                    known[name] = Memory(self.writer, x)
+                elif isinstance(x, Intrinsic):
+                    known[name] = self.instruction(x)
+                elif is_straight(x):
+                    known[name] = self.runnable(x)
+        return FunctionType(f.__code__, known)
+
+    def instruction(self, known: Intrinsic) -> Callable[..., Value]:
+        writer = self.writer
+
+        def call(*args: Any) -> Value:
+            kind = next(a.kind for a in args if type(a) is Value)
+            given = [a if type(a) is Value else Memory(writer, kind)(a) for a in args]
+            found = writer.instruction(known, given)
+            return Value(writer, found.text, found.kind)
+
+        return call
+
+
+def number_of(text: str) -> int | float:
+    """A number that is written out."""
+    return float(text) if "." in text or "e" in text else int(text)
+
+
+def _shuffle(x: Value, y: Value, lanes: Any) -> Value:
+    text = x.writer.shuffle(x.kind.llvm, x.text, y.text, lanes)
+    return Value(x.writer, text, x.kind.lane.of(len(lanes)))
