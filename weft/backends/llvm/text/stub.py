@@ -294,7 +294,7 @@ class Translation(Lines):
         for name, value in first.items():
             found = [variables.get(name) for variables in others]
             if None not in found:
-                if any(x.text != value.text for x in found if x is not value):
+                if found.count(value) < len(found):
                     value = Operand(self.emit(_met(name, edges)), value.kind)
                 self.variables[name] = value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -138,9 +139,9 @@ class Plan:
         """The same, by lanes that are neighbours along the last axis, or half of a long one."""
         v, (outer, n, inner) = self.v, shape
         groups, blocks = inner // v.count, -(-n // v.count)
-        numbers = [n, inner, groups, blocks]
+        numbers = [n, inner, groups, blocks, half]
         places = Tables(v).places(numbers, n, swap, scale, tables)
-        text = texts.columns_text(*self.given(), half)
+        text = texts.columns_text(*self.given())
         self.task(text, "columns", [*ends, *places], outer * groups, n * v.row)
 
     def rows(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
@@ -192,7 +193,10 @@ class Plan:
         v, (n1, n2) = self.v, parts
         held = self.scratch(batch * -(-n1 // v.count) * n2 * v.row)
         factors = self.factors(n1, n2, -(-n2 // v.count))
-        self.neighbours([source, held], (batch, n1, n2), scale, 0.0, kernels.FIRST, factors)
+        turn = Place("code", partial(texts.turn_text, *self.given()))
+        self.neighbours(
+            [source, held], (batch, n1, n2), scale, 0.0, kernels.FIRST, [*factors, turn]
+        )
         self.neighbours([held, target], (batch, n2, n1), 0.0, scale, kernels.SECOND)
 
     def factors(self, n1: int, n2: int, groups: int) -> list[Place]:

@@ -104,13 +104,17 @@ def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
     return _plain([kernels.passes], _names(itemsize, bits)), "passes"
 
 
-@lru(16)
-def columns_text(itemsize: int, bits: int, half: int) -> str:
+@lru(4)
+def columns_text(itemsize: int, bits: int) -> str:
     """Transforms along the middle axis of three, or one half of long ones."""
-    names = {**_names(itemsize, bits), "HALF": half}
-    if half != kernels.FIRST:
-        return QUICK + _plain([kernels.columns], names)
-    return _parts(Lanes(itemsize, bits), kernels.columns, names, [kernels.turn_blocks])
+    return QUICK + _plain([kernels.columns], _names(itemsize, bits))
+
+
+@lru(4)
+def turn_text(itemsize: int, bits: int) -> tuple[str, str]:
+    """The text and the name of a function that transposes what a first half has done."""
+    names = _names(itemsize, bits) | squares.names(Lanes(itemsize, bits))
+    return _plain(called_stubs([kernels.turn_blocks]), names), "turn_blocks"
 
 
 @lru(16)

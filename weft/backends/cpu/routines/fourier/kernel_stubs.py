@@ -18,9 +18,10 @@ from weft.kernel.kinds import f32, i64, invoke, ptr, stack, values, void
 F: Any = f32
 V: Any = f32
 LANES = ITEM = BYTES = ELEMENT = ROW = 0
-# Whether rows are real, and may be fewer than lanes; which half of a long transform it is.
-REAL = GATHERED = HALF = 0
+# Whether rows are real, and may be fewer than lanes.
+REAL = GATHERED = 0
 TO, FROM = 1, 2
+# Which half of a long transform it is.
 FIRST, SECOND = 1, 2
 # Words of a table for a pass.
 STEP = 6
@@ -81,15 +82,17 @@ def columns(buffers: ptr, start: i64, stop: i64) -> void:
 
     Those of a long transform are one half of it. The first is multiplied by w ** (j2 k1), and
     writes blocks of as many results as there are lanes; the second reads them. Sizes: the last two
-    of the axes, groups of lanes, blocks, passes, whether parts are swapped, and the scale.
+    of the axes, groups of lanes, blocks, which half it is, passes, whether parts are swapped, and
+    the scale. Of a first half there are three buffers more: its factors, and what transposes.
     """
     sizes = ptr[buffers, 3]
     n = i64[sizes, 0]
     inner = i64[sizes, 1]
     groups = i64[sizes, 2]
     blocks = i64[sizes, 3]
-    count = i64[sizes, 4]
-    after = buffers + (48 if HALF == FIRST else 32)
+    half = i64[sizes, 4]
+    count = i64[sizes, 5]
+    after = buffers + (i64(56) if half == FIRST else 32)
     even = stack(n * ROW)
     odd = stack(n * ROW)
     step = inner * ELEMENT
@@ -109,40 +112,40 @@ def columns(buffers: ptr, start: i64, stop: i64) -> void:
             ts = step
             lanes: ptr = None
             firsts: ptr = None
-            if HALF == SECOND:
-                source = (
-                    ptr[buffers, 0] + (outer * ((inner + LANES - 1) // LANES) + group) * n * ROW
-                )
-                ss = i64(ROW)
-            if HALF == FIRST:
+            if half == FIRST:
                 # the last pass writes where its turn would be, which is not what it reads
                 target = even if count & 1 else odd
                 ts = i64(ROW)
                 lanes = ptr[buffers, 4]
                 firsts = ptr[buffers, 5] + group * n * ELEMENT
+            elif half == SECOND:
+                source = (
+                    ptr[buffers, 0] + (outer * ((inner + LANES - 1) // LANES) + group) * n * ROW
+                )
+                ss = i64(ROW)
             invoke(
                 void,
                 ptr[after, 0],
                 after + 8,
-                sizes + 56,
+                sizes + 64,
                 count,
                 ptr[buffers, 2],
                 source,
                 ss,
-                0 if HALF == SECOND else 1,
+                0 if half == SECOND else i64(1),
                 target,
                 ts,
-                0 if HALF == FIRST else 1,
+                0 if half == FIRST else i64(1),
                 even,
                 odd,
-                i64[sizes, 5],
                 i64[sizes, 6],
+                i64[sizes, 7],
                 lanes,
                 firsts,
             )
-            if HALF == FIRST:
+            if half == FIRST:
                 to = ptr[buffers, 1] + (outer * blocks * inner + lane) * ROW
-                turn_blocks(target, to, n, blocks, inner * ROW)
+                invoke(void, ptr[buffers, 6], target, to, n, blocks, inner * ROW)
 
 
 def turn_blocks(held: ptr, to: ptr, n: i64, blocks: i64, down: i64) -> void:
