@@ -25,6 +25,7 @@ from tests.machines.processors import Processor
 from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
+from weft.backends.cpu.calls.first import first_texts
 from weft.backends.cpu.target import Cpu
 from weft.backends.llvm.calls import dispatch
 from weft.backends.llvm.native import machine, pool
@@ -131,8 +132,8 @@ def check_all(cross: Cross, own: dict[str, str], full: bool) -> tuple[int, list[
 
 
 def own_code() -> dict[str, str]:
-    """The texts of what is made once, the pool of threads and the native caller, and of a product
-    that some processors have instructions for."""
+    """The texts of what is made once, the pool of threads and the native caller, of what LLVM has
+    first, and of a product that some processors have instructions for."""
 
     class Found(Exception):
         pass
@@ -142,6 +143,7 @@ def own_code() -> dict[str, str]:
 
     half = ones(256, 256, dtype=bfloat16)
     texts = {f"matrices {i}": text for i, text in enumerate(planned(jnp.matmul, half, half))}
+    texts |= {f"first {i}": text for i, text in enumerate(first_texts())}
     machine.load_keyed = find
     for name, make in (("pool", pool._code), ("caller", dispatch.Native)):
         try:

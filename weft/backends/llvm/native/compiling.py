@@ -32,14 +32,6 @@ _looked, _begun, _opened = False, False, False
 _loading = across_forks(threading.Lock())
 # A child made in the middle of a compile would find LLVM's locks held for ever.
 _inside = across_forks(Stay())
-# LLVM sets itself up at its first module, which takes as long as a small kernel.
-_FIRST = """define void @first(ptr %p) {
-  %x = load <8 x float>, ptr %p, align 4
-  %y = fadd <8 x float> %x, %x
-  store <8 x float> %y, ptr %p, align 4
-  ret void
-}
-"""
 
 
 def llvm() -> Llvm:
@@ -110,18 +102,21 @@ def _compile_part(text: str) -> bytes:
             _spare[level].append(machine)
 
 
-def preload(needed: bool = False) -> None:
-    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary."""
+def preload(first: Callable[[], list[str]], needed: bool = False) -> None:
+    """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary.
+
+    The ``first`` texts are compiled for what LLVM does once, unless somebody waits for others.
+    """
     global _looked, _begun
     if _begun or (_looked and not needed):
         return
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=with_room, args=[_load, opener()]).start()
+        threading.Thread(target=with_room, args=[_load, opener(), first]).start()
 
 
-def _load(open_library: Callable[[], Any]) -> None:
+def _load(open_library: Callable[[], Any], first: Callable[[], list[str]]) -> None:
     global _opened
     left = address_space_left()
     if left is not None and left < LLVM_BYTES + MODULE_BYTES:
@@ -132,8 +127,8 @@ def _load(open_library: Callable[[], Any]) -> None:
         with _loading:
             library = _llvm()
             _spare[2].append(library.machine())
-        for text in (_FIRST, QUICK + _FIRST):
-            if _inside.count() == 1:  # else what LLVM does once is done when it is needed
+        for text in first():
+            if _inside.count() == 1:
                 _compile_part(text)
         _spare[2].append(library.machine())  # for who compiles beside another
 
