@@ -130,7 +130,7 @@ def test_pieces_of_what_is_left_are_whole_chunks(each: float) -> None:
     pieces = [rest.take()]
     assert pieces == [(3, 10)]
     rest.each = each
-    assert rest.share(16) == {1e-7: 1, 1e-4: 11}.get(each, 16)
+    assert rest.share(16) == {1e-7: 1, 1e-4: 8}.get(each, 16)
     while piece := rest.take():
         pieces.append(piece)
     assert [low for low, _ in pieces] == [3, *(high for _, high in pieces[:-1])]
@@ -141,6 +141,19 @@ def test_pieces_of_what_is_left_are_whole_chunks(each: float) -> None:
     half = shares.Rest(0, 10, 3)
     half.take()
     assert half.close() == 3 and half.take() is None
+
+
+def test_a_second_chunk_is_looked_at_where_the_first_says_little() -> None:
+    rest = shares.Rest(0, 100, 1)
+    for seconds, each, sharers in ((5e-4, 0.0, 1), (1e-5, 1e-5, 1)):  # cold, then not
+        low, high = rest.take() or (0, 0)
+        rest.learn(seconds, low, high)
+        assert (high - low, rest.each, rest.share(16)) == (1, each, sharers)
+    assert rest.take() == (2, 100)
+    for seconds in (1e-6, 0.5):  # soon over, or long in any case
+        rest = shares.Rest(0, 100, 1)
+        rest.learn(seconds, *(rest.take() or (0, 0)))
+        assert rest.each == seconds
 
 
 def test_an_interrupted_run_leaves_no_thread_at_work(no_pool, monkeypatch) -> None:

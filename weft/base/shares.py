@@ -10,19 +10,19 @@ HELP_AFTER_S = 0.001
 # Seconds of one piece at most: signals are heard, and helpers waited for, between pieces.
 CALL_S = 0.01
 # Seconds that a helper costs whoever begins it, and a piece all that wait for Python's lock.
-HELPER_S = 0.0001
+HELPER_S = 0.0002
 
 
 class Rest:
     """What is left of a range: taken in pieces of whole chunks, which become smaller to the end.
 
-    A call by Python costs as much as a small chunk, so the first chunk alone tells how long one
+    A call by Python costs as much as a small chunk, so one or two chunks alone tell how long one
     takes (``each``, in seconds), and a piece is as many as do not make others wait for it.
     """
 
     def __init__(self, start: int, stop: int, chunk: int) -> None:
         self.next, self.stop, self.chunk = start, stop, chunk
-        self.sharers, self.each = 1, 0.0
+        self.sharers, self.each, self.least = 1, 0.0, 0.0
         self.lock = threading.Lock()
 
     def count(self) -> int:
@@ -32,6 +32,15 @@ class Rest:
     def expected(self) -> float:
         """Seconds that one thread would need for them."""
         return self.count() * self.each
+
+    def learn(self, seconds: float, low: int, high: int) -> None:
+        """Take note of how long a piece took. The first one brings code and memory near: where that
+        may be what took so long, another single chunk is looked at."""
+        each = seconds / -(-(high - low) // self.chunk)
+        sure = self.least or not each < HELP_AFTER_S < each * self.count()
+        self.least = min(each, self.least or each)
+        if sure:
+            self.each = self.least
 
     def share(self, threads: int) -> int:
         """How many threads share what is left, of so many that may: n of them need the nth part of

@@ -170,7 +170,8 @@ class Batch:
     def divide(self, key: bytes, texts: list[str], early: bool = False) -> None:
         """Have the parts of a module compiled."""
         self.parts[key] = texts
-        for text in texts:  # modules have parts in common: one tile with many a walk around it
+        # the longest is taken first; modules have parts in common: one tile with many a walk
+        for text in sorted(texts, key=len):
             if text not in self.made:
                 self.made[text] = None
                 self.queue.insert(0 if text.startswith(QUICK) else len(self.queue), text)

@@ -197,9 +197,9 @@ def run_at_first(
         while piece := rest.take():
             with Flushing(flushes):
                 native(buffers, *piece)
-            spent = time.perf_counter() - begin
+            before, spent = spent, time.perf_counter() - begin
             if not helpers:
-                rest.each = spent / (-(-(piece[1] - start) // chunk))
+                rest.learn(spent - before, *piece)
                 _help(helpers, work, rest.share(threads()) - 1)
             # Others may have Python's lock whenever a piece is done; to make code takes time, too.
             if min(spent, rest.expected()) > CODE_AFTER_RANGE_S:

@@ -3,7 +3,7 @@ them, the contraction with its epilogue, and sums of partial results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -70,7 +70,8 @@ class Plan:
     def __init__(self, work: np.dtype, name: str) -> None:
         self.work, self.name = work, name
         self.lanes = vector_bits() // (8 * work.itemsize)
-        self.tasks: list[Task] = []
+        # those that are written in the end are functions: what takes LLVM longest goes there first
+        self.tasks: list[Task | Callable[[], Task]] = []
         self.scratch: list[int] = []
 
     def memory(self, size: int) -> Place:
@@ -93,8 +94,9 @@ class Plan:
         """Elements of an operand in another order, and of another type."""
         target = self.memory((size or prod(d.size for d in dims)) * types[1].itemsize)
         lanes = vector_bits() // (8 * types[1].itemsize)
-        task = copy_task((source, target), dims, types, lanes, start, careless=careless)
-        self.tasks.append(task)
+        self.tasks.append(
+            lambda: copy_task((source, target), dims, types, lanes, start, careless=careless)
+        )
         return target
 
     def summed(
@@ -139,7 +141,8 @@ class Plan:
         self.tasks.append(sized_task(contraction, values, task, write))
 
     def lowered(self) -> Lowered:
-        return Lowered(self.tasks, tuple(self.scratch))
+        tasks = [task if isinstance(task, Task) else task() for task in self.tasks]
+        return Lowered(tasks, tuple(self.scratch))
 
 
 def _named(given: Contraction, values: dict[str, int]) -> Contraction:

@@ -243,7 +243,8 @@ def matrix_tasks(plan: Product, problem: Problem) -> None:
     def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
         task, values = Task("", "product", given, extent, max(1, chunk)), {}
         key = key if is_writing() else named(key, values)
-        plan.tasks.append(sized_task(key, values, task, lambda key: write(key, "product")))
+        made = lambda: sized_task(key, values, task, lambda key: write(key, "product"))
+        plan.tasks.append(made if write is amx.tiles_text else made())
 
     for side, operand, across in (("left", plan.left, rows), ("right", plan.right, columns)):
         tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
