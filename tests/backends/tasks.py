@@ -29,9 +29,8 @@ def run_tasks(lowered, ins, outs):
     for task, address in zip(lowered.tasks, code, strict=True):
         numbers = [np.array(what, np.int64) for kind, what in task.places if kind == "numbers"]
         tables = iter(numbers)
-        codes = [what for kind, what in task.places if kind == "code"]
-        called = machine.compile_many([what() if callable(what) else what for what in codes])
-        arrays["code"] = dict(zip(codes, called, strict=True))
+        called = machine.compile_many([what for kind, what in task.places if kind == "code"])
+        arrays["code"] = dict(zip([w for k, w in task.places if k == "code"], called, strict=True))
         pointers = [
             next(tables).ctypes.data if place.kind == "numbers" else _address(arrays, *place)
             for place in task.places

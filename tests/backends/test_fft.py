@@ -149,8 +149,7 @@ def test_nothing_to_transform_is_left_to_the_reference():
 def test_passes_are_few_functions():
     kind = Type((1 << 20,), np.dtype(np.complex64))
     lowered = fft.lower([kind], [kind], {"fft_type": 0, "fft_lengths": kind.shape})
-    places = [place for task in lowered.tasks for place in task.places if place.kind == "code"]
-    called = {place.what() for place in places}
+    called = {place.what for task in lowered.tasks for place in task.places if place.kind == "code"}
     assert len(called) == 4  # the walk over passes, those of two radices, and what transposes
     assert sum(task.text.count("\n") for task in lowered.tasks) < 700
 

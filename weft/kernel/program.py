@@ -36,12 +36,12 @@ class Place(Record):
     ``in`` and ``out``: an operand or a result by number; ``scratch``: memory of the operation by
     number; ``library``: the function of a library, by name; ``numbers``: a constant table of
     64-bit integers, given as such, so that one text serves many shapes; ``data``: a constant array;
-    ``code``: a native function that the task calls, by its text and name, or what gives both when
-    they are needed; ``finish``: a buffer of the kernel that goes on with the result, by number.
+    ``code``: a native function that the task calls, by its text and name; ``finish``: a buffer of
+    the kernel that goes on with the result, by number.
     """
 
     kind: str
-    what: int | str | tuple[Any, ...] | np.ndarray | Callable[[], tuple[str, str]]
+    what: int | str | tuple[Any, ...] | np.ndarray
 
 
 class Task(Record):

@@ -264,8 +264,8 @@ class Assembler(Slots):
         if kind == "data":
             return self.constant(what)
         if kind == "code":
-            text, name = what() if callable(what) else what
-            return self.slot("code", 0, self._code(text, name))
+            assert isinstance(what, tuple)
+            return self.slot("code", 0, self._code(*what))
         assert isinstance(what, int)
         return known[kind][what]
 

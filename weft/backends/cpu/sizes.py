@@ -112,6 +112,14 @@ def handing_on(begin: Begin | None) -> Iterator[None]:
         _taker.reset(before)
 
 
+def hand_on(text: str, name: str) -> tuple[str, str]:
+    """A text and its function's name, which are handed on in such a scope."""
+    begin = _taker.get()
+    if begin is not None:
+        begin(text, name, True)
+    return text, name
+
+
 # Texts by what they are written from, and the sizes that each reads.
 _shared: OrderedDict[Any, tuple[str, list[Size]]] = OrderedDict()
 MAX_SHARED_TEXTS = 256
@@ -132,9 +140,8 @@ def sized_task(given: Any, values: dict[str, int], task: Task, write: Callable[[
         if len(_shared) > MAX_SHARED_TEXTS:
             _shared.popitem(last=False)
     text, read = _shared[key]
-    begin, places = _taker.get(), task.places
-    if begin is not None:
-        begin(text, task.name, True)
+    hand_on(text, task.name)
+    places = task.places
     if read:
         places = (*places, Place("numbers", tuple([size.at(values) for size in read])))
     return task._replace(text=text, places=places)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
 from weft.backends.cpu.routines.fourier.fft_texts import STRAIGHT, calls_text, pass_text
 from weft.backends.cpu.routines.lanes import Lanes
+from weft.backends.cpu.sizes import hand_on
 from weft.base.functional import lru
 from weft.kernel.program import Place
 
@@ -41,6 +41,18 @@ def _radices_of(n: int) -> tuple[int, ...]:
         return best[rest]
 
     return tuple(sorted(find(n)[1], reverse=True)) or (1,)
+
+
+def codes_of(n: int) -> list[int]:
+    """The radices that passes of a length have functions of, 0 for odd primes without their own."""
+    return list(dict.fromkeys([r if r in STRAIGHT else 0 for r in radices_of(n)]))
+
+
+def passes_of(v: Lanes, n: int) -> list[tuple[str, str]]:
+    """The texts and the names of what calls the passes of a length, and of these functions."""
+    given = v.itemsize, 8 * v.bytes
+    passes = [hand_on(*pass_text(*given, code)) for code in codes_of(n)]
+    return [hand_on(*calls_text(*given)), *passes]
 
 
 class Tables:
@@ -77,13 +89,12 @@ class Tables:
         more: Sequence[Place] = (),
     ) -> list[Place]:
         """What a kernel is given after its source and its target, for passes of length n."""
-        radices, s, m = radices_of(n), 1, n
-        words, codes = [*numbers, len(radices), int(swap != 0), bits_of(scale)], []
+        passes = [Place("code", made) for made in passes_of(self.v, n)]
+        radices, codes, s, m = radices_of(n), codes_of(n), 1, n
+        words = [*numbers, len(radices), int(swap != 0), bits_of(scale)]
         for radix in radices:
             m //= radix
             code = radix if radix in STRAIGHT else 0
-            if code not in codes:
-                codes.append(code)
             factors, table = -1, 0
             if m > 1:
                 powers = np.arange(m)[:, None] * np.arange(1, radix)
@@ -93,10 +104,6 @@ class Tables:
                 table = self.complex(roots(j[:, None] * j, radix).conj())
             words += (codes.index(code), radix, m, s, factors, table)
             s *= radix
-        given = self.v.itemsize, 8 * self.v.bytes
-        # written where LLVM can begin with the first of them
-        passes = [Place("code", partial(calls_text, *given))]
-        passes += [Place("code", partial(pass_text, *given, code)) for code in codes]
         return [self.data(), Place("numbers", tuple(words)), *more, *passes]
 
     def data(self) -> Place:
