@@ -118,21 +118,19 @@ def tile_of(
         Role("depth", depth.size, "depth", depth.left, depth.right, 0),
     ]
     known = [Role(*map(plain, r)) for r in roles]
-    tallest = 3 * registers() // 8 if has_by_element_fma() or not writes else 6
-    heights = [n for n in HEIGHTS if n <= tallest]
-    step = 0.0 if has_by_element_fma() else STRIDES_STEP
+    count, wide = known[0].size, known[1].size
+    arm = has_by_element_fma()
+    tallest = 3 * registers() // 8 if arm or not writes else 6
+    heights = tuple([n for n in HEIGHTS if n <= min(tallest, count)])
+    vectors, line, step = VECTORS, LINE // (lanes * size), 0.0 if arm else STRIDES_STEP
+    if arm and writes and known[0].out * size % LINE == 0 and wide >= line * lanes:
+        vectors = tuple([n for n in VECTORS if n % line == 0])  # rows of tiles are whole lines
+    forms = Forms("rows", heights, vectors, step, apart=not packed[1])
     if is_writing():
-        heights = [n for n in heights if n <= known[0].size][:2]
-        vectors = tuple(n for n in (1, 2, 4, 8) if n == 1 or lanes * n <= known[1].size)
-        forms = Forms("rows", tuple(heights), vectors, step, NEARLY)
-    else:
-        usual = [n for n in heights if n > 2]
-        if known[0].size < 2 * tallest:
-            usual = balanced(known[0].size, tallest)
-        lines = writes and known[0].out * size % LINE == 0
-        whole = [n for n in VECTORS if not lines or n * lanes * size % LINE == 0]
-        vectors = tuple(whole) if whole and known[1].size >= lanes * whole[0] else VECTORS
-        forms = Forms("rows", tuple(usual), vectors, step, apart=not packed[1])
+        vectors = tuple([n for n in (1, 2, 4, 8) if n == 1 or lanes * n <= wide])
+        forms = forms._replace(sizes=heights[:2], vectors=vectors, nearly=NEARLY)
+    elif count < 2 * tallest:
+        forms = forms._replace(sizes=tuple(balanced(count, tallest)))
     tiling = choose(known, "columns", lanes, size, forms).along(roles)
     return Tile(lanes, prod(n for _, n in tiling.box), blocks(tiling.width, lanes))
 
