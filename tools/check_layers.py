@@ -109,10 +109,10 @@ LATE = {
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
-            "convolutions.conv cumulative draws.sampling"
+            "contractions.conv contractions.window cumulative draws.sampling"
             " factorisations.linalg factorisations.sylvester fourier.fft"
             " products.complex_products products.dot scatter.scatter"
-            " sorting.largest sorting.sort special windows.window"
+            " sorting.largest sorting.sort special"
         ).split()
     ),
     (

@@ -12,9 +12,8 @@ from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
 from weft.api.threads import num_threads
-from weft.backends.cpu.routines.convolutions import contraction, conv, tiles
+from weft.backends.cpu.routines.contractions import contraction, conv, tiles, window
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.routines.windows import window
 from weft.backends.llvm.native.processor import vector_bits
 from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers, conv_general_dilated_p

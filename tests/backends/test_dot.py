@@ -10,7 +10,7 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import library
-from weft.backends.cpu.routines.convolutions import contraction, tiles
+from weft.backends.cpu.routines.contractions import contraction, tiles
 from weft.backends.cpu.routines.products import dot, product
 from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import compile_many

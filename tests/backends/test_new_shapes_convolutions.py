@@ -9,7 +9,7 @@ from tests.backends import test_new_shapes_products as products
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.convolutions import contraction, conv, tiles
+from weft.backends.cpu.routines.contractions import contraction, conv, tiles
 from weft.base import knobs
 
 LAST, FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")

@@ -8,9 +8,8 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.convolutions import contraction, conv, tiles
+from weft.backends.cpu.routines.contractions import contraction, conv, tiles, window
 from weft.backends.cpu.routines.products import product
-from weft.backends.cpu.routines.windows import window
 from weft.base import knobs
 
 TYPES = "float32 int32 int8 uint16 bfloat16 float16 complex64".split()

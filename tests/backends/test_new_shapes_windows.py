@@ -10,7 +10,7 @@ from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
 from weft.backends.cpu.calls.generic import _kinds as kinds
-from weft.backends.cpu.routines.windows import window
+from weft.backends.cpu.routines.contractions import window
 from weft.base import knobs
 
 FLOATS = "float32 bfloat16 float16".split()

@@ -5,16 +5,15 @@ import random
 import numpy as np
 import pytest
 
-from weft.backends.cpu.routines.convolutions import contraction, conv, conv_text, tiles
-from weft.backends.cpu.routines.convolutions.conv_text import (
+from weft.backends.cpu.routines.contractions import contraction, conv, conv_text, tiles, window
+from weft.backends.cpu.routines.contractions.conv_text import (
     Axis,
     Contraction,
     Dim,
     contraction_text,
 )
-from weft.backends.cpu.routines.convolutions.tiles import Forms, Role
+from weft.backends.cpu.routines.contractions.tiles import Forms, Role
 from weft.backends.cpu.routines.products import dot, product
-from weft.backends.cpu.routines.windows import window
 from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers
 

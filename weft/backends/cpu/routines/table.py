@@ -14,7 +14,7 @@ from weft.base.lazy import Late
 from weft.kernel.program import Finish, Lowered, Type
 
 _complex_products = Late("weft.backends.cpu.routines.products.complex_products")
-_conv = Late("weft.backends.cpu.routines.convolutions.conv")
+_conv = Late("weft.backends.cpu.routines.contractions.conv")
 _cumulative = Late("weft.backends.cpu.routines.cumulative")
 _dot = Late("weft.backends.cpu.routines.products.dot")
 _fft = Late("weft.backends.cpu.routines.fourier.fft")
@@ -25,7 +25,7 @@ _scatter = Late("weft.backends.cpu.routines.scatter.scatter")
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
 _special = Late("weft.backends.cpu.routines.special")
 _sylvester = Late("weft.backends.cpu.routines.factorisations.sylvester")
-_window = Late("weft.backends.cpu.routines.windows.window")
+_window = Late("weft.backends.cpu.routines.contractions.window")
 
 _NAMES = {
     _conv: ROUTINES["convolutions"],

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_text import Dim
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.contractions.conv_text import Dim
+from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.base.record import Record
 from weft.kernel.nodes import F32
 

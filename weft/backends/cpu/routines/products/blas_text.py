@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.llvm.text.instructions import scalar_type
 
 BATCH = 3  # outer axes, each with a size and the strides of left, right and result

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native import processor
 from weft.base.functional import lru

@@ -11,10 +11,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.backends.cpu.routines.convolutions.contraction import CHUNK_BYTES, blocks
-from weft.backends.cpu.routines.convolutions.conv import working
-from weft.backends.cpu.routines.convolutions.conv_text import Dim, collapsed
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.contractions.contraction import CHUNK_BYTES, blocks
+from weft.backends.cpu.routines.contractions.conv import working
+from weft.backends.cpu.routines.contractions.conv_text import Dim, collapsed
+from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.routines.products import amx_text as amx
 from weft.backends.cpu.routines.products.blas_text import (
     BATCH,

@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.contraction import Packed, Plan, blocks, packed
-from weft.backends.cpu.routines.convolutions.conv_moves import Copied
-from weft.backends.cpu.routines.convolutions.conv_text import Axis, Contraction, Dim, Panel, is_long
-from weft.backends.cpu.routines.convolutions.tiles import LINE, Forms, Role, balanced, choose
+from weft.backends.cpu.routines.contractions.contraction import Packed, Plan, blocks, packed
+from weft.backends.cpu.routines.contractions.conv_moves import Copied
+from weft.backends.cpu.routines.contractions.conv_text import Axis, Contraction, Dim, Panel, is_long
+from weft.backends.cpu.routines.contractions.tiles import LINE, Forms, Role, balanced, choose
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
 from weft.base.record import Record
 from weft.base.sizes import computed, is_writing, plain

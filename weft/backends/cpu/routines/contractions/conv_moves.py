@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.sizes import named, sized_task, sizes
 from weft.backends.llvm.native.llvm import QUICK
 from weft.base.functional import lru

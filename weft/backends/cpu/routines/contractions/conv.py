@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.contraction import Plan, packed, unknown
-from weft.backends.cpu.routines.convolutions.conv_moves import Copied, parts_text
-from weft.backends.cpu.routines.convolutions.conv_text import (
+from weft.backends.cpu.routines.contractions.contraction import Plan, packed, unknown
+from weft.backends.cpu.routines.contractions.conv_moves import Copied, parts_text
+from weft.backends.cpu.routines.contractions.conv_text import (
     Border,
     Contraction,
     Dim,
@@ -20,8 +20,8 @@ from weft.backends.cpu.routines.convolutions.conv_text import (
     collapsed,
     is_long,
 )
-from weft.backends.cpu.routines.convolutions.lines import Line, lines
-from weft.backends.cpu.routines.convolutions.tiles import (
+from weft.backends.cpu.routines.contractions.lines import Line, lines
+from weft.backends.cpu.routines.contractions.tiles import (
     CHUNK,
     KERNEL,
     Block,

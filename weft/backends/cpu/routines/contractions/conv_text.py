@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_moves import Copied, Copy
-from weft.backends.cpu.routines.convolutions.conv_writer import Text, stored
-from weft.backends.cpu.routines.convolutions.rules import Rule, products
+from weft.backends.cpu.routines.contractions.conv_moves import Copied, Copy
+from weft.backends.cpu.routines.contractions.conv_writer import Text, stored
+from weft.backends.cpu.routines.contractions.rules import Rule, products
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, same

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.conv_writer import Text
+from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.llvm.native.processor import has_ieee_minimum
 from weft.base.record import Record
 from weft.kernel.nodes import BOOL, I32, is_float

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.finish import NAME, finish_text
-from weft.backends.cpu.routines.convolutions.conv_moves import Copied, copy_task, partial_text
-from weft.backends.cpu.routines.convolutions.conv_text import Contraction, contraction_text
+from weft.backends.cpu.routines.contractions.conv_moves import Copied, copy_task, partial_text
+from weft.backends.cpu.routines.contractions.conv_text import Contraction, contraction_text
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.record import Record

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TypeAlias
 
-from weft.backends.cpu.routines.convolutions.conv_text import Axis
+from weft.backends.cpu.routines.contractions.conv_text import Axis
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
 from weft.base.record import Record
 from weft.base.sizes import is_one, plain

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.convolutions.contraction import Plan, blocks, unknown
-from weft.backends.cpu.routines.convolutions.conv_text import Axis, Clip, Contraction, Dim
-from weft.backends.cpu.routines.convolutions.lines import lines
-from weft.backends.cpu.routines.convolutions.rules import Rule
-from weft.backends.cpu.routines.convolutions.tiles import VECTORS, Role, choose
+from weft.backends.cpu.routines.contractions.contraction import Plan, blocks, unknown
+from weft.backends.cpu.routines.contractions.conv_text import Axis, Clip, Contraction, Dim
+from weft.backends.cpu.routines.contractions.lines import lines
+from weft.backends.cpu.routines.contractions.rules import Rule
+from weft.backends.cpu.routines.contractions.tiles import VECTORS, Role, choose
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.sizes import named
 from weft.backends.llvm.native.processor import registers, vector_bits

@@ -1,1 +1,0 @@
-"""Convolutions and contractions with affine indices."""
