@@ -24,7 +24,6 @@ from weft.backends.cpu.routines.fourier.fft_kernels import (
 )
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.registry import LOWERINGS
-from weft.backends.cpu.sizes import hand_on
 from weft.backends.llvm.native import processor
 from weft.base.functional import lru
 from weft.base.sizes import plain
@@ -97,7 +96,6 @@ class Plan:
     def task(self, text: str, name: str, places: list[Place], extent: int, size: int) -> None:
         """Add a task of so many iterations, each over so many bytes."""
         chunk = max(1, min(plain(extent), CHUNK_BYTES // max(1, plain(size))))
-        hand_on(text, name)
         self.tasks.append(Task(text, name, tuple(places), extent, chunk))
 
     def move(self, stub: Any, places: list[Place], extent: int, size: int, **names: int) -> None:
@@ -193,10 +191,10 @@ class Plan:
     ) -> None:
         """A long transform: n2 short ones of length n1, factors, n1 of length n2."""
         v, (n1, n2) = self.v, parts
-        passes_of(v, n1)  # LLVM begins with what takes it longest
+        passes_of(v, n1)
         held = self.scratch(batch * -(-n1 // v.count) * n2 * v.row)
         factors = self.factors(n1, n2, -(-n2 // v.count))
-        turn = Place("code", hand_on(*texts.turn_text(*self.given())))
+        turn = Place("code", texts.turn_text(*self.given()))
         self.neighbours(
             [source, held], (batch, n1, n2), scale, 0.0, kernels.FIRST, [*factors, turn]
         )

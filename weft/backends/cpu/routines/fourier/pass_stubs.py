@@ -315,6 +315,7 @@ def straight_pass(
         to = places(invoke(ptr, OPAQUE, target), away)
         re, im = load(at, first, BYTES - first)
         if pairs_in:
+            invoke(void, NOTHING)
             re, im = apart(re, im)
             if swap:
                 invoke(void, NOTHING)
@@ -382,15 +383,19 @@ def any_pass(
         there = invoke(ptr, OPAQUE, target)
         x, y = V[here + first, 0], V[here + second, 0]
         if pairs_in:
+            invoke(void, NOTHING)
             x, y = shuffle(x, y, EVEN), shuffle(x, y, ODD)
             if swap:
+                invoke(void, NOTHING)
                 x, y = y, x
         total_x, total_y = x, y
         for k in range(1, half + 1):
             re, im = load_two(here, k * near, (radix - k) * near, first, second)
             if pairs_in:
+                invoke(void, NOTHING)
                 re, im = apart(re, im)
                 if swap:
+                    invoke(void, NOTHING)
                     re, im = im, re
             a, b = keep_sums(re, im, held + k * ROW, held + (radix - k) * ROW)
             total_x, total_y = total_x + a, total_y + b
@@ -402,6 +407,7 @@ def any_pass(
             elif lane:
                 total_x, total_y = twiddled(total_x, total_y, lanes, groups)
             if pairs_out:
+                invoke(void, NOTHING)
                 low, high = shuffle(total_x, total_y, LOW), shuffle(total_x, total_y, HIGH)
                 total_x, total_y = low, high
         V[there, 0], V[there, 1] = total_x, total_y
@@ -422,6 +428,7 @@ def any_pass(
                 w = invoke(ptr, OPAQUE, factors)
                 zr, zi = all_multiplied(zr, zi, along(w + (-ELEMENT), ks, ELEMENT))
             elif scale:
+                invoke(void, NOTHING)
                 zr, zi = scaled(zr, zi, factor)
             elif lane:
                 w1 = along(lanes, ks, s * ROW)
