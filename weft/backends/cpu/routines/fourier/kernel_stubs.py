@@ -96,15 +96,16 @@ def columns(buffers: ptr, start: i64, stop: i64) -> void:
     even = stack(n * ROW)
     odd = stack(n * ROW)
     step = inner * ELEMENT
+    across = (inner + LANES - 1) // LANES
     for g in range(start, stop):
         outer = g // groups
-        first = g % groups * LANES
+        group = g - outer * groups
+        first = group * LANES
         # What is left over is a group that overlaps the last. Its factors may be rounded in another
         # way, so that it is always done after that.
-        stop_ = inner if g % groups == groups - 1 else first + 1
+        stop_ = inner if group == groups - 1 else first + 1
         for begin in range(first, stop_, LANES):
             lane = min(begin, inner - LANES)
-            group = begin // LANES
             offset = outer * n * step + lane * ELEMENT
             source = ptr[buffers, 0] + offset
             target = ptr[buffers, 1] + offset
@@ -119,9 +120,7 @@ def columns(buffers: ptr, start: i64, stop: i64) -> void:
                 lanes = ptr[buffers, 4]
                 firsts = ptr[buffers, 5] + group * n * ELEMENT
             elif half == SECOND:
-                source = (
-                    ptr[buffers, 0] + (outer * ((inner + LANES - 1) // LANES) + group) * n * ROW
-                )
+                source = ptr[buffers, 0] + (outer * across + group) * n * ROW
                 ss = i64(ROW)
             invoke(
                 void,
@@ -146,6 +145,7 @@ def columns(buffers: ptr, start: i64, stop: i64) -> void:
             if half == FIRST:
                 to = ptr[buffers, 1] + (outer * blocks * inner + lane) * ROW
                 invoke(void, ptr[buffers, 6], target, to, n, blocks, inner * ROW)
+            group += 1
 
 
 def turn_blocks(held: ptr, to: ptr, n: i64, blocks: i64, down: i64) -> void:
