@@ -66,6 +66,26 @@ def test_a_batch_makes_each_once() -> None:
     assert [called(objects[bytes([i]) * 32], 100) for i in range(12)] == [*range(100, 112)]
 
 
+def test_a_text_that_comes_early_is_made_before_anybody_asks() -> None:
+    with knobs.scope(cache="off", num_threads=2), Batch() as batch:
+        batch.add(digest(b"first"), text(1), early=True)
+        for helper in batch.helpers:
+            helper.join()
+        assert isinstance(batch.made[text(1)], bytes)
+        assert called(batch.finish()[digest(b"first")], 1) == 2
+
+
+def test_a_long_text_is_joined_with_no_other() -> None:
+    lines = "".join(f"  %a{i} = add i64 %x, {i}\n" for i in range(40))
+    long = text(1).replace("  %v =", f"{lines}  %v =")
+    with Batch() as batch:
+        batch.sharers = 2
+        batch.queue = [text(2), text(3), long]
+        assert batch._taken() == [long]
+        batch.queue = [text(2), text(3), text(4)]
+        assert batch._taken() == [text(4), text(3)]
+
+
 def test_a_failure_in_a_thread_is_the_callers() -> None:
     with knobs.scope(cache="off", num_threads=2), Batch() as batch:
         for i in range(6):
