@@ -269,7 +269,9 @@ class Cluster:
             if start <= place < start + self.rooms[own][start]:
                 ctypes.c_float.from_address(other + place - start).value = x
                 return
-        for name, room in local.block.rooms.items():
+        with local.block.lock:
+            rooms = list(local.block.rooms.items())
+        for name, room in rooms:
             distance = place - _start(room)
             if 0 <= distance < len(room) - 64:
                 there = _start(_kept(self.blocks[block], name, len(room) - 64))

@@ -76,12 +76,18 @@ def test_programs(fun, args, donated, count, small):
     assert sum(isinstance(p.schedule, chain.Chain) for j in small for p in j.pieces) == 1
 
 
+def chained_twice(found):
+    """The second of two chains, which begins with the sums of the first."""
+    args = [*PAIR, draws(128, 256, seed=1) / 8, draws(256, 128, seed=2) / 8]
+    compiled(lambda x, gain, a, b, c, d: perceptron(perceptron(x, gain, a, b), gain, c, d), *args)
+    _, second = [j for j in found if isinstance(j.pieces[-1].schedule, chain.Chain)]
+    return second
+
+
 def test_the_text(small):
     """What is summed is shared by the blocks of a cluster; matrices are read before the launch
     before this one has ended, one to shared memory and one to registers."""
-    args = [*PAIR, draws(128, 256, seed=1) / 8, draws(256, 128, seed=2) / 8]
-    compiled(lambda x, gain, a, b, c, d: perceptron(perceptron(x, gain, a, b), gain, c, d), *args)
-    _, second = [j for j in small if isinstance(j.pieces[-1].schedule, chain.Chain)]
+    second = chained_twice(small)
     assert second.repeated == 2 and list(join._parts(second)) == [0]
     made = check_assembly(join.render(second, 2))
     assert made.count("griddepcontrol.wait") == 1
@@ -89,6 +95,21 @@ def test_the_text(small):
     assert "cp.async.cg" in early and "ld.global.L1::no_allocate" in early
     assert "cp.async.cg" not in rest and "no_allocate" not in rest
     assert early.count("cp.async.bulk.prefetch.L2.global") == 2
+
+
+@pytest.mark.parametrize("dtype, shared", [("f4", 1), ("f8", 0), ("i1", 1)])
+def test_what_blocks_share(dtype, shared, small, monkeypatch):
+    """Threads give four bytes each: parts of wider numbers than they are many are no parts."""
+    second = chained_twice(small)
+    monkeypatch.setattr(chain, "CLUSTER_THREADS", 64)
+    schedule = second.pieces[0].schedule
+    buffers = [
+        b._replace(dtype=np.dtype(dtype)) if b.role == "out" else b for b in schedule.kernel.buffers
+    ]
+    schedule = schedule._replace(kernel=schedule.kernel._replace(buffers=buffers))
+    first = second.pieces[0]._replace(schedule=schedule)
+    made = second._replace(pieces=(first, *second.pieces[1:]))
+    assert join._parts(made) == ({0: 64} if shared else {})
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,11 @@ import numpy as np
 from weft.backends.cuda.routines.attention import part_of_attention
 from weft.backends.cuda.schedule import (
     CLUSTER_THREADS,
+    COPIED,
     THREADS,
     WARP,
     Schedule,
+    copied_bytes,
     halves,
     nest,
     read_once,
@@ -30,7 +32,7 @@ from weft.compiler.passes.rewrite import Rewrite, loads, position
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Loop, Reduce, Store, affine, signature, statements
 from weft.kernel.nodes import F32, Value
-from weft.kernel.program import Copy, Op, inner_regions
+from weft.kernel.program import Op, inner_regions
 
 # Blocks of a cluster, and clusters of a launch at most: processors have a block each.
 CLUSTER, MAX_CLUSTERS, FEWEST_CLUSTERS = 8, 16, 12
@@ -119,15 +121,20 @@ class Sums(Record):
     reads: tuple[bool, ...]
 
 
+# Fields of nodes that are a slot, or several.
+_SLOT = ("source", "target", "view", "base", "first", "second", "choice", "flag")
+_SLOTS = ("slots", "ins", "outs", "uses")
+
+
 def mentioned(nodes: Sequence[Any]) -> Counter[int]:
     """How many nodes have a slot among their operands, results or memory."""
     found: Counter[int] = Counter()
     for node in nodes:
-        own: set[int] = set()
-        for name in ("slots", "ins", "outs", "uses"):
+        own = {getattr(node, name) for name in _SLOT if hasattr(node, name)}
+        for name in _SLOTS:
             own.update(getattr(node, name, ()))
-        if isinstance(node, Copy):
-            own |= {node.source, node.target}
+        for view, base, _ in getattr(node, "slices", ()):
+            own |= {view, base}
         found.update(own)
         for region in inner_regions(node):
             found += mentioned(region)
@@ -181,13 +188,14 @@ def _turn(made: Product, columns: int, turns: int) -> Schedule | None:
     if made.columns % columns or columns not in TURN_COLUMNS or across > WARP:
         return None
     rows, rest = divmod(made.rows, CLUSTER_THREADS // across * CLUSTER)
-    if rest or not 0 < rows <= MAX_ROWS or turns * _copied_bytes(rows) > MAX_COPIED:
+    if rest or not 0 < rows <= MAX_ROWS:
         return None
     if not 0 < turns <= MAX_TURNS or turns * columns > CLUSTER_THREADS:
         return None
-    return made.schedule._replace(
+    found = made.schedule._replace(
         columns=columns, rows=rows, cluster=CLUSTER, threads=CLUSTER_THREADS
     )
+    return found if turns * copied_bytes(found) <= MAX_COPIED else None
 
 
 def _made(first: Product) -> int | None:
@@ -483,17 +491,12 @@ def _matrix(what: Schedule, given: tuple[int, ...], outside: list[int]) -> tuple
     return outside.index(given[what.buffers.index(number)]), b.size * b.dtype.itemsize
 
 
-def _copied_bytes(rows: int) -> int:
-    """Bytes that a block copies in a turn of which a thread has so many rows."""
-    return 16 * rows * CLUSTER_THREADS
-
-
 def copied(chain: Chain) -> int:
     """Bytes that a block of a chain copies to shared memory."""
     first = chain.steps[0]
-    return first.turns * _copied_bytes(first.what.rows)
+    return first.turns * copied_bytes(first.what)
 
 
 def held(chain: Chain) -> int:
     """Bytes that a thread of a chain has in registers."""
-    return 16 * chain.steps[-1].what.rows
+    return COPIED * chain.steps[-1].what.rows

@@ -205,24 +205,11 @@ def render(joined: Joined, ahead: int = 0) -> str:
         room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
         declared[f"kept{n}"] = f"@kept{n} = {room}"
         body.append(f"%k{n} = addrspacecast ptr addrspace(3) @kept{n} to ptr")
-    written: set[int] = set()
-    for i, piece in enumerate(joined.pieces[: joined.repeated]):
-        if not written.isdisjoint(piece.places):
-            body.append("call void @llvm.nvvm.barrier0()")
-        own = [n for n, read in zip(piece.places, piece.reads, strict=True) if not read]
-        if i in parts:
-            cluster = joined.pieces[-1].schedule.cluster
-            body += _in_part(i, parts[i], cluster, calls[i])
-            for n in own:
-                if n in kept:
-                    functions.append(_sharing(f"share{n}", kept[n] // cluster, cluster))
-                    body.append(f"call void @share{n}(ptr %k{n}, i32 %rank{i})")
-            body += ["call void @cluster_arrive()", "call void @cluster_wait()"]
-            for word in ("cluster_write_f32", "cluster_arrive", "cluster_wait"):
-                declared[word] = DEFINITIONS[word]
-        else:
-            body += [f"{calls[i]}{turn})" for turn in range(piece.schedule.blocks)]
-            written |= set(own)
+    more, lines = _beforehand(joined, parts, kept, calls)
+    functions += more
+    body += lines
+    if parts:
+        declared |= {word: DEFINITIONS[word] for word in _SHARING}
     if isinstance(joined.pieces[-1].schedule, Chain):
         given = "".join(f"ptr %p{n}, " for n in joined.pieces[-1].places)
         body.append(f"call void @{near}(ptr %held, {given}i32 %block)")
@@ -253,12 +240,7 @@ def render(joined: Joined, ahead: int = 0) -> str:
         more, first_lines = early(schedule, names)
         declared |= {name.lstrip("@"): text for name, text in more.items()}
     if isinstance(schedule, Chain):
-        given = "".join(f"ptr %p{n}, " for n in places)
-        first_lines = [
-            "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-            f"  %held = alloca [{held(schedule)} x i8], align 16",
-            f"  call void @{begun}(ptr %held, {given}i32 %early.block)",
-        ]
+        first_lines = _held_early(schedule, places, begun)
     noalias = "noalias " if joined.distinct else ""
     told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
     parameters = [f"{words}%p{n}" for n, words in enumerate(told)]
@@ -267,6 +249,44 @@ def render(joined: Joined, ahead: int = 0) -> str:
     head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     whole = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
     return "\n".join([EARLY, *whole, attributes(schedule)])
+
+
+def _held_early(chain: Chain, places: tuple[int, ...], begun: str) -> list[str]:
+    """Lines that begin a chain before the launch before it has ended."""
+    given = "".join(f"ptr %p{n}, " for n in places)
+    return [
+        "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+        f"  %held = alloca [{held(chain)} x i8], align 16",
+        f"  call void @{begun}(ptr %held, {given}i32 %early.block)",
+    ]
+
+
+# Words by which blocks give each other parts.
+_SHARING = ("cluster_write_f32", "cluster_arrive", "cluster_wait")
+
+
+def _beforehand(
+    joined: Joined, parts: dict[int, int], kept: dict[int, int], calls: list[str]
+) -> tuple[list[str], list[str]]:
+    """Functions, and lines by which blocks do the kernels that all of them do."""
+    functions: list[str] = []
+    body: list[str] = []
+    written: set[int] = set()
+    for i, piece in enumerate(joined.pieces[: joined.repeated]):
+        if not written.isdisjoint(piece.places):
+            body.append("call void @llvm.nvvm.barrier0()")
+        own = [n for n, read in zip(piece.places, piece.reads, strict=True) if not read]
+        if i not in parts:
+            body += [f"{calls[i]}{turn})" for turn in range(piece.schedule.blocks)]
+            written |= set(own)
+            continue
+        cluster = joined.pieces[-1].schedule.cluster
+        body += _in_part(i, parts[i], cluster, calls[i])
+        for n in own:
+            functions.append(_sharing(f"share{n}", kept[n] // cluster, cluster))
+            body.append(f"call void @share{n}(ptr %k{n}, i32 %rank{i})")
+        body += ["call void @cluster_arrive()", "call void @cluster_wait()"]
+    return functions, body
 
 
 def _parts(joined: Joined) -> dict[int, int]:
@@ -278,10 +298,13 @@ def _parts(joined: Joined) -> dict[int, int]:
         kept = _kept(joined)
         for i, (schedule, places, reads) in enumerate(joined.pieces[: joined.repeated]):
             elements, rest = divmod(schedule.iterations, last.cluster)
-            if schedule.shares or rest or elements > last.block_threads or elements % 2:
+            if schedule.shares or rest or elements > last.block_threads:
                 continue
-            whole = all(read or n in kept for n, read in zip(places, reads, strict=True))
-            if whole and len(loads(schedule.kernel.body)) >= MANY_LOADS:
+            own = [n for n, read in zip(places, reads, strict=True) if not read]
+            sizes = [kept.get(n, 0) // last.cluster for n in own]
+            # each thread gives at most four bytes
+            fits = all(size and size % 4 == 0 and size <= 4 * last.block_threads for size in sizes)
+            if fits and len(loads(schedule.kernel.body)) >= MANY_LOADS:
                 found[i] = elements
     return found
 

@@ -50,6 +50,8 @@ MAX_BLOCK_ELEMENTS, BLOCK_THREADS, ENOUGH_COLUMN_BLOCKS = 1 << 22, 512, 96
 # are enough, and rows of a thread that are copied to shared memory at once.
 CLUSTER_COLUMNS, CLUSTER_THREADS, ENOUGH_CLUSTER_BLOCKS, MAX_COPIED_ROWS = (64, 32), 256, 128, 8
 CLUSTER_BLOCKS = (1, 2, 4, 8)
+# Bytes that a thread copies at a time.
+COPIED = 16
 # Elements from which on columns for all threads are split as well.
 SPLIT_ELEMENTS = 1 << 19
 # Columns from which on a thread for each of a piece reads memory well, and rows it reads at a time.
@@ -478,6 +480,11 @@ def read_once(schedule: Schedule) -> Any:
     loads = [v for v in walk(inside) if v.op == "load" and v.attr[0] == number]
     once = len(loads) == 1 and not loads[0].args and kernel.buffers[number].role == "in"
     return loads[0] if once and kernel.buffers[number].size == rows * schedule.iterations else None
+
+
+def copied_bytes(schedule: Schedule) -> int:
+    """Bytes of shared memory that a block of a cluster copies to."""
+    return schedule.rows * schedule.threads * COPIED
 
 
 def _reduces_columns(kernel: Kernel) -> bool:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.backends.cuda.chain import Chain, Part, Step
-from weft.backends.cuda.schedule import Schedule
-from weft.backends.cuda.text.columns import (
-    COPIED,
-    COPIES,
-    BlockColumns,
-    Clusters,
-    copied_bytes,
-)
+from weft.backends.cuda.schedule import COPIED, Schedule, copied_bytes
+from weft.backends.cuda.text.columns import COPIES, BlockColumns, Clusters
 from weft.backends.cuda.text.threads import Threads
 from weft.kernel.kernel import Loop, Reduce
 
-# Memory of a block for copies, of which a launch says how much it is.
+# What a thread holds of the last product's rows.
 HELD = "ptr %held"
+# Memory of a block for copies, of which a launch says how much it is.
 ROOM = f"{COPIES} = external addrspace(3) global [0 x i8], align 128"
 
 
@@ -79,7 +74,7 @@ class _Turns(Clusters):
             sums = self._block_loop(axis, loop)
             bases.append(base)
         self._barrier()
-        self._in_turns(lambda turn: self._give(sums))
+        self._in_turns(lambda turn: self._give(sums, range(self.schedule.cluster)))
         self._word("void", "cluster_arrive", "")
         self._word("void", "cluster_wait", "")
 
@@ -91,21 +86,6 @@ class _Turns(Clusters):
 
         self._in_turns(finish)
         self._barrier()
-
-    def _give(self, sums: list[Reduce]) -> None:
-        """Give all blocks of the cluster what this one has of a column."""
-        cluster, columns = self.schedule.cluster, self.schedule.columns
-        for s in sums:
-            place = f"@{self.prefix}all{s.symbol}"
-            room = f"[{cluster * columns} x float]"
-            self.shared.append(f"{place} = internal addrspace(3) global {room} undef, align 16")
-            total = self._summed(s, self._unit(s))
-            before = self.emit(f"mul i64 {self.rank}, {columns}")
-            at = self.emit(f"add i64 {before}, {self.tid}")
-            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
-            at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
-            for block in range(cluster):
-                self._word("void", "cluster_write_f32", f"ptr {at}, i32 {block}, float {total}")
 
 
 class _EarlyTurns(_Turns):
@@ -149,12 +129,10 @@ class Text:
         self.declared: dict[str, str] = {COPIES: ROOM}
         self.functions: list[str] = []
 
-    def _add_plain(self, writer: Threads, name: str) -> None:
-        self.functions.append(writer.piece(name))
-        self.declared |= writer.declared | {line: line for line in writer.shared}
-
     def _add(self, writer: Threads, name: str) -> None:
-        text = writer.piece(name).replace(f"@{name}(", f"@{name}({HELD}, ")
+        text = writer.piece(name)
+        if isinstance(writer, Clusters):
+            text = text.replace(f"@{name}(", f"@{name}({HELD}, ")
         self.declared |= writer.declared | {line: line for line in writer.shared}
         self.functions.append(text)
 
@@ -213,7 +191,7 @@ class Text:
                 self._add(_Sums(what), name)
                 body.append(f"{call}%block)")
             elif isinstance(what, Part) and what.elements:
-                self._add_plain(Threads(what.schedule), name)
+                self._add(Threads(what.schedule), name)
                 body += [
                     f"  %some{i} = icmp slt i32 %tid, {what.elements}",
                     f"  br i1 %some{i}, label %do{i}, label %done{i}",

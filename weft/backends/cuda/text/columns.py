@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from weft.backends.cuda.routines.device import DEFINITIONS
-from weft.backends.cuda.schedule import Schedule, nest, read_once
+from weft.backends.cuda.schedule import COPIED, Schedule, copied_bytes, nest, read_once
 from weft.backends.cuda.text.threads import WARP, Threads
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.kernel.kernel import Loop, Reduce
@@ -207,13 +207,8 @@ class BlockColumns(Columns):
         return total
 
 
-# Bytes that a thread copies to shared memory at a time, and where they are.
-COPIED, COPIES = 16, "@copies"
-
-
-def copied_bytes(schedule: Schedule) -> int:
-    """Bytes of shared memory that a block copies to."""
-    return schedule.rows * schedule.threads * COPIED
+# Where the copies of a block are.
+COPIES = "@copies"
 
 
 class Clusters(BlockColumns):
@@ -299,14 +294,10 @@ class Clusters(BlockColumns):
         self.line(f"store <4 x i32> {found}, ptr {place}, align {COPIED}")
         return place
 
-    def _met(self, found: list[Reduce], some: str) -> str:
-        """Give the first block of a cluster what this one has of all columns; that one goes on."""
+    def _give(self, sums: list[Reduce], blocks: range) -> None:
+        """Give some blocks of the cluster what this one has of a column."""
         cluster, columns = self.schedule.cluster, self.schedule.columns
-        if cluster == 1:
-            return some
-        self.line(f"br i1 {some}, label %own, label %left")
-        self.label("own")
-        for s in found:
+        for s in sums:
             place = f"@{self.prefix}all{s.symbol}"
             room = f"[{cluster * columns} x float]"
             self.shared.append(f"{place} = internal addrspace(3) global {room} undef, align 16")
@@ -315,7 +306,16 @@ class Clusters(BlockColumns):
             at = self.emit(f"add i64 {before}, {self.tid}")
             at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
             at = self.emit(f"addrspacecast ptr addrspace(3) {at} to ptr")
-            self._word("void", "cluster_write_f32", f"ptr {at}, i32 0, float {total}")
+            for block in blocks:
+                self._word("void", "cluster_write_f32", f"ptr {at}, i32 {block}, float {total}")
+
+    def _met(self, found: list[Reduce], some: str) -> str:
+        """Give the first block of a cluster what this one has of all columns; that one goes on."""
+        if self.schedule.cluster == 1:
+            return some
+        self.line(f"br i1 {some}, label %own, label %left")
+        self.label("own")
+        self._give(found, range(1))
         self.line("br label %left")
         self.label("left")
         self._word("void", "cluster_arrive", "")
