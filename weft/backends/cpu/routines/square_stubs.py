@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernel.kinds import f32, i64, invoke, ptr, shuffle, values, void
+from weft.backends.cpu.routines.lanes import Lanes
+from weft.kernel.kinds import f32, i64, invoke, kind_of, ptr, shuffle, values, void
 
 # Names that stubs are given; here so that they can be written: 16 bytes and a vector of numbers,
 # how many each has, bytes of a number, and orders of lanes that transpose pairs of numbers.
@@ -70,3 +71,18 @@ def squares(
             turn(at, to)
         source += ahead
         target += down
+
+
+def square_names(v: Lanes) -> dict[str, Any]:
+    """What the stubs are given for vectors of one kind."""
+    each, kind = 16 // v.itemsize, kind_of(v.real)
+    low = [i - i % each + i % each // 2 + i % 2 * v.count for i in range(v.count)]
+    return {
+        "P": kind.of(each),
+        "V": kind.of(v.count),
+        "EACH": each,
+        "LANES": v.count,
+        "ITEM": v.itemsize,
+        "LOW": low,
+        "HIGH": [i + each // 2 for i in low],
+    }

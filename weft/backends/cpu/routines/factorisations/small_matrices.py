@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines import squares
 from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
 from weft.backends.cpu.routines.lanes import Lanes
+from weft.backends.cpu.routines.square_stubs import square_names
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
@@ -79,7 +79,7 @@ def _text(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[str
     names = dict(known) | {name: f"%of_{name}" for name in sizes}
     names |= {"F": lane, "V": lane.of(lanes), "BITS": whole.of(lanes), "I": i32.of(lanes)}
     names |= {"MASK": truth.of(lanes), "LANES": lanes, "ITEM": lane.size}
-    names |= {"BYTES": lanes * lane.size, **squares.names(Lanes(lane.size, lanes * 8 * lane.size))}
+    names |= {"BYTES": lanes * lane.size, **square_names(Lanes(lane.size, lanes * 8 * lane.size))}
     names |= {"ONE_BITS": one, "TOP_BITS": (1 << 8 * lane.size - 1) - one}
     return translate_main(main, names, loop=True)
 

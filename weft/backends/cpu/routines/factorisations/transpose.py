@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.backends.cpu.routines.lanes import Lanes
-from weft.backends.cpu.routines.squares import squares
+from weft.backends.cpu.routines.square_stubs import square_names, squares
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.backends.llvm.native import processor
 
@@ -97,6 +97,6 @@ def _turn_squares(f: Function, v: Lanes) -> None:
         r = f.smaller(row, last)
         spot, place = f.at("%at", f.mul(r, "%step")), f.at("%to", f.mul(r, size))
         for c, many in ((0, count), (edge, rest)):
-            source = (f.at(spot, f.mul(c, size)), "%step", n * size)
-            target = (f.at(place, f.mul(c, "%stride")), "%stride", f.mul("%stride", n))
-            squares(f, v, source, target, many)
+            source, target = f.at(spot, f.mul(c, size)), f.at(place, f.mul(c, "%stride"))
+            given = (source, "%step", target, "%stride", many, n * size, f.mul("%stride", n))
+            f.call_stub(squares, *given, **square_names(v))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.backends.cpu.routines import squares
 from weft.backends.cpu.routines.fourier import kernel_stubs as kernels
 from weft.backends.cpu.routines.fourier import pass_stubs
 from weft.backends.cpu.routines.lanes import Lanes
+from weft.backends.cpu.routines.square_stubs import square_names
 from weft.backends.llvm.native.llvm import QUICK
 from weft.backends.llvm.native.parts import PART
 from weft.backends.llvm.text.stub import called_stubs, signature, translate
@@ -113,7 +113,7 @@ def columns_text(itemsize: int, bits: int) -> str:
 @lru(4)
 def turn_text(itemsize: int, bits: int) -> tuple[str, str]:
     """The text and the name of a function that transposes what a first half has done."""
-    names = _names(itemsize, bits) | squares.names(Lanes(itemsize, bits))
+    names = _names(itemsize, bits) | square_names(Lanes(itemsize, bits))
     return _plain(called_stubs([kernels.turn_blocks]), names), "turn_blocks"
 
 
@@ -132,6 +132,6 @@ def rows_text(itemsize: int, bits: int, real: int, gathered: bool) -> str:
 def _parts(v: Lanes, main: Any, names: dict[str, Any], others: list[Any]) -> str:
     """The text of a stub that only calls functions, some of which are others of the text."""
     found = called_stubs(others.copy())
-    careful = _plain(found, names | squares.names(v))
+    careful = _plain(found, names | square_names(v))
     known = {f.__name__: signature(f, names) for f in others}
     return careful + PART + QUICK + _plain([main], names | known)
