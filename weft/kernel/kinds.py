@@ -143,6 +143,10 @@ compress = Intrinsic("experimental.vector.compress")  # lanes with a flag packed
 compress_store = Intrinsic("masked.compressstore", result=void)
 
 
+# Of the C library.
+memcpy, memset = External(ptr, (ptr, ptr, i64)), External(ptr, (ptr, i32, i64))
+
+
 def defined(
     result: Kind, name: str, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
 ) -> External:

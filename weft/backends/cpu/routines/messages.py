@@ -20,7 +20,7 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import JaxprEqn, Var
 from weft.core.registry import lookup
-from weft.kernel.kinds import External, i32, i64, invoke, ptr, stack, u8, void
+from weft.kernel.kinds import External, i32, i64, invoke, memcpy, memset, ptr, stack, u8, void
 from weft.kernel.program import Place, Task
 
 # Bytes of one message that MPI's functions count by an int.
@@ -33,8 +33,6 @@ REQUEST, STATUS = 8, 64
 SPINS_PER_YIELD, SPINS_PER_SIGNAL_POLL = 64, 20000
 
 sched_yield = External(i32, ())
-memcpy = External(ptr, (ptr, ptr, i64))
-memset = External(ptr, (ptr, i32, i64))
 
 
 class Message(Record):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.factorisations import stack_stubs
-from weft.backends.cpu.routines.factorisations.transpose import turn
+from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
 from weft.backends.llvm.native.llvm import LIGHT, QUICK
 from weft.base.record import Record
@@ -119,7 +119,10 @@ class Stack:
 
     def turn(self, at: str, step: int, to: str, stride: int, rows: int, columns: int) -> None:
         """Row r and column c of a matrix with rows ``step`` apart to row c, column r of another."""
-        turn(self.f, self.size, at, to, (step, stride, rows, columns))
+        f, (text, name) = self.f, turn_code(self.size)
+        self.module.functions.setdefault(name, text.replace("define void", "define internal void"))
+        words = f"i64 {f.mul(step, self.size)}, ptr {to}, i64 {f.mul(stride, self.size)}"
+        f.line(f"call void @{name}(ptr {at}, {words}, i64 {rows}, i64 {columns})")
 
     def columns(self, at: str, to: str, m: int, n: int) -> None:
         """An m by n matrix of rows, column after column."""

@@ -9,9 +9,9 @@ from weft.backends.cpu.routines.fourier import kernel_stubs as kernels
 from weft.backends.cpu.routines.fourier import pass_stubs
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names
+from weft.backends.cpu.routines.stub_text import calling_text, plain_text
 from weft.backends.llvm.native.llvm import QUICK
-from weft.backends.llvm.native.parts import PART
-from weft.backends.llvm.text.stub import called_stubs, signature, translate
+from weft.backends.llvm.text.stub import called_stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 
@@ -37,18 +37,13 @@ def _names(itemsize: int, bits: int) -> dict[str, Any]:
     return names
 
 
-def _plain(stubs: list[Any], names: dict[str, Any]) -> str:
-    """The text of stubs that need none of LLVM's passes: all that they call is written out."""
-    return translate(stubs, names).partition("\n")[2]
-
-
 # --- what goes over data once ---------------------------------------------------------------------
 
 
 @lru(64)
 def move_text(stub: Any, itemsize: int, bits: int, more: tuple[tuple[str, int], ...]) -> str:
     """The text of a stub that goes over data once."""
-    return _plain([stub], {**_names(itemsize, bits), **dict(more)})
+    return plain_text([stub], {**_names(itemsize, bits), **dict(more)})
 
 
 # --- passes ---------------------------------------------------------------------------------------
@@ -66,7 +61,7 @@ def pass_text(itemsize: int, bits: int, radix: int) -> tuple[str, str]:
     elif radix:
         names |= _products(v, radix)
     main = pass_stubs.straight_pass if radix else pass_stubs.any_pass
-    return _plain([main], names), main.__name__
+    return plain_text([main], names), main.__name__
 
 
 def _rounded(v: Lanes, *numbers: float) -> list[float]:
@@ -101,20 +96,20 @@ def _products(v: Lanes, radix: int) -> dict[str, Any]:
 @lru(4)
 def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
     """The text and the name of a function that calls all passes of a transform."""
-    return _plain([kernels.passes], _names(itemsize, bits)), "passes"
+    return plain_text([kernels.passes], _names(itemsize, bits)), "passes"
 
 
 @lru(4)
 def columns_text(itemsize: int, bits: int) -> str:
     """Transforms along the middle axis of three, or one half of long ones."""
-    return QUICK + _plain([kernels.columns], _names(itemsize, bits))
+    return QUICK + plain_text([kernels.columns], _names(itemsize, bits))
 
 
 @lru(4)
 def turn_text(itemsize: int, bits: int) -> tuple[str, str]:
     """The text and the name of a function that transposes what a first half has done."""
     names = _names(itemsize, bits) | square_names(Lanes(itemsize, bits))
-    return _plain(called_stubs([kernels.turn_blocks]), names), "turn_blocks"
+    return plain_text(called_stubs([kernels.turn_blocks]), names), "turn_blocks"
 
 
 @lru(16)
@@ -126,12 +121,4 @@ def rows_text(itemsize: int, bits: int, real: int, gathered: bool) -> str:
         moves = [kernels.gather, kernels.scatter]
     if real:
         moves.append(kernels.pack)
-    return _parts(Lanes(itemsize, bits), kernels.rows, names, moves)
-
-
-def _parts(v: Lanes, main: Any, names: dict[str, Any], others: list[Any]) -> str:
-    """The text of a stub that only calls functions, some of which are others of the text."""
-    found = called_stubs(others.copy())
-    careful = _plain(found, names | square_names(v))
-    known = {f.__name__: signature(f, names) for f in others}
-    return careful + PART + QUICK + _plain([main], names | known)
+    return calling_text(kernels.rows, names, moves, **square_names(Lanes(itemsize, bits)))

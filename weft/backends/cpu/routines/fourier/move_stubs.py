@@ -9,7 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.fourier.pass_stubs import times
-from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, shuffle, unrolled, values, void
+from weft.kernel.kinds import (
+    f32,
+    f64,
+    i64,
+    memcpy,
+    memset,
+    ptr,
+    shuffle,
+    unrolled,
+    values,
+    void,
+)
 
 # Rows of a matrix that are transposed together.
 STRIP = 8
@@ -31,8 +42,6 @@ APART: Any = ()
 TOGETHER: Any = ()
 APART_BACK: Any = ()
 TOGETHER_BACK: Any = ()
-memcpy = External(ptr, (ptr, ptr, i64))
-memset = External(ptr, (ptr, i32, i64))
 
 
 def take_pairs(at: ptr) -> values:

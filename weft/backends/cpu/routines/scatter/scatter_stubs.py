@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernel.kinds import (
-    External,
     bits,
     defined,
     f32,
     i64,
+    memcpy,
     ptr,
     stack,
     truth,
@@ -55,7 +55,6 @@ W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
 UNIT = PIECE = PIECES = TOTAL = NEUTRAL = LOOK = ROOM = 0
 # Elements of a vector, and those of a window that come in vectors.
 LANES = FULL = 0
-memcpy = External(ptr, (ptr, ptr, i64))
 # Memory that will be written brought near.
 fetch = defined(
     void,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.sorting.records import key
-from weft.kernel.kinds import External, i64, ptr, stack, u32, void
+from weft.kernel.kinds import External, i64, memcpy, ptr, stack, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:
 # whole rows, buckets that are to be put together and fit a cache, or those that do not; and the
@@ -25,7 +25,6 @@ MAX_BUCKETS = 64
 K: Any = u32
 U: Any = u32
 KEY = SIZE = OUT = SMALL = PIECE = DEPTH = PLACED = 0
-memcpy = External(ptr, (ptr, ptr, i64))
 read = External(void, (ptr, ptr, i64, i64, ptr))
 small = External(void, (ptr, ptr, i64))
 choose = External(void, (ptr, i64, i64, ptr, ptr))

@@ -66,7 +66,6 @@ quick_text = lru(64)(quick.quick_text)
 keys_text = lru(64)(quick.keys_text)
 sample_text = lru(64)(quick.sample_text)
 buckets_text = lru(64)(quick.buckets_text)
-turn_text = lru(16)(transpose.turn_text)
 
 
 # --- elements alone -------------------------------------------------------------------------------
@@ -135,7 +134,7 @@ def turn(
     down, across = -(-height // tall), -(-width // wide)
     table = plan.table(height, width, tall, wide, across)
     chunk = max(1, MIN_UNIT_ELEMENTS // (tall * wide))
-    text = turn_text(order.bits // 8)
+    text = transpose.turn_text(order.bits // 8)
     plan.add(text, "turn", (source, result, table), count * down * across, chunk)
 
 

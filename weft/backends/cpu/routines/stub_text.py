@@ -1,0 +1,28 @@
+"""Texts of stubs that LLVM makes code of as they are, or in two parts with more and less care."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.llvm.native.parts import PART
+from weft.backends.llvm.text.stub import called_stubs, signature, translate
+
+
+def plain_text(stubs: Sequence[Any], names: Mapping[str, Any], private: Sequence[str] = ()) -> str:
+    """The text of stubs that need none of LLVM's passes, of which some are private."""
+    return translate(stubs, names, private).partition("\n")[2]
+
+
+def called_text(mains: Sequence[Any], names: Mapping[str, Any]) -> str:
+    """The same of stubs and what they call."""
+    stubs = called_stubs([*mains])
+    return plain_text(stubs, names, [f.__name__ for f in stubs if f not in mains])
+
+
+def calling_text(main: Any, names: Mapping[str, Any], others: Sequence[Any], **more: Any) -> str:
+    """The text of a stub that does little but call ``others``, which are given more names."""
+    careful = called_text(others, {**names, **more})
+    known = {f.__name__: signature(f, names) for f in others}
+    return careful + PART + QUICK + plain_text([main], {**names, **known})
