@@ -27,6 +27,7 @@ from weft.kernel.kinds import (
     kind_of,
     ptr,
     root,
+    select,
     shuffle,
     stack,
     truth,
@@ -526,6 +527,24 @@ def test_straight_code_is_written_where_it_is_called():
         assert [call(x.ctypes.data, n), *x[4:]] == want
         assert x[2:4].tolist() == [2.0, 4.0]
     assert "call" not in translate([both]).replace("call double @llvm.fmuladd", "")
+
+
+def chosen(x: f64, y: f64, k: i64) -> values:
+    """The larger of two values over one that is not k, and whether that is a number."""
+    below = select(y != f64(k), y, 1.0)
+    return select(x > y, x, y) / below, select(y == y, k, 0)
+
+
+def test_straight_code_chooses():
+    def both(p: ptr, k: i64) -> void:
+        f64[p, 2], i64[p, 3] = chosen(f64[p, 0], f64[p, 1], k)
+
+    call = native(both, result=void, given=(ptr, i64))
+    for x, y, want in [(6.0, 4.0, 1.5), (6.0, 3.0, 6.0), (1.0, 8.0, 1.0), (2.0, np.nan, np.nan)]:
+        p = np.array([x, y, 0.0, 0.0])
+        call(p.ctypes.data, 3)
+        np.testing.assert_array_equal(p[2], want)
+        assert p[3:].view(np.int64) == (0 if np.isnan(y) else 3)
 
 
 def mixed_up(x: f64, k: i64) -> values:

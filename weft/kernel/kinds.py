@@ -85,6 +85,11 @@ def shuffle(left: Any, right: Any, lanes: Any) -> Any:
     raise TypeError("a stub is not run by Python")
 
 
+def select(test: Any, x: Any, y: Any) -> Any:
+    """One of two values of straight code by a bit, or by one a lane; for stubs only."""
+    raise TypeError("a stub is not run by Python")
+
+
 def clock() -> Any:
     """A count that grows with time; for stubs only."""
     raise TypeError("a stub is not run by Python")

@@ -2,11 +2,12 @@
 
 Operators of a value write the instruction and are its result, so that lists, loops over given
 numbers, and calls of other such stubs are Python's own. What is done depends on nothing but what is
-given; branches and loops are for the stubs that call them.
+given: ``select`` chooses by a comparison, and branches and loops are for the stubs that call them.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -33,20 +34,28 @@ class Value:
     def made(self, text: str, kind: Kind) -> Value:
         return Value(self.writer, self.writer.emit(text), kind)
 
+    def like(self, other: Any) -> Value:
+        """Another value of the same kind."""
+        if type(other) is not Value:
+            return Value(self.writer, self.writer.written(other, self.kind), self.kind)
+        if other.kind is not self.kind:
+            raise TypeError(f"{other.kind} where {self.kind} belongs")
+        return other
+
     def combined(self, word: str, other: Any) -> Value:
         """What an instruction makes of two values of one kind."""
-        kind = self.kind
-        if type(other) is not Value:
-            other = Value(self.writer, self.writer.written(other, kind), kind)
-        elif other.kind is not kind:
-            raise TypeError(f"{other.kind} where {kind} belongs")
+        kind, other = self.kind, self.like(other)
         word = f"f{word}" if kind.family == "float" else word
         return self.made(f"{word} {kind.llvm} {self.text}, {other.text}", kind)
+
+    def compared(self, order: type, other: Any) -> Value:
+        found = self.writer.compared(order, self, self.like(other), self.kind)
+        return Value(self.writer, found.text, found.kind)
 
     def __add__(self, other: Any) -> Value:
         if self.kind is not ptr:
             return self.combined("add", other)
-        if other == 0:
+        if type(other) is not Value and other == 0:
             return self
         text = other.text if type(other) is Value else other
         return self.made(f"getelementptr i8, ptr {self.text}, i64 {text}", ptr)
@@ -63,8 +72,20 @@ class Value:
     def __rshift__(self, other: Any) -> Value:
         return self.combined("ashr", other)
 
+    def __truediv__(self, other: Any) -> Value:
+        return self.combined("div", other)
+
     def __neg__(self) -> Value:
         return self.made(f"fneg {self.kind.llvm} {self.text}", self.kind)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.compared(ast.Gt, other)
+
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+        return self.compared(ast.Eq, other)
+
+    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+        return self.compared(ast.NotEq, other)
 
 
 class Memory:
@@ -128,7 +149,8 @@ class Straight:
         known = self.scopes.get(id(f.__globals__))
         if known is None:
             names = f.__globals__ | self.given
-            known = self.scopes[id(f.__globals__)] = names | {"shuffle": _shuffle}
+            known = names | {"shuffle": _shuffle, "select": _select}
+            self.scopes[id(f.__globals__)] = known
             for name, x in names.items():
                 if isinstance(x, Kind):
                     known[name] = Memory(self.writer, x)
@@ -158,3 +180,9 @@ def number_of(text: str) -> int | float:
 def _shuffle(x: Value, y: Value, lanes: Any) -> Value:
     text = x.writer.shuffle(x.kind.llvm, x.text, y.text, lanes)
     return Value(x.writer, text, x.kind.lane.of(len(lanes)))
+
+
+def _select(test: Value, x: Any, y: Any) -> Value:
+    x = x if type(x) is Value else y.like(x)
+    kind, other = x.kind.llvm, x.like(y).text
+    return x.made(f"select {test.kind.llvm} {test.text}, {kind} {x.text}, {kind} {other}", x.kind)

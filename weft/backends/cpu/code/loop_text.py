@@ -42,6 +42,7 @@ LINES_PER_POLL = 1 << 24
 MAX_UNINTERRUPTED_ROUNDS = 1 << 10
 _FOREVER = (1 << 63) - 1
 
+_ATTRIBUTES = re.compile(r"\) (?:#0|nounwind) \{")
 _DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
 
 
@@ -522,7 +523,7 @@ class Inlined(Text):
                     self.declared[line] = None
             body = "\n".join(x for x in lines if not x.startswith(("declare ", "attributes ", ";")))
             body = body.replace(f"define void @{name}(", f"define internal void @f{code}(")
-            functions.append(body.replace(") #0 {", ") alwaysinline nounwind {"))
+            functions.append(_ATTRIBUTES.sub(") alwaysinline nounwind {", body))
         return functions
 
     def launch(self, node: Run) -> None:

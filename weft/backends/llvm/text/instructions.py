@@ -68,7 +68,8 @@ class Lines:
         return f"%{stem}{self.count}"
 
     def emit(self, text: str) -> str:
-        name = self.fresh()
+        self.count += 1
+        name = f"%v{self.count}"
         self.lines.append(f"  {name} = {text}")
         return name
 

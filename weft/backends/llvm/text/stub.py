@@ -35,6 +35,7 @@ import linecache
 import operator
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from struct import pack
 from types import FunctionType
 from typing import Any
 
@@ -581,8 +582,7 @@ class Translation(Lines):
                 lane = self.as_kind(value, kind.lane, node)
                 return Operand(f"splat ({kind.lane.llvm} {lane.text})", kind)
             if kind.family == "float":
-                number = float(value.text)
-                return Operand(f"0x{np.float64(number).view(np.uint64):016X}", kind)
+                return Operand(f"0x{pack('>d', float(value.text)).hex().upper()}", kind)
             if kind.family == "pointer" or "." in value.text:
                 raise self.fail(node, f"{value.text} is no {kind}")
             return Operand(value.text, kind)
@@ -754,15 +754,10 @@ class Translation(Lines):
         return self.instruction(known, [self.as_kind(a, a.kind or kind, node) for a in args])
 
     def instruction(self, known: Intrinsic, args: list[Any]) -> Operand:
-        kind = args[0].kind
-        given = [f"{a.kind.llvm} {a.text}" for a in args]
-        lane = f"f{8 * kind.lane.size}" if kind.family == "float" else kind.lane.llvm
-        word = f".{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
-        name = f"@llvm.{known.name}{word * known.named}"
-        result = known.result or (kind.lane if known.reduces else kind)
-        kinds = ", ".join([a.kind.llvm for a in args])
-        self.module.used[name] = f"declare {result.llvm} {name}({kinds})"
-        return self.result(result, f"call {result.llvm} {name}({', '.join(given)})")
+        name, result, declared = _declared(known, *[a.kind for a in args])
+        self.module.used[name] = declared
+        given = ", ".join([f"{a.kind.llvm} {a.text}" for a in args])
+        return self.result(result, f"call {result.llvm} {name}({given})")
 
     def result(self, kind: Kind, text: str) -> Operand:
         if kind is void:
@@ -805,6 +800,17 @@ class Translation(Lines):
         else:
             word = "sext" if have.family == "signed" else "zext"
         return Operand(self.emit(f"{word} {have.llvm} {value.text} to {kind.llvm}"), kind)
+
+
+@lru(512)
+def _declared(known: Intrinsic, *kinds: Kind) -> tuple[str, Kind, str]:
+    """The name of an instruction for values of these kinds, its result, and its declaration."""
+    kind = kinds[0]
+    lane = f"f{8 * kind.lane.size}" if kind.family == "float" else kind.lane.llvm
+    word = f".{f'v{kind.lanes}' * (kind.lanes > 1)}{lane}"
+    name = f"@llvm.{known.name}{word * known.named}"
+    result = known.result or (kind.lane if known.reduces else kind)
+    return name, result, f"declare {result.llvm} {name}({', '.join([k.llvm for k in kinds])})"
 
 
 def _assigned(node: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
+from weft.backends.cpu.routines.factorisations.tiny import triangular_names
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names
 from weft.backends.llvm.native import processor
@@ -98,16 +99,8 @@ def _lu(ins: Types, outs: Types, params: Any) -> Plan:
 
 
 def _triangular_solve(ins: Types, outs: Types, params: Any) -> Plan:
-    """A right side is a left side of transposed matrices."""
-    n, (m, k) = ins[0].shape[-1], ins[1].shape[-2:]
-    left = params["left_side"]
-    across = params["transpose_a"] == left  # whether it is solved with the transpose
-    row_step, column_step = (1, n) if across else (n, 1)
-    sides, side_step, b_step = (k, 1, k) if left else (m, k, 1)
-    names = {"M": m, "N": n, "K": k, "SIDES": sides, "SIDE_STEP": side_step, "B_STEP": b_step}
-    names |= {"ROW_STEP": row_step, "COLUMN_STEP": column_step}
-    names |= {"FORWARD": params["lower"] != across, "UNIT": params["unit_diagonal"]}
-    return small_stubs.triangular_solve, n * n + m * k, names
+    names = triangular_names(ins, params)
+    return small_stubs.triangular_solve, prod(ins[0].shape[-2:]) + prod(ins[1].shape[-2:]), names
 
 
 def _qr(ins: Types, outs: Types, params: Any) -> Plan | None:
