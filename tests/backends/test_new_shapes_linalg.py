@@ -14,7 +14,7 @@ from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.sizes import Written, at_hand
 from weft.backends.llvm.native import compiling, machine, processor
-from weft.kernel.program import Place, Task
+from weft.kernel.program import Place, Task, Type
 
 F32, F64, C64, C128 = usual.DTYPES
 
@@ -46,6 +46,32 @@ def test_code_for_any_size_is_right(name, monkeypatch):
             check(*case, monkeypatch)
         else:
             check(*case)
+
+
+def test_texts_have_no_sizes():
+    """Matrices that are square, tall or wide, of any number, have the same code."""
+    found = {}
+    for stack, m, n in [((), 20, 20), ((3,), 30, 18), ((2, 2), 17, 40), ((70,), 33, 19)]:
+        for dtype in (C64, C128):  # real ones that are small have code of their own
+            a, k = Type((*stack, m, n), np.dtype(dtype)), min(m, n)
+            square, rows = a._replace(shape=(*stack, m, m)), a._replace(shape=(*stack, m))
+            taus = a._replace(shape=(*stack, k))
+            whole = Type((*stack, k), np.dtype(np.int32))
+            flags = {"lower": True, "conjugate_a": True, "transpose_a": False}
+            flags |= {"left_side": True, "unit_diagonal": False, "adjoint": True}
+            other = a._replace(shape=(*stack, n, n))
+            for name, ins, outs in [
+                ("cholesky", [square], [square]),
+                ("lu", [a], [a, whole, whole]),
+                ("geqrf", [a], [a, taus]),
+                ("schur", [square], [square, square]),
+                ("hessenberg", [square], [square, rows]),
+                ("triangular_solve", [square, a], [a]),
+                ("triangular_sylvester", [square, other, a], [a]),
+            ]:
+                lowered = LOWERINGS[name](ins, outs, flags)
+                found.setdefault((name, dtype), set()).update([t.text for t in lowered.tasks])
+    assert {len(texts) for texts in found.values()} == {1}
 
 
 @pytest.mark.parametrize("bits", [128, 512])

@@ -187,11 +187,21 @@ def test_stubs_call_each_other_and_private_ones_vanish():
     assert call(3, 4) == 25
     both = translate([square, sum_of_squares], private=["square"])
     assert "define internal i64 @square" in both
+    other = translate([square, sum_of_squares], outside=["square"])
+    assert "declare i64 @square(i64)" in other and "define i64 @square" not in other
+
+
+def applied(f: ptr, *given: i64) -> values:
+    """Straight code that calls a function with as many numbers as it is given."""
+    return invoke(i64, f, *[i64(x) for x in given])
 
 
 def test_functions_at_addresses_and_outside():
     def apply(f: ptr, x: i64) -> i64:
         return invoke(i64, f, x, 1) + 1
+
+    def apply_all(f: ptr, x: i64) -> i64:
+        return applied(f, x, 1) + 1
 
     @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
     def minus(x, y):
@@ -199,6 +209,7 @@ def test_functions_at_addresses_and_outside():
 
     address = ctypes.cast(minus, ctypes.c_void_p).value
     assert native(apply, given=(ptr, i64))(address, 10) == 10
+    assert native(apply_all, given=(ptr, i64))(address, 10) == 10
 
     def outside(x: f64) -> f64:
         return cos(x)  # noqa: F821

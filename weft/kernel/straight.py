@@ -149,8 +149,7 @@ class Straight:
         known = self.scopes.get(id(f.__globals__))
         if known is None:
             names = f.__globals__ | self.given
-            known = names | {"shuffle": _shuffle, "select": _select}
-            self.scopes[id(f.__globals__)] = known
+            known = self.scopes[id(f.__globals__)] = names | _WORDS
             for name, x in names.items():
                 if isinstance(x, Kind):
                     known[name] = Memory(self.writer, x)
@@ -177,6 +176,12 @@ def number_of(text: str) -> int | float:
     return float(text) if "." in text or "e" in text else int(text)
 
 
+def _invoke(kind: Memory, function: Value, *args: Value) -> Value | None:
+    given = ", ".join([f"{x.kind.llvm} {x.text}" for x in args])
+    found = function.writer.result(kind.kind, f"call {kind.kind.llvm} {function.text}({given})")
+    return Value(function.writer, found.text, found.kind) if found.text else None
+
+
 def _shuffle(x: Value, y: Value, lanes: Any) -> Value:
     text = x.writer.shuffle(x.kind.llvm, x.text, y.text, lanes)
     return Value(x.writer, text, x.kind.lane.of(len(lanes)))
@@ -186,3 +191,7 @@ def _select(test: Value, x: Any, y: Any) -> Value:
     x = x if type(x) is Value else y.like(x)
     kind, other = x.kind.llvm, x.like(y).text
     return x.made(f"select {test.kind.llvm} {test.text}, {kind} {x.text}, {kind} {other}", x.kind)
+
+
+# What words of the stub language are in straight code.
+_WORDS = {"shuffle": _shuffle, "select": _select, "invoke": _invoke}

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.backends.llvm.native.llvm import QUICK
 from weft.backends.llvm.native.parts import PART
-from weft.backends.llvm.text.stub import called_stubs, signature, translate
+from weft.backends.llvm.text.stub import called_stubs, translate
 
 
 def plain_text(stubs: Sequence[Any], names: Mapping[str, Any], private: Sequence[str] = ()) -> str:
@@ -22,7 +22,11 @@ def called_text(mains: Sequence[Any], names: Mapping[str, Any]) -> str:
 
 
 def calling_text(main: Any, names: Mapping[str, Any], others: Sequence[Any], **more: Any) -> str:
-    """The text of a stub that does little but call ``others``, which are given more names."""
-    careful = called_text(others, {**names, **more})
-    known = {f.__name__: signature(f, names) for f in others}
-    return careful + PART + QUICK + plain_text([main], {**names, **known})
+    """The text of a stub that does little but call ``others``, which alone are worth care; they may
+    be given more names."""
+    stubs = called_stubs([main])
+    private = [f.__name__ for f in stubs if f is not main]
+    text = translate(stubs, names, private, outside=[f.__name__ for f in others])
+    used = [f for f in others if f"@{f.__name__}(" in text]
+    text = QUICK + text.partition("\n")[2]
+    return called_text(used, {**names, **more}) + PART + text if used else text

@@ -95,8 +95,9 @@ def translate(
     light: bool = False,
     brief: bool = False,
     loop: bool = False,
+    outside: Iterable[str] = (),
 ) -> str:
-    """The LLVM text of a module of stubs.
+    """The LLVM text of a module of stubs, some of which may be defined ``outside`` of it.
 
     ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
     called from outside by their names, but those that are ``private``: they become part of the
@@ -107,11 +108,12 @@ def translate(
     functions = {f.__name__: f for f in stubs}
     given = dict(names or {})
     known = {name: signature(f, given) for name, f in functions.items()}
-    module = Module(known, given, frozenset(private))
+    module = Module(known, given, frozenset(private), frozenset(outside))
     texts: dict[str, str] = {}
     # functions among the names may be private stubs that are called by those
     renamed = any(isinstance(value, External) for value in given.values())
-    waiting = [name for name in known if renamed or name not in module.private]
+    inside = [name for name in known if name not in module.outside]
+    waiting = [name for name in inside if renamed or name not in module.private]
     while waiting:
         name = waiting.pop()
         f = functions[module.widened.get(name, name)]
@@ -121,7 +123,8 @@ def translate(
             module.names |= zip(_annotations(f), kinds, strict=True)
         texts[name] = Translation(module, f, name).run()
         if not waiting:
-            waiting = [name for name in known if name in module.called - texts.keys()]
+            wanted = module.called - texts.keys() - module.outside
+            waiting = [name for name in known if name in wanted]
     module.functions = [texts[name] for name in known if name in texts]
     care = BRIEF if brief else LIGHT if light else LOOP if loop else INLINE if plain else OPTIMISE
     return care + module.text()
@@ -195,10 +198,10 @@ def _annotations(f: Callable[..., Any]) -> list[Any]:
 class Module:
     """The text of a module while it is written."""
 
-    def __init__(self, known: dict[str, External], names: dict[str, Any], private: Any) -> None:
+    def __init__(self, known: dict[str, External], names: Any, private: Any, outside: Any) -> None:
         self.known = known
         self.given = self.names = names
-        self.private = private
+        self.private, self.outside = private, outside
         self.functions: list[str] = []
         self.used: dict[str, str] = {}
         self.called: set[str] = set()
@@ -733,7 +736,7 @@ class Translation(Lines):
             raise self.fail(node, f"{name} takes {len(known.parameters)} arguments")
         args = [self.value(a) for a in node.args]
         lanes = max([a.kind.lanes for a in args if a.kind is not None], default=1)
-        if name not in self.module.known:
+        if name not in self.module.known or name in self.module.outside:
             kinds = ", ".join(k.llvm for k in known.parameters)
             declared = f"declare {known.result.llvm} @{name}({kinds})"
             self.module.used[name] = known.definition or declared

@@ -6,150 +6,159 @@ tiles is next, so that every step runs the same code.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from weft.backends.cpu.routines.factorisations.stack_text import (
+from weft.backends.cpu.routines.factorisations.stack_stubs import (
+    COLUMN_MAJOR,
     CONJUGATE_TRANSPOSE,
     LOWER,
+    MEMORY,
     NO_TRANSPOSE,
     NON_UNIT,
     RIGHT,
-    ROW_MAJOR,
+    TABLE,
     TRANSPOSE,
-    Stack,
-    Whole,
+    blas,
+    copy_lower,
+    fail_lower,
+    numbers,
+    scalar,
 )
-from weft.backends.cpu.routines.writer import Number
+from weft.backends.cpu.routines.factorisations.stacks import Stack, bits_of
+from weft.kernel.kinds import f32, i32, i64, invoke, ptr, void
 from weft.kernel.program import Lowered, Task, Type
 
 MIN_SIDE = 384  # below, one call of LAPACK is as good
+# Buffers and numbers of all kernels, and what LAPACK calls the upper triangle.
+SOURCE, TARGET, POTRF, TRSM, GEMM, RANK_K = range(2, 8)
+WHAT, N, SIDE, ONE = 2, 3, 4, 6
+# What a task does.
+BEGIN, DIAGONAL, PANEL, UPDATE, END = range(5)
+UPPER_LETTER = ord("U")
+
+# Names that stubs are given; here so that they can be written: real numbers, how many of them an
+# element is, its bytes, which transpose is meant, and where the table has -1.
+F: Any = f32
+PARTS = ITEM = TURNED = MINUS_ONE = 0
 
 
 def cholesky(kind: Type) -> Lowered:
     """The lower factor, or NaN where the matrix is not positive."""
-    n = kind.shape[-1]
+    n, dtype = kind.shape[-1], kind.dtype
     size = 128 if n < 2048 else 256
-    steps = -(-n // size)
-    tiles = _Tiles(kind.dtype, n, size)
-    first, diagonal, panel, update, last = (
-        tiles.begin(),
-        tiles.diagonal(),
-        tiles.panel(),
-        tiles.update(),
-        tiles.end(),
-    )
-    tasks = [first]
-    for step in range(steps):
-        rest = steps - step - 1
-        tasks.append(diagonal)
+    count = -(-n // size)
+    s = Stack(dtype, 1)
+    one = bits_of(1, dtype)
+    s.numbers += [BEGIN, n, size, count, *one, *bits_of(-1, dtype)]
+    rank_k = "herk" if s.complex else "syrk"
+    for place in [("in", 0), ("out", 0), ("library", f"LAPACKE_{s.letter}potrf_work")]:
+        s.place(*place)
+    for stem in ("trsm", "gemm", rank_k):
+        s.place("library", f"cblas_{s.letter}{stem}")
+    turned = CONJUGATE_TRANSPOSE if s.complex else TRANSPOSE
+    s.names |= {"TURNED": turned, "MINUS_ONE": ONE + len(one)}
+    rows = max(1, 65536 // (n * s.size))
+
+    def task(what: int, extent: int = 1, chunk: int = 1) -> Task:
+        s.numbers[WHAT] = what
+        return s.task(tiles, extent, chunk)
+
+    tasks = [task(BEGIN, n, rows)]
+    for rest in range(count - 1, -1, -1):
+        tasks.append(task(DIAGONAL))
         if rest:
-            tasks += [panel._replace(extent=rest), update._replace(extent=rest * rest)]
-    return Lowered([*tasks, last], (64,))
+            tasks += [task(PANEL, rest), task(UPDATE, rest * rest)]
+    return Lowered([*tasks, task(END, n, rows)], (64,))
 
 
-class _Tiles:
-    def __init__(self, dtype: np.dtype, n: int, size: int) -> None:
-        self.dtype, self.n, self.size = dtype, n, size
-        self.turned = CONJUGATE_TRANSPOSE if dtype.kind == "c" else TRANSPOSE
+def tiles(buffers: ptr, start: i64, stop: i64) -> void:
+    """A part of the work."""
+    what = i64[ptr[buffers, TABLE], WHAT]
+    if what == BEGIN:
+        begin(buffers, start, stop)
+    elif what == DIAGONAL:
+        diagonal(buffers)
+    elif what == PANEL:
+        panel(buffers, start, stop)
+    elif what == UPDATE:
+        update(buffers, start, stop)
+    else:
+        end(buffers, start, stop)
 
-    def open(self, *names: str) -> tuple[Stack, str, str, list[str]]:
-        """A kernel, its matrix, its counter, and functions of BLAS."""
-        s = Stack(self.dtype, 1)
-        target, counter = s.result(0), s.slot
-        stems = [n if n.startswith("LAPACKE") else f"cblas_{s.letter}{n}" for n in names]
-        return s, target, counter, [s.pointer("library", name) for name in stems]
 
-    def tile(self, s: Stack, base: str, row: Number, column: Number) -> str:
-        f = s.f
-        place = f.add(f.mul(row, self.n * self.size), f.mul(column, self.size))
-        return f.at(base, f.mul(place, s.size))
+def tile(buffers: ptr, row: i64, column: i64) -> ptr:
+    """Where a tile is."""
+    table = ptr[buffers, TABLE]
+    place = (row * i64[table, N] + column) * i64[table, SIDE]
+    return ptr[buffers, TARGET] + place * ITEM
 
-    def height(self, s: Stack, row: Number) -> str:
-        """The rows of a row of tiles; the last one may have fewer."""
-        f = s.f
-        rows = f.smaller(self.size, f.sub(self.n, f.mul(row, self.size)))
-        return f.emit(f"trunc i64 {rows} to i32")
 
-    def begin(self) -> Task:
-        """The lower triangle copied, zeros above, the counter at 0."""
-        s, target, counter, _ = self.open()
-        f, n = s.f, self.n
-        source = s.operand(0)
-        with f.loop("%start", "%stop") as row:
-            offset = f.mul(row, n * s.size)
-            to, kept = f.at(target, offset), f.mul(f.add(row, 1), s.size)
-            s.copy(to, f.at(source, offset), kept)
-            s.clear(f.at(to, kept), f.sub(n * s.size, kept))
-            with f.when(f.emit(f"icmp eq i64 {row}, 0")):
-                s.clear(counter, 16)
-        return s.task(n, max(1, 65536 // (n * s.size)))
+def height(table: ptr, row: i64) -> i32:
+    """The rows of a row of tiles; the last one may have fewer."""
+    return i32(min(i64[table, SIDE], i64[table, N] - row * i64[table, SIDE]))
 
-    def diagonal(self) -> Task:
-        """The factor of the next tile on the diagonal; a failure is noted."""
-        s, target, counter, _ = self.open()
-        f = s.f
-        potrf = s.routine("potrf")
-        k = f.load("i64", counter, 8)
-        height = self.height(s, k)
-        at = self.tile(s, target, k, k)
-        info = s.call(potrf, "U", Whole(height), at, self.n)
-        with s.when_failed(info):
-            f.store("i64", "1", f.at(counter, 8), 8)
-        f.store("i64", str(f.add(k, 1)), counter, 8)
-        return s.task(1, 1)
 
-    def panel(self) -> Task:
-        """The tiles below it, solved with it."""
-        s, target, counter, (trsm,) = self.open("trsm")
-        f, n = s.f, self.n
-        after = f.load("i64", counter, 8)
-        k = f.sub(after, 1)
-        with f.loop("%start", "%stop") as i:
-            row = f.add(after, i)
-            codes = (ROW_MAJOR, RIGHT, LOWER, self.turned, NON_UNIT)
-            head = ", ".join(f"i32 {code}" for code in codes)
-            diagonal, at = self.tile(s, target, k, k), self.tile(s, target, row, k)
-            f.line(
-                f"call void {trsm}({head}, i32 {self.height(s, row)}, i32 {self.size},"
-                f" {s.number(1)}, ptr {diagonal}, i32 {n}, ptr {at}, i32 {n})"
-            )
-        return s.task(1, 1)
+def begin(buffers: ptr, start: i64, stop: i64) -> void:
+    """The lower triangle copied, zeros above, the counter at 0."""
+    copy_lower(ptr[buffers, SOURCE], ptr[buffers, TARGET], start, stop, i64[ptr[buffers, TABLE], N])
+    if start == 0:
+        i64[ptr[buffers, MEMORY], 0] = 0
+        i64[ptr[buffers, MEMORY], 1] = 0
 
-    def update(self) -> Task:
-        """What the panel takes away from the tiles right of it, on and below the diagonal."""
-        s, target, counter, (gemm, rank_k) = self.open(
-            "gemm", "herk" if self.dtype.kind == "c" else "syrk"
-        )
-        f, n, size = s.f, self.n, self.size
-        after = f.load("i64", counter, 8)
-        k = f.sub(after, 1)
-        rest = f.sub(-(-n // size), after)
-        with f.loop("%start", "%stop") as g:
-            i = f.emit(f"udiv i64 {g}, {rest}")
-            j = f.emit(f"urem i64 {g}, {rest}")
-            row, column = f.add(after, i), f.add(after, j)
-            spots = [self.tile(s, target, x, k) for x in (row, column)]
-            at = self.tile(s, target, row, column)
-            high, wide = self.height(s, row), self.height(s, column)
-            with f.when(f.emit(f"icmp eq i64 {i}, {j}")):
-                f.line(
-                    f"call void {rank_k}(i32 {ROW_MAJOR}, i32 {LOWER}, i32 {NO_TRANSPOSE},"
-                    f" i32 {high}, i32 {size}, {s.base} -1.0, ptr {spots[0]}, i32 {n},"
-                    f" {s.base} 1.0, ptr {at}, i32 {n})"
-                )
-            with f.when(f.emit(f"icmp ugt i64 {i}, {j}")):
-                f.line(
-                    f"call void {gemm}(i32 {ROW_MAJOR}, i32 {NO_TRANSPOSE}, i32 {self.turned},"
-                    f" i32 {high}, i32 {wide}, i32 {size}, {s.number(-1)}, ptr {spots[0]}, i32 {n},"
-                    f" ptr {spots[1]}, i32 {n}, {s.number(1)}, ptr {at}, i32 {n})"
-                )
-        return s.task(1, 1)
 
-    def end(self) -> Task:
-        """NaN on and below the diagonal where a tile failed."""
-        s, target, counter, _ = self.open()
-        f, n = s.f, self.n
-        failed = f.load("i64", f.at(counter, 8), 8)
-        with f.when(f.emit(f"icmp ne i64 {failed}, 0")), f.loop("%start", "%stop") as row:
-            s.fill_nan(f.at(target, f.mul(row, n * s.size)), f.add(row, 1))
-        return s.task(n, max(1, 65536 // (n * s.size)))
+def diagonal(buffers: ptr) -> void:
+    """The factor of the next tile on the diagonal; a failure is noted."""
+    table = ptr[buffers, TABLE]
+    counter = ptr[buffers, MEMORY]
+    k = i64[counter, 0]
+    potrf = ptr[buffers, POTRF]
+    n = i32(i64[table, N])
+    at = tile(buffers, k, k)
+    if invoke(i32, potrf, i32(COLUMN_MAJOR), i32(UPPER_LETTER), height(table, k), at, n) != 0:
+        i64[counter, 1] = 1
+    i64[counter, 0] = k + 1
+
+
+def panel(buffers: ptr, start: i64, stop: i64) -> void:
+    """The tiles below it, solved with it."""
+    table = ptr[buffers, TABLE]
+    after = i64[ptr[buffers, MEMORY], 0]
+    k = after - 1
+    n, side = numbers(table, N, 2)
+    one = scalar(table, ONE)
+    trsm = ptr[buffers, TRSM]
+    for i in range(start, stop):
+        high = height(table, after + i)
+        at = tile(buffers, after + i, k)
+        left = tile(buffers, k, k)
+        blas(trsm, RIGHT, LOWER, TURNED, NON_UNIT, high, side, one, left, n, at, n)
+
+
+def update(buffers: ptr, start: i64, stop: i64) -> void:
+    """What the panel takes away from the tiles right of it, on and below the diagonal."""
+    table = ptr[buffers, TABLE]
+    n, side, count = numbers(table, N, 3)
+    after = i64[ptr[buffers, MEMORY], 0]
+    rest = count - after
+    for g in range(start, stop):
+        row = after + g // rest
+        column = after + g % rest
+        left = tile(buffers, row, after - 1)
+        right = tile(buffers, column, after - 1)
+        at = tile(buffers, row, column)
+        high = height(table, row)
+        if row == column:
+            rank_k = ptr[buffers, RANK_K]
+            blas(rank_k, LOWER, NO_TRANSPOSE, high, side, F(-1.0), left, n, F(1.0), at, n)
+        elif row > column:
+            wide = height(table, column)
+            gemm = ptr[buffers, GEMM]
+            minus = scalar(table, MINUS_ONE)
+            one = scalar(table, ONE)
+            blas(gemm, NO_TRANSPOSE, TURNED, high, wide, side, minus, left, n, right, n, one, at, n)
+
+
+def end(buffers: ptr, start: i64, stop: i64) -> void:
+    """NaN on and below the diagonal where a tile failed."""
+    if i64[ptr[buffers, MEMORY], 1] != 0:
+        fail_lower(ptr[buffers, TARGET], start, stop, i64[ptr[buffers, TABLE], N])

@@ -1,6 +1,7 @@
-"""Functions that kernels over matrices call between routines of LAPACK.
+"""Kernels over the matrices of a stack, around routines of LAPACK, and functions that they call.
 
-They take less time than those, and so no care is taken of them.
+They take less time than those, and so care is taken of few. Buffers are memory, a table of
+numbers, and what lowerings add.
 """
 
 from __future__ import annotations
@@ -8,11 +9,195 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.kernel.kinds import f32, i32, i64, ptr, truth, void
+from weft.kernel.kinds import (
+    f32,
+    i32,
+    i64,
+    invoke,
+    memcpy,
+    memset,
+    ptr,
+    truth,
+    values,
+    void,
+)
 
-# Names that stubs are given; here so that they can be written: real numbers.
+COLUMN_MAJOR, ROW_MAJOR = 102, 101
+# CBLAS's codes.
+NO_TRANSPOSE, TRANSPOSE, CONJUGATE_TRANSPOSE = 111, 112, 113
+UPPER, LOWER = 121, 122
+NON_UNIT, UNIT = 131, 132
+LEFT, RIGHT = 141, 142
+# Buffers that all kernels have, and the numbers that come first: of matrices in a piece of work,
+# and of the bytes of its memory.
+MEMORY, TABLE = range(2)
+CHUNK, BYTES = range(2)
+# Steps.
+TURN, COPY, CLEAR, CHECK, CALL, FAIL, FROM_ZERO, PERMUTE, KEEP_UPPER = range(9)
+COPY_LOWER, FAIL_LOWER, JOIN_PARTS, JOIN_VECTORS = range(9, 13)
+
+# Names that stubs are given; here so that they can be written: real numbers, how many of them an
+# element is, its bytes, and the buffer of the function that transposes.
 F: Any = f32
+PARTS = ITEM = TURN_CODE = 0
+# Arrays of a matrix: the buffer of each, where the table has its bytes or, in memory, its place,
+# and bytes of it that are skipped. Calls: the buffer of a function, and of each argument whether it
+# is an array, and its number among these or in the table. Steps, with arrays and numbers.
+ARRAYS: Any = ()
+CALLS: Any = ()
+STEPS: Any = ()
 NAN = math.nan
+
+
+def addresses(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
+    """Where the arrays of a matrix are, in memory or in operands and results."""
+    found = []
+    for buffer, word, skipped in ARRAYS:
+        if buffer == MEMORY:
+            found.append(memory + i64[table, word])
+        else:
+            found.append(ptr[buffers, buffer] + g * i64[table, word] + skipped)
+    return found
+
+
+def numbers(table: ptr, first: int, count: int) -> values:
+    """Some numbers of a table."""
+    return [i64[table, first + i] for i in range(count)]
+
+
+def arguments(number: int, table: ptr, at: values) -> values:
+    """What a call is given; of numbers the lower half."""
+    given = CALLS[number][1]
+    return [at[k] if is_array else i32[table, 2 * k] for is_array, k in given]
+
+
+def call(number: int, buffers: ptr, table: ptr, at: values) -> values:
+    """Call a routine of LAPACK; its ``info``."""
+    routine = ptr[buffers, CALLS[number][0]]
+    return invoke(i32, routine, i32(COLUMN_MAJOR), *arguments(number, table, at))
+
+
+def turn(
+    buffers: ptr, table: ptr, at: values, source: int, step: int, to: int, rows: int, columns: int
+) -> values:
+    """A matrix transposed; the table says how far its rows are apart, and how large it is."""
+    apart, m, n = i64[table, step] * ITEM, i64[table, rows], i64[table, columns]
+    invoke(void, ptr[buffers, TURN_CODE], at[source], apart, at[to], m * ITEM, m, n)
+
+
+def steps(buffers: ptr, start: i64, stop: i64) -> void:
+    """Steps that are given, for each matrix of a stack."""
+    table = ptr[buffers, TABLE]
+    memory = ptr[buffers, MEMORY] + start // i64[table, CHUNK] * i64[table, BYTES]
+    for g in range(start, stop):
+        at = addresses(buffers, table, memory, g)
+        failed = False
+        for what, a, b, c, d, e in STEPS:
+            if what == TURN:
+                turn(buffers, table, at, a, b, c, d, e)
+            elif what == COPY:
+                memcpy(at[a], at[b], i64[table, c])
+            elif what == CLEAR:
+                memset(at[a] + i64[table, b], 0, i64[table, c])
+            elif what == CHECK:
+                failed = not is_finite(at[a], i64[table, b])
+                if failed:
+                    memset(at[a], 0, i64[table, c])
+            elif what == CALL:
+                failed = (call(a, buffers, table, at) != 0) | failed
+            elif what == FAIL:
+                if failed:
+                    fill_nan(at[a], i64[table, b])
+            elif what == FROM_ZERO:
+                from_zero(at[a], i64[table, b])
+            elif what == PERMUTE:
+                permute(at[a], at[b], i64[table, c], i64[table, d])
+            elif what == KEEP_UPPER:
+                keep_upper(at[a], i64[table, b], i64[table, c])
+            elif what == COPY_LOWER:
+                copy_lower(at[a], at[b], 0, i64[table, c], i64[table, c])
+            elif what == FAIL_LOWER:
+                if failed:
+                    fail_lower(at[a], 0, i64[table, b], i64[table, b])
+            elif what == JOIN_PARTS:
+                join_parts(at[a], at[b], at[c], i64[table, d])
+            elif what == JOIN_VECTORS:
+                join_vectors(at[a], at[b], at[c], i64[table, d])
+
+
+# --- triangular matrices --------------------------------------------------------------------------
+
+# Right-hand sides that are solved for at a time.
+TILE = 128
+# Where the table has sizes and tiles of a matrix, codes, and 1.
+SIZES, CODES, ONE = 2, 6, 10
+# Whether the matrix is on the left, and whether it is conjugated.
+ON_LEFT = CONJUGATED = 0
+
+
+def scalar(table: ptr, word: int) -> values:
+    """A number as BLAS takes it: by value, or where complex by its address."""
+    return F[table + 8 * word, 0] if PARTS == 1 else table + 8 * word
+
+
+def blas(routine: ptr, *given: Any) -> values:
+    """Call a function of BLAS for matrices of rows; its integers have 32 bits."""
+    whole = [type(x) is int or x.kind.family == "signed" for x in given]
+    words = [i32(x) if short else x for x, short in zip(given, whole, strict=True)]
+    invoke(void, routine, i32(ROW_MAJOR), *words)
+
+
+def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:
+    """Solutions for triangular matrices, some right-hand sides at a time. Buffers are these, the
+    right-hand sides, the solutions, and the function."""
+    table = ptr[buffers, TABLE]
+    n, rows, columns, tiles = numbers(table, SIZES, 4)
+    for g in range(start, stop):
+        which = g // tiles
+        first = g % tiles * TILE
+        count = min(i64(TILE), (columns if ON_LEFT else rows) - first)
+        high = rows if ON_LEFT else count
+        wide = count if ON_LEFT else columns
+        offset = (which * rows * columns + first * (1 if ON_LEFT else columns)) * ITEM
+        at = ptr[buffers, 3] + offset
+        to = ptr[buffers, 4] + offset
+        if wide == columns:
+            memcpy(to, at, high * columns * ITEM)
+        else:
+            for row in range(high):
+                memcpy(to + row * columns * ITEM, at + row * columns * ITEM, wide * ITEM)
+        if CONJUGATED:  # the conjugates of a solution of A X = conj(B)
+            conjugate(to, columns, high, wide)
+        where, triangle, turned, diagonal = numbers(table, CODES, 4)
+        matrix = ptr[buffers, 2] + which * n * n * ITEM
+        one = scalar(table, ONE)
+        trsm = ptr[buffers, 5]
+        blas(trsm, where, triangle, turned, diagonal, high, wide, one, matrix, n, to, columns)
+        if CONJUGATED:
+            conjugate(to, columns, high, wide)
+
+
+# --- parts of matrices ----------------------------------------------------------------------------
+
+
+def copy_lower(at: ptr, to: ptr, first: i64, last: i64, n: i64) -> void:
+    """Some rows of a square matrix as far as the diagonal, and zeros."""
+    for row in range(first, last):
+        kept = (row + 1) * ITEM
+        memcpy(to + row * n * ITEM, at + row * n * ITEM, kept)
+        memset(to + row * n * ITEM + kept, 0, n * ITEM - kept)
+
+
+def fail_lower(at: ptr, first: i64, last: i64, n: i64) -> void:
+    """NaN in the same place."""
+    for row in range(first, last):
+        fill_nan(at + row * n * ITEM, (row + 1) * PARTS)
+
+
+def keep_upper(at: ptr, m: i64, n: i64) -> void:
+    """Zeros below the diagonal of an m by n matrix of rows."""
+    for row in range(1, m):
+        memset(at + row * n * ITEM, 0, min(row, n) * ITEM)
 
 
 def fill_nan(at: ptr, count: i64) -> void:
@@ -32,8 +217,15 @@ def is_finite(at: ptr, count: i64) -> truth:
 def conjugate(at: ptr, step: i64, rows: i64, columns: i64) -> void:
     """Turn the signs of imaginary parts of a matrix with rows ``step`` apart."""
     for r in range(rows):
+        line = at + r * step * ITEM
         for c in range(columns):
-            F[at, 2 * (r * step + c) + 1] = -F[at, 2 * (r * step + c) + 1]
+            F[line, 2 * c + 1] = -F[line, 2 * c + 1]
+
+
+def from_zero(at: ptr, count: i64) -> void:
+    """Numbers counted from 0 that LAPACK counts from 1."""
+    for i in range(count):
+        i32[at, i] -= 1
 
 
 def permute(pivots: ptr, order: ptr, count: i64, size: i64) -> void:
@@ -95,3 +287,8 @@ def divide(at: ptr, count: i64, scale: ptr) -> void:
     if F[scale, 0] != 1.0:
         for i in range(count):
             F[at, i] = F[at, i] / F[scale, 0]
+
+
+# What goes over all elements, or is called where LAPACK takes little time.
+CAREFUL = (is_finite, conjugate, from_zero, permute)
+CAREFUL += (is_real, narrow, widen, join_parts, join_vectors)

@@ -3,36 +3,59 @@ two of which, U and Vᵀ from those of the bidiagonal matrix, are computed side 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.factorisations.stack_text import COLUMN_MAJOR, Stack
+from weft.backends.cpu.routines.factorisations.stack_stubs import (
+    COLUMN_MAJOR,
+    MEMORY,
+    TABLE,
+    addresses,
+    arguments,
+    call,
+    fill_nan,
+    turn,
+)
+from weft.backends.cpu.routines.factorisations.stacks import Stack, ask
 from weft.base.sizes import computed
+from weft.kernel.kinds import f32, i32, i64, invoke, ptr, values, void
 from weft.kernel.program import Lowered, Type
 
 # Rows from which a second thread is worth it.
 MIN_ROWS = 64
 # What the first task leaves for the second: vectors to be multiplied by reflectors, vectors that
 # are complete, or none.
-_STEPS, _COMPLETE, _FAILED = 1, 2, 3
+STEPS_LEFT, COMPLETE, FAILED = 1, 2, 3
+# Arrays of both tasks by number, and calls of the first.
+STATE, VALUES = 9, 10
+LANGE, GEBRD, BDSDC, GESDD = range(4)
+# The number of rows in the table.
+N = 2
 
-Ask = Callable[..., list[int]]
+# Names that stubs are given; here so that they can be written: numbers, between which the largest
+# one of a matrix is where gesdd does not scale it, and what is called and transposed.
+F: Any = f32
+LOW = HIGH = 0.0
+CALLS: Any = ()
+STEPS: Any = ()
+SIDES: Any = ()
 
 
 class _Memory:
     """The scratch memory of both tasks, in the same order in each."""
 
-    def __init__(self, s: Stack, n: int, ask: Ask) -> None:
+    def __init__(self, s: Stack, n: int) -> None:
+        s.numbers.append(n)
         (self.whole,) = ask("gesdd", s.dtype, ("A", n, n, *_matrix(n, 5)), [s.dtype], 1)
         (self.reduce,) = ask("gebrd", s.dtype, (n, n, *_matrix(n, 5)[:2], *[None] * 4), [s.dtype])
         head = ("Q", "L", "N", n, n, n, None, n, None, None, n)
         (self.product,) = ask("ormbr", s.dtype, head, [s.dtype])
         self.matrix, self.u, self.vt = (s.scratch(n * n) for _ in range(3))
         self.off, self.left, self.right = (s.scratch(n) for _ in range(3))
-        work = computed(max, self.whole, self.reduce, 3 * n * n + 4 * n, 2 * self.product)
-        self.work, self.integers, self.state = s.scratch(work), s.scratch(8 * n, 4), s.scratch(1, 4)
-        self.bytes = s.used
+        work = computed(max, self.whole, self.reduce, 3 * n * n + 4 * n, self.product)
+        self.work, self.more = s.scratch(work), s.scratch(self.product)
+        self.integers, self.state = s.scratch(8 * n, 4), s.scratch(1, 4)
 
 
 def _matrix(n: int, kind: int) -> tuple[int | None, ...]:
@@ -40,71 +63,76 @@ def _matrix(n: int, kind: int) -> tuple[int | None, ...]:
     return (None, n, None, None, n, None, n)[: kind + 2]
 
 
-def svd(a: Type, ask: Ask) -> Lowered:
-    """Descending singular values, U and Vᵀ of a real square matrix.
-
-    ``ask`` gives the lengths of work arrays that a routine of LAPACK wants.
-    """
+def svd(a: Type) -> Lowered:
+    """Descending singular values, U and Vᵀ of a real square matrix."""
     n = a.shape[-1]
     first, second = Stack(a.dtype, 1), Stack(a.dtype, 1)
-    memory = _bidiagonal(first, n, ask)
-    _vectors(second, n, ask)
-    tasks = [first.task(1, 1), second.task(2, 1)]
-    return Lowered(tasks, (memory.bytes,))
+    _bidiagonal(first, n)
+    _vectors(second, n)
+    tasks = [first.task(bidiagonal, 1, 1), second.task(vectors, 2, 1)]
+    return Lowered(tasks, (second.used,))
 
 
-def _bidiagonal(s: Stack, n: int, ask: Ask) -> _Memory:
-    """Values, and vectors of the bidiagonal matrix; numbers so large or small that gesdd scales
-    them are left to it."""
-    f = s.f
-    names = ("gebrd", "bdsdc", "gesdd", "lange")
-    source, values = s.operand(0), s.result(0)
-    gebrd, bdsdc, gesdd, lange = (s.routine(stem) for stem in names)
-    m = _Memory(s, n, ask)
-    s.columns(source, m.matrix, n, n)
-    given = f"i8 signext {ord('M')}, i32 {n}, i32 {n}, ptr {m.matrix}, i32 {n}, ptr {m.work}"
-    largest = f.emit(f"call {s.base} {lange}(i32 {COLUMN_MAJOR}, {given})")
+def _bidiagonal(s: Stack, n: int) -> None:
+    m, values_ = _Memory(s, n), s.result(0, n)
+    s.turn(s.operand(0, n * n), n, m.matrix, n, n)
+    s.lapack("lange", ("M", n, n, m.matrix, n, m.work))
+    both = (m.u, n, m.vt, n, m.work)
+    s.lapack("gebrd", (n, n, m.matrix, n, values_, m.off, m.left, m.right, m.work, m.reduce))
+    s.lapack("bdsdc", ("U", "I", n, values_, m.off, *both, m.integers, m.work, m.integers))
+    s.lapack("gesdd", ("A", n, n, m.matrix, n, values_, *both, m.whole, m.integers))
     limits = np.finfo(s.real)
     low = float(np.sqrt(np.float64(limits.tiny)) / limits.eps)
-    bounds = [np.float64(np.float32(x) if s.size == 4 else x) for x in (low, 1 / low)]
-    above, below = (
-        f.emit(f"fcmp {test} {s.base} {largest}, 0x{bound.view(np.uint64):016X}")
-        for test, bound in zip(("oge", "ole"), bounds, strict=True)
-    )
-    plain = f.emit(f"and i1 {above}, {below}")
-    f.store("i32", str(_COMPLETE), m.state, 4)
-    with f.when(plain):
-        arrays = (values, m.off, m.left, m.right, m.work, m.reduce)
-        s.call(gebrd, n, n, m.matrix, n, *arrays)
-        vectors = (m.u, n, m.vt, n, m.work, m.integers, m.work, m.integers)
-        info = s.call(bdsdc, "U", "I", n, values, m.off, *vectors)
-        f.store("i32", str(_STEPS), m.state, 4)
-        with s.when_failed(info):
-            f.store("i32", str(_FAILED), m.state, 4)
-    with f.when(f.emit(f"xor i1 {plain}, true")):
-        vectors = (m.u, n, m.vt, n, m.work, m.whole, m.integers)
-        info = s.call(gesdd, "A", n, n, m.matrix, n, values, *vectors)
-        with s.when_failed(info):
-            f.store("i32", str(_FAILED), m.state, 4)
-    with f.when(f.emit(f"icmp eq i32 {f.load('i32', m.state, 4)}, {_FAILED}")):
-        s.fill_nan(values, n, real=True)
-    return m
+    s.names |= {"LOW": float(s.real.type(low)), "HIGH": float(s.real.type(1 / low))}
 
 
-def _vectors(s: Stack, n: int, ask: Ask) -> None:
+def bidiagonal(buffers: ptr, start: i64, stop: i64) -> void:
+    """Values, and vectors of the bidiagonal matrix; numbers so large or small that gesdd scales
+    them are left to it."""
+    table = ptr[buffers, TABLE]
+    at = addresses(buffers, table, ptr[buffers, MEMORY], start)
+    for _, a, b, c, d, e in STEPS:
+        turn(buffers, table, at, a, b, c, d, e)
+    size = largest(buffers, table, at)
+    state = i32(COMPLETE)
+    if (size >= LOW) & (size <= HIGH):
+        call(GEBRD, buffers, table, at)
+        state = i32(STEPS_LEFT)
+        if call(BDSDC, buffers, table, at) != 0:
+            state = i32(FAILED)
+    elif call(GESDD, buffers, table, at) != 0:
+        state = i32(FAILED)
+    if state == FAILED:
+        fill_nan(at[VALUES], i64[table, N])
+    i32[at[STATE], 0] = state
+
+
+def largest(buffers: ptr, table: ptr, at: values) -> values:
+    """The largest of the numbers of a matrix."""
+    routine = ptr[buffers, CALLS[LANGE][0]]
+    return invoke(F, routine, i32(COLUMN_MAJOR), *arguments(LANGE, table, at))
+
+
+def _vectors(s: Stack, n: int) -> None:
+    m = _Memory(s, n)
+    for i, (head, factors, found, work) in enumerate(
+        [(("Q", "L", "N"), m.left, m.u, m.work), (("P", "R", "T"), m.right, m.vt, m.more)]
+    ):
+        s.lapack("ormbr", (*head, n, n, n, m.matrix, n, factors, found, n, work, m.product))
+        s.rows(found, i + 1, n, n)
+    s.names["SIDES"] = tuple([(i, *step[1:]) for i, step in enumerate(s.steps)])
+
+
+def vectors(buffers: ptr, start: i64, stop: i64) -> void:
     """U, the first unit of work, and Vᵀ, the second, from vectors of the bidiagonal matrix."""
-    f = s.f
-    u, vt, ormbr = s.result(1), s.result(2), s.routine("ormbr")
-    m = _Memory(s, n, ask)
-    more = f.at(m.work, m.product * s.size)
-    sides = [(("Q", "L", "N"), m.left, m.u, u, m.work), (("P", "R", "T"), m.right, m.vt, vt, more)]
-    with f.loop("%start", "%stop") as unit:
-        for i, (head, factors, vectors, out, work) in enumerate(sides):
-            with f.when(f.emit(f"icmp eq i64 {unit}, {i}")):
-                state = f.load("i32", m.state, 4)
-                with f.when(f.emit(f"icmp eq i32 {state}, {_STEPS}")):
-                    where = (m.matrix, n, factors, vectors, n, work, m.product)
-                    s.call(ormbr, *head, n, n, n, *where)
-                s.rows(vectors, out, n, n)
-                with f.when(f.emit(f"icmp eq i32 {state}, {_FAILED}")):
-                    s.fill_nan(out, n * n)
+    table = ptr[buffers, TABLE]
+    at = addresses(buffers, table, ptr[buffers, MEMORY], i64(0))
+    state = i32[at[STATE], 0]
+    for unit in range(start, stop):
+        for side, a, b, to, d, e in SIDES:
+            if unit == side:
+                if state == STEPS_LEFT:
+                    call(side, buffers, table, at)
+                turn(buffers, table, at, a, b, to, d, e)
+                if state == FAILED:
+                    fill_nan(at[to], i64[table, N] * i64[table, N])

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
-from weft.backends.cpu.routines.factorisations import stack_stubs
-from weft.backends.cpu.routines.factorisations.stack_text import LETTERS, Stack
+from weft.backends.cpu.routines.factorisations.stack_stubs import (
+    BYTES,
+    CHUNK,
+    MEMORY,
+    TABLE,
+    addresses,
+    call,
+    divide,
+    is_real,
+    narrow,
+    numbers,
+    turn,
+    widen,
+)
+from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.base.sizes import computed
+from weft.kernel.kinds import i64, ptr, void
 from weft.kernel.program import Lowered, Type
 
 # Rows and columns that LAPACK solves for at a time, at least.
 MIN_BLOCK = 8
+# Arrays, calls, and numbers of elements in the table.
+A, B, X, SCALE = 0, 2, 4, 6
+REAL, FULL = range(2)
+COUNTS = 2
+
+# Names that stubs are given; here so that they can be written: real numbers of an element, and
+# matrices that are transposed before and after.
+PARTS = 0
+BEFORE: Any = ()
+AFTER: Any = ()
 
 
 def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
@@ -22,39 +45,44 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
         return None
     m, n = ins[2].shape[-2:]
     s = Stack(ins[2].dtype, math.prod(ins[2].shape[:-2]))
-    f, size = s.f, s.real.itemsize
-    sources, target = [s.operand(i) for i in range(3)], s.result(0)
-    sizes = (m * m, n * n, m * n)
-    a, b, x = matrices = [s.scratch(size) for size in sizes]
+    s.numbers += [m * m, n * n, m * n]
+    a, b, x = s.columns(0, m, m), s.columns(1, n, n), s.columns(2, m, n)
+    given = (1, m, n, a, m, b, n, x, m, s.scratch(1))
     blocks = -(-computed(max, m, n) // MIN_BLOCK)
     counts = (s.scratch(2 * blocks + 2, 4), 2 * blocks + 2)
-    scales = (s.scratch(3 * blocks * blocks, size), blocks)
-    place = s.scratch(1)
-    given = (1, m, n, a, m, b, n, x, m, place)
-    real = s.pointer("library", f"LAPACKE_{LETTERS[s.real.name]}trsyl3_work")
-    full = s.routine("trsyl3") if s.complex else real
-    turned = "TC" if params["adjoint"] else "NN"
-    with f.loop("%start", "%stop") as g:
-        for source, to, rows, columns in zip(sources, matrices, (m, n, m), (m, n, n), strict=True):
-            s.columns(s.member(source, g, rows * columns), to, rows, columns)
-        plain: str | bool = True
-        if s.complex:
-            answers = [
-                s.stub(stack_stubs.is_real, *pair) for pair in zip(matrices, sizes, strict=True)
-            ]
-            plain = functools.reduce(lambda x, y: f.emit(f"and i1 {x}, {y}"), answers)
-        with f.when(plain):
-            for pair in zip(matrices, sizes, strict=True) if s.complex else ():
-                s.stub(stack_stubs.narrow, *pair)
-            s.call(real, turned[0], turned[0], *given, *counts, *scales)
-            if s.complex:
-                s.stub(stack_stubs.widen, x, m * n)
-        with f.unless(plain) as some:
-            if some:
-                s.call(full, turned[1], turned[1], *given, *scales)
-        s.stub(stack_stubs.divide, x, m * n * (s.size // size), place)
-        s.rows(x, s.member(target, g, m * n), m, n)
-    return s.lowered()
+    scales = (s.scratch(3 * blocks * blocks, s.real.itemsize), blocks)
+    real, full = "TC" if params["adjoint"] else "NN"
+    name = f"LAPACKE_{LETTERS[s.real.name]}trsyl3_work"
+    s.routine(name, (real, real, *given, *counts, *scales))
+    if s.complex:
+        s.lapack("trsyl3", (full, full, *given, *scales))
+    s.rows(x, 0, m, n)
+    s.names |= {"BEFORE": tuple(s.steps[:3]), "AFTER": tuple(s.steps[3:])}
+    return s.lowered(sylvester)
+
+
+def sylvester(buffers: ptr, start: i64, stop: i64) -> void:
+    """Solutions X for a stack of A, B and C."""
+    table = ptr[buffers, TABLE]
+    memory = ptr[buffers, MEMORY] + start // i64[table, CHUNK] * i64[table, BYTES]
+    na, nb, nx = numbers(table, COUNTS, 3)
+    for g in range(start, stop):
+        at = addresses(buffers, table, memory, g)
+        for _, a, b, c, d, e in BEFORE:
+            turn(buffers, table, at, a, b, c, d, e)
+        if PARTS == 1:
+            call(REAL, buffers, table, at)
+        elif is_real(at[A], na) and is_real(at[B], nb) and is_real(at[X], nx):
+            narrow(at[A], na)
+            narrow(at[B], nb)
+            narrow(at[X], nx)
+            call(REAL, buffers, table, at)
+            widen(at[X], nx)
+        else:
+            call(FULL, buffers, table, at)
+        divide(at[X], nx * PARTS, at[SCALE])
+        for _, a, b, c, d, e in AFTER:
+            turn(buffers, table, at, a, b, c, d, e)
 
 
 LOWERINGS["triangular_sylvester"] = triangular_sylvester

@@ -87,17 +87,17 @@ def turn_matrix(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i6
 
 
 def turn_elements(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i64) -> void:
-    """The same element by element."""
-    if columns < rows:
-        for top in range(0, rows, STRIP):
-            for c in range(columns):
-                for r in range(top, min(top + STRIP, rows)):
-                    E[to + c * stride, r] = E[at + r * step, c]
-    else:
-        for left in range(0, columns, STRIP):
-            for r in range(rows):
-                for c in range(left, min(left + STRIP, columns)):
-                    E[to + c * stride, r] = E[at + r * step, c]
+    """The same element by element, some of the longer side at a time."""
+    tall = columns < rows
+    many = rows if tall else columns
+    few = columns if tall else rows
+    # bytes from an element to the next along both sides
+    down, across = step if tall else ITEM, ITEM if tall else step
+    near, far = ITEM if tall else stride, stride if tall else ITEM
+    for first in range(0, many, STRIP):
+        for i in range(few):
+            for j in range(first, min(first + STRIP, many)):
+                E[to + i * far + j * near, 0] = E[at + i * across + j * down, 0]
 
 
 def turn_squares(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i64) -> void:
