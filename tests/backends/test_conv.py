@@ -12,7 +12,7 @@ from tests.backends.tasks import run_tasks
 from tests.laws import checks
 from weft import lax
 from weft.api.threads import num_threads
-from weft.backends.cpu.routines.contractions import contraction, conv, tiles, window
+from weft.backends.cpu.routines.contractions import contraction, conv, decisions, tiles, window
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native.processor import vector_bits
 from weft.kernel.program import Type
@@ -32,6 +32,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float32), np.dtype(np.float64), BF16, np.dtype(np.float16)]
 INTEGERS = [np.dtype(name) for name in ("int8", "uint16", "int32", "int64")]
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
+WEIGHTS = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
 LAST = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 FIRST = ConvDimensionNumbers((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
 
@@ -256,8 +257,7 @@ def test_a_long_sum_is_cut_into_parts():
     rng = np.random.default_rng(0)
     x = values(rng, (16, 16, 16, 4), np.float32)
     g = values(rng, (16, 16, 16, 8), np.float32)
-    layout = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
-    params = conv_params(2, layout, padding=((1, 1), (1, 1)))
+    params = conv_params(2, WEIGHTS, padding=((1, 1), (1, 1)))
     lowered, _ = check_conv(x, g, params, 16 * 16 * 16)
     assert [t.name for t in lowered.tasks][-1] == "add"
 
@@ -274,15 +274,44 @@ def test_tiles_with_vectors_across_the_result(kind, space):
         assert ("%block = alloca" in lowered.tasks[-1].text) == (space[1] > 1)
 
 
+WITHOUT_WINDOWS = {
+    "forward": (LAST, (2, 9, 9, 40), (1, 1, 40, 33)),
+    "channels first": (FIRST, (2, 40, 9, 9), (33, 40, 1, 1)),
+    "weights": (
+        ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1)),
+        (2, 9, 9, 40),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("name", WITHOUT_WINDOWS)
+def test_what_has_no_windows_is_a_product(name, step):
+    """Also where images are read at steps, and copied for it."""
+    rng = np.random.default_rng(step)
+    layout, left, right = WITHOUT_WINDOWS[name]
+    size = 1 + 8 // step
+    steps = {"window_strides": (step, step)}
+    if right is None:
+        right, steps = (2, size, size, 33), {"rhs_dilation": (step, step)}
+    for dtype in ("float32", "float16", "int8"):
+        x, w = values(rng, left, dtype), values(rng, right, dtype)
+        lowered, _ = check_conv(x, w, conv_params(2, layout, **steps), 2 * 81)
+        assert lowered.tasks[-1].name == "product"
+    padded = conv_params(2, layout, padding=((1, 0), (0, 0)), **steps)
+    lowered, _ = check_conv(x, w, padded, 2 * 81)
+    assert lowered.tasks[-1].name == "conv"
+
+
 @pytest.mark.parametrize("features", [24, 25])
 def test_units_of_a_long_sum(monkeypatch, features):
     rng = np.random.default_rng(0)
     x = values(rng, (16, 16, 16, features), np.float32)
     g = values(rng, (16, 16, 16, 32), np.float32)
-    layout = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
-    params = conv_params(2, layout, padding=((1, 1), (1, 1)))
-    monkeypatch.setattr(tiles, "TILES", 1 << 10)  # narrow vectors leave more of them
-    monkeypatch.setattr(tiles, "PARTS", 2)
+    params = conv_params(2, WEIGHTS, padding=((1, 1), (1, 1)))
+    monkeypatch.setattr(decisions, "PIECES", 1 << 10)  # narrow vectors leave more of them
+    monkeypatch.setattr(decisions, "MAX_PARTS", 2)
     counts = []
     for bytes_near, wanted in ((1 << 18, 1), (1 << 18, 3), (0, 1)):
         monkeypatch.setattr(conv, "MAX_STACK_COPY_BYTES", bytes_near)

@@ -10,7 +10,7 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import library
-from weft.backends.cpu.routines.contractions import contraction, tiles
+from weft.backends.cpu.routines.contractions import contraction, decisions, tiles
 from weft.backends.cpu.routines.products import dot, product
 from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import compile_many
@@ -128,7 +128,7 @@ def test_axes_in_any_order(dtype):
 def test_machines_with_other_registers(monkeypatch, bits, registers):
     for module in (dot, contraction):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
-    for module in (product, tiles):
+    for module in (product, decisions, tiles):
         monkeypatch.setattr(module, "registers", lambda: registers)
     rng = np.random.default_rng(8)
     for dtype in ("f4", "f4", "f8", BF16, "i2"):

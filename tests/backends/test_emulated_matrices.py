@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.tasks import run_tasks
 from weft import numpy as jnp
-from weft.backends.cpu.routines.products import dot
+from weft.backends.cpu.routines.products import dot, product
 from weft.kernel.program import Type
 
 I8, I64, POINTER = ctypes.c_int8, ctypes.c_int64, ctypes.c_void_p
@@ -77,7 +77,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("out", [jnp.bfloat16, jnp.float32])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products(layout, out, monkeypatch):
-    monkeypatch.setattr(dot, "has_matrices", lambda: True)
+    monkeypatch.setattr(product, "has_matrices", lambda: True)
     left, right = LAYOUTS[layout]
     rng = np.random.default_rng(3)
     for sizes in ({"b": 2, "m": 33, "n": 70, "k": 35}, {"b": 3, "m": 17, "n": 48, "k": 64}):

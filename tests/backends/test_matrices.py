@@ -5,7 +5,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.backends.cpu.routines.products import dot
+from weft.backends.cpu.routines.products import product
 from weft.backends.llvm.native.processor import has_matrices
 
 pytestmark = pytest.mark.skipif(not has_matrices(), reason="needs a processor with AMX")
@@ -22,8 +22,8 @@ def random(*shape):
 def used(monkeypatch):
     """The products that went this way."""
     found = []
-    way = dot.matrix_tasks
-    monkeypatch.setattr(dot, "matrix_tasks", lambda *args: (found.append(args), way(*args)))
+    way = product.matrix_tasks
+    monkeypatch.setattr(product, "matrix_tasks", lambda *args: (found.append(args), way(*args)))
     return found
 
 

@@ -8,7 +8,7 @@ import weft
 from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cpu.routines.contractions import contraction, conv, tiles, window
+from weft.backends.cpu.routines.contractions import contraction, conv, decisions, tiles, window
 from weft.backends.cpu.routines.products import product
 from weft.base import knobs
 
@@ -101,7 +101,7 @@ def test_convolutions_are_those_of_the_reference(name, general):
 def test_other_widths_of_vectors_do_as_well(bits, general, monkeypatch):
     for module in (contraction, window):
         monkeypatch.setattr(module, "vector_bits", lambda: bits)
-    for module in (conv, tiles, product):
+    for module in (conv, decisions, tiles, product):
         monkeypatch.setattr(module, "registers", lambda: 16 if bits == 256 else 32)
     rng = np.random.default_rng(bits)
     for name in ("float32", "int8", "bfloat16"):

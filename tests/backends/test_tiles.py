@@ -5,7 +5,14 @@ import random
 import numpy as np
 import pytest
 
-from weft.backends.cpu.routines.contractions import contraction, conv, conv_text, tiles, window
+from weft.backends.cpu.routines.contractions import (
+    contraction,
+    conv,
+    conv_text,
+    decisions,
+    tiles,
+    window,
+)
 from weft.backends.cpu.routines.contractions.conv_text import (
     Axis,
     Contraction,
@@ -26,7 +33,7 @@ LAST = ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 @pytest.fixture(params=MACHINES)
 def machine(request, monkeypatch):
     lanes, registers, lanewise = MACHINES[request.param]
-    for module in (tiles, product):
+    for module in (tiles, decisions, product):
         monkeypatch.setattr(module, "registers", lambda: registers)
         monkeypatch.setattr(module, "has_by_element_fma", lambda: lanewise)
     return request.param, lanes, registers
@@ -40,9 +47,9 @@ def lower_product(rows, depth, columns):
 
 
 def lower_convolution(images, space, channels, outputs):
-    left, right = (images, space, space, channels), (1, 1, channels, outputs)
+    left, right = (images, space, space, channels), (3, 1, channels, outputs)
     params = {
-        "window_strides": (1, 1), "padding": ((0, 0), (0, 0)), "lhs_dilation": (1, 1),
+        "window_strides": (1, 1), "padding": ((1, 1), (0, 0)), "lhs_dilation": (1, 1),
         "rhs_dilation": (1, 1), "dimension_numbers": LAST, "feature_group_count": 1,
         "batch_group_count": 1,
     }  # fmt: skip
@@ -129,9 +136,31 @@ def test_tiles_of_products(shape, machine):
     rows, depth, columns = shape
     dims = Dim(rows, depth, 0, columns), Dim(columns, 0, 1, 1), Dim(depth, 1, columns, 0)
     problem = product.Problem((), *dims)
-    packs = product.packs_rows(problem, lanes, 4), product.packs_columns(problem, lanes, 4, False)
-    tile = product.tile_of(problem, lanes, 4, packs, False)
-    assert (tile.rows, tile.width) == PRODUCTS[shape][[*MACHINES].index(name)]
+    shared = decisions.Shared("rows", 4, False)
+    tile = decisions.decide(problem.roles(), "columns", lanes, 4, shared).tiling
+    found = [n for _, n in tile.box], len(tile.pieces(min(lanes, decisions.below(columns))))
+    assert ((found[0] or [1])[0], found[1]) == PRODUCTS[shape][[*MACHINES].index(name)]
+
+
+def split_of(rows, columns, depth, dims=("rows", "columns", "depth"), shared=None):
+    roles = [
+        Role(dims[0], rows, dims[0], depth, 0, columns), Role(dims[1], columns, "", 0, 1, 1),
+        Role(dims[2], depth, dims[2], 1, columns, 0),
+    ]  # fmt: skip
+    return decisions.decide(roles, dims[1], 4, 4, shared).tiling.split
+
+
+def test_sums_are_split_by_one_rule(machine):
+    """Whatever dimensions are called: for threads, and for what is read again; into equal parts."""
+    shared = decisions.Shared("rows", 4, False)
+    for shape in ((16, 16, 8192), (32, 32, 99999), (256, 256, 1 << 16), (1, 1, 1 << 20)):
+        found = split_of(*shape, shared=shared)
+        assert found.count > 1 and found.count * found.size == shape[2]
+    for shape in ((16, 16, 512), (512, 512, 1024), (4096, 64, 2048), (64, 64, 65537), (1, 1, 9999)):
+        assert split_of(*shape, shared=shared) is None
+    for shape in ((64, 64, 1 << 16), (16, 16, 8192), (512, 512, 1024)):
+        split = split_of(*shape, dims=("o", "k", "c"))
+        assert (split is None) == (split_of(*shape, shared=shared) is None)
 
 
 # A layer of 64 to 64 features, images of 32²: forward, and the gradient of its weights.

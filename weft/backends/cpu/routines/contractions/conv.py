@@ -20,6 +20,7 @@ from weft.backends.cpu.routines.contractions.conv_text import (
     collapsed,
     is_long,
 )
+from weft.backends.cpu.routines.contractions.decisions import decide
 from weft.backends.cpu.routines.contractions.lines import Line, lines
 from weft.backends.cpu.routines.contractions.tiles import (
     CHUNK,
@@ -31,10 +32,9 @@ from weft.backends.cpu.routines.contractions.tiles import (
     Tiling,
     choose,
     grid_of,
-    in_place,
     kernel_bytes,
-    split_of,
 )
+from weft.backends.cpu.routines.products.product import Operand, Product, Result, joined
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.backends.llvm.native.processor import registers
 from weft.base.record import Record
@@ -49,6 +49,8 @@ OWN = 16
 # once for each cycle of all sums.
 MAX_STACK_COPY_BYTES = 1 << 18
 MORE = 0.4
+# Rows and columns from which a convolution without windows is done as products are.
+MIN_PRODUCT_SIDE = 16
 # What sizes of images are taken for at most where forms are to serve all.
 TYPICAL_SIZE = 16
 
@@ -214,6 +216,45 @@ class Convolution(Plan):
             total *= sizes[e.name]
         return {**found, "": total}
 
+    def as_product(self) -> Lowered | None:
+        """The tasks of a convolution whose windows do not overlap, by tiles of products; None where
+        some do, or sides of tiles would be short."""
+        part, *others = self.parts
+        if others or self.named is not None or self.complex or any(e.padded for e in self.edges):
+            return None
+        roles = [r for r in self.placed(self.roles(part), None) if r.size > 1]
+        axes = [r.axis for r in roles if r.axis]
+        inner = [r for r in roles if r.out == 1]
+        if len({*axes}) < len(axes) or not inner or (inner[0].times and inner[0].right):
+            return None
+        if any(line.start or not line.taps for line in part):
+            return None
+        left, right = (
+            Operand(Place("in", i), t.dtype, t.shape, ())
+            for i, t in enumerate((self.left, self.right))
+        )
+        swapped = inner[0].times > 0
+        plan = Product(self.work, left, right, Result(Place("out", 0), self.out.dtype, self.finish))
+        for copied in (False, True):
+            if copied:  # what is apart comes to lie side by side
+                roles.sort(key=lambda r: -r.times)
+                axes = tuple([(r.size, r.times) for r in roles if r.times])
+                sizes = tuple([n for n, _ in axes])
+                left = left._replace(place=plan.dense(left, sizes, tuple([n for _, n in axes])))
+                steps = iter(contiguous(sizes))
+                roles = [r._replace(times=next(steps)) if r.times else r for r in roles]
+            groups: dict[tuple[bool, bool, bool], list[Dim]] = {}
+            for r in sorted(roles, key=lambda r: -r.out):
+                sides = (r.right, r.times) if swapped else (r.times, r.right)
+                kind = (sides[0] > 0, sides[1] > 0, r.out > 0)
+                groups.setdefault(kind, []).append(Dim(r.size, *sides, r.out))
+            kinds = [(True, True, True), (True, False, True), (False, True, True)]
+            problem = joined(*(groups.get(k, []) for k in (*kinds, (True, True, False))))
+            if problem and min(problem.rows.size, problem.columns.size) >= MIN_PRODUCT_SIDE:
+                plan.left, plan.right = (right, left) if swapped else (left, right)
+                return plan.run(problem, prod(self.out.shape))
+        return None
+
     def run(self) -> Lowered:
         """The tasks: copies, contractions, sums."""
         size = prod(self.right.shape)
@@ -370,10 +411,11 @@ class Convolution(Plan):
     def part_tasks(self, part: Sequence[Line], vector: str, strides: Any, source: Place) -> None:
         """The tasks of one plain convolution."""
         placed = self.placed(self.roles(part), strides)
-        tiling = self.choose(placed, vector).along(placed)
-        block = None
-        if len(self.parts) == 1:
-            tiling = tiling._replace(split=split_of(placed, tiling, self.work.itemsize))
+        chosen = self.choose(placed, vector)
+        decided = decide(placed, vector, self.lanes, self.work.itemsize, tiling=chosen)
+        tiling, block = decided.tiling, None
+        if len(self.parts) > 1:
+            tiling = tiling._replace(split=None)
         if strides is not None and len(self.parts) == 1:
             block = None if is_writing() else self.block(part, tiling, strides)
             if block is None:
@@ -400,7 +442,7 @@ class Convolution(Plan):
                 unknown(n, -1 - i, self.named) for i, n in enumerate((start, first, tap))
             )
         summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
-        kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap)
+        kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap, decided.packed[1])
         reduced = [Dim(r.size, r.times, right[r.name]) for r in summed]
         split = tiling.split
         if split is not None:
@@ -439,15 +481,14 @@ class Convolution(Plan):
             self.summed(target, types, whole, split.count, Place("out", 0))
 
     def copy_right(
-        self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int
+        self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int, pack: bool
     ) -> tuple[Place, dict[str, int], int, int]:
         """Where the right operand is, its strides, the distance of its panels, and its start."""
         right = {r.name: r.right for r in placed}
         vector = next(r for r in placed if r.name == tiling.vector)
         size = prod(r.size for r in placed if r.right)
         have = self.work if self.complex else self.right.dtype
-        near = have == self.work and in_place(placed, tiling, self.work.itemsize)
-        if near or not size:
+        if (have == self.work and not pack) or not size:
             return self.kernel, right, 0, tap
         free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
         across, tile = ((vector.size, vector.right), tiling.width) if vector.right else ((1, 1), 1)
@@ -481,7 +522,7 @@ def convolution(
             return None
         made.finish = finish
     try:
-        return made.run()
+        return made.as_product() or made.run()
     except _Apart:
         return None
 

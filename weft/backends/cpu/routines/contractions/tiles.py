@@ -46,19 +46,8 @@ READ = 0.02
 # Cycles that a tile costs beside its sums, and that one piece of work should at least take.
 TILE = 30
 CHUNK = 40_000
-# Bytes of both operands, and of the right one, that stay in a core's second cache.
-L2_BYTES = 1 << 19
+# Bytes of the right operand that stay in a core's second cache.
 KERNEL = 1 << 20
-# A copy of the right operand pays if its rows are wider than this, in bytes, or if it has fewer
-# elements than this part of the cycles.
-MIN_COPIED_ROW_BYTES = 512
-COPY = 0.05
-# A sum is cut where there are at most so many times as many results as it has terms, into so many
-# parts at most, whose results take so many bytes at most; so many tiles are enough for all threads.
-MAX_RESULTS_PER_TERM = 64
-PARTS = 64
-TILES = 64
-PARTIAL = 6 << 20
 
 
 class Role(Record):
@@ -269,46 +258,6 @@ def choose(
         best = max(near, key=lambda tile: tile[2] * prod(n for _, n in tile[3]))
     cycles, step, width, box = best
     return Tiling(cycles, vector, width, -(-size // width), box, step)
-
-
-def split_of(placed: list[Role], tiling: Tiling, itemsize: int) -> Split | None:
-    """How a long sum over few results is cut into parts, so that there is work for all threads and
-    a part's operands stay near."""
-    summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
-    depth = prod(r.size for r in summed)
-    outer = next((r for r in summed if r.size > 1), None)
-    results = prod(r.size for r in placed if r.out)
-    if outer is None or depth < 1024 or results > MAX_RESULTS_PER_TERM * depth:
-        return None
-    box = {r.name: n for r, n in tiling.box}
-    tiles = tiling.count * prod(
-        [-(-r.size // box.get(r.name, 1)) for r in placed if r.out and r.name != tiling.vector]
-    )
-    wanted = TILES / tiles
-    rights = prod(r.size for r in placed if r.right)
-    # Between two walks over the same part of the right operand there are walks over all of it,
-    # unless its panels are apart.
-    panel = rights if in_place(placed, tiling, itemsize) else depth * tiling.width
-    if panel * itemsize >= L2_BYTES:
-        # Windows overlap: elements of the left operand are counted once for their taps.
-        lefts = prod(r.size for r in placed if r.times and (r.out == 0 or r.name in "gn"))
-        wanted = max(wanted, (lefts + rights) * itemsize / L2_BYTES)
-    if wanted < 2:
-        return None
-    parts = int(min(wanted, PARTS, PARTIAL / (results * itemsize), depth / 256))
-    parts = max((n for n in range(1, min(parts, outer.size) + 1) if outer.size % n == 0), default=1)
-    if parts == 1:
-        return None
-    return Split(outer.name, parts, outer.size // parts, outer.times)
-
-
-def in_place(placed: list[Role], tiling: Tiling, itemsize: int) -> bool:
-    """Whether the right operand is read where it lies, if it has the type of the sums."""
-    v = next(r for r in placed if r.name == tiling.vector)
-    size = plain(prod(r.size for r in placed if r.right))
-    narrow = plain(v.size) * itemsize <= MIN_COPIED_ROW_BYTES
-    alone = is_one(tiling.count) or (narrow and size > COPY * tiling.cost)
-    return not v.right or (v.right == 1 and alone)
 
 
 def kernel_bytes(placed: list[Role], itemsize: int) -> int:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.backends.cpu.routines.contractions.contraction import CHUNK_BYTES, blocks
+from weft.backends.cpu.routines.contractions.contraction import blocks
 from weft.backends.cpu.routines.contractions.conv import working
 from weft.backends.cpu.routines.contractions.conv_text import Dim, collapsed
 from weft.backends.cpu.routines.contractions.conv_writer import Text
-from weft.backends.cpu.routines.products import amx_text as amx
+from weft.backends.cpu.routines.contractions.decisions import FEW_ROWS, below
 from weft.backends.cpu.routines.products.blas_text import (
     BATCH,
     PLAIN,
@@ -24,34 +24,24 @@ from weft.backends.cpu.routines.products.blas_text import (
 )
 from weft.backends.cpu.routines.products.product import (
     CHUNK_WORK,
-    FEW_ROWS,
-    PANEL_BYTES,
-    PANEL_ROWS,
+    ONE,
     Operand,
     Problem,
     Product,
     Result,
-    below,
-    by_rows,
+    joined,
+    one_depth,
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
-from weft.backends.cpu.sizes import named, sized_task
-from weft.backends.llvm.native.processor import has_matrices, vector_bits
-from weft.base.sizes import Size, is_writing, plain
-from weft.kernel.nodes import BF16, F32, F64
-from weft.kernel.program import Finish, Lowered, Place, Task, Type, contiguous
+from weft.backends.llvm.native.processor import vector_bits
+from weft.base.sizes import plain
+from weft.kernel.nodes import F32, F64
+from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
-ONE = Dim(1, 0, 0, 0)
 # The letter of a type in names of the library's functions.
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
-# Parts that a long depth is split into at most, and the depth of a part at least.
-MAX_DEPTH_PARTS, MIN_PART_DEPTH = 16, 1024
-# Bytes of partial results at most.
-MAX_PARTIAL_BYTES = 1 << 26
 # Multiply-adds and elements up to which code for one shape is not worth its making.
 MAX_SMALL_WORK, MAX_SMALL_ELEMENTS = 1 << 18, 1 << 14
-# Multiply-adds up to which tiles of whole matrices do not pay.
-FEW_TILES = 1 << 15
 # Cycles of a result for each vector along its depth, those for adding up the lanes of one; and for
 # each vector of results that lie side by side.
 ALONG, FOLDED, ACROSS = 0.75, 7.0, 0.54
@@ -93,31 +83,10 @@ def axes_of(
     return outer, rows, columns, depth
 
 
-def one_depth(depth: list[Dim]) -> Dim | None:
-    """The depths as one axis, in whatever order joins them; None where none does."""
-    if any(axis.size == 0 for axis in depth):
-        return Dim(0, 1, 1, 0)
-    for side in (1, 2):
-        found = collapsed(sorted(depth, key=lambda axis: -axis[side]))
-        if len(found) < 2:
-            return found[0] if found else Dim(1, 1, 1, 0)
-    return None
-
-
 def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Problem | None:
-    """One axis each of rows and columns; the other axes are outer ones. None if they are too many.
-
-    The columns are the innermost axis of the result; of the rows the longest axis is taken.
-    """
-    *others, depths = axes_of(lhs, rhs, numbers, swapped)
-    outer, rows, columns = (collapsed(axes) for axes in others)
-    depth = one_depth(depths)
-    if depth is None or len(outer) + max(0, len(rows) - 1) + max(0, len(columns) - 1) > BATCH:
-        return None
-    row = max(rows, key=lambda axis: axis.size) if rows else ONE
-    column = columns[-1] if columns else ONE._replace(out=1, right=1)
-    rest = (*outer, *(a for a in rows if a is not row), *columns[:-1])
-    return Problem(rest, row, column, depth)
+    """The dimensions of a product, none if they are too many."""
+    problem = joined(*axes_of(lhs, rhs, numbers, swapped))
+    return None if problem is None or len(problem.outer) > BATCH else problem
 
 
 def lower_dot(
@@ -163,17 +132,7 @@ def lower_dot(
         assert problem is not None
     if library:
         return library_tasks(plan, problem)
-    narrow, matrices = by_rows(problem), in_matrices(plan, problem)
-    parts = depth_parts(problem, size * work.itemsize, not narrow and not matrices)
-    if finish is not None and (parts > 1 or narrow or problem.columns.out != 1 or matrices):
-        return None
-    if parts > 1:
-        part_tasks(plan, problem, parts, size)
-    elif matrices:
-        matrix_tasks(plan, problem)
-    else:
-        plan.tiles(problem)
-    return plan.lowered()
+    return plan.run(problem, size)
 
 
 def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
@@ -215,92 +174,6 @@ def copied(plan: Product, numbers: Any) -> tuple[Operand, Operand, Any]:
         outers.append(tuple(range(len(outer))))
     plan.left, plan.right = operands
     return plan.left, plan.right, (depths, outers)
-
-
-# --- whole matrices -------------------------------------------------------------------------------
-
-
-def in_matrices(plan: Product, problem: Problem) -> bool:
-    """Whether the processor multiplies tiles: of bfloat16, not too few of them."""
-    _, rows, columns, depth = problem
-    dtypes = (plan.left.dtype, plan.right.dtype)
-    if dtypes != (BF16, BF16) or plan.result.dtype not in (BF16, F32):
-        return False
-    if min(rows.size, columns.size) < amx.SIDE or depth.size < amx.DEPTH or columns.out != 1:
-        return False
-    if plain(rows.size * columns.size * depth.size) < FEW_TILES:
-        return False
-    if 1 not in (rows.left, depth.left) or 1 not in (columns.right, depth.right):
-        return False
-    return has_matrices()
-
-
-def matrix_tasks(plan: Product, problem: Problem) -> None:
-    """Both operands in tiles, then their products."""
-    outer, rows, columns, depth = problem
-    deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
-
-    def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
-        task, values = Task("", "product", given, extent, max(1, chunk)), {}
-        key = key if is_writing() else named(key, values)
-        made = lambda: sized_task(key, values, task, lambda key: write(key, "product"))
-        plan.tasks.append(made if write is amx.tiles_text else made())
-
-    for side, operand, across in (("left", plan.left, rows), ("right", plan.right, columns)):
-        tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
-        each = tiles * deep * amx.TILE
-        free = [d.size for d in outer if getattr(d, side)]
-        steps = iter(contiguous((*free, each)))
-        given = [
-            Dim(d.size, getattr(d, side), next(steps)) if getattr(d, side) else ONE for d in outer
-        ]
-        tiled = [d._replace(**{side: to.right}) for d, to in zip(tiled, given, strict=True)]
-        ends = (Dim(d.size, getattr(d, side), 0) for d in (across, depth))
-        place = plan.memory(2 * prod(free) * each)
-        key = amx.Tiles(tuple(given), *ends, tiles, deep, side == "right")
-        chunk = CHUNK_BYTES // plain(2 * deep * amx.TILE)
-        add(key, amx.tiles_text, (operand.place, place), prod(free) * tiles, chunk)
-        places.append(place)
-    count = min(blocks(plain(rows.size), amx.BLOCK), PANEL_ROWS // amx.BLOCK)
-    key = amx.Blocks(tuple(tiled), rows, columns, deep, count, plan.result.dtype)
-    units = blocks(rows.size, amx.BLOCK * count) * blocks(columns.size, amx.BLOCK)
-    work = plain(count * amx.BLOCK**2 * (deep * amx.DEPTH // 8 + 16))
-    extent = prod(d.size for d in outer) * units
-    add(key, amx.blocks_text, (*places, plan.result.place), extent, CHUNK_WORK // work)
-
-
-# --- a long depth ---------------------------------------------------------------------------------
-
-
-def depth_parts(problem: Problem, size: int, near: bool) -> int:
-    """Into how many equal parts the depth is split, for a result of so many bytes: where a small
-    one leaves threads idle, or so that panels stay ``near``, in the second cache."""
-    outer, rows, columns, depth = problem
-    if type(depth.size) is Size or len(outer) == BATCH:
-        return 1
-    many, width = plain(prod(a.size for a in outer)), plain(columns.size)
-    found = many * blocks(plain(rows.size), 32) * blocks(width, 48)
-    work = many * max(8, plain(rows.size)) * width * depth.size
-    counts = [n for n in range(1, MAX_DEPTH_PARTS + 1) if depth.size % n == 0]
-    if found < MAX_DEPTH_PARTS // 2 and work >= 4 * CHUNK_WORK:
-        parts = max(n for n in counts if n == 1 or n * MIN_PART_DEPTH <= depth.size)
-        if parts > 1:
-            return parts
-    fewest = blocks(depth.size * 3 * vector_bits() // 8, PANEL_BYTES)
-    parts = next((n for n in counts if n >= fewest), 1)
-    fits = near and plain(rows.size) >= PANEL_ROWS and parts * size <= MAX_PARTIAL_BYTES
-    return parts if fits else 1
-
-
-def part_tasks(plan: Product, problem: Problem, parts: int, size: int) -> None:
-    """Products over parts of the depth, side by side, and their sum in a fixed order."""
-    depth, each = problem.depth, problem.depth.size // parts
-    part = Dim(parts, each * depth.left, each * depth.right, size)
-    split = problem._replace(outer=(part, *problem.outer), depth=depth._replace(size=each))
-    place = plan.memory(parts * size * plan.work.itemsize)
-    result, plan.result = plan.result, Result(place, plan.work)
-    plan.tiles(split)
-    plan.summed(place, (plan.work, result.dtype), size, parts, result.place)
 
 
 # --- by a library ---------------------------------------------------------------------------------

@@ -1,24 +1,50 @@
-"""Products by register tiles: the blocks of them, and what is packed for them."""
+"""Products by register tiles or by matrix registers: the blocks of them, and what is packed for
+them."""
 
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.contractions.contraction import Packed, Plan, blocks, packed
+from weft.backends.cpu.routines.contractions.contraction import (
+    CHUNK_BYTES,
+    Packed,
+    Plan,
+    blocks,
+    packed,
+)
 from weft.backends.cpu.routines.contractions.conv_moves import Copied
-from weft.backends.cpu.routines.contractions.conv_text import Axis, Contraction, Dim, Panel, is_long
-from weft.backends.cpu.routines.contractions.tiles import LINE, Forms, Role, balanced, choose
-from weft.backends.llvm.native.processor import has_by_element_fma, registers
+from weft.backends.cpu.routines.contractions.conv_text import (
+    Axis,
+    Contraction,
+    Dim,
+    Panel,
+    collapsed,
+    is_long,
+)
+from weft.backends.cpu.routines.contractions.decisions import (
+    L1_BYTES,
+    Decision,
+    Shared,
+    below,
+    decide,
+)
+from weft.backends.cpu.routines.contractions.tiles import LINE, Role
+from weft.backends.cpu.routines.products import amx_text as amx
+from weft.backends.cpu.sizes import named, sized_task
+from weft.backends.llvm.native.processor import has_by_element_fma, has_matrices, registers
 from weft.base.record import Record
 from weft.base.sizes import computed, is_writing, plain
-from weft.kernel.program import Finish, Place, contiguous
+from weft.kernel.nodes import BF16, F32
+from weft.kernel.program import Finish, Lowered, Place, Task, contiguous
 
+ONE = Dim(1, 0, 0, 0)
 # Multiply-adds that are worth a chunk of their own.
 CHUNK_WORK = 1 << 18
-# Bytes of panels that stay in the second cache, and of one that a unit packs on its stack.
-PANEL_BYTES, STACK_BYTES = 1 << 19, 1 << 18
+# Bytes of a panel that a unit packs on its stack.
+STACK_BYTES = 1 << 18
 # Sums of a tile from which two depths in a turn of its loop are enough to hide the loop itself:
 # 1 % slower than four depths, and compiled in two thirds of the time.
 MANY_SUMS = 20
@@ -29,28 +55,8 @@ PREFETCHED_DEPTHS = 8
 PANEL_ROWS = 256
 # How many units a large product should have, so that many threads find work.
 UNITS = 16
-# Depths up to which writing the result takes longer than computing it: in general, and for a large
-# result whose rows are not whole lines of the cache.
-SHALLOW_DEPTH, SHALLOW_UNALIGNED_DEPTH, LARGE_RESULT_BYTES = 16, 32, 1 << 20
-# An operand up to this size stays in the nearest cache however it is read.
-L1_BYTES = 32 << 10
-# Rows from which packing the right operand pays: in general, and where a panel is narrower than a
-# cache line and the operand larger than the second-level cache (in bytes).
-MIN_PACKED_ROWS, MIN_PACKED_ROWS_FAR, FAR_RHS_BYTES = 40, 8, 1 << 19
-# Columns from which packing rows pays that are in pages of their own.
-MIN_PACKED_COLUMNS, PAGE_BYTES = 512, 1 << 12
-# Bytes up to which an operand is packed that need not be.
-MAX_PACKED_BYTES = 1 << 26
-# Rows of tiles: few of them, since one text serves all shapes with the same tile.
-HEIGHTS = (12, 8, 6, 4, 2, 1)
-# Vectors of tiles beside each other.
-VECTORS = (1, 2, 3, 4, 6, 8)
-# What a tile may cost in terms of the best one where many shapes are to have the same.
-NEARLY = 1.08
-# Cycles of a step where strides of rows are in registers, of which x86-64 has few for addresses.
-STRIDES_STEP = 1.0
-# Rows up to which vectors run along the depth, and columns that are then computed together at most.
-FEW_ROWS, MAX_COLUMNS = 12, 8
+# Multiply-adds up to which tiles of whole matrices do not pay.
+FEW_TILES = 1 << 15
 # Rows that a unit has at least, without and with packing.
 UNIT_ROWS = (32, 128)
 
@@ -62,6 +68,19 @@ class Problem(Record):
     rows: Dim
     columns: Dim
     depth: Dim
+
+    def roles(self) -> list[Role]:
+        """Its dimensions by their names; one that the result lacks is apart in it anyhow."""
+        names = [*[f"b{i}" for i in range(len(self.outer))], "rows", "columns"]
+        dims = [d._replace(out=d.out or LINE) for d in (*self.outer, self.rows, self.columns)]
+        named = zip([*names, "depth"], [*dims, self.depth], strict=True)
+        return [Role(name, d.size, name, *d[1:4]) for name, d in named]
+
+    def split(self, parts: int, size: int) -> Problem:
+        """Products over so many parts of the depth, whose results are side by side."""
+        depth, each = self.depth, self.depth.size // parts
+        part = Dim(parts, each * depth.left, each * depth.right, size)
+        return self._replace(outer=(part, *self.outer), depth=depth._replace(size=each))
 
 
 class Operand(Record):
@@ -81,64 +100,10 @@ class Result(Record):
     finish: Finish | None = None
 
 
-class Tile(Record):
-    """Rows and vectors that are held in registers; or rows and columns, of which each is a vector
-    along the depth."""
-
-    lanes: int
-    rows: int
-    width: int
-
-
-def below(n: int) -> int:
-    """The largest power of two up to ``n``."""
-    return 1 << (max(n, 1).bit_length() - 1)
-
-
-def shallow(problem: Problem, out: np.dtype) -> bool:
-    """Whether writing the result decides how long a product takes."""
-    size, depth = out.itemsize, plain(problem.depth.size)
-    crooked = plain(problem.rows.out) * size % 64 != 0
-    far = plain(problem.rows.size) * plain(problem.columns.size) * size >= LARGE_RESULT_BYTES
-    return depth <= SHALLOW_DEPTH or (depth <= SHALLOW_UNALIGNED_DEPTH and crooked and far)
-
-
-def tile_of(
-    problem: Problem, lanes: int, size: int, packed: tuple[bool, bool], writes: bool
-) -> Tile:
-    """Rows and vectors of a tile, for elements of some bytes and operands that are ``packed`` or
-    not, of a result whose writing decides or not; where sizes have names a few forms serve all."""
-    lanes = min(lanes, below(plain(problem.columns.size)))
-    rows, columns, depth = problem[1:]
-    if packed[0]:  # rows are side by side, depths at least a vector apart
-        rows, depth = rows._replace(left=1), depth._replace(left=lanes)
-    roles = [
-        Role("rows", rows.size, "rows", rows.left, 0, rows.out),
-        Role("columns", columns.size, "", 0, columns.right, columns.out),
-        Role("depth", depth.size, "depth", depth.left, depth.right, 0),
-    ]
-    known = [Role(*map(plain, r)) for r in roles]
-    count, wide = known[0].size, known[1].size
-    arm = has_by_element_fma()
-    tallest = 3 * registers() // 8 if arm or not writes else 6
-    heights = tuple([n for n in HEIGHTS if n <= min(tallest, count)])
-    vectors, line, step = VECTORS, LINE // (lanes * size), 0.0 if arm else STRIDES_STEP
-    if arm and writes and known[0].out * size % LINE == 0 and wide >= line * lanes:
-        vectors = tuple([n for n in VECTORS if n % line == 0])  # rows of tiles are whole lines
-    forms = Forms("rows", heights, vectors, step, apart=not packed[1])
-    if is_writing():
-        vectors = tuple([n for n in (1, 2, 4, 8) if n == 1 or lanes * n <= wide])
-        forms = forms._replace(sizes=heights[:2], vectors=vectors, nearly=NEARLY)
-    elif count < 2 * tallest:
-        forms = forms._replace(sizes=tuple(balanced(count, tallest)))
-    tiling = choose(known, "columns", lanes, size, forms).along(roles)
-    return Tile(lanes, prod(n for _, n in tiling.box), blocks(tiling.width, lanes))
-
-
-def unit_parts(problem: Problem, tile: Tile, pack: bool) -> int:
+def unit_parts(problem: Problem, panel: int, pack: bool) -> int:
     """Into how many units the rows of a panel are split: many rows each, less where few units
     result."""
-    size, panel = plain(problem.rows.size), tile.lanes * tile.width
+    size = plain(problem.rows.size)
     depth = plain(problem.depth.size) + 16  # what a result costs besides its products
     parts = blocks(size, PANEL_ROWS)
     panels = plain(prod(a.size for a in problem.outer)) * blocks(plain(problem.columns.size), panel)
@@ -157,28 +122,6 @@ def _run(rows: int, height: int, parts: int) -> int:
     return blocks(rows, height * parts)
 
 
-def by_rows(problem: Problem) -> bool:
-    """Whether vectors run along the depth: few rows, and the other operand is read along it.
-
-    Otherwise that operand would have to be packed; many rows are worth it.
-    """
-    rows, columns, depth = problem.rows, problem.columns, problem.depth
-    if plain(depth.size) < 4 or depth.right != 1 or (columns.right == 1 and columns.size > 1):
-        return False
-    few = FEW_ROWS if plain(depth.size) >= 256 or columns.out != 1 else FEW_ROWS // 2
-    return type(rows.size) is int and rows.size <= few
-
-
-def row_tile(problem: Problem, lanes: int) -> Tile:
-    """All rows, and as many columns as leave registers for what they are multiplied with."""
-    rows, columns, depth = problem[1:]
-    lanes = min(lanes, below(plain(depth.size)))
-    width = max(1, min(plain(columns.size), MAX_COLUMNS, 3 * registers() // 4 // rows.size))
-    width = below(width) if is_writing() else width
-    assert depth.size >= lanes and columns.size >= width
-    return Tile(lanes, rows.size, width)
-
-
 def _columns_run(rows: int, columns: int, depth: int) -> int:
     """Tiles of a unit, in which vectors run along the depth."""
     return blocks(max(1, CHUNK_WORK // 8 // (rows * (depth + 16))), columns)
@@ -191,42 +134,6 @@ def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
     return max(1, extent) if 2 * extent < 3 * found else found
 
 
-def packs_columns(problem: Problem, lanes: int, size: int, writes: bool) -> bool:
-    """Whether the right operand is packed: where columns are apart, or it is read often."""
-    rows, columns, depth = problem.rows, problem.columns, problem.depth
-    if columns.right != 1 and columns.size > 1:
-        return True
-    # Packing reads far memory faster than tiles do, and tiles like vectors that are aligned.
-    bytes_each = plain(depth.size * columns.size * size)
-    narrow_panels = has_by_element_fma() and bytes_each > FAR_RHS_BYTES
-    fewest = MIN_PACKED_ROWS_FAR if narrow_panels else MIN_PACKED_ROWS
-    often = plain(rows.size) >= fewest and not writes
-    if has_by_element_fma() and plain(columns.size) < 3 * lanes:
-        return False
-    far = bytes_each > L1_BYTES
-    crooked = plain(depth.right) % lanes != 0
-    fits = plain(operand_bytes(problem, "right", size)) <= MAX_PACKED_BYTES
-    return often and (far or crooked) and (fits or not has_by_element_fma())
-
-
-def packs_rows(problem: Problem, lanes: int, size: int) -> bool:
-    """Whether the left operand is packed: where its depths are apart, and two panels read it; or
-    where many do and its rows are in pages of their own."""
-    rows, columns, depth = problem.rows, problem.columns, problem.depth
-    if depth.left == 1:
-        often = plain(columns.size) >= MIN_PACKED_COLUMNS and has_by_element_fma()
-        fits = plain(operand_bytes(problem, "left", size)) <= MAX_PACKED_BYTES
-        return often and fits and plain(depth.size) * size >= PAGE_BYTES
-    often = plain(columns.size) > registers() // 4 * lanes and plain(rows.size) >= 8
-    return often and plain(depth.size * rows.size * size) > L1_BYTES
-
-
-def operand_bytes(problem: Problem, side: str, size: int) -> int:
-    """The bytes of one operand, "left" or "right", with all its outer axes."""
-    axes = [*problem.outer, problem.rows, problem.columns, problem.depth]
-    return prod(axis.size for axis in axes if getattr(axis, side)) * size
-
-
 def panels(problem: Problem, side: str, tile: int) -> tuple[Packed, list[int]]:
     """An operand with the rows of a tile side by side, or the columns of a panel, and the new
     strides of outer axes."""
@@ -236,6 +143,35 @@ def panels(problem: Problem, side: str, tile: int) -> tuple[Packed, list[int]]:
     found = packed(free, axes[-2], tile, axes[-1:])
     steps = iter(found.free)
     return found, [next(steps) if stride else 0 for _, stride in axes[:-2]]
+
+
+def one_depth(depth: list[Dim]) -> Dim | None:
+    """The depths as one axis, in whatever order joins them; None where none does."""
+    if any(axis.size == 0 for axis in depth):
+        return Dim(0, 1, 1, 0)
+    for side in (1, 2):
+        found = collapsed(sorted(depth, key=lambda axis: -axis[side]))
+        if len(found) < 2:
+            return found[0] if found else Dim(1, 1, 1, 0)
+    return None
+
+
+def joined(
+    outer: list[Dim], rows: list[Dim], columns: list[Dim], depths: list[Dim]
+) -> Problem | None:
+    """One axis each of rows and columns; the other axes are outer ones. None where depths are not
+    one.
+
+    The columns are the innermost axis of the result; of the rows the longest axis is taken.
+    """
+    outer, rows, columns = (list(collapsed(axes)) for axes in (outer, rows, columns))
+    depth = one_depth(depths)
+    if depth is None:
+        return None
+    row = max(rows, key=lambda axis: axis.size) if rows else ONE
+    column = columns[-1] if columns else ONE._replace(out=1, right=1)
+    rest = (*outer, *(a for a in rows if a is not row), *columns[:-1])
+    return Problem(rest, row, column, depth)
 
 
 class Product(Plan):
@@ -262,18 +198,44 @@ class Product(Plan):
         target = self.memory(count * self.work.itemsize)
         return self.summed(operand.place, (operand.dtype, self.work), count, 1, target)
 
-    def tiles(self, problem: Problem) -> None:
-        """Register tiles over blocks of the result; one text serves all shapes with the same
-        tile."""
-        if by_rows(problem):
-            self.rows(problem)
-        else:
-            self.boxes(problem)
+    def decide(self, problem: Problem, near: bool = True) -> Decision:
+        """How a product is done; one text serves all shapes with the same tile."""
+        shared = Shared("rows", self.result.dtype.itemsize, self.right.dtype != self.work)
+        size = self.work.itemsize
+        return decide(problem.roles(), "columns", self.lanes, size, shared, near=near)
 
-    def rows(self, problem: Problem) -> None:
+    def run(self, problem: Problem, size: int) -> Lowered | None:
+        """The tasks of a product with so many results; None where no kernel can go on with blocks
+        of it."""
+        matrices, result = in_matrices(self, problem), self.result
+        decision = self.decide(problem, near=not matrices)
+        split = decision.tiling.split
+        narrow = decision.tiling.vector == "depth"
+        if result.finish and (split or narrow or matrices or problem.columns.out != 1):
+            return None
+        if split is not None:
+            place = self.memory(split.count * size * self.work.itemsize)
+            self.result, problem = Result(place, self.work), problem.split(split.count, size)
+            decision = self.decide(problem)
+        if matrices:
+            matrix_tasks(self, problem)
+        else:
+            self.tiles(problem, decision)
+        if split is not None:  # their sum, in a fixed order
+            self.summed(place, (self.work, result.dtype), size, split.count, result.place)
+        return self.lowered()
+
+    def tiles(self, problem: Problem, decision: Decision) -> None:
+        """Register tiles over blocks of the result."""
+        if decision.tiling.vector == "depth":
+            self.rows(problem, decision)
+        else:
+            self.boxes(problem, decision)
+
+    def rows(self, problem: Problem, decision: Decision) -> None:
         """Every row with several columns at a time, in vectors along the depth."""
         outer, rows, columns, depth = problem
-        lanes, height, width = row_tile(problem, self.lanes)
+        lanes, ((_, height), (_, width)) = decision.tiling.width, decision.tiling.box
         right, left = self.converted(self.right), self.converted(self.left)
         if depth.left != 1:
             axes = [*(d for d in outer if d.left), rows, depth]
@@ -298,15 +260,13 @@ class Product(Plan):
         places = (left, right, self.result.place)
         self.contract(contraction, places, extent, chunk, shared=True)
 
-    def boxes(self, problem: Problem) -> None:
-        """Blocks of the result; operands are packed where it pays."""
+    def boxes(self, problem: Problem, decision: Decision) -> None:
+        """Blocks of the result, of operands that are packed or not."""
         outer, rows, columns, depth = problem
-        size, writes = self.work.itemsize, shallow(problem, self.result.dtype)
-        pack = packs_columns(problem, self.lanes, size, writes) or self.right.dtype != self.work
-        packed = packs_rows(problem, self.lanes, size), pack
-        tile = tile_of(problem, self.lanes, size, packed, writes)
-        lanes, height, vectors = tile
-        panel = lanes * vectors
+        tiling, packed, writes = decision
+        lanes, size = min(self.lanes, below(plain(columns.size))), self.work.itemsize
+        height, vectors = prod([n for _, n in tiling.box]), blocks(tiling.width, lanes)
+        panel, pack = lanes * vectors, packed[1]
         width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(vectors)]
         pieces[-1] = (width - lanes, lanes)
         down = Axis(blocks(rows.size, height), height, *rows[:4])
@@ -332,7 +292,7 @@ class Product(Plan):
             along = along._replace(right=0, panels=copy.panel)
             starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
         # one text serves any number of runs
-        run = computed(_run, rows.size, height, unit_parts(problem, tile, pack))
+        run = computed(_run, rows.size, height, unit_parts(problem, panel, pack))
         order = [along, down]
         if writes and not pack:  # writing decides: whole rows, one after another
             order, run = [down, along], 0
@@ -358,3 +318,55 @@ class Product(Plan):
     def packed(self, operand: Operand, copy: Packed) -> Place:
         types = operand.dtype, self.work
         return self.copied(operand.place, copy.dims, types, copy.size, careless=True)
+
+
+# --- whole matrices -------------------------------------------------------------------------------
+
+
+def in_matrices(plan: Product, problem: Problem) -> bool:
+    """Whether the processor multiplies tiles: of bfloat16, not too few of them."""
+    _, rows, columns, depth = problem
+    dtypes = (plan.left.dtype, plan.right.dtype)
+    if dtypes != (BF16, BF16) or plan.result.dtype not in (BF16, F32):
+        return False
+    if min(rows.size, columns.size) < amx.SIDE or depth.size < amx.DEPTH or columns.out != 1:
+        return False
+    if plain(rows.size * columns.size * depth.size) < FEW_TILES:
+        return False
+    if 1 not in (rows.left, depth.left) or 1 not in (columns.right, depth.right):
+        return False
+    return has_matrices()
+
+
+def matrix_tasks(plan: Product, problem: Problem) -> None:
+    """Both operands in tiles, then their products."""
+    outer, rows, columns, depth = problem
+    deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
+
+    def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
+        task, values = Task("", "product", given, extent, max(1, chunk)), {}
+        key = key if is_writing() else named(key, values)
+        made = lambda: sized_task(key, values, task, lambda key: write(key, "product"))
+        plan.tasks.append(made if write is amx.tiles_text else made())
+
+    for side, operand, across in (("left", plan.left, rows), ("right", plan.right, columns)):
+        tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
+        each = tiles * deep * amx.TILE
+        free = [d.size for d in outer if getattr(d, side)]
+        steps = iter(contiguous((*free, each)))
+        given = [
+            Dim(d.size, getattr(d, side), next(steps)) if getattr(d, side) else ONE for d in outer
+        ]
+        tiled = [d._replace(**{side: to.right}) for d, to in zip(tiled, given, strict=True)]
+        ends = (Dim(d.size, getattr(d, side), 0) for d in (across, depth))
+        place = plan.memory(2 * prod(free) * each)
+        key = amx.Tiles(tuple(given), *ends, tiles, deep, side == "right")
+        chunk = CHUNK_BYTES // plain(2 * deep * amx.TILE)
+        add(key, amx.tiles_text, (operand.place, place), prod(free) * tiles, chunk)
+        places.append(place)
+    count = min(blocks(plain(rows.size), amx.BLOCK), PANEL_ROWS // amx.BLOCK)
+    key = amx.Blocks(tuple(tiled), rows, columns, deep, count, plan.result.dtype)
+    units = blocks(rows.size, amx.BLOCK * count) * blocks(columns.size, amx.BLOCK)
+    work = plain(count * amx.BLOCK**2 * (deep * amx.DEPTH // 8 + 16))
+    extent = prod(d.size for d in outer) * units
+    add(key, amx.blocks_text, (*places, plan.result.place), extent, CHUNK_WORK // work)
