@@ -69,7 +69,7 @@ def test_products_and_convolutions_have_one_rule(monkeypatch):
     monkeypatch.setattr(contraction.Plan, "contract", noted)
     for points, vectors in ((4, 1), (4, 2)):
 
-        def tile(self, count, width, box, wanted=(points, vectors)):
+        def tile(self, count, width, box, most, wanted=(points, vectors)):
             return (float((np.prod([n for _, n in box]), count) != wanted), 1.0)
 
         monkeypatch.setattr(tiles._Cost, "tile", tile)
@@ -83,21 +83,42 @@ def test_windows_have_it_too(monkeypatch):
     monkeypatch.setattr(window, "vector_bits", lambda: 128)
     last = window.Slide(0, 1, 36, 0, 1, 1, 0, 1, 1, 36, 1, 1)
     for vectors in (1, 3, 4):
-        cost = lambda self, count, width, box, wanted=vectors: (float(count != wanted), 1.0)
+        cost = lambda self, count, width, box, most, wanted=vectors: (float(count != wanted), 1.0)
         monkeypatch.setattr(tiles._Cost, "tile", cost)
         (_, _, pieces), *_ = window.row_of(last, 36, 4, 9)
         assert pieces == tuple((4 * i, 4) for i in range(vectors))
+
+
+def some_roles(choice):
+    n, o, k, c, t = (choice.choice([1, 2, 3, 7, 16, 33, 128]) for _ in range(5))
+    return [
+        Role("n", n, "n", o * c, 0, o * k), Role("o", o, "s", c, 0, k),
+        Role("k", k, "", 0, 1, 1), Role("c", c, "c", 1, k, 0), Role("t", t, "s", c, c * k, 0),
+    ]  # fmt: skip
+
+
+def test_costs_that_are_not_counted_in_full_are_no_best_ones(machine, monkeypatch):
+    lanes, cost, choice, skipped = machine[1], tiles._Cost.tile, random.Random(1), []
+
+    def noted(self, vectors, width, box, most):
+        found, whole = (cost(self, vectors, width, box, limit) for limit in (most, np.inf))
+        assert found == whole or (found is None and whole[0] > most)
+        skipped.append(found is None)
+        return found
+
+    monkeypatch.setattr(tiles._Cost, "tile", noted)
+    for _ in range(40):
+        tiles.choose(some_roles(choice), choice.choice("ok"), lanes, 4, None)
+        forms = Forms("o", (12, 8, 6, 4, 2), nearly=1.1)
+        tiles.choose(some_roles(choice), "k", lanes, 4, forms)
+    assert any(skipped)
 
 
 def test_registers_hold_what_a_tile_needs(machine):
     _, lanes, registers = machine
     choice = random.Random(0)
     for _ in range(200):
-        n, o, k, c, t = (choice.choice([1, 2, 3, 7, 16, 33, 128]) for _ in range(5))
-        placed = [
-            Role("n", n, "n", o * c, 0, o * k), Role("o", o, "s", c, 0, k),
-            Role("k", k, "", 0, 1, 1), Role("c", c, "c", 1, k, 0), Role("t", t, "s", c, c * k, 0),
-        ]  # fmt: skip
+        placed = some_roles(choice)
         forms = choice.choice([None, Forms("o", (12, 8, 6, 4, 2), (1, 2, 3, 4, 6, 8))])
         tile = tiles.choose(placed, "k", lanes, 4, forms)
         vectors, points = len(tile.pieces(lanes)), int(np.prod([size for _, size in tile.box]))

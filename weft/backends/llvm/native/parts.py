@@ -36,9 +36,9 @@ def divided(text: str) -> list[str]:
     functions = _FUNCTION.findall(text)
     quick = [f for f in functions if " optnone " in f.split("\n", 1)[0]]
     others = [f for f in functions if f not in quick]
-    if not others or _VARIABLE.search(text):
-        return [text]
     rest = _FUNCTION.sub("", text)
+    if not others or _VARIABLE.search(rest):
+        return [text]
     public = [f.replace("define internal ", "define ", 1) for f in others]
     shared = "".join(public)
     careless = [f.replace(" noinline optnone", "", 1) for f in quick]
@@ -63,7 +63,7 @@ def _strangers(functions: list[str]) -> list[str]:
 
 def _used(rest: str, functions: str) -> str:
     """What stands around functions without the constants that they do not use."""
-    if "@" not in rest:
+    if " constant " not in rest:
         return rest
     used = set(_NAME.findall(functions))
     return _CONSTANT.sub(lambda found: found[0] if found[1] in used else "", rest)

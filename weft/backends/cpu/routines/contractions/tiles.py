@@ -19,7 +19,7 @@ packed, and which ``Forms`` of tiles there are where one text serves many shapes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 from typing import TypeAlias
 
 from weft.backends.cpu.routines.contractions.conv_text import Axis
@@ -197,8 +197,9 @@ class _Cost:
         self.window = last.axis if arm and last is not v else ""
         self.more = forms.step if forms else 0.0
 
-    def tile(self, vectors: int, width: int, box: Box) -> tuple[float, float]:
-        """The cycles of all tiles of a form, and those of a step."""
+    def tile(self, vectors: int, width: int, box: Box, most: float) -> tuple[float, float] | None:
+        """The cycles of all tiles of a form, and those of a step; None where its sums alone take
+        more than ``most``."""
         v, points, lefts, rights = self.vector, 1, 1, 1
         count = -(-v.size // width) * self.total
         for r, n in box:
@@ -210,6 +211,9 @@ class _Cost:
             count = count // r.size * -(-r.size // n)
         sums = points * vectors
         reads = lefts * (vectors if v.times else 1) + rights * (vectors if v.right else 1)
+        step = max(sums / PER_CYCLE, LATENCY) + READ * reads
+        if count * (self.depth * step + TILE + sums) > most:
+            return None
         loads, alone = float(reads), 0
         if self.lanewise:
             beside = box and box[-1][0].times == 1 and box[-1][1] % self.lanes == 0
@@ -244,17 +248,20 @@ def choose(
 ) -> Tiling:
     """The cheapest tile with a given vector axis, of the ``forms`` that a text may have."""
     cost = _Cost(placed, vector, lanes, itemsize, forms)
-    size, found = cost.vector.size, []
+    size, found, nearly, most = cost.vector.size, [], forms.nearly if forms else 1.0, inf
     for vectors in forms.vectors if forms else VECTORS:
         if vectors > max(1, -(-size // lanes)):
             continue
         width = min(vectors * lanes, size)
-        most = (cost.registers - cost.spare - vectors) // vectors
-        for box in boxes(cost.others[:4], most, forms):
-            found.append((*cost.tile(vectors, width, box), width, box))
+        points = (cost.registers - cost.spare - vectors) // vectors
+        for box in boxes(cost.others[:4], points, forms):
+            tile = cost.tile(vectors, width, box, most)
+            if tile is not None:
+                found.append((*tile, width, box))
+                most = min(most, nearly * tile[0])
     best = min(found, key=lambda tile: tile[0])
-    if forms and forms.nearly > 1:
-        near = [tile for tile in found if tile[0] <= forms.nearly * best[0]]
+    if nearly > 1:
+        near = [tile for tile in found if tile[0] <= nearly * best[0]]
         best = max(near, key=lambda tile: tile[2] * prod(n for _, n in tile[3]))
     cycles, step, width, box = best
     return Tiling(cycles, vector, width, -(-size // width), box, step)
