@@ -35,7 +35,8 @@ _PASSES = {
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
 _SLOW_FUNCTIONS = frozenset(
-    ["CreateTargetMachine", "TargetMachineEmitToMemory", "RunNewModulePassManager"]
+    "CreateTargetMachine ParseAssembly RunNewModulePassManager TargetMachineEmitToMemory"
+    " VerifyModule".split()
 )
 
 # Whether LLVM's scheduler tracks register pressure, which on Arm, in hundreds of register classes,
@@ -176,7 +177,7 @@ class Llvm:
         context = self.c.LLVMPY_ContextCreate()
         try:
             error = _POINTER()
-            module = self.c.LLVMPY_ParseAssembly(context, text.encode(), ctypes.byref(error))
+            module = self.long.LLVMPY_ParseAssembly(context, text.encode(), ctypes.byref(error))
             try:
                 if error.value or not module:
                     raise self._refused(self._taken(error), text)
@@ -189,7 +190,7 @@ class Llvm:
 
     def _object(self, module: int, text: str, machine: int) -> bytes:
         error = _POINTER()
-        if self.c.LLVMPY_VerifyModule(module, ctypes.byref(error)):
+        if self.long.LLVMPY_VerifyModule(module, ctypes.byref(error)):
             raise self._refused(self._taken(error), text)
         self._taken(error)
         if text.startswith((OPTIMISE, *_PASSES)):
