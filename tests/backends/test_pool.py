@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from weft.api.threads import get_num_threads, num_threads, set_num_threads
+from weft.backends.cpu.calls import first_runs
 from weft.backends.llvm.native import float_mode, pool, pool_stubs
 from weft.backends.llvm.native.machine import compile_text
 from weft.backends.llvm.text import stub
@@ -63,6 +64,7 @@ def no_pool(monkeypatch) -> None:
     monkeypatch.setattr(pool, "_alone", 0.0)
     monkeypatch.setattr(pool, "_asked", False)
     monkeypatch.setattr(pool, "_held", [])
+    monkeypatch.setattr(first_runs, "sharer", first_runs.share_by_python)
 
 
 @pytest.mark.parametrize("long", [0.0, 100.0])
@@ -78,7 +80,7 @@ def test_the_caller_works_until_there_is_a_pool(
     where = (ctypes.c_void_p * 1)(x.ctypes.data)
     with num_threads(2):
         for i in range(20):
-            pool.run_at_first(address, where, 3, 10001, 101)
+            first_runs.run(address, where, 3, 10001, 101)
             if i == 9:
                 for thread in threading.enumerate():
                     if thread.name == "weft-pool":
@@ -100,7 +102,7 @@ def test_a_long_run_goes_on_with_the_pool(no_pool, monkeypatch) -> None:
 
     kernel = Kernel(work)
     with num_threads(2):
-        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 50_000, 1)
+        first_runs.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 50_000, 1)
     assert sorted(lows) == list(range(50_000)) and pool._pool is not None
 
 
@@ -119,7 +121,7 @@ def test_threads_help_where_there_is_no_pool(no_pool, monkeypatch) -> None:
 
     kernel = Kernel(meeting)
     with num_threads(2):
-        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 5, 1)
+        first_runs.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 5, 1)
     assert sorted(lows) == [0, 1, 2, 3, 4] and not meet.broken
     assert not any(thread.name == "weft-helper" for thread in threading.enumerate())
 
@@ -160,15 +162,15 @@ def test_an_interrupted_run_leaves_no_thread_at_work(no_pool, monkeypatch) -> No
     monkeypatch.setattr(shares, "HELP_AFTER_S", 0.0)
     done: list[int] = []
     kernel = Kernel(lambda _, low, high: done.append(low))
-    begin = pool._help
+    begin = first_runs.help_with
 
     def interrupted(*args) -> None:
         begin(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pool, "_help", interrupted)
+    monkeypatch.setattr(first_runs, "help_with", interrupted)
     with num_threads(2), pytest.raises(KeyboardInterrupt):
-        pool.run_at_first(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 10**6, 1)
+        first_runs.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, 0, 10**6, 1)
     assert len(done) < 10**6
     assert not any(thread.name == "weft-helper" for thread in threading.enumerate())
 

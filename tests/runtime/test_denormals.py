@@ -13,8 +13,10 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.backends.cpu.calls import first_runs
 from weft.backends.llvm.calls.dispatch import native, supported
-from weft.backends.llvm.native import float_mode, pool
+from weft.backends.llvm.native import float_mode, loader, pool
+from weft.backends.llvm.native.compiling import compile_now
 from weft.backends.llvm.native.float_mode import Flushing, flush_bits
 from weft.backends.llvm.native.machine import compile_text
 from weft.base import knobs
@@ -335,8 +337,9 @@ def test_threads_have_modes_of_their_own(loaded):
     assert not wrong
 
 
-def test_the_pool_takes_the_callers_mode():
+def test_the_pool_takes_the_callers_mode(monkeypatch):
     """Kernels started by Python, with the pool and without."""
+    monkeypatch.setattr(first_runs, "_START_S", 1e-12)
     text = """
 define void @scaled(ptr %buffers, i64 %start, i64 %stop) {
 entry:
@@ -356,11 +359,13 @@ done:
 }
 """
     code = compile_text(text, "scaled")
-    for run in (pool.run, pool.run_at_first):
+    share = first_runs.Sharer(loader.load(compile_now(first_runs.SHARE)))
+    for run in (pool.run, first_runs.run, share):
         for flushes in (True, False):
             x = np.full(1 << 16, 2e-38, np.float32)
             where = (ctypes.c_void_p * 1)(x.ctypes.data)
-            run(code, where, 0, x.size, 1 << 10, flushes)
+            with knobs.num_threads(3):
+                run(code, where, 0, x.size, 1 << 10, flushes)
             assert np.any(x) == (not flushes)
             assert np.all(x == x[0])
 

@@ -1,13 +1,20 @@
-"""What LLVM compiles before the first program.
+"""What LLVM compiles before the first program: code by which threads share its work, and a tile.
 
-What LLVM does once, and what the system does when a page of its library is first touched, takes as
-long as a small kernel. So texts with what most kernels and products have go ahead of them.
+What LLVM does once, and what the system does when a page of its library or of its memory is first
+touched, takes as long as a small kernel. So a text with what most products have goes ahead of them.
 """
 
 from __future__ import annotations
 
-from weft.backends.llvm.native.llvm import QUICK
+from collections.abc import Callable
+
+from weft.backends.cpu.calls import first_runs
+from weft.backends.llvm.native import loader
+from weft.backends.llvm.native.compiling import compile_now
 from weft.backends.llvm.native.processor import vector_bits
+from weft.base.cores import threads, usable_cores
+from weft.base.helpers import Helper
+from weft.base.limits import address_space_left
 
 # A product of a column and a row, in two vectors.
 _TILE = """declare {v} @llvm.fmuladd.v{n}f32({v}, {v}, {v})
@@ -56,34 +63,27 @@ end:
 }}
 attributes #0 = {{ nounwind }}
 """
-# A walk over tiles.
-_WALK = """define void @first(ptr noalias %buffers, i64 %start, i64 %stop) #0 {
-entry:
-  %at = getelementptr ptr, ptr %buffers, i64 1
-  %p = load ptr, ptr %at, align 8
-  %panel = alloca i8, i64 256, align 64
-  br label %loop
-loop:
-  %i = phi i64 [ %start, %entry ], [ %next, %loop ]
-  %low = urem i64 %i, 12
-  %high = udiv i64 %i, 12
-  %less = icmp slt i64 %low, %high
-  %least = select i1 %less, i64 %low, i64 %high
-  %place = mul i64 %least, %stop
-  %to = getelementptr float, ptr %p, i64 %place
-  call void %p(ptr %panel, ptr %to, i64 %place)
-  %add = add i64 %i, 1
-  %next = freeze i64 %add
-  %more = icmp slt i64 %next, %stop
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-attributes #0 = { nounwind }
-"""
+# Threads that compile something ahead, and cores from which on they do.
+_COMPILERS, MIN_CORES = 3, 4
 
 
 def first_texts() -> list[str]:
     """A text that is compiled with care, and one without."""
     lanes = vector_bits() // 32
-    return [_TILE.format(n=lanes, v=f"<{lanes} x float>"), QUICK + _WALK]
+    return [_TILE.format(n=lanes, v=f"<{lanes} x float>"), first_runs.SHARE]
+
+
+def begin(idle: Callable[[], bool]) -> None:
+    """Compile the first texts, as far as that makes nobody wait who compiles others."""
+    tile, share = first_texts()
+    many = min(threads(), usable_cores()) >= MIN_CORES and address_space_left() is None
+    if many or idle():
+        first_runs.sharer = first_runs.Sharer(loader.load(compile_now(share)))
+    if idle():
+        others: list[Helper] = []
+        if many:
+            # memory that a thread gives back is taken by the next one, which finds its pages there
+            first_runs.help_with(others, lambda: compile_now(tile), _COMPILERS - 1)
+        compile_now(tile)
+        for other in others:
+            other.join()

@@ -17,7 +17,7 @@ import numpy as np
 from weft.backends.cpu import target
 from weft.backends.cpu.assembly import Assembly, Python, called, launched
 from weft.backends.cpu.calls import stored
-from weft.backends.cpu.calls.first import first_texts
+from weft.backends.cpu.calls.first import begin
 from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.llvm.calls.dispatch import (
     Native,
@@ -92,7 +92,7 @@ def load_products() -> None:
 def prepare(needed: bool = False) -> None:
     """Have a thread load LLVM, where the disk is of no help."""
     if supported():
-        preload(first_texts, needed)
+        preload(begin, needed)
 
 
 class Executable:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cpu.calls import first_runs
 from weft.backends.cpu.code.selection_text import CHUNK_ELEMENTS, count_text, packs, write_text
 from weft.backends.llvm.calls.dispatch import address
 from weft.backends.llvm.calls.dispatch import supported as supported
-from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import Address, compile_text
 from weft.base.functional import lru
 from weft.runtime.memory import empty
@@ -65,7 +65,7 @@ def select(
 
 
 def _run(code: Address, places: list[int], pieces: int) -> None:
-    pool.run_at_first(code, (ctypes.c_void_p * len(places))(*places), 0, pieces, _CHUNK)
+    first_runs.run(code, (ctypes.c_void_p * len(places))(*places), 0, pieces, _CHUNK)
 
 
 def _memory(count: int, dtype: np.dtype) -> np.ndarray:

@@ -11,8 +11,8 @@ import numpy as np
 
 from weft.backends.cpu import library
 from weft.backends.cpu.assembly import Assembly, Python, Run
+from weft.backends.cpu.calls import first_runs
 from weft.backends.llvm.calls.dispatch import address
-from weft.backends.llvm.native import pool
 from weft.core.interpret import storage_dtype
 from weft.kernel.program import Branch, Copy, For, Point, Swap, While
 from weft.runtime.array import ArrayImpl, box
@@ -97,7 +97,7 @@ class Walk:
             if isinstance(node, Run):
                 row = (ctypes.c_void_p * max(1, len(node.slots)))(*[env[s] for s in node.slots])
                 code = self.code[node.code]
-                pool.run_at_first(code, row, 0, node.extent, node.chunk, self.flushes)
+                first_runs.run(code, row, 0, node.extent, node.chunk, self.flushes)
             elif isinstance(node, Copy):
                 ctypes.memmove(env[node.target], env[node.source], node.size)
             elif isinstance(node, Point):

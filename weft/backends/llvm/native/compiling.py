@@ -22,6 +22,9 @@ from weft.base.stacks import with_room
 LLVM_BYTES, MODULE_BYTES = 160 << 20, 96 << 20
 # Lines of text up to which a thread takes more of them into a module.
 JOINED_LINES = 300
+# Threads up to which whoever needs a program compiles some of it. Where there are more, they have
+# memory that LLVM has used before.
+MAX_COMPILING_CALLERS = 3
 # Target machines that no thread uses at the moment, by their level of care.
 _spare: dict[int, list[int]] = {0: [], 2: []}
 # How many threads compile while LLVM tracks register pressure, or while it does not.
@@ -102,10 +105,11 @@ def _compile_part(text: str) -> bytes:
             _spare[level].append(machine)
 
 
-def preload(first: Callable[[], list[str]], needed: bool = False) -> None:
+def preload(first: Callable[..., None], needed: bool = False) -> None:
     """Begin to load LLVM, by a thread, if it is needed or no code on disk makes it unnecessary.
 
-    The ``first`` texts are compiled for what LLVM does once, unless somebody waits for others.
+    Then ``first`` is called, with what tells whether nobody waits for LLVM or for the process to
+    end.
     """
     global _looked, _begun
     if _begun or (_looked and not needed):
@@ -116,7 +120,7 @@ def preload(first: Callable[[], list[str]], needed: bool = False) -> None:
         threading.Thread(target=with_room, args=[_load, opener(), first]).start()
 
 
-def _load(open_library: Callable[[], Any], first: Callable[[], list[str]]) -> None:
+def _load(open_library: Callable[[], Any], first: Callable[..., None]) -> None:
     global _opened
     left = address_space_left()
     if left is not None and left < LLVM_BYTES + MODULE_BYTES:
@@ -127,10 +131,9 @@ def _load(open_library: Callable[[], Any], first: Callable[[], list[str]]) -> No
         with _loading:
             library = _llvm()
             _spare[2].append(library.machine())
-        for text in first():
-            if _inside.count() == 1:
-                _compile_part(text)
-        _spare[2].append(library.machine())  # for who compiles beside another
+        first(lambda: _inside.count() == 1 and threading.main_thread().is_alive())
+        if len(_spare[2]) < 2:
+            _spare[2].append(library.machine())  # for who compiles beside another
 
 
 class Batch:
@@ -185,12 +188,14 @@ class Batch:
         with self.taking:
             self.sharers = threads()
             self.queue.sort(key=_effort)
-        longest = self._taken()
+        longest = self._taken() if threads() <= MAX_COMPILING_CALLERS else []
         for _ in range(len(self.queue)):
             self._help()
-        self._work(longest)
+        if longest:
+            self._work(longest)
         for helper in self.helpers:
             helper.join()
+        self._work()  # what was added after threads had looked
         for part in self.made.values():
             if isinstance(part, BaseException):
                 raise part

@@ -7,12 +7,10 @@ alone: nobody waits for it.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from weft.backends.llvm.native import loader
@@ -20,17 +18,15 @@ from weft.backends.llvm.native.float_mode import Flushing
 from weft.backends.llvm.native.machine import load_stubs
 from weft.backends.llvm.native.pool_stubs import POOL_BYTES, SPIN, SYSTEM, system_names
 from weft.backends.llvm.native.processor import architecture
-from weft.base import shares
 from weft.base.cores import threads, usable_cores
 from weft.base.forks import across_forks
 from weft.base.functional import lru
-from weft.base.helpers import Helper
 
 # How long a thread that has nothing to do looks for work before it sleeps.
 SPIN_S = 30e-6
 # Where there is no code of the pool yet: seconds of work after which a thread makes it, on one
-# range, and without help of threads of Python in all.
-CODE_AFTER_RANGE_S, CODE_AFTER_TOTAL_S = 0.05, 0.008
+# range and in all, where a range counts for so many at most.
+CODE_AFTER_RANGE_S, CODE_AFTER_TOTAL_S, LONG_RANGE_S = 0.05, 0.008, 0.001
 
 
 class Pool:
@@ -109,7 +105,7 @@ _held: list[Any] = []
 _making = across_forks(threading.Lock())
 _pool: Pool | None = None
 _lock = threading.Lock()
-_Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 @lru(1)
@@ -161,7 +157,7 @@ def run(
         with Flushing(flushes):
             pool.call(pool.state, helpers, kernel, buffers, start, stop, chunk)
     else:
-        call = _Kernel(int(kernel))
+        call = Kernel(int(kernel))
         for low in range(start, stop, chunk):
             with Flushing(flushes):
                 call(buffers, low, min(low + chunk, stop))
@@ -171,65 +167,25 @@ _alone = 0.0
 _asked = False
 
 
-def run_at_first(
-    kernel: int, buffers: Any, start: int, stop: int, chunk: int, flushes: bool = False
-) -> None:
-    """Like ``run``, but without the pool's code while that is not made yet.
+def is_made() -> bool:
+    """Whether there is code of the pool."""
+    return bool(_held)
 
-    The caller does the work himself. Where it takes long, threads of Python help him: their lock is
-    free while a piece of it is being done.
-    """
+
+def note(spent: float) -> None:
+    """Have the pool's code made where much was done without: a range took so many seconds."""
     global _alone
-    if chunk < 1 or _held or not available():
-        run(kernel, buffers, start, stop, chunk, flushes)
-        return
-    native = _Kernel(int(kernel))
-    rest = shares.Rest(start, stop, chunk)
-    helpers: list[Helper] = []
-
-    def work() -> None:
-        with Flushing(flushes):
-            while piece := rest.take():
-                native(buffers, *piece)
-
-    begin, spent = time.perf_counter(), 0.0
-    try:
-        while piece := rest.take():
-            with Flushing(flushes):
-                native(buffers, *piece)
-            before, spent = spent, time.perf_counter() - begin
-            if not helpers:
-                rest.learn(spent - before, *piece)
-                _help(helpers, work, rest.share(threads()) - 1)
-            # Others may have Python's lock whenever a piece is done; to make code takes time, too.
-            if min(spent, rest.expected()) > CODE_AFTER_RANGE_S:
-                _ask()
-                if _held:
-                    break
-    finally:  # no more is begun where the caller was interrupted
-        left = rest.close()
-        for helper in helpers:
-            helper.join()
-    if left is not None:
-        run(kernel, buffers, left, stop, chunk, flushes)
-    _alone += min(spent, shares.HELP_AFTER_S)
+    _alone += min(spent, LONG_RANGE_S)
     if _alone > CODE_AFTER_TOTAL_S or spent > CODE_AFTER_RANGE_S:
-        _ask()
+        ask()
 
 
-def _ask() -> None:
+def ask() -> None:
     """Have a thread make the pool's code."""
     global _asked
     if not _asked and threads() > 1:
         _asked = True
         threading.Thread(target=_code, name="weft-pool").start()
-
-
-def _help(helpers: list[Helper], work: Callable[[], None], wanted: int) -> None:
-    """Have some threads do a piece of work; fewer where the system gives none."""
-    with contextlib.suppress(RuntimeError):
-        while len(helpers) < wanted:
-            helpers.append(Helper(work))
 
 
 def load(needed: bool = False) -> None:
