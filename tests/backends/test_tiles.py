@@ -81,7 +81,7 @@ def test_products_and_convolutions_have_one_rule(monkeypatch):
 
 def test_windows_have_it_too(monkeypatch):
     monkeypatch.setattr(window, "vector_bits", lambda: 128)
-    last = window.Slide(0, 1, 36, 0, 1, 1, 0, 1, 1, 36, 1, 1)
+    last = window.Line(0, 1, 36, 0, 1, 1, 0, 1, 1, 36, 1, 1)
     for vectors in (1, 3, 4):
         cost = lambda self, count, width, box, most, wanted=vectors: (float(count != wanted), 1.0)
         monkeypatch.setattr(tiles._Cost, "tile", cost)

@@ -238,18 +238,13 @@ class Convolution(Plan):
         for copied in (False, True):
             if copied:  # what is apart comes to lie side by side
                 roles.sort(key=lambda r: -r.times)
-                axes = tuple([(r.size, r.times) for r in roles if r.times])
-                sizes = tuple([n for n, _ in axes])
-                left = left._replace(place=plan.dense(left, sizes, tuple([n for _, n in axes])))
+                sizes, strides = zip(*[(r.size, r.times) for r in roles if r.times], strict=True)
+                left = left._replace(place=plan.dense(left, sizes, strides), shape=sizes)
                 steps = iter(contiguous(sizes))
                 roles = [r._replace(times=next(steps)) if r.times else r for r in roles]
-            groups: dict[tuple[bool, bool, bool], list[Dim]] = {}
-            for r in sorted(roles, key=lambda r: -r.out):
-                sides = (r.right, r.times) if swapped else (r.times, r.right)
-                kind = (sides[0] > 0, sides[1] > 0, r.out > 0)
-                groups.setdefault(kind, []).append(Dim(r.size, *sides, r.out))
-            kinds = [(True, True, True), (True, False, True), (False, True, True)]
-            problem = joined(*(groups.get(k, []) for k in (*kinds, (True, True, False))))
+            order = sorted(roles, key=lambda r: -r.out)
+            sides = [(r.right, r.times) if swapped else (r.times, r.right) for r in order]
+            problem = joined([Dim(r.size, *s, r.out) for r, s in zip(order, sides, strict=True)])
             if problem and min(problem.rows.size, problem.columns.size) >= MIN_PRODUCT_SIDE:
                 plan.left, plan.right = (right, left) if swapped else (left, right)
                 return plan.run(problem, prod(self.out.shape))

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.contractions.contraction import Plan, blocks, unknown
 from weft.backends.cpu.routines.contractions.conv_text import Axis, Clip, Contraction, Dim
-from weft.backends.cpu.routines.contractions.lines import lines
+from weft.backends.cpu.routines.contractions.lines import Line, lines
 from weft.backends.cpu.routines.contractions.rules import Rule
 from weft.backends.cpu.routines.contractions.tiles import VECTORS, Role, choose
 from weft.backends.cpu.routines.registry import LOWERINGS
@@ -50,48 +50,6 @@ class Window(Record):
     dilation: int = 1
 
 
-class Slide(Record):
-    """A window along an axis: result ``i`` of ``size`` reads ``start + i * stride + t * dilation``.
-
-    Indices outside of the axis's ``length`` are not read. Strides of arrays are in elements, the
-    result's beginning at ``first``; tap ``t`` is the window's ``tap + t * tap_step`` of ``window``.
-    """
-
-    first: int
-    target: int
-    size: int
-    start: int
-    stride: int
-    dilation: int
-    tap: int
-    tap_step: int
-    taps: int
-    length: int
-    source: int
-    window: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether no window reaches beyond the axis."""
-        last = self.start + (self.size - 1) * self.stride + (self.taps - 1) * self.dilation
-        return self.start >= 0 and last < self.length
-
-    @property
-    def still(self) -> bool:
-        """Whether every result reads the element at its own index."""
-        return self.taps == 1 and self.stride == 1 and self.start == 0 and self.whole
-
-    def middle(self) -> tuple[int, int]:
-        """The first result whose window is whole, and the first after it whose is not."""
-        if self.whole:
-            return 0, self.size
-        first = max(0, -(self.start // self.stride)) if self.stride else 0
-        last = self.length - 1 - self.start - (self.taps - 1) * self.dilation
-        stop = last // self.stride + 1 if self.stride else self.size
-        first = min(first, self.size)
-        return first, max(first, min(self.size, stop))
-
-
 def _working(dtype: np.dtype) -> np.dtype | None:
     """What a dtype is computed in, or None where the reference does it."""
     if dtype in (BF16, F16):
@@ -116,28 +74,26 @@ def windows_of(params: dict[str, Any]) -> list[Window]:
     return list(map(Window, dims, params["window_strides"], lows, *holes))
 
 
-def slides(shape: Sequence[int], out: Sequence[int], windows: list[Window]) -> list[list[Slide]]:
+def slides(shape: Sequence[int], out: Sequence[int], windows: list[Window]) -> list[list[Line]]:
     """The windows of every part of a result between whose elements no holes of the base lie."""
     along = []
     sources, targets = contiguous(shape), contiguous(out)
     for n, results, source, to, w in zip(shape, out, sources, targets, windows, strict=True):
-        found = [x._replace(dilation=max(1, x.dilation)) for x in lines(results, *w)]
-        given = (n, source, w.taps)
-        along.append([Slide(x.first * to, x.step * to, *x[2:], *given) for x in found])
+        along.append([x.placed(n, source, to, w.taps) for x in lines(results, *w)])
     return [joined(part) for part in product(*along)]
 
 
-def joined(part: Sequence[Slide]) -> list[Slide]:
+def joined(part: Sequence[Line]) -> list[Line]:
     """The same windows by fewer axes: neighbours along which none moves are one, and so are an axis
     along which windows move by steps of one and a few elements at each of its places."""
-    out: list[Slide] = []
+    out: list[Line] = []
     for i, s in enumerate(part):
         if not out or not s.still or s.window != 1:
             out.append(s)
             continue
         o, n, last = out[-1], s.size, i == len(part) - 1
         first = o.first + s.first
-        follow = o.source == n * s.source and o.target == n * s.target
+        follow = o.source == n * s.source and o.step == n * s.step
         if last and n == 1:
             out[-1] = o._replace(first=first)
         elif follow and o.still and o.window == 1:
@@ -149,7 +105,7 @@ def joined(part: Sequence[Slide]) -> list[Slide]:
                 dilation=o.dilation * n,
                 length=o.length * n,
                 source=s.source,
-                target=s.target,
+                step=s.step,
                 first=first,
             )
         else:
@@ -161,7 +117,7 @@ class Windows(Plan):
     """Contractions over windows: rows of results lie along the last axis, where vectors are."""
 
     def sweep(
-        self, slides: Sequence[Slide], rule: Rule, places: Sequence[Place], out: np.dtype
+        self, slides: Sequence[Line], rule: Rule, places: Sequence[Place], out: np.dtype
     ) -> None:
         """The task of a rule over windows; places are its operands and the result."""
         *outer, last = slides
@@ -175,7 +131,7 @@ class Windows(Plan):
         lanes = vector_bits() // 8 // max(4, *[t.itemsize for t in (*rule.types, *rule.kinds)])
         taps = prod([s.taps for s in slides])
         start, target = (sum(n) for n in zip(*[(s.start * s.source, s.first) for s in slides]))
-        stride, to = last.stride * last.source, name(last.target, MIN_NAMED_STRIDE)
+        stride, to = last.stride * last.source, name(last.step, MIN_NAMED_STRIDE)
         numbers = [(1 - 2 * chosen) * n for n in contiguous(tuple([s.window for s in slides]))]
         tap = sum([s.tap * n for s, n in zip(slides, numbers, strict=True)])
         tap = name(tap + prod([s.window for s in slides]) - 1) if chosen else tap
@@ -210,7 +166,7 @@ class Windows(Plan):
                 tuple(dims(first, whole)),
                 at,
                 at,
-                name(target + first * last.target),
+                name(target + first * last.step),
                 registers(),
                 unrolled=MAX_UNROLLED_READS,
                 rule=rule,
@@ -225,12 +181,12 @@ class Windows(Plan):
         rows = prod([s.size for s in outer])
         together = bool(outer) and rows // outer[-1].size >= ENOUGH_ROWS
         extent = rows // outer[-1].size if together else rows
-        run = run_of(row[0], rows) if last.target == 1 else 0
+        run = run_of(row[0], rows) if last.step == 1 else 0
         main, *more = [tiles(*given) for given in row]
         axes = []
         for s in outer:
             size, moved = name(s.size), name(s.stride * s.source, MIN_NAMED_STRIDE)
-            axes.append(Axis(size, 1, size, moved, moved, name(s.target, MIN_NAMED_STRIDE)))
+            axes.append(Axis(size, 1, size, moved, moved, name(s.step, MIN_NAMED_STRIDE)))
         if run:
             extent *= blocks(row[0][1], run * main.grid[0].step)
         main = main._replace(
@@ -244,7 +200,7 @@ class Windows(Plan):
         self.contract(main, given, extent, max(1, chunk), values=values)
 
 
-def _names(slides: Sequence[Slide], shared: bool) -> Any:
+def _names(slides: Sequence[Line], shared: bool) -> Any:
     """What gives names to numbers that a text need not know, where it serves other shapes or is
     ``shared``, and the values of these."""
     size = next((n for s in slides for n in s if type(n) is Size), None)
@@ -269,7 +225,7 @@ def run_of(tiles: Any, rows: int) -> int:
     return run if rows < ENOUGH_ROWS and count >= 2 * run * wide else 0
 
 
-def row_of(last: Slide, count: int, lanes: int, taps: int) -> list[Any]:
+def row_of(last: Line, count: int, lanes: int, taps: int) -> list[Any]:
     """The tiles of so many results of a row, each of so many taps: where some begin, how many
     results they have, and their vectors. The last vector may begin earlier than where the one
     before it ends."""

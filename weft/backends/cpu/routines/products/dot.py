@@ -8,6 +8,7 @@ docs/decisions/0007-products.md.
 
 from __future__ import annotations
 
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -85,7 +86,7 @@ def axes_of(
 
 def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Problem | None:
     """The dimensions of a product, none if they are too many."""
-    problem = joined(*axes_of(lhs, rhs, numbers, swapped))
+    problem = joined(chain(*axes_of(lhs, rhs, numbers, swapped)))
     return None if problem is None or len(problem.outer) > BATCH else problem
 
 

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -156,15 +157,18 @@ def one_depth(depth: list[Dim]) -> Dim | None:
     return None
 
 
-def joined(
-    outer: list[Dim], rows: list[Dim], columns: list[Dim], depths: list[Dim]
-) -> Problem | None:
+def joined(dims: Iterable[Dim]) -> Problem | None:
     """One axis each of rows and columns; the other axes are outer ones. None where depths are not
-    one.
+    one. What a dimension is, its strides say.
 
     The columns are the innermost axis of the result; of the rows the longest axis is taken.
     """
-    outer, rows, columns = (list(collapsed(axes)) for axes in (outer, rows, columns))
+    kinds = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
+    groups: dict[Any, list[Dim]] = {kind: [] for kind in kinds}
+    for d in dims:
+        groups[bool(d.left), bool(d.right), bool(d.out)].append(d)
+    *free, depths = groups.values()
+    outer, rows, columns = map(collapsed, free)
     depth = one_depth(depths)
     if depth is None:
         return None
