@@ -34,7 +34,13 @@ from weft.backends.cpu.routines.contractions.tiles import (
     grid_of,
     kernel_bytes,
 )
-from weft.backends.cpu.routines.products.product import Operand, Product, Result, joined
+from weft.backends.cpu.routines.products.product import (
+    Operand,
+    Product,
+    Result,
+    joined,
+    swapped,
+)
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.backends.llvm.native.processor import registers
 from weft.base.record import Record
@@ -230,23 +236,17 @@ class Convolution(Plan):
         if any(line.start or not line.taps for line in part):
             return None
         left, right = (
-            Operand(Place("in", i), t.dtype, t.shape, ())
-            for i, t in enumerate((self.left, self.right))
+            Operand(Place("in", i), t.dtype, t.shape) for i, t in enumerate((self.left, self.right))
         )
-        swapped = inner[0].times > 0
         plan = Product(self.work, left, right, Result(Place("out", 0), self.out.dtype, self.finish))
+        dims, side = [Dim(r.size, r.times, r.right, r.out) for r in roles], "left"
+        if inner[0].times:
+            plan.left, plan.right, dims, side = right, left, swapped(dims), "right"
         for copied in (False, True):
             if copied:  # what is apart comes to lie side by side
-                roles.sort(key=lambda r: -r.times)
-                sizes, strides = zip(*[(r.size, r.times) for r in roles if r.times], strict=True)
-                left = left._replace(place=plan.dense(left, sizes, strides), shape=sizes)
-                steps = iter(contiguous(sizes))
-                roles = [r._replace(times=next(steps)) if r.times else r for r in roles]
-            order = sorted(roles, key=lambda r: -r.out)
-            sides = [(r.right, r.times) if swapped else (r.times, r.right) for r in order]
-            problem = joined([Dim(r.size, *s, r.out) for r, s in zip(order, sides, strict=True)])
+                dims = plan.beside(sorted(dims, key=lambda d: -getattr(d, side)), side)
+            problem = joined(dims)
             if problem and min(problem.rows.size, problem.columns.size) >= MIN_PRODUCT_SIDE:
-                plan.left, plan.right = (right, left) if swapped else (left, right)
                 return plan.run(problem, prod(self.out.shape))
         return None
 

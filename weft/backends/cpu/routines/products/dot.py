@@ -8,7 +8,6 @@ docs/decisions/0007-products.md.
 
 from __future__ import annotations
 
-from itertools import chain
 from math import prod
 from typing import Any
 
@@ -32,6 +31,7 @@ from weft.backends.cpu.routines.products.product import (
     Result,
     joined,
     one_depth,
+    swapped,
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.llvm.native.processor import vector_bits
@@ -51,43 +51,18 @@ ALONG, FOLDED, ACROSS = 0.75, 7.0, 0.54
 # --- what the product is --------------------------------------------------------------------------
 
 
-def axes_of(
-    lhs: Operand, rhs: Operand, numbers: Any, swapped: bool = False
-) -> tuple[list[Dim], ...]:
-    """The outer axes, rows, columns and depths of a product, none joined yet.
-
-    The result of swapped operands has its columns before its rows.
-    """
-    (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = numbers
-    outer = [
-        Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j])
-        for i, j in zip(lhs_outer, rhs_outer, strict=True)
-    ]
-    rows = [
-        Dim(n, stride, 0)
-        for i, (n, stride) in enumerate(zip(lhs.shape, lhs.strides, strict=True))
-        if i not in {*lhs_depth, *lhs_outer}
-    ]
+def axes_of(lhs: Operand, rhs: Operand, numbers: Any) -> list[list[Dim]]:
+    """The outer axes, rows, columns and depths of a product, none joined yet."""
+    depth, outer = numbers
+    left, right = contiguous(lhs.shape), contiguous(rhs.shape)
+    both = lambda axes: [Dim(lhs.shape[i], left[i], right[j]) for i, j in zip(*axes, strict=True)]
+    rows = [Dim(n, left[i], 0) for i, n in enumerate(lhs.shape) if i not in {*depth[0], *outer[0]}]
     columns = [
-        Dim(n, 0, stride)
-        for i, (n, stride) in enumerate(zip(rhs.shape, rhs.strides, strict=True))
-        if i not in {*rhs_depth, *rhs_outer}
+        Dim(n, 0, right[i]) for i, n in enumerate(rhs.shape) if i not in {*depth[1], *outer[1]}
     ]
-    groups = [outer, columns, rows] if swapped else [outer, rows, columns]
-    steps = iter(contiguous([d.size for group in groups for d in group]))
-    groups = [[d._replace(out=next(steps)) for d in group] for group in groups]
-    outer, rows, columns = (groups[0], *groups[:0:-1]) if swapped else groups
-    depth = [
-        Dim(lhs.shape[i], lhs.strides[i], rhs.strides[j])
-        for i, j in zip(lhs_depth, rhs_depth, strict=True)
-    ]
-    return outer, rows, columns, depth
-
-
-def problem_of(lhs: Operand, rhs: Operand, numbers: Any, swapped: bool) -> Problem | None:
-    """The dimensions of a product, none if they are too many."""
-    problem = joined(chain(*axes_of(lhs, rhs, numbers, swapped)))
-    return None if problem is None or len(problem.outer) > BATCH else problem
+    free = [both(outer), rows, columns]
+    steps = iter(contiguous([d.size for group in free for d in group]))
+    return [*([d._replace(out=next(steps)) for d in group] for group in free), both(depth)]
 
 
 def lower_dot(
@@ -113,33 +88,30 @@ def lower_dot(
     empty = size == 0 or 0 in ins[0].shape
     if finish is not None and (is_complex or empty):
         return None
-    lhs, rhs = (
-        Operand(Place("in", i), t.dtype, t.shape, contiguous(t.shape)) for i, t in enumerate(ins)
-    )
+    lhs, rhs = (Operand(Place("in", i), t.dtype, t.shape) for i, t in enumerate(ins))
     plan = Product(work, lhs, rhs, Result(Place("out", 0), out.dtype, finish))
     if empty:
         text = Text((0,))
         text.clear("%b0", size * out.dtype.itemsize)
         plan.task(text.finish("product"), (plan.result.place,), 1)
         return plan.lowered() if size else Lowered([])
-    numbers = params["dimension_numbers"]
-    swapped = _swaps(lhs, rhs, numbers, None if library else work.itemsize)
-    if swapped:
-        (a, b), (c, d) = numbers
-        plan.left, plan.right, numbers = rhs, lhs, ((b, a), (d, c))
-    problem = problem_of(plan.left, plan.right, numbers, swapped)
-    if problem is None or (library and None in library_views(problem)):
-        problem = problem_of(*copied(plan, numbers), swapped)
+    axes = axes_of(lhs, rhs, params["dimension_numbers"])
+    dims = [d for group in axes for d in group]
+    if _swaps(*axes[1:], None if library else work.itemsize):
+        plan.left, plan.right, dims = rhs, lhs, swapped(dims)
+    problem = joined(dims)
+    many = problem is None or len(problem.outer) > BATCH
+    if many or (library and None in library_views(problem)):
+        problem = joined(plan.beside(plan.beside(dims, "left"), "right"))
         assert problem is not None
     if library:
         return library_tasks(plan, problem)
     return plan.run(problem, size)
 
 
-def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
+def _swaps(rows: list[Dim], columns: list[Dim], depth: list[Dim], size: int | None) -> bool:
     """Whether operands change places: so that one column is one row, and for numbers of some bytes
     so that few columns are few rows where vectors can run along the depth of the other operand."""
-    _, rows, columns, depth = axes_of(lhs, rhs, numbers)
     count = prod(a.size for a in rows), prod(a.size for a in columns)
     if count[1] == 1:
         return count[0] > 1
@@ -155,26 +127,6 @@ def _swaps(lhs: Operand, rhs: Operand, numbers: Any, size: int | None) -> bool:
     narrow = below(count[1])
     wasted = blocks(count[1], narrow) * narrow / count[1]
     return length * ALONG / lanes + FOLDED < length * ACROSS / narrow * wasted
-
-
-# --- operands -------------------------------------------------------------------------------------
-
-
-def copied(plan: Product, numbers: Any) -> tuple[Operand, Operand, Any]:
-    """Both operands with their depths side by side and in the same order."""
-    operands, depths, outers = [], [], []
-    for operand, depth, outer in zip((plan.left, plan.right), *numbers, strict=True):
-        free = [i for i in range(len(operand.shape)) if i not in {*depth, *outer}]
-        order = (*outer, *free, *depth)
-        shape = tuple(operand.shape[i] for i in order)
-        strides, place = tuple(operand.strides[i] for i in order), operand.place
-        if strides != contiguous(shape):
-            place, strides = plan.dense(operand, shape, strides), contiguous(shape)
-        operands.append(operand._replace(place=place, shape=shape, strides=strides))
-        depths.append(tuple(range(len(outer) + len(free), len(order))))
-        outers.append(tuple(range(len(outer))))
-    plan.left, plan.right = operands
-    return plan.left, plan.right, (depths, outers)
 
 
 # --- by a library ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -85,12 +85,11 @@ class Problem(Record):
 
 
 class Operand(Record):
-    """Where an operand lies, its type there, and the strides of its axes."""
+    """Where an operand lies, its type there, and the sizes of its axes."""
 
     place: Place
     dtype: np.dtype
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
 
 
 class Result(Record):
@@ -157,7 +156,12 @@ def one_depth(depth: list[Dim]) -> Dim | None:
     return None
 
 
-def joined(dims: Iterable[Dim]) -> Problem | None:
+def swapped(dims: Sequence[Dim]) -> list[Dim]:
+    """Those of the same product with its operands in the other order."""
+    return [d._replace(left=d.right, right=d.left) for d in dims]
+
+
+def joined(dims: Sequence[Dim]) -> Problem | None:
     """One axis each of rows and columns; the other axes are outer ones. None where depths are not
     one. What a dimension is, its strides say.
 
@@ -165,7 +169,7 @@ def joined(dims: Iterable[Dim]) -> Problem | None:
     """
     kinds = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
     groups: dict[Any, list[Dim]] = {kind: [] for kind in kinds}
-    for d in dims:
+    for d in sorted(dims, key=lambda d: -plain(d.out)):
         groups[bool(d.left), bool(d.right), bool(d.out)].append(d)
     *free, depths = groups.values()
     outer, rows, columns = map(collapsed, free)
@@ -185,14 +189,20 @@ class Product(Plan):
         super().__init__(work, "product")
         self.left, self.right, self.result = left, right, result
 
-    def dense(self, operand: Operand, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Place:
-        """A row-major copy of an operand with other axes."""
-        dtype = np.dtype(f"u{min(8, operand.dtype.itemsize)}")
-        each = operand.dtype.itemsize // dtype.itemsize
-        axes = zip(sizes, strides, contiguous(sizes), strict=True)
-        dims = [Copied(n, each * a, each * b) for n, a, b in axes]
-        dims.append(Copied(each, 1, 1))
-        return self.copied(operand.place, dims, (dtype, dtype), careless=True)
+    def beside(self, dims: Sequence[Dim], side: str) -> list[Dim]:
+        """The same dimensions with an operand in which those that it has follow each other: a copy,
+        unless they do already."""
+        operand, own = getattr(self, side), [d for d in dims if getattr(d, side)]
+        sizes = tuple([d.size for d in own])
+        axes = [*zip(sizes, [getattr(d, side) for d in own], contiguous(sizes), strict=True)]
+        if any(stride != step for _, stride, step in axes):
+            dtype = np.dtype(f"u{min(8, operand.dtype.itemsize)}")
+            each = operand.dtype.itemsize // dtype.itemsize
+            moved = [*(Copied(n, each * a, each * b) for n, a, b in axes), Copied(each, 1, 1)]
+            place = self.copied(operand.place, moved, (dtype, dtype), careless=True)
+            setattr(self, side, operand._replace(place=place, shape=sizes))
+        steps = iter(contiguous(sizes))
+        return [d._replace(**{side: next(steps)}) if getattr(d, side) else d for d in dims]
 
     def converted(self, operand: Operand) -> Place:
         """An operand in the type of the work."""
@@ -242,13 +252,9 @@ class Product(Plan):
         lanes, ((_, height), (_, width)) = decision.tiling.width, decision.tiling.box
         right, left = self.converted(self.right), self.converted(self.left)
         if depth.left != 1:
-            axes = [*(d for d in outer if d.left), rows, depth]
-            sizes = tuple(d.size for d in axes)
-            operand = self.left._replace(place=left, dtype=self.work)
-            left = self.dense(operand, sizes, tuple(d.left for d in axes))
-            steps = iter(contiguous(sizes))
-            outer = tuple(d._replace(left=next(steps)) if d.left else d for d in outer)
-            rows = rows._replace(left=next(steps))
+            self.left = self.left._replace(place=left, dtype=self.work)
+            *outer, rows, columns, depth = self.beside([*outer, rows, columns, depth], "left")
+            left = self.left.place
         starts = [Axis(d.size, 1, *d[:4]) for d in outer] or [Axis(1, 1, 1, 0, 0, 0)]
         along = Axis(blocks(columns.size, width), width, *columns[:4])
         run = computed(_columns_run, height, width, depth.size)
