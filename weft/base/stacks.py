@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.forks import across_forks
+from weft.base.functional import lru
 
 # A stack that is taken as it is, and the one that is made.
 MIN_STACK_BYTES = 1 << 20
@@ -29,15 +30,25 @@ def stack_bytes() -> int:
     return found
 
 
-def _ask() -> int:
+@lru(1)
+def _functions() -> tuple[Any, ...] | None:
+    """Those of C that tell where a thread's stack lies."""
     try:
-        library = ctypes.CDLL(None)
+        library = ctypes.PyDLL(None)  # for what is done sooner than Python's lock changes hands
         look, get = library.pthread_getattr_np, library.pthread_attr_getstack
         me, end = library.pthread_self, library.pthread_attr_destroy
     except (AttributeError, OSError):
-        return MIN_STACK_BYTES
+        return None
     me.restype = ctypes.c_void_p
     look.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    return me, look, get, end
+
+
+def _ask() -> int:
+    found = _functions()
+    if found is None:
+        return MIN_STACK_BYTES
+    me, look, get, end = found
     attributes = ctypes.create_string_buffer(256)  # glibc's take 64 at most
     if look(me(), attributes):
         return MIN_STACK_BYTES
@@ -48,7 +59,7 @@ def _ask() -> int:
 
 
 def with_room(function: Callable[..., Any], *args: Any) -> Any:
-    """The result of a function, called with at least ``ENOUGH`` bytes of stack."""
+    """The result of a function, called with at least ``MIN_STACK_BYTES`` of stack."""
     if stack_bytes() >= MIN_STACK_BYTES:
         return function(*args)
     outcome: list[Any] = []
