@@ -52,7 +52,7 @@ def no_pool(monkeypatch) -> Iterator[None]:
     for name, value in (("_pool", None), ("_alone", 0.0), ("_asked", True), ("_held", [])):
         monkeypatch.setattr(pool, name, value)
     monkeypatch.setattr(first_runs, "sharer", sharer(first_runs.SHARE))
-    monkeypatch.setattr(first_runs, "_START_S", 1e-12)
+    monkeypatch.setattr(first_runs, "_WORTH_S", 1e-12)
     yield
     assert not pool._held
 
@@ -101,7 +101,7 @@ def test_threads_work_side_by_side_and_hear_no_signals(no_pool) -> None:
 
 
 def test_nobody_is_begun_for_a_short_range(no_pool, monkeypatch) -> None:
-    monkeypatch.setattr(first_runs, "_START_S", 1e12)
+    monkeypatch.setattr(first_runs, "_WORTH_S", 1e12)
     names = set()
     with num_threads(8):
         shared(lambda *_: names.add(threading.get_native_id()), 0, 100, 1)

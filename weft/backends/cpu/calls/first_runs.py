@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable
-from math import isqrt
 from time import perf_counter
 from typing import Any
 
@@ -17,12 +16,40 @@ from weft.base.cores import threads
 from weft.base.helpers import Helper
 
 # What threads do with a range until nothing is left of it: take the next chunk from a counter, and
-# run the kernel on it. The caller begins some that help him, and waits for them. Between that no
-# Python runs, which a signal could end. Signals are for Python's threads.
+# run the kernel on it. Each begins up to two others before, and waits for them behind. Between that
+# no Python runs, which a signal could end. Signals are for Python's threads.
 _SHARE = """declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(ptr, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
-define internal ptr @work(ptr %state) #0 {
+define internal i64 @begin(ptr %state, i64 %me) #0 {
+entry:
+  %count.at = getelementptr i64, ptr %state, i64 5
+  %count = load i64, ptr %count.at, align 8
+  %first = add i64 %me, %me
+  %third = add i64 %first, 3
+  %few = icmp slt i64 %count, %third
+  %end = select i1 %few, i64 %count, i64 %third
+  br label %more
+more:
+  %before = phi i64 [ %first, %entry ], [ %other, %next ]
+  %other = add i64 %before, 1
+  %wanted = icmp slt i64 %other, %end
+  br i1 %wanted, label %next, label %done
+next:
+  %at = mul i64 %other, 3
+  %record.at = add i64 %at, 6
+  %record = getelementptr i64, ptr %state, i64 %record.at
+  store ptr %state, ptr %record, align 8
+  %number = getelementptr i64, ptr %record, i64 1
+  store i64 %other, ptr %number, align 8
+  %name = getelementptr i64, ptr %record, i64 2
+  %failed = call i32 @pthread_create(ptr %name, ptr null, ptr @help, ptr %record)
+  %given = icmp eq i32 %failed, 0
+  br i1 %given, label %more, label %done
+done:
+  ret i64 %other
+}
+define internal void @work(ptr %state) #0 {
 entry:
   %kernel = load ptr, ptr %state, align 8
   %buffers.at = getelementptr i64, ptr %state, i64 1
@@ -44,45 +71,52 @@ run:
   call void %kernel(ptr %buffers, i64 %low, i64 %high)
   br label %take
 done:
+  ret void
+}
+define internal void @wait(ptr %state, i64 %me, i64 %end) #0 {
+entry:
+  %first = add i64 %me, %me
+  br label %more
+more:
+  %before = phi i64 [ %first, %entry ], [ %other, %next ]
+  %other = add i64 %before, 1
+  %some = icmp slt i64 %other, %end
+  br i1 %some, label %next, label %done
+next:
+  %at = mul i64 %other, 3
+  %name.at = add i64 %at, 8
+  %place = getelementptr i64, ptr %state, i64 %name.at
+  %name = load ptr, ptr %place, align 8
+  %ended = call i32 @pthread_join(ptr %name, ptr null)
+  br label %more
+done:
+  ret void
+}
+define internal ptr @help(ptr %record) #0 {
+entry:
+  %state = load ptr, ptr %record, align 8
+  %number = getelementptr i64, ptr %record, i64 1
+  %me = load i64, ptr %number, align 8
+  %end = call i64 @begin(ptr %state, i64 %me)
+  call void @work(ptr %state)
+  call void @wait(ptr %state, i64 %me, i64 %end)
   ret ptr null
 }
-define void @share(ptr %state, i64 %helpers, ptr %names, ptr %signals) #0 {
+define void @share(ptr %state, ptr %signals) #0 {
 entry:
   %before = alloca i64, i64 16, align 16
   %blocked = call i32 @pthread_sigmask(i32 0, ptr %signals, ptr %before)
-  br label %more
-more:
-  %begun = phi i64 [ 0, %entry ], [ %next, %begin ]
-  %wanted = icmp slt i64 %begun, %helpers
-  br i1 %wanted, label %begin, label %work
-begin:
-  %name = getelementptr ptr, ptr %names, i64 %begun
-  %failed = call i32 @pthread_create(ptr %name, ptr null, ptr @work, ptr %state)
-  %next = add i64 %begun, 1
-  %given = icmp eq i32 %failed, 0
-  br i1 %given, label %more, label %work
-work:
+  %end = call i64 @begin(ptr %state, i64 0)
   %restored = call i32 @pthread_sigmask(i32 2, ptr %before, ptr null)
-  %nothing = call ptr @work(ptr %state)
-  br label %wait
-wait:
-  %joined = phi i64 [ 0, %work ], [ %sum, %join ]
-  %left = icmp slt i64 %joined, %begun
-  br i1 %left, label %join, label %done
-join:
-  %at = getelementptr ptr, ptr %names, i64 %joined
-  %helper = load ptr, ptr %at, align 8
-  %ended = call i32 @pthread_join(ptr %helper, ptr null)
-  %sum = add i64 %joined, 1
-  br label %wait
-done:
+  call void @work(ptr %state)
+  call void @wait(ptr %state, i64 0, i64 %end)
   ret void
 }
 attributes #0 = { nounwind }
 """
 SHARE = QUICK + _SHARE
-# Seconds that it takes to begin a thread.
-_START_S = 3e-5
+# Seconds of work that one thread more is worth.
+_WORTH_S = 6e-5
 _ALL_SIGNALS = b"\xff" * 128
 
 
@@ -107,8 +141,7 @@ class Sharer:
 
     def __init__(self, code: Any) -> None:
         self.code = code  # which lives as long as this
-        pointer = ctypes.c_void_p
-        kind = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int64, pointer, ctypes.c_char_p)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
         self.share = kind(code.symbols["share"])
 
     def __call__(
@@ -122,11 +155,12 @@ class Sharer:
             pool.Kernel(int(kernel))(buffers, start, second)
             count = -(-(stop - second) // chunk)
             if count > 0:
-                worth = isqrt(int(count * (perf_counter() - began) / _START_S))
-                helpers = max(0, min(threads(), count, worth) - 1)
+                worth = int(count * (perf_counter() - began) / _WORTH_S)
+                most = max(1, min(threads(), count, worth))
                 where = ctypes.cast(buffers, ctypes.c_void_p).value or 0
-                state = (ctypes.c_int64 * 5)(kernel, where, stop, chunk, second)
-                self.share(state, helpers, (ctypes.c_void_p * helpers)(), _ALL_SIGNALS)
+                # the job, and for each thread the job, its number, and its name
+                state = (ctypes.c_int64 * (6 + 3 * most))(kernel, where, stop, chunk, second, most)
+                self.share(state, _ALL_SIGNALS)
 
 
 def share_by_python(
