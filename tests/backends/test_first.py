@@ -212,3 +212,20 @@ def test_processes_fork_and_end_while_threads_compile_ahead(script: str, tmp_pat
     command = [sys.executable, "-c", many + script]
     done = subprocess.run(command, timeout=600, capture_output=True, text=True, env=given)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+LOADED = """
+import sys
+import weft, weft.numpy as jnp
+products = "weft.backends.cpu.routines.products.product", "weft.lax.convolutions"
+assert not any(name in sys.modules for name in products)
+f = weft.jit(lambda x: x + 1)
+assert all(name in sys.modules for name in products)
+"""
+
+
+def test_products_are_loaded_for_functions_of_users(tmp_path: Path) -> None:
+    given = {**os.environ, "WEFT_CACHE": str(tmp_path), "WEFT_BACKEND": "native"}
+    command = [sys.executable, "-c", LOADED]
+    done = subprocess.run(command, timeout=600, capture_output=True, text=True, env=given)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -565,7 +565,7 @@ def jit(
         return lambda f: jit(f, **options)
     check_callable(fun)
     _check_marks(fun, options)
-    load_compiler()
+    load_compiler(_is_of_package(fun))
     return JitFunction(fun, options)
 
 

@@ -54,12 +54,14 @@ def to_numpy(x: Any, aval: Any) -> Any:
     return np.asarray(x, aval.dtype)
 
 
-def load_compiler() -> None:
-    """Have the compiler loaded, for a function that will need it, and LLVM beside it."""
+def load_compiler(own: bool = False) -> None:
+    """Have the compiler loaded, for a function that will need it, and LLVM beside it; for one of
+    weft's own, which may never be called, not what most programs of users need besides."""
     if knobs.thread.backend == "native":
         registry.dispatch.begin()
         registry.native.prepare()
-        registry.native.load_products()
+        if not own:
+            registry.native.load_products()
 
 
 def prepare() -> None:

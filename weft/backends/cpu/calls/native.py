@@ -87,6 +87,7 @@ def load_products() -> None:
     if supported():
         target.routines.load("dot_general")
         load(generic._module)
+        load("weft.lax.convolutions")
 
 
 def prepare(needed: bool = False) -> None:
