@@ -119,6 +119,10 @@ LATE = {
         "weft.backends.cpu.routines.sorting.largest",
         "weft.backends.cpu.routines.sorting.sort",
     ),
+    (
+        "weft.backends.cpu.routines.products.dot",
+        "weft.backends.cpu.routines.products.blas_stubs",
+    ),
     ("weft.backends.cpu.assemble", "weft.backends.cpu.routines.messages"),
     ("weft.runtime.evaluate", "weft.runtime.spanning"),
     ("weft.api.placement", "weft.runtime.spanning"),

@@ -10,30 +10,31 @@ from typing import Any
 
 from weft.backends.cpu.routines.factorisations.stack_stubs import (
     COLUMN_MAJOR,
+    MEMORY,
+    TABLE,
+    copy_lower,
+    fail_lower,
+)
+from weft.backends.cpu.routines.factorisations.stacks import Stack
+from weft.backends.cpu.routines.products.blas_stubs import (
     CONJUGATE_TRANSPOSE,
     LOWER,
-    MEMORY,
     NO_TRANSPOSE,
     NON_UNIT,
     RIGHT,
-    TABLE,
     TRANSPOSE,
+    bits_of,
     blas,
-    copy_lower,
-    fail_lower,
     numbers,
     scalar,
 )
-from weft.backends.cpu.routines.factorisations.stacks import Stack, bits_of
-from weft.kernel.kinds import f32, i32, i64, invoke, ptr, void
-from weft.kernel.program import Lowered, Task, Type
+from weft.kernel.kinds import f32, i32, i64, invoke, memset, ptr, select, values, void
+from weft.kernel.program import Lowered, Type
 
 MIN_SIDE = 384  # below, one call of LAPACK is as good
 # Buffers and numbers of all kernels, and what LAPACK calls the upper triangle.
 SOURCE, TARGET, POTRF, TRSM, GEMM, RANK_K = range(2, 8)
-WHAT, N, SIDE, ONE = 2, 3, 4, 6
-# What a task does.
-BEGIN, DIAGONAL, PANEL, UPDATE, END = range(5)
+N, COUNT, ONE = 2, 4, 5
 UPPER_LETTER = ord("U")
 
 # Names that stubs are given; here so that they can be written: real numbers, how many of them an
@@ -49,7 +50,7 @@ def cholesky(kind: Type) -> Lowered:
     count = -(-n // size)
     s = Stack(dtype, 1)
     one = bits_of(1, dtype)
-    s.numbers += [BEGIN, n, size, count, *one, *bits_of(-1, dtype)]
+    s.numbers += [n, size, count, *one, *bits_of(-1, dtype)]
     rank_k = "herk" if s.complex else "syrk"
     for place in [("in", 0), ("out", 0), ("library", f"LAPACKE_{s.letter}potrf_work")]:
         s.place(*place)
@@ -58,104 +59,101 @@ def cholesky(kind: Type) -> Lowered:
     turned = CONJUGATE_TRANSPOSE if s.complex else TRANSPOSE
     s.names |= {"TURNED": turned, "MINUS_ONE": ONE + len(one)}
     rows = max(1, 65536 // (n * s.size))
-
-    def task(what: int, extent: int = 1, chunk: int = 1) -> Task:
-        s.numbers[WHAT] = what
-        return s.task(tiles, extent, chunk)
-
-    tasks = [task(BEGIN, n, rows)]
+    # the longest text first, and others while LLVM has it
+    right, below, beside = (s.task(main, 1, 1) for main in (update, diagonal, panel))
+    tasks = [s.task(begin, n, rows)]
     for rest in range(count - 1, -1, -1):
-        tasks.append(task(DIAGONAL))
+        tasks.append(below)
         if rest:
-            tasks += [task(PANEL, rest), task(UPDATE, rest * rest)]
-    return Lowered([*tasks, task(END, n, rows)], (64,))
+            tasks += [beside._replace(extent=rest), right._replace(extent=rest * rest)]
+    return Lowered([*tasks, s.task(end, n, rows)], (64,))
 
 
-def tiles(buffers: ptr, start: i64, stop: i64) -> void:
-    """A part of the work."""
-    what = i64[ptr[buffers, TABLE], WHAT]
-    if what == BEGIN:
-        begin(buffers, start, stop)
-    elif what == DIAGONAL:
-        diagonal(buffers)
-    elif what == PANEL:
-        panel(buffers, start, stop)
-    elif what == UPDATE:
-        update(buffers, start, stop)
-    else:
-        end(buffers, start, stop)
+# --- tiles ----------------------------------------------------------------------------------------
 
 
-def tile(buffers: ptr, row: i64, column: i64) -> ptr:
+def tile(buffers: ptr, row: i64, column: i64) -> values:
     """Where a tile is."""
-    table = ptr[buffers, TABLE]
-    place = (row * i64[table, N] + column) * i64[table, SIDE]
-    return ptr[buffers, TARGET] + place * ITEM
+    n, side = numbers(ptr[buffers, TABLE], N, 2)
+    return ptr[buffers, TARGET] + (row * n + column) * side * ITEM
 
 
-def height(table: ptr, row: i64) -> i32:
+def height(buffers: ptr, row: i64) -> values:
     """The rows of a row of tiles; the last one may have fewer."""
-    return i32(min(i64[table, SIDE], i64[table, N] - row * i64[table, SIDE]))
+    n, side = numbers(ptr[buffers, TABLE], N, 2)
+    rest = n - row * side
+    return select(rest > side, side, rest)
+
+
+def factor(buffers: ptr, k: i64) -> values:
+    """Have LAPACK factor a tile on the diagonal; its ``info``."""
+    codes = i32(COLUMN_MAJOR), i32(UPPER_LETTER), i32(height(buffers, k))
+    n = i32(i64[ptr[buffers, TABLE], N])
+    return invoke(i32, ptr[buffers, POTRF], *codes, tile(buffers, k, k), n)
+
+
+def solve(buffers: ptr, row: i64, k: i64) -> values:
+    """A tile below it, solved with it."""
+    table = ptr[buffers, TABLE]
+    n, side = numbers(table, N, 2)
+    given = (height(buffers, row), side, scalar(table, ONE), tile(buffers, k, k), n)
+    codes = (RIGHT, LOWER, TURNED, NON_UNIT)
+    blas(ptr[buffers, TRSM], *codes, *given, tile(buffers, row, k), n)
+
+
+def square(buffers: ptr, row: i64, k: i64) -> values:
+    """What a tile of the panel takes away from the one on the diagonal."""
+    n, side = numbers(ptr[buffers, TABLE], N, 2)
+    head = (LOWER, NO_TRANSPOSE, height(buffers, row), side, F(-1.0))
+    blas(ptr[buffers, RANK_K], *head, tile(buffers, row, k), n, F(1.0), tile(buffers, row, row), n)
+
+
+def multiply(buffers: ptr, row: i64, column: i64, k: i64) -> values:
+    """What two tiles of the panel take away from another."""
+    table = ptr[buffers, TABLE]
+    n, side = numbers(table, N, 2)
+    sizes = (height(buffers, row), height(buffers, column), side)
+    factors = (tile(buffers, row, k), n, tile(buffers, column, k), n)
+    given = (*sizes, scalar(table, MINUS_ONE), *factors, scalar(table, ONE))
+    blas(ptr[buffers, GEMM], NO_TRANSPOSE, TURNED, *given, tile(buffers, row, column), n)
+
+
+# --- kernels --------------------------------------------------------------------------------------
 
 
 def begin(buffers: ptr, start: i64, stop: i64) -> void:
     """The lower triangle copied, zeros above, the counter at 0."""
     copy_lower(ptr[buffers, SOURCE], ptr[buffers, TARGET], start, stop, i64[ptr[buffers, TABLE], N])
     if start == 0:
-        i64[ptr[buffers, MEMORY], 0] = 0
-        i64[ptr[buffers, MEMORY], 1] = 0
+        memset(ptr[buffers, MEMORY], 0, 16)
 
 
-def diagonal(buffers: ptr) -> void:
+def diagonal(buffers: ptr, start: i64, stop: i64) -> void:
     """The factor of the next tile on the diagonal; a failure is noted."""
-    table = ptr[buffers, TABLE]
     counter = ptr[buffers, MEMORY]
-    k = i64[counter, 0]
-    potrf = ptr[buffers, POTRF]
-    n = i32(i64[table, N])
-    at = tile(buffers, k, k)
-    if invoke(i32, potrf, i32(COLUMN_MAJOR), i32(UPPER_LETTER), height(table, k), at, n) != 0:
+    if factor(buffers, i64[counter, 0]) != 0:
         i64[counter, 1] = 1
-    i64[counter, 0] = k + 1
+    i64[counter, 0] += 1
 
 
 def panel(buffers: ptr, start: i64, stop: i64) -> void:
     """The tiles below it, solved with it."""
-    table = ptr[buffers, TABLE]
     after = i64[ptr[buffers, MEMORY], 0]
-    k = after - 1
-    n, side = numbers(table, N, 2)
-    one = scalar(table, ONE)
-    trsm = ptr[buffers, TRSM]
     for i in range(start, stop):
-        high = height(table, after + i)
-        at = tile(buffers, after + i, k)
-        left = tile(buffers, k, k)
-        blas(trsm, RIGHT, LOWER, TURNED, NON_UNIT, high, side, one, left, n, at, n)
+        solve(buffers, after + i, after - 1)
 
 
 def update(buffers: ptr, start: i64, stop: i64) -> void:
     """What the panel takes away from the tiles right of it, on and below the diagonal."""
-    table = ptr[buffers, TABLE]
-    n, side, count = numbers(table, N, 3)
     after = i64[ptr[buffers, MEMORY], 0]
-    rest = count - after
+    rest = i64[ptr[buffers, TABLE], COUNT] - after
     for g in range(start, stop):
         row = after + g // rest
         column = after + g % rest
-        left = tile(buffers, row, after - 1)
-        right = tile(buffers, column, after - 1)
-        at = tile(buffers, row, column)
-        high = height(table, row)
         if row == column:
-            rank_k = ptr[buffers, RANK_K]
-            blas(rank_k, LOWER, NO_TRANSPOSE, high, side, F(-1.0), left, n, F(1.0), at, n)
+            square(buffers, row, after - 1)
         elif row > column:
-            wide = height(table, column)
-            gemm = ptr[buffers, GEMM]
-            minus = scalar(table, MINUS_ONE)
-            one = scalar(table, ONE)
-            blas(gemm, NO_TRANSPOSE, TURNED, high, wide, side, minus, left, n, right, n, one, at, n)
+            multiply(buffers, row, column, after - 1)
 
 
 def end(buffers: ptr, start: i64, stop: i64) -> void:

@@ -13,7 +13,8 @@ import numpy as np
 from weft.backends.cpu.routines.factorisations import cholesky_tiles, svd_parts
 from weft.backends.cpu.routines.factorisations import small_matrices as small
 from weft.backends.cpu.routines.factorisations import stack_stubs as stubs
-from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack, bits_of
+from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
+from weft.backends.cpu.routines.products import blas_stubs as blas
 from weft.backends.cpu.routines.registry import LOWERINGS, Lowering
 from weft.kernel.program import Lowered, Type
 
@@ -290,14 +291,14 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     conjugate = params["conjugate_a"] and ins[0].dtype.kind == "c"
     tiles = -(-(k if left else m) // stubs.TILE)
     s = Stack(ins[0].dtype, _count(ins[0]) * tiles)
-    turned = stubs.CONJUGATE_TRANSPOSE if conjugate else stubs.TRANSPOSE
+    turned = blas.CONJUGATE_TRANSPOSE if conjugate else blas.TRANSPOSE
     codes = [
-        stubs.LEFT if left else stubs.RIGHT,
-        stubs.LOWER if params["lower"] else stubs.UPPER,
-        turned if transpose else stubs.NO_TRANSPOSE,
-        stubs.UNIT if params["unit_diagonal"] else stubs.NON_UNIT,
+        blas.LEFT if left else blas.RIGHT,
+        blas.LOWER if params["lower"] else blas.UPPER,
+        turned if transpose else blas.NO_TRANSPOSE,
+        blas.UNIT if params["unit_diagonal"] else blas.NON_UNIT,
     ]
-    s.numbers += [n, m, k, tiles, *codes, *bits_of(1, s.dtype)]
+    s.numbers += [n, m, k, tiles, *codes, *blas.bits_of(1, s.dtype)]
     for kind, what in (("in", 0), ("in", 1), ("out", 0), ("library", f"cblas_{s.letter}trsm")):
         s.place(kind, what)
     s.names |= {"ON_LEFT": int(left), "CONJUGATED": int(conjugate and not transpose)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.backends.cpu.routines.products.blas_stubs import blas, numbers, scalar
 from weft.kernel.kinds import (
     f32,
     i32,
@@ -22,12 +23,7 @@ from weft.kernel.kinds import (
     void,
 )
 
-COLUMN_MAJOR, ROW_MAJOR = 102, 101
-# CBLAS's codes.
-NO_TRANSPOSE, TRANSPOSE, CONJUGATE_TRANSPOSE = 111, 112, 113
-UPPER, LOWER = 121, 122
-NON_UNIT, UNIT = 131, 132
-LEFT, RIGHT = 141, 142
+COLUMN_MAJOR = 102
 # Buffers that all kernels have, and the numbers that come first: of matrices in a piece of work,
 # and of the bytes of its memory.
 MEMORY, TABLE = range(2)
@@ -58,11 +54,6 @@ def addresses(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
         else:
             found.append(ptr[buffers, buffer] + g * i64[table, word] + skipped)
     return found
-
-
-def numbers(table: ptr, first: int, count: int) -> values:
-    """Some numbers of a table."""
-    return [i64[table, first + i] for i in range(count)]
 
 
 def arguments(number: int, table: ptr, at: values) -> values:
@@ -133,18 +124,6 @@ TILE = 128
 SIZES, CODES, ONE = 2, 6, 10
 # Whether the matrix is on the left, and whether it is conjugated.
 ON_LEFT = CONJUGATED = 0
-
-
-def scalar(table: ptr, word: int) -> values:
-    """A number as BLAS takes it: by value, or where complex by its address."""
-    return F[table + 8 * word, 0] if PARTS == 1 else table + 8 * word
-
-
-def blas(routine: ptr, *given: Any) -> values:
-    """Call a function of BLAS for matrices of rows; its integers have 32 bits."""
-    whole = [type(x) is int or x.kind.family == "signed" for x in given]
-    words = [i32(x) if short else x for x, short in zip(given, whole, strict=True)]
-    invoke(void, routine, i32(ROW_MAJOR), *words)
 
 
 def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:

@@ -16,6 +16,7 @@ import numpy as np
 from weft.backends.cpu.routines.factorisations import stack_stubs as stubs
 from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.routines.stub_text import calling_text
+from weft.backends.cpu.sizes import hand_on
 from weft.base.functional import lru
 from weft.base.openblas import lapack_routine
 from weft.base.record import Record
@@ -106,7 +107,8 @@ class Stack:
     def turns(self) -> None:
         """Have the function that transposes at hand."""
         if "TURN_CODE" not in self.names:
-            self.names["TURN_CODE"] = self.place("code", turn_code(self.size))
+            code = hand_on(*turn_code(self.size))  # which takes LLVM longest
+            self.names["TURN_CODE"] = self.place("code", code)
 
     def columns(self, i: int, m: int, n: int) -> Array:
         """An operand's m by n matrix in memory, column after column."""
@@ -175,13 +177,8 @@ class Stack:
         self.places[stubs.TABLE] = Place("numbers", tuple(self.numbers))
         names = {"ARRAYS": tuple(self.arrays), "CALLS": tuple(self.calls), **self.names}
         names["STEPS"] = tuple(self.steps)
-        text = _text(main, self.dtype, tuple(names.items()))
-        return Task(text, main.__name__, tuple(self.places), extent, chunk)
-
-
-def bits_of(number: float, dtype: np.dtype) -> list[int]:
-    """The bits of a number of some dtype, as integers of a table."""
-    return np.frombuffer(np.array(number, dtype).tobytes().ljust(8, b"\0"), np.int64).tolist()
+        text, name = hand_on(_text(main, self.dtype, tuple(names.items())), main.__name__)
+        return Task(text, name, tuple(self.places), extent, chunk)
 
 
 @lru(256)

@@ -15,11 +15,11 @@ from weft.backends.cpu.routines.factorisations.stack_stubs import (
     divide,
     is_real,
     narrow,
-    numbers,
     turn,
     widen,
 )
 from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
+from weft.backends.cpu.routines.products.blas_stubs import numbers
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.base.sizes import computed
 from weft.kernel.kinds import i64, ptr, void

@@ -16,12 +16,6 @@ from weft.backends.cpu.routines.contractions.conv import working
 from weft.backends.cpu.routines.contractions.conv_text import Dim, collapsed
 from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.routines.contractions.decisions import FEW_ROWS, below
-from weft.backends.cpu.routines.products.blas_text import (
-    BATCH,
-    PLAIN,
-    TRANSPOSED,
-    library_product,
-)
 from weft.backends.cpu.routines.products.product import (
     CHUNK_WORK,
     ONE,
@@ -35,10 +29,17 @@ from weft.backends.cpu.routines.products.product import (
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.llvm.native.processor import vector_bits
+from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.kernel.nodes import F32, F64
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
+_stubs = Late("weft.backends.cpu.routines.products.blas_stubs")
+
+# Outer axes that a product by the library may have.
+BATCH = 3
+# The library's words for how an operand lies.
+PLAIN, TRANSPOSED = 111, 112
 # The letter of a type in names of the library's functions.
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Multiply-adds and elements up to which code for one shape is not worth its making.
@@ -154,13 +155,12 @@ def library_tasks(plan: Product, problem: Problem) -> Lowered | None:
     numbers = [n for d in outer for n in (d.size, each * d.left, each * d.right, each * d.out)]
     numbers += [rows.size, columns.size, depth.size, row_block, column_block, row_blocks]
     numbers += [column_blocks, each * rows.left, each * columns.right, each * rows.out, each]
-    numbers += [*a, *b, max(rows.out, columns.size)]
+    numbers += [*a, *b, max(rows.out, columns.size), *_stubs.bits_of(1, dtype), 0, 0, 0]
     more = Place("library", f"cblas_{LETTERS[dtype.name]}gemm"), Place("numbers", tuple(numbers))
     places = (plan.left.place, plan.right.place, plan.result.place, *more)
     extent = prod(d.size for d in outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
-    text = library_product(plan.work, each == 2, "product")
-    plan.task(text, places, extent, CHUNK_WORK // plain(unit))
+    plan.task(_stubs.product_text(dtype), places, extent, CHUNK_WORK // plain(unit))
     return plan.lowered()
 
 
