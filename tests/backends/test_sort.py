@@ -4,10 +4,11 @@ several keys, the largest elements."""
 import numpy as np
 import pytest
 
+from tests.backends.by_python import Cells, runnable
 from tests.backends.tasks import run_tasks
 from weft import dtypes
 from weft.api.threads import num_threads
-from weft.backends.cpu.routines.sorting import largest, packing, sort
+from weft.backends.cpu.routines.sorting import largest, packing, rows, sort
 from weft.backends.cpu.routines.sorting.tiles import MAX_ROW_ELEMENTS
 from weft.kernel.program import Type
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
@@ -237,3 +238,37 @@ def test_split_where_no_instruction_permutes_lanes(dtype, monkeypatch):
         kept = {"dimension": len(shape) - 1, "is_stable": True, "num_keys": 1}
         check(sort_p, sort.sort, [x], **kept)
         check(sort_p, sort.sort, [x, positions(shape, len(shape) - 1)], **kept)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8", "uint64"])
+@pytest.mark.parametrize("canonical", [False, True])
+def test_keys_have_the_order_of_elements(dtype, canonical):
+    """The stub of keys, run by Python."""
+    x = sample((400,), dtype)
+    x = np.unique(x[x == x].astype(float if x.dtype.kind in "fV" else x.dtype)).astype(x.dtype)
+    order = rows.order_of(x.dtype)
+    found = x.view(f"u{x.dtype.itemsize}")
+    rising = runnable(rows.key, **rows.key_names(order, canonical))(found)
+    falling = runnable(rows.key, **rows.key_names(order, canonical, True))(found)
+    np.testing.assert_array_equal(rising, ~falling)
+    assert np.all(rising[1:] > rising[:-1])
+    if order.kind == "float":
+        zeros = np.array([order.sign, 0], found.dtype)
+        below, above = runnable(rows.key, **rows.key_names(order, canonical))(zeros)
+        assert below == above if canonical else below < above
+
+
+def test_a_heap_keeps_the_first_records():
+    """The stubs of the heap, run by Python."""
+    sift = runnable(largest.sift, RECORD=Cells(np.int64))
+    records = np.random.RandomState(0).permutation(200)
+    for count in (1, 2, 3, 16, 31):
+        heap = [1000] * count
+        for x in records:
+            if x < heap[0]:
+                sift(heap, count, x)
+        found = []
+        for i in reversed(range(count)):
+            found.append(int(heap[0]))
+            sift(heap, i, heap[i])
+        assert found == sorted(range(count), reverse=True)

@@ -2,11 +2,11 @@
 the native function."""
 
 import itertools
-from types import FunctionType
 
 import numpy as np
 import pytest
 
+from tests.backends.by_python import Cells, runnable
 from tests.backends.tasks import run_tasks
 from weft.backends.cpu.routines.factorisations import tiny, tiny_stubs
 from weft.kernel.program import Type
@@ -18,41 +18,13 @@ A[1, 0] = 0.0
 A[1, 1, 1, 0] = np.nan
 
 
-class Cells:
-    """A kind of numbers in arrays, whose places are numbers of elements."""
-
-    def __init__(self, dtype):
-        self.dtype = np.dtype(dtype)
-
-    def __getitem__(self, at):
-        return at[0][at[1]]
-
-    def __setitem__(self, at, value):
-        at[0][at[1]] = value
-
-    def __call__(self, number):
-        return self.dtype.type(number)
-
-
-def fused(x, y, z):
-    """Exact but for the last rounding, or one in a billion."""
-    return np.float32(np.float64(x) * np.float64(y) + np.float64(z))
-
-
-LANGUAGE = {"ptr": Cells(object), "i32": Cells(I32), "fma": fused, "fabs": np.abs, "root": np.sqrt}
-LANGUAGE["select"] = lambda test, x, y: x if test else y
-
-
 def by_python(name, count, ins, outs, params):
     """The results of an operation on so many matrices, run by Python."""
     types = [Type(x.shape, x.dtype) for x in ins]
-    names = vars(tiny_stubs) | tiny.PLANS[name](types, outs, params)[1] | LANGUAGE
-    names |= {"COUNT": count, "F": Cells(F32)}
-    names["swap_rows"] = FunctionType(tiny_stubs.swap_rows.__code__, names)
+    names = tiny.PLANS[name](types, outs, params)[1] | {"COUNT": count, "F": Cells(F32)}
     found = [np.zeros(t.shape, t.dtype) for t in outs]
     with np.errstate(all="ignore"):
-        run = FunctionType(getattr(tiny_stubs, name).__code__, names)
-        run([x.reshape(-1) for x in [*ins, *found]])
+        runnable(getattr(tiny_stubs, name), **names)([x.reshape(-1) for x in [*ins, *found]])
     return found
 
 

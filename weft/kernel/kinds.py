@@ -80,6 +80,11 @@ def invoke(kind: Any, function: Any, *args: Any) -> Any:
     raise TypeError("a stub is not run by Python")
 
 
+# What is invoked for the same number or pointer, of which LLVM does not know that it depends on a
+# loop's index: it would take longer over how to count along places in memory than over the rest.
+OPAQUE = 'asm "", "=r,0"'
+
+
 def shuffle(left: Any, right: Any, lanes: Any) -> Any:
     """Lanes of two vectors in an order that is given; for stubs only."""
     raise TypeError("a stub is not run by Python")

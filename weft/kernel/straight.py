@@ -70,13 +70,27 @@ class Value:
         return self.combined("shl", other)
 
     def __rshift__(self, other: Any) -> Value:
-        return self.combined("ashr", other)
+        return self.combined("ashr" if self.kind.family == "signed" else "lshr", other)
+
+    def __and__(self, other: Any) -> Value:
+        return self.combined("and", other)
+
+    def __or__(self, other: Any) -> Value:
+        return self.combined("or", other)
+
+    def __xor__(self, other: Any) -> Value:
+        return self.combined("xor", other)
 
     def __truediv__(self, other: Any) -> Value:
         return self.combined("div", other)
 
     def __neg__(self) -> Value:
+        if self.kind.family != "float":
+            return self.like(0) - self
         return self.made(f"fneg {self.kind.llvm} {self.text}", self.kind)
+
+    def __invert__(self) -> Value:
+        return self ^ -1
 
     def __gt__(self, other: Any) -> Value:
         return self.compared(ast.Gt, other)
@@ -151,9 +165,9 @@ class Straight:
             names = f.__globals__ | self.given
             known = self.scopes[id(f.__globals__)] = names | _WORDS
             for name, x in names.items():
-                if isinstance(x, Kind):
+                if type(x) is Kind:
                     known[name] = Memory(self.writer, x)
-                elif isinstance(x, Intrinsic):
+                elif type(x) is Intrinsic:
                     known[name] = self.instruction(x)
                 elif is_straight(x):
                     known[name] = self.runnable(x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.lanes import Lanes
-from weft.kernel.kinds import f32, i64, invoke, kind_of, ptr, shuffle, values, void
+from weft.kernel.kinds import OPAQUE, f32, i64, invoke, kind_of, ptr, shuffle, values, void
 
 # Names that stubs are given; here so that they can be written: 16 bytes and a vector of numbers,
 # how many each has, bytes of a number, and orders of lanes that transpose pairs of numbers.
@@ -18,9 +18,6 @@ V: Any = f32
 EACH = LANES = ITEM = 0
 LOW: Any = ()
 HIGH: Any = ()
-# The same pointer, of which LLVM does not know that it depends on a loop's index: it would take
-# longer over how to count along many places in memory than over all the rest.
-OPAQUE = 'asm "", "=r,0"'
 
 
 def places(first: ptr, step: i64, count: int) -> values:

@@ -15,11 +15,31 @@ from weft.backends.cpu.routines.sorting.rows import (
     Order,
     Plan,
     Rows,
+    key,
+    key_names,
     order_of,
 )
-from weft.backends.cpu.routines.writer import Function, Module, Number, kernel
+from weft.backends.llvm.native.llvm import OPTIMISE
+from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.base.lazy import Late
+from weft.kernel.kinds import (
+    OPAQUE,
+    External,
+    i32,
+    i64,
+    invoke,
+    kind_of,
+    least_lane,
+    ptr,
+    select,
+    stack,
+    u32,
+    u64,
+    u128,
+    values,
+    void,
+)
 from weft.kernel.program import Lowered, Place, Type
 
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
@@ -27,124 +47,101 @@ _sort = Late("weft.backends.cpu.routines.sorting.sort")
 STRIDE = 32  # elements of a block
 HEAP = 8192  # elements that are kept at most
 
-
-def _key_text(f: Function, order: Order, kind: str, x: str, canonical: bool, flipped: bool) -> str:
-    """The keys of elements, as `records.key` has them, for single ones or vectors."""
-
-    def number(n: int) -> str:
-        return f"splat (i{order.bits} {n})" if kind.startswith("<") else str(n)
-
-    key = x
-    if order.kind == "signed":
-        key = f.emit(f"xor {kind} {x}, {number(order.sign)}")
-    if order.kind == "float":
-        minus = f.emit(f"ashr {kind} {x}, {number(order.bits - 1)}")
-        key = f.emit(f"xor {kind} {x}, {f.emit(f'or {kind} {minus}, {number(order.sign)}')}")
-    if order.kind == "float" and canonical:
-        size = f.emit(f"and {kind} {x}, {number(order.sign - 1)}")
-        last = order.nan ^ order.sign
-        bit = kind.replace(f"i{order.bits}", "i1")
-        for test, limit, one in (("eq", 0, order.sign), ("ugt", order.infinity, last)):
-            found = f.emit(f"icmp {test} {kind} {size}, {number(limit)}")
-            key = f.emit(f"select {bit} {found}, {kind} {number(one)}, {kind} {key}")
-    return f.emit(f"xor {kind} {key}, {number(-1)}") if flipped else key
+# Names that stubs are given; here so that they can be written: elements, blocks of them and
+# records, bytes of an element and of a record, and bits of half a record.
+U: Any = u32
+BLOCK: Any = u32
+RECORD: Any = u64
+SIZE = BYTES = HALF = 0
+memset = External(ptr, (ptr, i32, i64))
 
 
-def _sift_function(module: Module, word: str, step: int) -> None:
-    """A function that puts a record into a heap in place of its root, the last one in order."""
-    f = Function(module, "sift", f"ptr %heap, i64 %count, {word} %x")
-    f.line("br label %look")
-    f.label("look")
-    f.line("%at = phi i64 [ 0, %entry ], [ %child, %down ]")
-    left = f.add(f.mul("%at", 2), 1)
-    last = f.sub("%count", 1)
-    f.line(f"br i1 {f.emit(f'icmp sle i64 {left}, {last}')}, label %compare, label %put")
-    f.label("compare")
-    right = f.smaller(f.add(left, 1), last)
-    a, b = (f.load(word, f.at("%heap", f.mul(i, step)), step) for i in (left, right))
-    more = f.emit(f"icmp ugt {word} {b}, {a}")
-    f.line(f"%child = select i1 {more}, i64 {right}, i64 {left}")
-    kept = f.emit(f"select i1 {more}, {word} {b}, {word} {a}")
-    f.line(f"br i1 {f.emit(f'icmp ugt {word} {kept}, %x')}, label %down, label %put")
-    f.label("down")
-    f.store(word, kept, f.at("%heap", f.mul("%at", step)), step)
-    f.line("br label %look")
-    f.label("put")
-    f.store(word, "%x", f.at("%heap", f.mul("%at", step)), step)
-    f.close()
+def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
+    """The first elements of rows in order. Buffers: elements, values, indices, and a table of the
+    length of rows, the distance of their elements and how many are wanted."""
+    length, inner, wanted = sizes(buffers)
+    heap = stack(HEAP * BYTES)
+    single = wanted if inner == 1 else length  # elements before which no block is skipped
+    while start < stop:
+        outer = start // inner
+        offset = start - outer * inner
+        row = ptr[buffers, 0] + (outer * length * inner + offset) * SIZE
+        memset(heap, 255, wanted * BYTES)
+        end = i64(0)
+        while end < length:
+            i = end
+            end = invoke(i64, OPAQUE, i + STRIDE)
+            if end <= length:
+                if i >= single:
+                    if not some_before(BLOCK[row + i * SIZE, 0], RECORD[heap, 0]):
+                        continue
+            last = min(end, length)
+            while i < last:
+                x = record(U[row, i * inner], i)
+                if x < RECORD[heap, 0]:
+                    sift(heap, wanted, x)
+                i = invoke(i64, OPAQUE, i + 1)
+        i = wanted
+        while i > 0:
+            i = invoke(i64, OPAQUE, i - 1)
+            put(buffers, RECORD[heap, 0], row, inner, (outer * wanted + i) * inner + offset)
+            sift(heap, i, RECORD[heap, i])
+        start = invoke(i64, OPAQUE, start + 1)
+
+
+def sizes(buffers: ptr) -> values:
+    """What the table holds."""
+    table = ptr[buffers, 3]
+    return [i64[table, i] for i in range(3)]
+
+
+def record(x: U, index: i64) -> values:
+    """The key of an element above its index."""
+    return (RECORD(key(x)) << HALF) | RECORD(u64(index))
+
+
+def some_before(block: BLOCK, last: RECORD) -> values:
+    """Whether some elements of a block come before the last one kept."""
+    return U(last >> HALF) > least_lane(key(block))
+
+
+def put(buffers: ptr, found: RECORD, row: ptr, inner: i64, to: i64) -> values:
+    """Write the value and the index of what was found in a row."""
+    index = u32(found)
+    i32[ptr[buffers, 2], to] = i32(index)
+    U[ptr[buffers, 1], to] = U[row, i64(index) * inner]
+
+
+def sift(heap: ptr, count: i64, x: RECORD) -> void:
+    """Put a record into a heap in place of its root, the last one in order."""
+    at = i64(0)
+    child = i64(1)
+    while child < count:
+        child, kept = later(heap, child, min(child + 1, count - 1))
+        if kept <= x:
+            break
+        RECORD[heap, at] = kept
+        at = child
+        child = 2 * at + 1
+    RECORD[heap, at] = x
+
+
+def later(heap: ptr, left: i64, right: i64) -> values:
+    """That of two children which comes later, and its record."""
+    x, y = RECORD[heap, left], RECORD[heap, right]
+    more = y > x
+    return select(more, right, left), select(more, y, x)
 
 
 @lru(64)
 def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
-    """The first elements of rows in order. Buffers: elements, values, indices, and a table of the
-    length of rows, the distance of their elements and how many are wanted."""
-    size, element = order.bits // 8, f"i{order.bits}"
-    width = 128 if order.bits == 64 else 64  # of a record
-    word, step = f"i{width}", width // 8
-    module = Module()
-    _sift_function(module, word, step)
-    f = kernel(module, "top_heap")
-    src, values, indices, table = (f.pointer(i) for i in range(4))
-    length, inner, wanted = (f.load("i64", f.at(table, 8 * i), 8) for i in range(3))
-    heap = f.local(HEAP * step)
-    near = f.emit(f"icmp eq i64 {inner}, 1")
-    first = f.emit(f"select i1 {near}, i64 {wanted}, i64 {length}")
-
-    def record(here: str, i: str) -> str:
-        x = f.load(element, f.at(here, f.mul(f.mul(i, inner), size)), size)
-        key = _key_text(f, order, element, x, canonical, flipped)
-        key = f.emit(f"zext {element} {key} to {word}")
-        index = i if width == 64 else f.emit(f"zext i64 {i} to {word}")
-        return f.emit(f"or {word} {f.emit(f'shl {word} {key}, {width // 2}')}, {index}")
-
-    def some_before(here: str, b: str) -> list[str]:
-        """Whether a block has elements that come before the last one kept."""
-        vector = f"<{STRIDE} x {element}>"
-        block = f.load(vector, f.at(here, f.mul(b, size)), size)
-        block = _key_text(f, order, vector, block, canonical, flipped)
-        name = f"llvm.vector.reduce.umin.v{STRIDE}{element}"
-        f.declare(name, element, vector)
-        first = f.emit(f"call {element} @{name}({vector} {block})")
-        limit = f.emit(f"lshr {word} {f.load(word, heap, step)}, {width // 2}")
-        limit = f.emit(f"trunc {word} {limit} to {element}")
-        return [f.emit(f"icmp ult {element} {first}, {limit}")]
-
-    def sift(count: Number, x: str) -> None:
-        f.line(f"call void @sift(ptr {heap}, i64 {count}, {word} {x})")
-
-    with f.loop("%start", "%stop") as row:
-        outer, offset = f.emit(f"udiv i64 {row}, {inner}"), f.emit(f"urem i64 {row}, {inner}")
-        base = f.add(f.mul(f.mul(outer, length), inner), offset)
-        here = f.at(src, f.mul(base, size))
-        with f.loop(0, wanted) as i:
-            f.store(word, "-1", f.at(heap, f.mul(i, step)), step)
-        with f.loop(0, length, STRIDE) as b:
-            end = f.add(b, STRIDE)
-            whole = f.emit(f"icmp sle i64 {end}, {length}")
-            full = f.emit(f"icmp sge i64 {b}, {first}")
-            whole = f.emit(f"and i1 {whole}, {full}")
-            some = f.either(whole, "i1", lambda: some_before(here, b), lambda: ["true"])
-            with f.when(some[0]), f.loop(b, f.smaller(end, length)) as i:
-                x = record(here, i)
-                with f.when(f.emit(f"icmp ult {word} {x}, {f.load(word, heap, step)}")):
-                    sift(wanted, x)
-        with f.loop(1, wanted) as i:
-            end = f.sub(wanted, i)
-            place = f.at(heap, f.mul(end, step))
-            x = f.load(word, place, step)
-            f.store(word, f.load(word, heap, step), place, step)
-            sift(end, x)
-        to = f.add(f.mul(f.mul(outer, wanted), inner), offset)
-        with f.loop(0, wanted) as n:
-            found = f.load(word, f.at(heap, f.mul(n, step)), step)
-            found = f.emit(f"trunc {word} {found} to i32")
-            place = f.add(to, f.mul(n, inner))
-            f.store("i32", found, f.at(indices, f.mul(place, 4)), 4)
-            at = f.mul(f.emit(f"zext i32 {found} to i64"), inner)
-            x = f.load(element, f.at(here, f.mul(at, size)), size)
-            f.store(element, x, f.at(values, f.mul(place, size)), size)
-    f.close()
-    return module.text()
+    """The text of the stubs for elements in an order; nothing in it is left to LLVM's passes."""
+    element = kind_of(f"u{order.bits // 8}")
+    record_kind = u128 if order.bits == 64 else u64
+    names = {"U": element, "BLOCK": element.of(STRIDE), "RECORD": record_kind}
+    names |= {"SIZE": element.size, "BYTES": record_kind.size, "HALF": 4 * record_kind.size}
+    names |= key_names(order, canonical, flipped)
+    return translate([top_heap, sift], names).removeprefix(OPTIMISE)
 
 
 def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:

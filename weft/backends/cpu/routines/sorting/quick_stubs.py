@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.backends.cpu.routines.sorting.records import key
+from weft.backends.cpu.routines.sorting.rows import key
 from weft.kernel.kinds import External, i64, memcpy, ptr, stack, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:

@@ -20,8 +20,8 @@ from weft.backends.cpu.routines.sorting.network import (
     sort_block,
     transpose,
 )
-from weft.backends.cpu.routines.sorting.records import element, key, key_names, odd
-from weft.backends.cpu.routines.sorting.rows import Order
+from weft.backends.cpu.routines.sorting.records import element, odd
+from weft.backends.cpu.routines.sorting.rows import Order, key, key_names
 from weft.backends.llvm.native.parts import PART
 from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
 from weft.kernel.kinds import (
@@ -149,7 +149,7 @@ def _names(v: Lanes, order: Order) -> dict[str, Any]:
     """What all stubs are told about vectors and elements."""
     unit = UNSIGNED[order.bits]
     names = network_names(v, BLOCK) | packing.split_names(v) | key_names(order)
-    names |= {"U": unit, "E": unit.of(v.count), "SIGN": order.sign, "SIZE": order.bits // 8}
+    names |= {"U": unit, "E": unit.of(v.count), "SIZE": order.bits // 8}
     word = names["K"]
     names |= {"split": External(i64, (ptr, ptr, i64, word, i64)), "OUT": order.bits // 8}
     names |= {"fill": External(void, (ptr, i64, word)), "NOTED": names["FLAGS"]}

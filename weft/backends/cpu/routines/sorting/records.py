@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.sorting.network import UNSIGNED
-from weft.backends.cpu.routines.sorting.rows import Order
+from weft.backends.cpu.routines.sorting.rows import key
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import i32, i64, ptr, stack, truth, u32, u64, void
@@ -23,26 +23,8 @@ MAX_UNIT_ROWS = 16  # rows of a unit at most, where elements of a row are apart
 # Names that stubs are given; here so that they can be written.
 U: Any = u32
 MOVED: Any = u32
-FLOAT = SIGNED = FLIPPED = CANONICAL = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = NAN = (
-    USUAL_NAN
-) = 0
+FLOAT = SIGNED = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = USUAL_NAN = 0
 APART = 0  # whether elements of a row are
-
-
-def key(b: U) -> U:
-    """The bits of an element as a number in its order."""
-    k = b
-    if SIGNED:
-        k = b ^ SIGN
-    if FLOAT:
-        k = ~b if b >= SIGN else b ^ SIGN
-        if CANONICAL:
-            size = b & (SIGN - 1)
-            k = SIGN if size == 0 else k
-            k = NAN if size > INFINITY else k
-    if FLIPPED:
-        k = ~k
-    return k
 
 
 def odd(b: U) -> truth:
@@ -259,21 +241,8 @@ def write_parts(buffers: ptr, start: i64, stop: i64) -> void:
 NUMBERS = "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART NAN INFINITY".split()
 
 
-def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
-    """What the stub of keys is told about an order."""
-    return {
-        "FLOAT": int(order.kind == "float"),
-        "SIGNED": int(order.kind == "signed"),
-        "INFINITY": order.infinity,
-        "NAN": order.nan ^ order.sign,
-        "USUAL_NAN": order.nan,
-        "CANONICAL": int(canonical),
-        "FLIPPED": int(flipped),
-    }
-
-
 @lru(256)
 def record_text(name: str, bits: int, **names: Any) -> str:
     """The text of one of the stubs, for elements of so many bits."""
-    every = dict.fromkeys(NUMBERS, 0) | {"SIGN": 1 << (bits - 1), "U": UNSIGNED[bits]} | names
+    every = dict.fromkeys(NUMBERS, 0) | {"U": UNSIGNED[bits]} | names
     return translate_main(globals()[name], every, plain="parts" not in name)

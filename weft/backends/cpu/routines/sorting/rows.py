@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.base.record import Record
+from weft.kernel.kinds import select, u32, values
 from weft.kernel.program import Lowered, Place, Task
 
 # Elements of a unit of work at least.
 MIN_UNIT_ELEMENTS = 1 << 14
+# Names that the stub of keys is given; here so that it can be written.
+U: Any = u32
+FLOAT = SIGNED = FLIPPED = CANONICAL = SIGN = TOP = INFINITY = NAN = 0
 _INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
@@ -44,6 +49,35 @@ def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
         return Order(bits, "float", _INFINITIES[bits // 8])
     kinds = {"i": "signed", "u": "unsigned", "b": "unsigned"}
     return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
+
+
+def key(b: U) -> values:
+    """The bits of an element as a number in its order."""
+    k = b
+    if SIGNED:
+        k = b ^ SIGN
+    if FLOAT:
+        k = b ^ (-(b >> TOP) | SIGN)  # all bits of negative ones
+        if CANONICAL:
+            size = b & (SIGN - 1)
+            k = select(size == 0, SIGN, k)
+            k = select(size > INFINITY, NAN, k)
+    return ~k if FLIPPED else k
+
+
+def key_names(order: Order, canonical: bool = True, flipped: bool = False) -> dict[str, int]:
+    """What the stub of keys is told about an order."""
+    return {
+        "FLOAT": int(order.kind == "float"),
+        "SIGNED": int(order.kind == "signed"),
+        "SIGN": order.sign,
+        "TOP": order.bits - 1,
+        "INFINITY": order.infinity,
+        "NAN": order.nan ^ order.sign,
+        "USUAL_NAN": order.nan,
+        "CANONICAL": int(canonical),
+        "FLIPPED": int(flipped),
+    }
 
 
 class Rows(Record):

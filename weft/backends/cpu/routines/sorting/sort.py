@@ -16,12 +16,13 @@ from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import quick_stubs, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting.network import BLOCK, Lanes
-from weft.backends.cpu.routines.sorting.records import key_names, record_text
+from weft.backends.cpu.routines.sorting.records import record_text
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
     Order,
     Plan,
     Rows,
+    key_names,
     order_of,
 )
 from weft.backends.cpu.routines.sorting.tiles import (

@@ -20,8 +20,8 @@ from weft.backends.cpu.routines.sorting.network import (
     sort_block,
     transpose,
 )
-from weft.backends.cpu.routines.sorting.records import element, key, key_names, odd
-from weft.backends.cpu.routines.sorting.rows import Order
+from weft.backends.cpu.routines.sorting.records import element, odd
+from weft.backends.cpu.routines.sorting.rows import Order, key, key_names
 from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import any_lane, i64, ptr, stack, truth, u32, unrolled, void
@@ -237,7 +237,7 @@ def mend_row(here: ptr, there: ptr, length: i64, step: i64) -> void:
 def tile_text(main: Any, v: Lanes, order: Order) -> str:
     """The text of one of the stubs that sort tiles."""
     unit, word = UNSIGNED[order.bits], UNSIGNED[v.bits]
-    names = key_names(order) | {"SIGN": order.sign, "SIZE": order.bits // 8, "BYTES": v.size}
+    names = key_names(order) | {"SIZE": order.bits // 8, "BYTES": v.size}
     names |= {"U": unit, "E": unit.of(v.count), "K": word, "V": word.of(v.count), "LANES": v.count}
     names |= {"NOTED": truth.of(v.count), **network_names(v, v.count)}
     stubs = called_stubs([main])
@@ -248,6 +248,6 @@ def tile_text(main: Any, v: Lanes, order: Order) -> str:
 @lru(64)
 def mend_text(order: Order) -> str:
     """The text of `mend`."""
-    names = key_names(order) | {"SIGN": order.sign, "SIZE": order.bits // 8}
+    names = key_names(order) | {"SIZE": order.bits // 8}
     names["U"] = UNSIGNED[order.bits]
     return translate_main(mend, names, loop=True)
