@@ -19,11 +19,12 @@ def in_thread(size: int, function):
     return found[0]
 
 
-@pytest.mark.parametrize("size", [1 << 18, 1 << 20, 1 << 22])
+@pytest.mark.parametrize("size", [1 << 18, 1 << 22, 1 << 26])
 def test_each_thread_is_told_its_own_stack(size: int) -> None:
     if stacks._functions() is None:
         pytest.skip("this system does not tell the size of a stack")
-    assert abs(in_thread(size, stacks.stack_bytes) - size) <= 1 << 16
+    # it may have one that a thread before it had, if that is no smaller
+    assert in_thread(size, stacks.stack_bytes) >= size - (1 << 16)
 
 
 def test_a_shallow_stack_is_left_for_a_deep_one() -> None:
