@@ -306,6 +306,13 @@ def test_what_has_no_windows_is_a_product(name, step):
     assert lowered.tasks[-1].name == "conv"
 
 
+def test_products_that_nothing_goes_on_with_are_no_other_convolutions(monkeypatch):
+    left, right, out = (Type(s, np.dtype("f4")) for s in ((64, 64), (64, 64), (64, 64)))
+    params = conv_params(0, ConvDimensionNumbers((0, 1), (1, 0), (0, 1)))
+    monkeypatch.setattr(conv.Product, "run", lambda *_: None)
+    assert conv.convolution([left, right], [out], params, object()) is None
+
+
 @pytest.mark.parametrize("features", [24, 25])
 def test_units_of_a_long_sum(monkeypatch, features):
     rng = np.random.default_rng(0)

@@ -247,7 +247,10 @@ class Convolution(Plan):
                 dims = plan.beside(sorted(dims, key=lambda d: -getattr(d, side)), side)
             problem = joined(dims)
             if problem and min(problem.rows.size, problem.columns.size) >= MIN_PRODUCT_SIDE:
-                return plan.run(problem, prod(self.out.shape))
+                lowered = plan.run(problem, prod(self.out.shape))
+                if lowered is None:
+                    raise _Apart
+                return lowered
         return None
 
     def run(self) -> Lowered:
