@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernel.kinds import External, Intrinsic, bits, f32, i64, ptr, shuffle, stack, void
+from weft.kernel.kinds import Intrinsic, bits, f32, i64, memcpy, ptr, shuffle, stack, void
 
 ADD, MUL, MIN, MAX, LOGADDEXP = range(5)
 # Columns that are read together.
@@ -38,7 +38,6 @@ SHIFTS: Any = ()
 LAST: Any = ()
 TO_COLUMNS: Any = ()
 TO_ROWS: Any = ()
-memcpy = External(ptr, (ptr, ptr, i64))
 minimum, maximum = Intrinsic("minimum"), Intrinsic("maximum")
 
 

@@ -45,7 +45,7 @@ _NAMES = {
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 # Files with lowerings to code that does for all shapes in all programs.
-_ANY_SIZE = frozenset([_linalg, _sylvester])
+_ANY_SIZE = frozenset([_linalg])
 
 
 def has(name: str) -> bool:

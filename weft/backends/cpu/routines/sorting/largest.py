@@ -25,12 +25,12 @@ from weft.base.functional import lru
 from weft.base.lazy import Late
 from weft.kernel.kinds import (
     OPAQUE,
-    External,
     i32,
     i64,
     invoke,
     kind_of,
     least_lane,
+    memset,
     ptr,
     select,
     stack,
@@ -53,7 +53,6 @@ U: Any = u32
 BLOCK: Any = u32
 RECORD: Any = u64
 SIZE = BYTES = HALF = 0
-memset = External(ptr, (ptr, i32, i64))
 
 
 def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
