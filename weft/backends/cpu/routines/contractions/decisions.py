@@ -96,13 +96,11 @@ def decide(
     """
     known = [Role(*map(plain, r)) for r in placed]
     v = next(r for r in known if r.name == vector)
-    left = writes = False
+    left = writes = crooked = False
     if shared is None:
         rows = prod([r.size for r in known if r.out and not r.right])
         right = _packs_right(known, v, lanes, itemsize, rows)
         tiling = (tiling or choose(known, vector, lanes, itemsize)).along(placed)
-        # a panel that is all of the operand lies like that already
-        right = right and bool(v.right) and (v.right > 1 or not is_one(tiling.count))
     else:
         (down,) = [r for r in known if r.name == shared.down]
         (depth,) = [r for r in known if not r.out]
@@ -111,14 +109,19 @@ def decide(
         if tiling is None:
             writes = _is_shallow(down, v, depth.size, shared.out)
             reads = 0 if writes else down.size
-            right = shared.converts or _packs_right(known, v, lanes, itemsize, reads)
+            right = _packs_right(known, v, lanes, itemsize, reads)
             left = _packs_left(known, down, v, depth, lanes, itemsize)
             roles, lanes = known, min(lanes, below(v.size))
             if left:  # rows are side by side, depths at least a vector apart
                 packed = {down.name: 1, depth.name: lanes}
                 roles = [r._replace(times=packed.get(r.name, r.times)) for r in known]
-            forms = _forms(down, v, lanes, itemsize, writes, not right)
+            forms = _forms(down, v, lanes, itemsize, writes, not (right or shared.converts))
             tiling = choose(roles, vector, lanes, itemsize, forms).along(placed)
+            crooked = depth.right % lanes != 0
+    # a panel that is all of the operand lies like that already
+    right = right and v.right > 0 and (v.right > 1 or crooked or not is_one(tiling.count))
+    if shared is not None and shared.converts and tiling.vector == vector:
+        right = True
     split = _split(placed, known, tiling, right, lanes, itemsize, near)
     return Decision(tiling._replace(split=split), (left, right), writes)
 
