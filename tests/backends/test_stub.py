@@ -10,7 +10,7 @@ import weft
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.native.llvm import INLINE
 from weft.backends.llvm.native.machine import load_keyed
-from weft.backends.llvm.text.stub import StubError, translate
+from weft.backends.llvm.text.stub import StubError, called_stubs, translate
 from weft.kernel.kinds import (
     External,
     any_lane,
@@ -556,6 +556,26 @@ def test_straight_code_chooses():
         call(p.ctypes.data, 3)
         np.testing.assert_array_equal(p[2], want)
         assert p[3:].view(np.int64) == (0 if np.isnan(y) else 3)
+
+
+def halved(x: f64, k: i64) -> f64:
+    for _ in range(k):
+        x = x * 0.5
+    return x
+
+
+def halves(x: f64, k: i64) -> values:
+    return halved(x, k) + halved(x, 1)
+
+
+def test_straight_code_calls_stubs():
+    def both(x: f64, k: i64) -> f64:
+        return halves(x, k)
+
+    stubs = called_stubs([both])
+    assert {f.__name__ for f in stubs} == {"both", "halved"}
+    call = native(halved, both, result=f64, given=(f64, i64), private=["halved"])
+    assert call(8.0, 3) == 5.0
 
 
 def mixed_up(x: f64, k: i64) -> values:

@@ -2,7 +2,8 @@
 
 Operators of a value write the instruction and are its result, so that lists, loops over given
 numbers, and calls of other such stubs are Python's own. What is done depends on nothing but what is
-given: ``select`` chooses by a comparison, and branches and loops are for the stubs that call them.
+given: ``select`` chooses by a comparison, and branches and loops are for the stubs that call them
+or that they call.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.base.record import Record
-from weft.kernel.kinds import Intrinsic, Kind, i64, ptr, values
+from weft.kernel.kinds import External, Intrinsic, Kind, i64, ptr, values
 
 
 class Operand(Record):
@@ -140,8 +141,8 @@ def is_straight(f: Any) -> bool:
 class Straight:
     """Straight code of one function while that is written."""
 
-    def __init__(self, writer: Any, given: dict[str, Any]) -> None:
-        self.writer, self.given = writer, given
+    def __init__(self, writer: Any, given: dict[str, Any], stubs: dict[str, External]) -> None:
+        self.writer, self.given, self.stubs = writer, given, stubs
         self.scopes: dict[int, dict[str, Any]] = {}  # what names of modules stand for
 
     def call(self, f: Any, args: list[Any]) -> Any:
@@ -171,7 +172,20 @@ class Straight:
                     known[name] = self.instruction(x)
                 elif is_straight(x):
                     known[name] = self.runnable(x)
+                elif name in self.stubs or type(x) is External:
+                    known[name] = self.function(name, self.stubs.get(name, x))
         return FunctionType(f.__code__, known)
+
+    def function(self, name: str, known: External) -> Callable[..., Value | None]:
+        """A stub that is not straight, or a function outside, for straight code to call."""
+        writer = self.writer
+
+        def call(*args: Any) -> Value | None:
+            given = [(a.text, a.kind) if type(a) is Value else (str(a), None) for a in args]
+            found = writer.called(writer.tree, name, known, [Operand(*x) for x in given])
+            return Value(writer, found.text, found.kind) if found.text else None
+
+        return call
 
     def instruction(self, known: Intrinsic) -> Callable[..., Value]:
         writer = self.writer

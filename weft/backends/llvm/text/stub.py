@@ -144,16 +144,18 @@ def stubs_of(module: Any) -> list[Callable[..., Any]]:
 
 def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
     """Stubs and the stubs that they call, in any order."""
-    found: dict[str, FunctionType] = {}
+    found: dict[Any, FunctionType] = {}
     while stubs:
         f = stubs.pop()
-        if f.__name__ not in found:
-            found[f.__name__] = f
+        key = f if is_straight(f) else f.__name__
+        if key not in found:
+            found[key] = f
             inner = [f.__globals__.get(name) for name in f.__code__.co_names]
-            # straight code is part of who calls it, and the stub language itself no stub
-            inner = [g for g in inner if isinstance(g, FunctionType) and not is_straight(g)]
+            # the stub language itself is no stub, nor is what else straight code calls
+            inner = [g for g in inner if isinstance(g, FunctionType) and g.__annotations__]
             stubs += [g for g in inner if g.__module__ != Kind.__module__]
-    return list(found.values())
+    # straight code is part of who calls it
+    return [f for f in found.values() if not is_straight(f)]
 
 
 @lru(512)
@@ -242,7 +244,7 @@ class Translation(Lines):
         self.exits: list[tuple[str, list[Edge], str, list[Edge]]] = []
         self.open = True  # whether the text can go on where it stands
         self.cut = False  # whether what follows is left out, as given numbers say
-        self.straight = Straight(self, module.given)
+        self.straight = Straight(self, module.given, module.known)
 
     def fail(self, node: ast.AST, what: str) -> StubError:
         line = ast.unparse(node).splitlines()[0]
@@ -734,7 +736,10 @@ class Translation(Lines):
     def known_call(self, node: ast.Call, name: str, known: External) -> Operand:
         if len(node.args) != len(known.parameters):
             raise self.fail(node, f"{name} takes {len(known.parameters)} arguments")
-        args = [self.value(a) for a in node.args]
+        return self.called(node, name, known, [self.value(a) for a in node.args])
+
+    def called(self, node: ast.AST, name: str, known: External, args: list[Operand]) -> Operand:
+        """What a function returns."""
         lanes = max([a.kind.lanes for a in args if a.kind is not None], default=1)
         if name not in self.module.known or name in self.module.outside:
             kinds = ", ".join(k.llvm for k in known.parameters)

@@ -158,5 +158,5 @@ def update(buffers: ptr, start: i64, stop: i64) -> void:
 
 def end(buffers: ptr, start: i64, stop: i64) -> void:
     """NaN on and below the diagonal where a tile failed."""
-    if i64[ptr[buffers, MEMORY], 1] != 0:
-        fail_lower(ptr[buffers, TARGET], start, stop, i64[ptr[buffers, TABLE], N])
+    failed = i64[ptr[buffers, MEMORY], 1] != 0
+    fail_lower(failed, ptr[buffers, TARGET], start, stop, i64[ptr[buffers, TABLE], N])

@@ -41,9 +41,9 @@ def cholesky(ins: Types, outs: Types, params: Params) -> Lowered | None:
         return cholesky_tiles.cholesky(ins[0])
     s = _stack(ins[0])
     factor = s.result(0, n * n)
-    s.step(stubs.COPY_LOWER, s.operand(0, n * n), factor, n)
+    s.step(stubs.COPY_LOWER, s.operand(0, n * n), factor, 0, n, n)
     s.call("potrf", ("U", n, factor, n))
-    s.step(stubs.FAIL_LOWER, factor, n)
+    s.step(stubs.FAIL_LOWER, factor, 0, n, n)
     return s.lowered()
 
 

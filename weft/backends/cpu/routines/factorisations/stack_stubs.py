@@ -18,6 +18,7 @@ from weft.kernel.kinds import (
     memcpy,
     memset,
     ptr,
+    select,
     truth,
     values,
     void,
@@ -38,7 +39,7 @@ F: Any = f32
 PARTS = ITEM = TURN_CODE = 0
 # Arrays of a matrix: the buffer of each, where the table has its bytes or, in memory, its place,
 # and bytes of it that are skipped. Calls: the buffer of a function, and of each argument whether it
-# is an array, and its number among these or in the table. Steps, with arrays and numbers.
+# is an array, and its number among these or in the table. Steps, with the same of what they take.
 ARRAYS: Any = ()
 CALLS: Any = ()
 STEPS: Any = ()
@@ -68,12 +69,21 @@ def call(number: int, buffers: ptr, table: ptr, at: values) -> values:
     return invoke(i32, routine, i32(COLUMN_MAJOR), *arguments(number, table, at))
 
 
-def turn(
-    buffers: ptr, table: ptr, at: values, source: int, step: int, to: int, rows: int, columns: int
-) -> values:
-    """A matrix transposed; the table says how far its rows are apart, and how large it is."""
-    apart, m, n = i64[table, step] * ITEM, i64[table, rows], i64[table, columns]
-    invoke(void, ptr[buffers, TURN_CODE], at[source], apart, at[to], m * ITEM, m, n)
+def operands(words: Any, table: ptr, at: values) -> values:
+    """The arrays and numbers of a step."""
+    return [at[k] if is_array else i64[table, k] for is_array, k in words]
+
+
+def turn(buffers: ptr, at: ptr, step: i64, to: ptr, rows: i64, columns: i64) -> values:
+    """A matrix transposed, the rows of which are so many elements apart."""
+    code = ptr[buffers, TURN_CODE]
+    invoke(void, code, at, step * ITEM, to, rows * ITEM, rows, columns)
+
+
+def turns(first: int, last: int, buffers: ptr, table: ptr, at: values) -> values:
+    """Some of the steps that transpose."""
+    for _, *words in STEPS[first:last]:
+        turn(buffers, *operands(words, table, at))
 
 
 def steps(buffers: ptr, start: i64, stop: i64) -> void:
@@ -81,39 +91,31 @@ def steps(buffers: ptr, start: i64, stop: i64) -> void:
     table = ptr[buffers, TABLE]
     memory = ptr[buffers, MEMORY] + start // i64[table, CHUNK] * i64[table, BYTES]
     for g in range(start, stop):
-        at = addresses(buffers, table, memory, g)
-        failed = False
-        for what, a, b, c, d, e in STEPS:
-            if what == TURN:
-                turn(buffers, table, at, a, b, c, d, e)
-            elif what == COPY:
-                memcpy(at[a], at[b], i64[table, c])
-            elif what == CLEAR:
-                memset(at[a] + i64[table, b], 0, i64[table, c])
-            elif what == CHECK:
-                failed = not is_finite(at[a], i64[table, b])
-                if failed:
-                    memset(at[a], 0, i64[table, c])
-            elif what == CALL:
-                failed = (call(a, buffers, table, at) != 0) | failed
-            elif what == FAIL:
-                if failed:
-                    fill_nan(at[a], i64[table, b])
-            elif what == FROM_ZERO:
-                from_zero(at[a], i64[table, b])
-            elif what == PERMUTE:
-                permute(at[a], at[b], i64[table, c], i64[table, d])
-            elif what == KEEP_UPPER:
-                keep_upper(at[a], i64[table, b], i64[table, c])
-            elif what == COPY_LOWER:
-                copy_lower(at[a], at[b], 0, i64[table, c], i64[table, c])
-            elif what == FAIL_LOWER:
-                if failed:
-                    fail_lower(at[a], 0, i64[table, b], i64[table, b])
-            elif what == JOIN_PARTS:
-                join_parts(at[a], at[b], at[c], i64[table, d])
-            elif what == JOIN_VECTORS:
-                join_vectors(at[a], at[b], at[c], i64[table, d])
+        matrix_steps(buffers, table, memory, g)
+
+
+def matrix_steps(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
+    """The steps for one of them."""
+    at = addresses(buffers, table, memory, g)
+    failed = truth(0)
+    functions = {COPY: memcpy, FROM_ZERO: from_zero, PERMUTE: permute, KEEP_UPPER: keep_upper}
+    functions |= {COPY_LOWER: copy_lower, JOIN_PARTS: join_parts, JOIN_VECTORS: join_vectors}
+    for what, *words in STEPS:
+        if what == CALL:
+            info = call(*words, buffers, table, at)
+            failed = select(failed, failed, info != 0)
+            continue
+        given = operands(words, table, at)
+        if what == TURN:
+            turn(buffers, *given)
+        elif what == CLEAR:
+            memset(given[0] + given[1], 0, given[2])
+        elif what == CHECK:
+            failed = is_bad(*given)
+        elif what in (FAIL, FAIL_LOWER):
+            (fail if what == FAIL else fail_lower)(failed, *given)
+        else:
+            functions[what](*given)
 
 
 # --- triangular matrices --------------------------------------------------------------------------
@@ -167,10 +169,17 @@ def copy_lower(at: ptr, to: ptr, first: i64, last: i64, n: i64) -> void:
         memset(to + row * n * ITEM + kept, 0, n * ITEM - kept)
 
 
-def fail_lower(at: ptr, first: i64, last: i64, n: i64) -> void:
-    """NaN in the same place."""
-    for row in range(first, last):
-        fill_nan(at + row * n * ITEM, (row + 1) * PARTS)
+def fail_lower(failed: truth, at: ptr, first: i64, last: i64, n: i64) -> void:
+    """NaN in the same place after a failure."""
+    if failed:
+        for row in range(first, last):
+            fill_nan(at + row * n * ITEM, (row + 1) * PARTS)
+
+
+def fail(failed: truth, at: ptr, count: i64) -> void:
+    """NaN in every number after a failure."""
+    if failed:
+        fill_nan(at, count)
 
 
 def keep_upper(at: ptr, m: i64, n: i64) -> void:
@@ -191,6 +200,14 @@ def is_finite(at: ptr, count: i64) -> truth:
     for i in range(count):
         rest += F[at, i] - F[at, i]
     return rest == 0.0
+
+
+def is_bad(at: ptr, count: i64, size: i64) -> truth:
+    """Whether not all numbers are finite; then they become zeros."""
+    bad = not is_finite(at, count)
+    if bad:
+        memset(at, 0, size)
+    return bad
 
 
 def conjugate(at: ptr, step: i64, rows: i64, columns: i64) -> void:

@@ -56,7 +56,7 @@ class Stack:
         self.numbers: list[int] = [1, 0]  # the matrices of a piece of work, and its bytes
         self.arrays: list[tuple[int, int, int]] = []
         self.calls: list[tuple[int, tuple]] = []
-        self.steps: list[tuple[int, ...]] = []
+        self.steps: list[tuple] = []
         self.names: dict[str, Any] = {}
         self.used = 0
 
@@ -96,8 +96,13 @@ class Stack:
 
     def step(self, what: int, *given: Any) -> None:
         """Something done with arrays and numbers, as `stack_stubs.steps` knows it."""
-        words = [x.number if isinstance(x, Array) else self.word(x) for x in given]
-        self.steps.append((what, *words))
+        self.steps.append((what, *map(self._given, given)))
+
+    def _given(self, x: Any) -> tuple[bool, int]:
+        """An array, a character or a number as stubs know it."""
+        if isinstance(x, Array):
+            return True, x.number
+        return False, self.word(ord(x) if isinstance(x, str) else x)
 
     def turn(self, at: Array, step: int, to: Array, rows: int, columns: int) -> None:
         """Row r and column c of a matrix with rows ``step`` apart to row c, column r of another."""
@@ -140,12 +145,8 @@ class Stack:
 
     def routine(self, name: str, given: Sequence[Any]) -> int:
         """The number of a call of a library's function with arrays, characters and integers."""
-        words = []
-        for x in given:
-            known = isinstance(x, Array)
-            number = ord(x) if isinstance(x, str) else x
-            words.append((known, x.number if known else self.word(number)))
-        self.calls.append((self.place("library", name), tuple(words)))
+        words = tuple(map(self._given, given))
+        self.calls.append((self.place("library", name), words))
         return len(self.calls) - 1
 
     def lapack(

@@ -15,7 +15,7 @@ from weft.backends.cpu.routines.factorisations.stack_stubs import (
     arguments,
     call,
     fill_nan,
-    turn,
+    turns,
 )
 from weft.backends.cpu.routines.factorisations.stacks import Stack, ask
 from weft.base.sizes import computed
@@ -34,11 +34,10 @@ LANGE, GEBRD, BDSDC, GESDD = range(4)
 N = 2
 
 # Names that stubs are given; here so that they can be written: numbers, between which the largest
-# one of a matrix is where gesdd does not scale it, and what is called and transposed.
+# one of a matrix is where gesdd does not scale it, what is called, and the result of each side.
 F: Any = f32
 LOW = HIGH = 0.0
 CALLS: Any = ()
-STEPS: Any = ()
 SIDES: Any = ()
 
 
@@ -91,8 +90,7 @@ def bidiagonal(buffers: ptr, start: i64, stop: i64) -> void:
     them are left to it."""
     table = ptr[buffers, TABLE]
     at = addresses(buffers, table, ptr[buffers, MEMORY], start)
-    for _, a, b, c, d, e in STEPS:
-        turn(buffers, table, at, a, b, c, d, e)
+    turns(0, 1, buffers, table, at)
     size = largest(buffers, table, at)
     state = i32(COMPLETE)
     if (size >= LOW) & (size <= HIGH):
@@ -120,7 +118,7 @@ def _vectors(s: Stack, n: int) -> None:
     ):
         s.lapack("ormbr", (*head, n, n, n, m.matrix, n, factors, found, n, work, m.product))
         s.rows(found, i + 1, n, n)
-    s.names["SIDES"] = tuple([(i, *step[1:]) for i, step in enumerate(s.steps)])
+    s.names["SIDES"] = tuple([(i, step[3][1]) for i, step in enumerate(s.steps)])
 
 
 def vectors(buffers: ptr, start: i64, stop: i64) -> void:
@@ -129,10 +127,10 @@ def vectors(buffers: ptr, start: i64, stop: i64) -> void:
     at = addresses(buffers, table, ptr[buffers, MEMORY], i64(0))
     state = i32[at[STATE], 0]
     for unit in range(start, stop):
-        for side, a, b, to, d, e in SIDES:
+        for side, to in SIDES:
             if unit == side:
                 if state == STEPS_LEFT:
                     call(side, buffers, table, at)
-                turn(buffers, table, at, a, b, to, d, e)
+                turns(side, side + 1, buffers, table, at)
                 if state == FAILED:
                     fill_nan(at[to], i64[table, N] * i64[table, N])

@@ -15,7 +15,7 @@ from weft.backends.cpu.routines.factorisations.stack_stubs import (
     divide,
     is_real,
     narrow,
-    turn,
+    turns,
     widen,
 )
 from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
@@ -32,11 +32,8 @@ A, B, X, SCALE = 0, 2, 4, 6
 REAL, FULL = range(2)
 COUNTS = 2
 
-# Names that stubs are given; here so that they can be written: real numbers of an element, and
-# matrices that are transposed before and after.
+# A name that stubs are given; here so that they can be written: real numbers of an element.
 PARTS = 0
-BEFORE: Any = ()
-AFTER: Any = ()
 
 
 def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
@@ -57,7 +54,6 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
     if s.complex:
         s.lapack("trsyl3", (full, full, *given, *scales))
     s.rows(x, 0, m, n)
-    s.names |= {"BEFORE": tuple(s.steps[:3]), "AFTER": tuple(s.steps[3:])}
     return s.lowered(sylvester)
 
 
@@ -68,8 +64,7 @@ def sylvester(buffers: ptr, start: i64, stop: i64) -> void:
     na, nb, nx = numbers(table, COUNTS, 3)
     for g in range(start, stop):
         at = addresses(buffers, table, memory, g)
-        for _, a, b, c, d, e in BEFORE:
-            turn(buffers, table, at, a, b, c, d, e)
+        turns(0, 3, buffers, table, at)
         if PARTS == 1:
             call(REAL, buffers, table, at)
         elif is_real(at[A], na) and is_real(at[B], nb) and is_real(at[X], nx):
@@ -81,8 +76,7 @@ def sylvester(buffers: ptr, start: i64, stop: i64) -> void:
         else:
             call(FULL, buffers, table, at)
         divide(at[X], nx * PARTS, at[SCALE])
-        for _, a, b, c, d, e in AFTER:
-            turn(buffers, table, at, a, b, c, d, e)
+        turns(3, 4, buffers, table, at)
 
 
 LOWERINGS["triangular_sylvester"] = triangular_sylvester
