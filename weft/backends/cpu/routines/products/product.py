@@ -233,18 +233,13 @@ class Product(Plan):
             decision = self.decide(problem)
         if matrices:
             matrix_tasks(self, problem)
-        else:
-            self.tiles(problem, decision)
-        if split is not None:  # their sum, in a fixed order
-            self.summed(place, (self.work, result.dtype), size, split.count, result.place)
-        return self.lowered()
-
-    def tiles(self, problem: Problem, decision: Decision) -> None:
-        """Register tiles over blocks of the result."""
-        if decision.tiling.vector == "depth":
+        elif decision.tiling.vector == "depth":
             self.rows(problem, decision)
         else:
             self.boxes(problem, decision)
+        if split is not None:  # their sum, in a fixed order
+            self.summed(place, (self.work, result.dtype), size, split.count, result.place)
+        return self.lowered()
 
     def rows(self, problem: Problem, decision: Decision) -> None:
         """Every row with several columns at a time, in vectors along the depth."""
