@@ -211,10 +211,12 @@ def _split(
 ) -> Split | None:
     """How a long sum is cut into equal parts: so that a small result leaves no threads idle, and so
     that what tiles read again stays in the second cache."""
-    summed = sorted([r for r in placed if not r.out], key=lambda r: -r.times)
-    outer = next((r for r in summed if plain(r.size) > 1), None)
     depth = prod([r.size for r in known if not r.out])
-    if outer is None or type(outer.size) is Size:
+    if depth < 2 * MIN_NEAR_DEPTH:
+        return None
+    summed = [r for r in placed if not r.out and plain(r.size) > 1]
+    outer = max(summed, key=lambda r: plain(r.times))
+    if type(outer.size) is Size:
         return None
     results = prod([r.size for r in known if r.out])
     rights = prod([r.size for r in known if r.right])

@@ -72,10 +72,10 @@ class Problem(Record):
 
     def roles(self) -> list[Role]:
         """Its dimensions by their names; one that the result lacks is apart in it anyhow."""
-        names = [*[f"b{i}" for i in range(len(self.outer))], "rows", "columns"]
-        dims = [d._replace(out=d.out or LINE) for d in (*self.outer, self.rows, self.columns)]
-        named = zip([*names, "depth"], [*dims, self.depth], strict=True)
-        return [Role(name, d.size, name, *d[1:4]) for name, d in named]
+        named = [(f"b{i}", d) for i, d in enumerate(self.outer)]
+        named += [("rows", self.rows), ("columns", self.columns)]
+        roles = [Role(name, d.size, name, d.left, d.right, d.out or LINE) for name, d in named]
+        return [*roles, Role("depth", self.depth.size, "depth", *self.depth[1:3], 0)]
 
     def split(self, parts: int, size: int) -> Problem:
         """Products over so many parts of the depth, whose results are side by side."""
