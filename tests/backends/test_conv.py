@@ -313,6 +313,21 @@ def test_products_that_nothing_goes_on_with_are_no_other_convolutions(monkeypatc
     assert conv.convolution([left, right], [out], params, object()) is None
 
 
+def test_short_rows_are_read_in_place(monkeypatch):
+    """Where vectors are lines of the cache, and a copy would take long beside the sums."""
+    monkeypatch.setattr(decisions, "has_by_element_fma", lambda: False)
+    rng = np.random.default_rng(0)
+    x = values(rng, (4, 20, 20, 1), np.float32)
+    g = values(rng, (4, 20, 20, 32), np.float32)
+    params = conv_params(2, WEIGHTS, padding=((2, 2), (2, 2)))
+    copies = []
+    for most in (decisions.MAX_ROW_IN_PLACE, 0):
+        monkeypatch.setattr(decisions, "MAX_ROW_IN_PLACE", most)
+        lowered, _ = check_conv(x, g, params, 4 * 20 * 20)
+        copies.append(sum(t.name == "copy" for t in lowered.tasks))
+    assert copies[0] < copies[1]
+
+
 @pytest.mark.parametrize("features", [24, 25])
 def test_units_of_a_long_sum(monkeypatch, features):
     rng = np.random.default_rng(0)

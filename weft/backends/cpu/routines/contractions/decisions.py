@@ -31,6 +31,9 @@ SHALLOW_DEPTH, SHALLOW_UNALIGNED_DEPTH, LARGE_RESULT_BYTES = 16, 32, 1 << 20
 # Reads of the right operand from which packing it pays: in general, where a panel is narrower than
 # a cache line and the operand larger than the second cache, and of one of some bytes that is near.
 MIN_READS, MIN_READS_FAR, MIN_READS_NEAR, MIN_NEAR_BYTES = 40, 8, 512, 1 << 13
+# Bytes of a row up to which it is read in place where vectors are lines of the cache, and cycles
+# that a copy takes for an element, in terms of what is computed.
+MAX_ROW_IN_PLACE, COPY_CYCLES = 512, 0.05
 # Columns from which packing rows pays that are in pages of their own.
 MIN_PACKED_COLUMNS, PAGE_BYTES = 512, 1 << 12
 # Bytes up to which an operand is packed that need not be.
@@ -48,7 +51,7 @@ FEW_ROWS, MAX_COLUMNS = 12, 8
 PART_WORK, MIN_WORTH, MIN_PARTS, MAX_PARTS = 1 << 16, 6, 3, 64
 # The depth of a part where more tiles are to give all threads work, and where what is read again is
 # to stay in the cache; reads that make the latter pay.
-MIN_PART_DEPTH, MIN_NEAR_DEPTH, MIN_NEAR_READS = 1024, 256, 64
+MIN_PART_DEPTH, MIN_NEAR_DEPTH, MIN_NEAR_READS = 768, 256, 64
 # Pieces of work that are enough for all threads, and tiles of a piece that read the same panel,
 # which is packed or not.
 PIECES, PIECE_TILES = 32, (4, 16)
@@ -101,6 +104,7 @@ def decide(
         rows = prod([r.size for r in known if r.out and not r.right])
         right = _packs_right(known, v, lanes, itemsize, rows)
         tiling = (tiling or choose(known, vector, lanes, itemsize)).along(placed)
+        right = right and not _reads_in_place(known, v, tiling, itemsize)
     else:
         (down,) = [r for r in known if r.name == shared.down]
         (depth,) = [r for r in known if not r.out]
@@ -147,6 +151,12 @@ def _packs_right(known: list[Role], v: Role, lanes: int, itemsize: int, reads: i
     whole = prod([r.size for r in known if r.right]) * itemsize
     far = each > (L1_BYTES if reads < MIN_READS_NEAR else MIN_NEAR_BYTES)
     return (far or crooked) and (whole <= MAX_PACKED_BYTES or not arm)
+
+
+def _reads_in_place(known: list[Role], v: Role, tiling: Tiling, itemsize: int) -> bool:
+    """Whether rows of the right operand are short, and little is computed for a copy of them."""
+    short = v.right == 1 and v.size * itemsize <= MAX_ROW_IN_PLACE and not has_by_element_fma()
+    return short and prod([r.size for r in known if r.right]) > COPY_CYCLES * tiling.cost
 
 
 def _packs_left(
