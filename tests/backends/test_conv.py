@@ -317,9 +317,9 @@ def test_short_rows_are_read_in_place(monkeypatch):
     """Where vectors are lines of the cache, and a copy would take long beside the sums."""
     monkeypatch.setattr(decisions, "has_by_element_fma", lambda: False)
     rng = np.random.default_rng(0)
-    x = values(rng, (4, 20, 20, 1), np.float32)
-    g = values(rng, (4, 20, 20, 32), np.float32)
-    params = conv_params(2, WEIGHTS, padding=((2, 2), (2, 2)))
+    x = values(rng, (4, 20, 20, 8), np.float32)
+    g = values(rng, (4, 20, 20, 128), np.float32)
+    params = conv_params(2, WEIGHTS, padding=((1, 1), (1, 1)))
     copies = []
     for most in (decisions.MAX_ROW_IN_PLACE, 0):
         monkeypatch.setattr(decisions, "MAX_ROW_IN_PLACE", most)
