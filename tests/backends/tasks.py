@@ -7,6 +7,27 @@ import numpy as np
 from weft.backends.cpu import library
 from weft.backends.llvm.native import machine, pool
 
+# A kernel that adds 1 to elements from one place to another.
+INCREMENT = """
+define void @k(ptr %buffers, i64 %start, i64 %stop) {
+entry:
+  %b = load ptr, ptr %buffers
+  %some = icmp slt i64 %start, %stop
+  br i1 %some, label %loop, label %done
+loop:
+  %i = phi i64 [ %start, %entry ], [ %n, %loop ]
+  %p = getelementptr i32, ptr %b, i64 %i
+  %v = load i32, ptr %p
+  %w = add i32 %v, 1
+  store i32 %w, ptr %p
+  %n = add i64 %i, 1
+  %more = icmp slt i64 %n, %stop
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
 
 def function(address: machine.Address):
     """A kernel as a function of buffer addresses, start and stop, which keeps its code loaded."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends.tasks import INCREMENT
 from weft.api.threads import num_threads
 from weft.backends.cpu.calls import first, first_runs
 from weft.backends.llvm.native import compiling, loader, pool
@@ -22,24 +23,6 @@ from weft.backends.llvm.native.machine import compile_text
 from weft.base import knobs
 
 pytestmark = pytest.mark.skipif(not pool.available(), reason="no pool for this machine")
-
-INCREMENT = """define void @k(ptr %buffers, i64 %start, i64 %stop) {
-entry:
-  %b = load ptr, ptr %buffers
-  br label %loop
-loop:
-  %i = phi i64 [ %start, %entry ], [ %n, %loop ]
-  %p = getelementptr i32, ptr %b, i64 %i
-  %v = load i32, ptr %p
-  %w = add i32 %v, 1
-  store i32 %w, ptr %p
-  %n = add i64 %i, 1
-  %more = icmp slt i64 %n, %stop
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-"""
 
 
 def sharer(text: str) -> first_runs.Sharer:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends.tasks import INCREMENT
 from weft.api.threads import get_num_threads, num_threads, set_num_threads
 from weft.backends.cpu.calls import first_runs
 from weft.backends.llvm.native import float_mode, pool, pool_stubs
@@ -19,25 +20,6 @@ from weft.backends.llvm.native.machine import compile_text
 from weft.backends.llvm.text import stub
 from weft.base import cores, shares
 
-INCREMENT = """
-define void @k(ptr %buffers, i64 %start, i64 %stop) {
-entry:
-  %b = load ptr, ptr %buffers
-  %some = icmp slt i64 %start, %stop
-  br i1 %some, label %loop, label %done
-loop:
-  %i = phi i64 [ %start, %entry ], [ %n, %loop ]
-  %p = getelementptr i32, ptr %b, i64 %i
-  %v = load i32, ptr %p
-  %w = add i32 %v, 1
-  store i32 %w, ptr %p
-  %n = add i64 %i, 1
-  %more = icmp slt i64 %n, %stop
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-"""
 Kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 pytestmark = pytest.mark.skipif(not pool.available(), reason="no pool for this machine")
 

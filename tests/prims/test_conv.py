@@ -338,3 +338,10 @@ def test_signedness():
     x = np.ones((1, 1, 2), np.int8)
     with pytest.raises(TypeError, match="must be signed"):
         lax.conv(x, x, (1,), "SAME", preferred_element_type=np.uint32)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "SAME_LOWER", "VALID"])
+def test_strides_are_positive(padding):
+    x, w = np.ones((1, 4, 4, 2), np.float32), np.ones((1, 1, 2, 3), np.float32)
+    with pytest.raises(ValueError, match=r"positive window_strides, got \(0, 1\)"):
+        lax.conv_general_dilated(x, w, (0, 1), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))

@@ -13,6 +13,7 @@ from weft.api.placement import result_sharding
 from weft.base.functional import lru
 from weft.core.array import Array
 from weft.core.dims.dim import whole
+from weft.lax.windows import padtype_to_pads
 from weft.prims.conv import (
     ConvDimensionNumbers,
     conv_general_dilated_p,
@@ -124,12 +125,7 @@ def _pads(
             f"a convolution over {len(sizes)} spatial dimensions needs as many strides, got"
             f" {tuple(strides)}"
         )
-    pads = []
-    for n, w, s in zip(sizes, window, strides, strict=True):
-        total = max(0, (-(-n // s) - 1) * s + w - n)
-        small, large = total // 2, total - total // 2
-        pads.append((small, large) if kind == "SAME" else (large, small))
-    return tuple(pads)
+    return tuple(padtype_to_pads(sizes, window, strides, kind))
 
 
 def _geometry(

@@ -49,6 +49,8 @@ def padtype_to_pads(
         return [(0, 0)] * len(in_shape)
     if padding not in (PaddingType.SAME, PaddingType.SAME_LOWER):
         raise TypeError(f"padding must be a name or a PaddingType, got {padding!r}")
+    if any(stride < 1 for stride in window_strides):
+        raise ValueError(f"windows need positive window_strides, got {tuple(window_strides)}")
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         count = -(-size // stride)
