@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.compare import disagreement
 from bench.peers import Failure, Peer, python_of
-from bench.rows import COMPILED_TORCH, names
+from bench.rows import COMPILED_TORCH, OTHER_WEFT, beside_other, names
 from bench.sweep_table import sweep_text
 from bench.table import CLOCKS, Result, losses, save, summary, text
 
@@ -57,12 +57,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clock", choices=CLOCKS, help="what is shown, instead of each row's own")
     parser.add_argument("--json", type=Path, help="where the figures go as well")
     parser.add_argument("--only", action="append", help="only these libraries")
+    parser.add_argument("--beside", type=Path, help="a folder with another version of weft")
     parser.add_argument("--losses", action="store_true", help="the rows over their target, again")
     parser.add_argument("--list", action="store_true", help="only name the rows")
     options = parser.parse_args()
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}: there are {', '.join(SUITES)}")
+    if options.beside:
+        if not (options.beside / "weft" / "__init__.py").exists():
+            parser.error(f"there is no version of weft in {options.beside}")
+        os.environ["WEFT_BENCH_OTHER"] = str(options.beside.resolve())
+        options.only = ["weft", OTHER_WEFT, *(options.only or [])]
     options.rounds = options.rounds or (2 if options.quick else 6)
     options.seconds = options.seconds or (0.03 if options.quick else 0.1)
     return options
@@ -72,7 +78,7 @@ def select(options: argparse.Namespace) -> list[tuple[str, Any]]:
     """The rows asked for, each with its suite."""
     patterns = [f"*{pattern}*" for pattern in options.rows or [""]]
     return [
-        (suite, row)
+        (suite, beside_other(row) if options.beside else row)
         for suite in options.suites or [suite for suite in SUITES if suite not in LONG]
         for row in importlib.import_module(names(suite)).ROWS
         if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Callable
 from itertools import repeat
 from time import perf_counter, process_time
@@ -10,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.rows import COMPILED_TORCH, JAX_CUDNN, Program, names
+from bench.rows import COMPILED_TORCH, JAX_CUDNN, OTHER_WEFT, Program, names
 
 MODULES = {
     "weft": ("weft", "weft.numpy"),
     "alone": ("weft", "weft.numpy"),  # weft on one device, for what several do together
+    OTHER_WEFT: ("weft", "weft.numpy"),
     "jax": ("jax", "jax.numpy"),
     JAX_CUDNN: ("jax", "jax.numpy"),
     "numpy": ("numpy",),
@@ -22,10 +25,12 @@ MODULES = {
     COMPILED_TORCH: ("torch",),
 }
 
-LIKE_JAX = ("weft", "alone", "jax", JAX_CUDNN)
+LIKE_JAX = ("weft", "alone", OTHER_WEFT, "jax", JAX_CUDNN)
 
 
 def load(library: str) -> Any:
+    if library == OTHER_WEFT:
+        sys.path.insert(0, os.environ["WEFT_BENCH_OTHER"])
     modules = [importlib.import_module(name) for name in MODULES[library]]
     return modules[0]
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.rows import COMPILED_TORCH, JAX_CUDNN
+from bench.rows import COMPILED_TORCH, JAX_CUDNN, OTHER_WEFT
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = {
@@ -142,7 +142,8 @@ class Peer:
     def time(self, suite: str, row: Any, seconds: float, limit: float, result: str | None) -> Any:
         """The best CPU and wall seconds of some calls."""
         if row.kind == "process":
-            return run_once(self.python, row.setups[self.library])
+            other = os.environ["WEFT_BENCH_OTHER"] if self.library == OTHER_WEFT else None
+            return run_once(self.python, row.setups[self.library], other)
         if row.kind != "call":
             return first_call(self, suite, row, limit)
         process = self.start(row.devices, row.gpu)
@@ -162,10 +163,13 @@ class Peer:
             self._end(process)
 
 
-def run_once(python: str, text: str) -> list[float]:
-    """CPU and wall seconds of a new process that runs a Python text."""
+def run_once(python: str, text: str, folder: str | None = None) -> list[float]:
+    """CPU and wall seconds of a new process that runs a Python text, with weft of a folder."""
+    root = folder or str(ROOT)
     start = time.perf_counter()
-    process = subprocess.Popen([python, "-c", text], cwd=ROOT, env=environment())
+    process = subprocess.Popen(
+        [python, "-c", text], cwd=root, env={**environment(), "PYTHONPATH": root}
+    )
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -7,7 +7,7 @@ import nothing but the standard library and NumPy at their top.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ Setup = Callable[[Any], Any]
 COMPILED_TORCH = "torch.compile"
 # JAX where a row asks it for cuDNN's attention, which it does not choose by itself.
 JAX_CUDNN = "jax, cuDNN"
+# Another version of weft, from a folder that the command line names.
+OTHER_WEFT = "weft.other"
+# What a row may take of its time in that version.
+OTHER_RATIO = 1.05
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,12 @@ class Row:
 def same(setup: Any, *libraries: str) -> dict[str, Any]:
     """The same setup for every library with JAX's interface."""
     return dict.fromkeys(libraries or ("weft", "jax"), setup)
+
+
+def beside_other(row: Row) -> Row:
+    """The row measured by another version of weft, which it may take a little longer than."""
+    setups = {"weft": row.setups["weft"], OTHER_WEFT: row.setups["weft"], **row.setups}
+    return replace(row, setups=setups, ratio=OTHER_RATIO, budget=None)
 
 
 # Units of work in a second.

@@ -14,7 +14,7 @@ import pytest
 from bench import compare, peers, table
 from bench.__main__ import SUITES, measure
 from bench.libraries import Call, find, leaves, tree_map
-from bench.rows import Program, Row, names, same
+from bench.rows import Program, Row, beside_other, names, same
 
 ROOT = Path(peers.__file__).resolve().parent.parent
 
@@ -118,6 +118,39 @@ def test_the_command(tmp_path):
     assert "eager a+b, 10" in done.stdout
     (row,) = json.loads(file.read_text())["rows"]
     assert set(row["seconds"]) == {"weft", "numpy"} and not row["wrong"]
+
+
+def test_another_version_is_measured_beside_this_one(tmp_path):
+    """The other version is a package that answers as this one, and says that it was loaded."""
+    other = tmp_path / "other"
+    (other / "weft").mkdir(parents=True)
+    text = f"""
+import pathlib, sys
+pathlib.Path({str(other)!r}, "loaded").write_text("")
+sys.path.remove({str(other)!r})
+del sys.modules["weft"]
+import weft
+"""
+    (other / "weft" / "__init__.py").write_text(text)
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "bench", "compiled", "--rows", "eager a+b*", "--quick"]
+    command += ["--beside", str(other), "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(file.read_text())["rows"]
+    assert (other / "loaded").exists() and not row["failed"]
+    seconds = [row["seconds"][library][row["clock"]] for library in ("weft", "weft.other")]
+    assert row["ratio"] == pytest.approx(seconds[0] / seconds[1])
+    assert row["target"] == 1.05 and set(row["seconds"]) == {"weft", "weft.other"}
+
+
+def test_new_processes_import_the_other_version(tmp_path, monkeypatch):
+    (tmp_path / "weft.py").write_text("import pathlib; pathlib.Path('loaded').write_text('')")
+    monkeypatch.setenv("WEFT_BENCH_OTHER", str(tmp_path))
+    peer = peers.Peer("weft.other", sys.executable)
+    row = beside_other(find("trace", "import"))
+    assert peer.time("trace", row, 0.1, 60.0, None)[0] > 0
+    assert (tmp_path / "loaded").exists()
 
 
 def test_first_calls_are_timed_in_new_processes():
