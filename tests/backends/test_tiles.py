@@ -5,9 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from tests.backends.tasks import run_tasks
 from weft.backends.cpu.routines.contractions import (
     contraction,
     conv,
+    conv_moves,
     conv_text,
     decisions,
     tiles,
@@ -21,7 +23,7 @@ from weft.backends.cpu.routines.contractions.conv_text import (
 )
 from weft.backends.cpu.routines.contractions.tiles import Forms, Role
 from weft.backends.cpu.routines.products import dot, product
-from weft.kernel.program import Type
+from weft.kernel.program import Lowered, Place, Type
 from weft.prims.conv import ConvDimensionNumbers
 
 F32 = np.dtype(np.float32)
@@ -222,3 +224,37 @@ def test_points_side_by_side_are_read_by_vectors(monkeypatch):
     text = contraction_text(plan, "conv")
     steps = text.count("call <4 x float> @llvm.fmuladd") // 8
     assert steps and text.count("load <4 x float>") == 3 * steps
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(10, 3001), (3001, 10), (301, 299)])
+def test_transposes_have_items_for_all_threads(rows, columns):
+    """Blocks of the longer side, whose last squares overlap."""
+    x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
+    dims = [conv_moves.Copied(columns, 1, rows), conv_moves.Copied(rows, columns, 1)]
+    for careless in (False, True):
+        places = Place("in", 0), Place("out", 0)
+        task = conv_moves.copy_task(places, dims, (F32, F32), 4, careless=careless)
+        assert task.extent == -(-max(rows, columns) // conv_moves.BLOCK) > 1
+        (out,) = run_tasks(Lowered([task]), [x], [Type((columns, rows), F32)])
+        assert out.tobytes() == np.ascontiguousarray(x.T).tobytes()
+
+
+def test_panels_of_few_rows_have_items_for_all_threads():
+    rows, columns, tile = 197, 131, 6
+    x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
+    found = contraction.packed([], (columns, 1), tile, [(rows, columns)])
+    task = conv_moves.copy_task(
+        (Place("in", 0), Place("out", 0)), found.dims, (F32, F32), 4, careless=True
+    )
+    assert task.extent == -(-rows // conv_moves.PANEL_ROWS[1])
+    (out,) = run_tasks(Lowered([task]), [x], [Type((found.size,), F32)])
+    starts = [min(i, columns - tile) for i in range(0, columns, tile)]
+    assert out.tobytes() == np.stack([x[:, i : i + tile] for i in starts]).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(196, 2048, 512), (1000, 700, 300), (3000, 64, 64)])
+def test_products_have_units_for_all_threads(shape, machine, monkeypatch):
+    """Where a unit need not pack its panel itself."""
+    monkeypatch.setattr(product, "STACK_BYTES", 0)
+    task = next(t for t in lower_product(*shape).tasks if t.name == "product")
+    assert task.extent >= 16

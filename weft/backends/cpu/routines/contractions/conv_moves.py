@@ -17,9 +17,12 @@ from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, plain, same
 from weft.kernel.program import Place, Task
 
-# Vectors of a row of a panel at most, and rows that are copied of one panel after the other: they
-# are far apart in the source, and need a TLB entry each.
-MAX_PANEL_VECTORS, PANEL_ROWS = 8, 64
+# Vectors of a row of a panel at most, and rows that are copied of one panel after the other, in
+# general and where there are few: they are far apart in the source, and need a TLB entry each.
+MAX_PANEL_VECTORS, PANEL_ROWS = 8, (64, 16)
+# Items that are enough for all threads, and elements along the longer side of a transpose that an
+# item has where it would otherwise have all.
+ITEMS, BLOCK = 32, 256
 # Rows of a panel that careless code copies at a time: what it does besides takes as long as a row.
 TOGETHER = 4
 # Bytes that one piece of a copy should at least move.
@@ -84,10 +87,12 @@ class Copy:
     """A copy, written into a text: ``extent`` items, each with a row of targets or a square.
 
     Rows are of elements, or of ``group`` elements each that are neighbours in source and target.
-    An item of ``panels`` is some of these rows of every panel.
+    An item of ``panels`` is some of these rows of every panel. A square may be ``cut`` into blocks
+    along one side.
 
     ``types`` and ``pointers`` are of source and target; the source begins at ``start``, and
-    ``shift`` is what a shifted axis is further on by. Rows of panels may be ``unrolled``.
+    ``shift`` is what a shifted axis is further on by. A ``task`` of its own has many items, and
+    rows of panels may be ``unrolled``.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class Copy:
         start: str = "0",
         shift: str = "0",
         unrolled: bool = False,
+        task: bool = False,
     ) -> None:
         self.text, self.lanes, self.pointers, self.start = text, lanes, pointers, start
         self.shift = shift
@@ -112,7 +118,7 @@ class Copy:
                     self.turned = d
                     outer.remove(d)
                     break
-        self.group, self.panels = 1, None
+        self.group, self.panels, self.rows, self.cut = 1, None, PANEL_ROWS[0], ""
         if self.turned is None and outer and inner.plain and inner.source == 1:
             row = outer[-1]
             short = type(inner.size) is int and inner.size <= MAX_PANEL_VECTORS * lanes
@@ -120,10 +126,17 @@ class Copy:
                 self.group, inner = inner.size, outer.pop()
                 if outer and outer[-1].limit >= 0:
                     self.panels = outer.pop()
-                    outer.append(Copied(-(-inner.size // PANEL_ROWS), 0, 0))
+                    few = plain(inner.size * prod(d.size for d in outer)) < ITEMS * self.rows
+                    self.rows = PANEL_ROWS[few]
+                    outer.append(Copied(-(-inner.size // self.rows), 0, 0))
             elif inner.size <= lanes and row.target == inner.size:
                 if row.limit < 0 and not row.shifted:
                     self.group, inner = int(inner.size), outer.pop()
+        if task and self.turned is not None and all(d.whole for d in outer):
+            longer = max(self.turned, inner, key=lambda d: plain(d.size))
+            if plain(longer.size) > BLOCK and plain(prod(d.size for d in outer)) < ITEMS:
+                self.cut = "inner" if longer is inner else "outer"
+                outer.append(Copied(-(-longer.size // BLOCK), 0, 0))
         self.outer, self.inner = outer, inner
         self.together = TOGETHER if unrolled and inner.size >= TOGETHER else 1
         self.extent = prod(d.size for d in outer)
@@ -132,7 +145,7 @@ class Copy:
     def choices(self) -> tuple[Any, ...]:
         """What the text has of the sizes at hand."""
         side = 0 if self.turned is None else self.side(self.turned, self.inner)
-        return side, self.group, self.panels is not None, self.together
+        return side, self.group, self.panels is not None, self.rows, self.cut, self.together
 
     def side(self, outer: Copied, inner: Copied) -> int:
         """The side of squares in which two axes change places."""
@@ -167,10 +180,11 @@ class Copy:
         if self.panels is not None:
             self.rows_of_panels(source, target, indices[-1], self.panels)
             return []
+        last = indices[-1] if indices else "0"
         if inside == "true":
-            self.inside(source, target)
+            self.inside(source, target, last)
             return []
-        text.when(inside, lambda: self.inside(source, target))
+        text.when(inside, lambda: self.inside(source, target, last))
         outside = text.emit(f"xor i1 {inside}, true")
         text.when(outside, lambda: self.outside(target))
         return []
@@ -178,8 +192,7 @@ class Copy:
     def rows_of_panels(self, source: str, target: str, block: str, panels: Copied) -> None:
         """Some rows of every panel."""
         text, row = self.text, self.inner
-        first = text.scaled(block, PANEL_ROWS)
-        last = text.least(text.total([first, str(PANEL_ROWS)]), row.size)
+        first, last = self.block(block, self.rows, row.size)
 
         def panel(number: str, _: list[str]) -> list[str]:
             place = text.least(text.scaled(number, panels.step), panels.limit)
@@ -201,9 +214,14 @@ class Copy:
 
         text.loop("0", str(panels.size), [], panel)
 
-    def inside(self, source: str, target: str) -> None:
+    def block(self, number: str, size: int, whole: int) -> tuple[str, str]:
+        """The first element of a block of so many, and the first after it."""
+        first = self.text.scaled(number, size)
+        return first, self.text.least(self.text.total([first, str(size)]), whole)
+
+    def inside(self, source: str, target: str, block: str) -> None:
         if self.turned is not None:
-            self.square(source, target, self.turned, self.inner)
+            self.square(source, target, self.turned, self.inner, block)
         else:
             self.row(source, target, self.inner)
 
@@ -282,9 +300,13 @@ class Copy:
         elif high > low:
             text.loop(str(low), str(high), [], single)
 
-    def square(self, source: str, target: str, outer: Copied, inner: Copied) -> None:
-        """Two axes that change places, in squares of which the last overlap."""
+    def square(self, source: str, target: str, outer: Copied, inner: Copied, block: str) -> None:
+        """Two axes that change places, or a block of them, in squares of which the last overlap."""
         text, n = self.text, self.side(outer, inner)
+        (first, last), (begin, end) = (
+            self.block(block, BLOCK, d.size) if self.cut == side else ("0", str(d.size))
+            for side, d in (("outer", outer), ("inner", inner))
+        )
 
         def one(i: str, j: str) -> list[str]:
             rows = []
@@ -308,9 +330,9 @@ class Copy:
             if same(inner.size, n):
                 return one(i, "0")
             across = lambda j, _: one(i, text.least(j, inner.size - n))
-            return text.loop("0", str(inner.size), [], across, n)
+            return text.loop(begin, end, [], across, n)
 
-        text.loop("0", str(outer.size), [], along, n)
+        text.loop(first, last, [], along, n)
 
 
 def copy_task(
@@ -336,7 +358,8 @@ def copy_task(
 
     def made(dims: Sequence[Copied], start: int) -> Copy:
         pointers = ("%b0", "%b1")
-        return Copy(Text((0, 1)), dims, types, lanes, pointers, str(start), unrolled=careless)
+        text = Text((0, 1))
+        return Copy(text, dims, types, lanes, pointers, str(start), unrolled=careless, task=True)
 
     def write(key: Any) -> str:
         copy = made(*key[0])

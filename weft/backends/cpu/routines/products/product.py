@@ -55,10 +55,10 @@ PREFETCHED_DEPTHS = 8
 # Rows that a panel is read by at a time.
 PANEL_ROWS = 256
 # How many units a large product should have, so that many threads find work.
-UNITS = 16
+UNITS = 32
 # Multiply-adds up to which tiles of whole matrices do not pay.
 FEW_TILES = 1 << 15
-# Rows that a unit has at least, without and with packing.
+# Rows that a unit has at least, and one that packs its panel itself.
 UNIT_ROWS = (32, 128)
 
 
@@ -100,16 +100,15 @@ class Result(Record):
     finish: Finish | None = None
 
 
-def unit_parts(problem: Problem, panel: int, pack: bool) -> int:
+def unit_parts(problem: Problem, panel: int, local: bool) -> int:
     """Into how many units the rows of a panel are split: many rows each, less where few units
-    result."""
+    result, and a panel is not packed for each unit or for many rows."""
     size = plain(problem.rows.size)
     depth = plain(problem.depth.size) + 16  # what a result costs besides its products
     parts = blocks(size, PANEL_ROWS)
     panels = plain(prod(a.size for a in problem.outer)) * blocks(plain(problem.columns.size), panel)
-    # A panel is packed for each unit.
     while (
-        blocks(size, parts) >= 2 * UNIT_ROWS[pack]
+        blocks(size, parts) >= 2 * UNIT_ROWS[local]
         and blocks(size, parts) * panel * depth > 2 * CHUNK_WORK
         and panels * parts < UNITS
     ):
@@ -297,7 +296,7 @@ class Product(Plan):
             along = along._replace(right=0, panels=copy.panel)
             starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
         # one text serves any number of runs
-        run = computed(_run, rows.size, height, unit_parts(problem, panel, pack))
+        run = computed(_run, rows.size, height, unit_parts(problem, panel, local is not None))
         order = [along, down]
         if writes and not pack:  # writing decides: whole rows, one after another
             order, run = [down, along], 0
