@@ -116,9 +116,6 @@ def _device(id: int, platform: str = "cpu") -> Device:
 _cpu = Client("cpu", HostMemory)
 _devices: list[Device] = []  # of the host
 _others: dict[str, list[Device]] = {}  # by platform
-# Other names of platforms.
-_NAMES = {"gpu": "cuda"}
-_MARKS = {"cuda": "/dev/nvidiactl"}  # files that are there where a platform may be
 
 
 def _refuse_late_change(count: int) -> None:
@@ -158,7 +155,7 @@ def devices(backend: str | None = None) -> list[Device]:
     'cpu'
     """
     name = default_backend() if backend is None else backend
-    name = _NAMES.get(name, name)
+    name = registry.NAMES.get(name, name)
     if name == "cpu":
         return host_devices()
     if name in registry.PLATFORMS and name in _wanted(name):
@@ -172,7 +169,7 @@ def devices(backend: str | None = None) -> list[Device]:
 def _wanted(known: str = "", named: str = "") -> list[str]:
     """The platforms that the knobs name, or what is asked for where they name none."""
     named = named or knobs.platforms.value or knobs.platform_name.value or known
-    return [_NAMES.get(p.strip(), p.strip()) for p in named.split(",") if p.strip()]
+    return [registry.NAMES.get(p.strip(), p.strip()) for p in named.split(",") if p.strip()]
 
 
 def _found(platform: str) -> list[Device]:
@@ -199,7 +196,7 @@ def _of_all_processes(platform: str, clients: list[Any]) -> list[Device]:
 
 def platform_of(name: str) -> str:
     """A platform by any of its names."""
-    return _NAMES.get(name, name)
+    return registry.NAMES.get(name, name)
 
 
 def choose_platform(named: str | None = None) -> None:
@@ -207,7 +204,7 @@ def choose_platform(named: str | None = None) -> None:
     if knobs.default_device.value not in (None, *registry.PLATFORMS):
         return
     wanted = _wanted(named=named or "")[:1]
-    wanted = wanted or [p for p, mark in _MARKS.items() if os.path.exists(mark)]
+    wanted = wanted or [p for p, mark in registry.MARKS.items() if os.path.exists(mark)]
     first = wanted[0] if wanted and knobs.backend.value == "native" else "cpu"
     chosen = first if first in registry.PLATFORMS else None
     if chosen != knobs.default_device.value:
@@ -219,7 +216,7 @@ def _settle() -> str | None:
     chosen = knobs.thread.default_device
     if chosen is None or not isinstance(chosen, str):
         return None if chosen is None else chosen.platform
-    chosen = _NAMES.get(chosen, chosen)
+    chosen = registry.NAMES.get(chosen, chosen)
     if chosen in registry.PLATFORMS and chosen not in _others:
         try:
             _found(chosen)
@@ -240,7 +237,7 @@ choose_platform()
 def dlpack_client(kind: int, number: int) -> Any:
     """The client of a device as DLPack numbers it; BufferError where there is none."""
     for platform in registry.PLATFORMS:
-        if _others.get(platform) or os.path.exists(_MARKS[platform]):
+        if _others.get(platform) or os.path.exists(registry.MARKS[platform]):
             for device in _found(platform):
                 if device.client.dlpack_device == (kind, number):
                     return device.client
@@ -310,7 +307,7 @@ def default_backend() -> str:
     """The platform that is used unless another is asked for."""
     found = _settle()
     name = "cpu" if found is None else found
-    return {platform: other for other, platform in _NAMES.items()}.get(name, name)
+    return {platform: other for other, platform in registry.NAMES.items()}.get(name, name)
 
 
 def default_device() -> Device:

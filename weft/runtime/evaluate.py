@@ -372,7 +372,7 @@ def _evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
                 return found if primitive.multiple_results else found[0]
         if primitive.nodes == "loop" and primitive.rounds(params) is None:
             return _run_while(primitive, args, avals, params)
-    if knobs.thread.backend in ("reference", "cuda") and not _checks():
+    if knobs.thread.backend in registry.PLAIN and not _checks():
         callee, name = primitive.callee(params), knobs.thread.backend
         if callee is not None and meshes.explicit_ones:
             callee = plain(callee)

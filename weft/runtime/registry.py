@@ -23,6 +23,8 @@ PLAIN = {"reference": lambda: reference.Reference(), "cuda": lambda: cuda.Cuda()
 # Platforms with memory of their own: what gives a client for each of their devices.
 gpus = Late("weft.backends.cuda.client")
 PLATFORMS = {"cuda": lambda: gpus.clients()}
+NAMES = {"gpu": "cuda"}  # other names of platforms
+MARKS = {"cuda": "/dev/nvidiactl"}  # files that are there where a platform may be
 # Who has an array that a sharding divides over several GPUs of this process.
 spread = Late("weft.backends.cuda.spread")
 # (program, mesh, shardings of arguments, of results) -> the programs of the mesh's devices, and how
