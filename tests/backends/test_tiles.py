@@ -38,13 +38,14 @@ def machine(request, monkeypatch):
     for module in (tiles, decisions, product):
         monkeypatch.setattr(module, "registers", lambda: registers)
         monkeypatch.setattr(module, "has_by_element_fma", lambda: lanewise)
+    monkeypatch.setattr(contraction, "vector_bits", lambda: 32 * lanes)
     return request.param, lanes, registers
 
 
-def lower_product(rows, depth, columns):
-    shapes = (rows, depth), (depth, columns), (rows, columns)
+def lower_product(rows, depth, columns, along=0):
+    shapes = (rows, depth), (columns, depth) if along else (depth, columns), (rows, columns)
     left, right, out = (Type(shape, F32) for shape in shapes)
-    params = {"dimension_numbers": (((1,), (0,)), ((), ())), "precision": None}
+    params = {"dimension_numbers": (((1,), (along,)), ((), ())), "precision": None}
     return dot.lower_dot([left, right], [out], params)
 
 
@@ -252,9 +253,29 @@ def test_panels_of_few_rows_have_items_for_all_threads():
     assert out.tobytes() == np.stack([x[:, i : i + tile] for i in starts]).tobytes()
 
 
-@pytest.mark.parametrize("shape", [(196, 2048, 512), (1000, 700, 300), (3000, 64, 64)])
-def test_products_have_units_for_all_threads(shape, machine, monkeypatch):
-    """Where a unit need not pack its panel itself."""
-    monkeypatch.setattr(product, "STACK_BYTES", 0)
-    task = next(t for t in lower_product(*shape).tasks if t.name == "product")
-    assert task.extent >= 16
+SHAPES = [(196, 2048, 512), (1000, 700, 300), (3000, 64, 64), (256, 256, 256), (512, 256, 64)]
+
+
+@pytest.mark.parametrize("along", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_have_units_for_many_threads(shape, along, machine):
+    """Units of few rows do not transpose a panel each: it is packed before."""
+    *copies, task = lower_product(*shape, along).tasks
+    assert task.extent >= 8
+    packs = "@pack(" in task.text
+    assert not (packs and copies)
+    few = machine[0] == "avx512" and along and shape == (512, 256, 64)
+    assert not (packs and (few or machine[0] == "neon"))
+
+
+def test_rows_of_several_axes_read_an_operand(machine):
+    """It is packed where all of them are many, though those of each axis are few."""
+    _, lanes, _ = machine
+    for outer, packed in ((1, False), (7, True)):
+        roles = [
+            Role("b0", outer, "b0", 1024, 0, 2048), Role("rows", 28, "rows", 7168, 0, 14336),
+            Role("columns", 2048, "", 0, 1, 1), Role("depth", 1024, "depth", 1, 2048, 0),
+        ]  # fmt: skip
+        shared = decisions.Shared("rows", 4, False)
+        found = decisions.decide(roles, "columns", lanes, 4, shared).packed[1]
+        assert found == (packed or machine[0] == "neon")

@@ -83,6 +83,11 @@ def _within(n: int, size: int) -> int:
     return min(size, max(0, n))
 
 
+def _rows(size: int, others: int) -> int:
+    """Rows of panels that an item has of so many, for each of some other indices."""
+    return PANEL_ROWS[size * others < ITEMS * PANEL_ROWS[0]]
+
+
 class Copy:
     """A copy, written into a text: ``extent`` items, each with a row of targets or a square.
 
@@ -118,7 +123,7 @@ class Copy:
                     self.turned = d
                     outer.remove(d)
                     break
-        self.group, self.panels, self.rows, self.cut = 1, None, PANEL_ROWS[0], ""
+        self.group, self.panels, self.rows, self.cut = 1, None, 1, ""
         if self.turned is None and outer and inner.plain and inner.source == 1:
             row = outer[-1]
             short = type(inner.size) is int and inner.size <= MAX_PANEL_VECTORS * lanes
@@ -126,8 +131,7 @@ class Copy:
                 self.group, inner = inner.size, outer.pop()
                 if outer and outer[-1].limit >= 0:
                     self.panels = outer.pop()
-                    few = plain(inner.size * prod(d.size for d in outer)) < ITEMS * self.rows
-                    self.rows = PANEL_ROWS[few]
+                    self.rows = computed(_rows, inner.size, prod(d.size for d in outer))
                     outer.append(Copied(-(-inner.size // self.rows), 0, 0))
             elif inner.size <= lanes and row.target == inner.size:
                 if row.limit < 0 and not row.shifted:
@@ -145,7 +149,7 @@ class Copy:
     def choices(self) -> tuple[Any, ...]:
         """What the text has of the sizes at hand."""
         side = 0 if self.turned is None else self.side(self.turned, self.inner)
-        return side, self.group, self.panels is not None, self.rows, self.cut, self.together
+        return side, self.group, self.panels is not None, self.cut, self.together
 
     def side(self, outer: Copied, inner: Copied) -> int:
         """The side of squares in which two axes change places."""

@@ -100,9 +100,9 @@ def decide(
     known = [Role(*map(plain, r)) for r in placed]
     v = next(r for r in known if r.name == vector)
     left = writes = crooked = False
+    reads = prod([r.size for r in known if r.out and not r.right])
     if shared is None:
-        rows = prod([r.size for r in known if r.out and not r.right])
-        right = _packs_right(known, v, lanes, itemsize, rows)
+        right = _packs_right(known, v, lanes, itemsize, reads)
         tiling = (tiling or choose(known, vector, lanes, itemsize)).along(placed)
         right = right and not _reads_in_place(known, v, tiling, itemsize)
     else:
@@ -112,7 +112,7 @@ def decide(
         right = False
         if tiling is None:
             writes = _is_shallow(down, v, depth.size, shared.out)
-            reads = 0 if writes else down.size
+            reads = 0 if writes else reads
             right = _packs_right(known, v, lanes, itemsize, reads)
             left = _packs_left(known, down, v, depth, lanes, itemsize)
             roles, lanes = known, min(lanes, below(v.size))

@@ -58,8 +58,9 @@ PANEL_ROWS = 256
 UNITS = 32
 # Multiply-adds up to which tiles of whole matrices do not pay.
 FEW_TILES = 1 << 15
-# Rows that a unit has at least, and one that packs its panel itself.
-UNIT_ROWS = (32, 128)
+# Rows that a unit has at least; and one that packs a panel itself which others pack too, where
+# columns are apart or there are some units already.
+UNIT_ROWS, PACKING_ROWS, SOME_UNITS = 32, 128, 16
 
 
 class Problem(Record):
@@ -102,18 +103,24 @@ class Result(Record):
 
 def unit_parts(problem: Problem, panel: int, local: bool) -> int:
     """Into how many units the rows of a panel are split: many rows each, less where few units
-    result, and a panel is not packed for each unit or for many rows."""
+    result, which may have to pack the panel each."""
     size = plain(problem.rows.size)
     depth = plain(problem.depth.size) + 16  # what a result costs besides its products
     parts = blocks(size, PANEL_ROWS)
     panels = plain(prod(a.size for a in problem.outer)) * blocks(plain(problem.columns.size), panel)
-    while (
-        blocks(size, parts) >= 2 * UNIT_ROWS[local]
-        and blocks(size, parts) * panel * depth > 2 * CHUNK_WORK
-        and panels * parts < UNITS
-    ):
+    while panels * parts < UNITS and blocks(size, parts) * panel * depth > 2 * CHUNK_WORK:
+        few = panels * parts < SOME_UNITS or not local
+        if blocks(size, parts) < 2 * (UNIT_ROWS if few else PACKING_ROWS):
+            break
         parts *= 2
     return parts
+
+
+def packs_itself(problem: Problem, parts: int) -> bool:
+    """Whether units pack the panels that they read: each panel once, or for many rows."""
+    again = parts * plain(prod(a.size for a in problem.outer if not a.right))
+    fewest = UNIT_ROWS if problem.columns.right == 1 else PACKING_ROWS
+    return again == 1 or blocks(plain(problem.rows.size), parts) >= fewest
 
 
 def _run(rows: int, height: int, parts: int) -> int:
@@ -285,18 +292,21 @@ class Product(Plan):
             inner = inner._replace(left=height)
         else:
             left = self.converted(self.left)
-        right, local = self.right.place, None
+        right, local, fits = self.right.place, None, False
         if pack:
             copy, steps = panels(problem, "right", panel)
             inner = inner._replace(right=panel)
-        if pack and not has_by_element_fma() and copy.panel * size <= STACK_BYTES:
+            fits = not has_by_element_fma() and copy.panel * size <= STACK_BYTES
+        parts = unit_parts(problem, panel, fits)
+        if fits and packs_itself(problem, parts):
             local = Panel(copy.dims[-2:], self.right.dtype, self.lanes, copy.panel * size)
         elif pack:
+            parts = unit_parts(problem, panel, False)
             right = self.packed(self.right, copy)
             along = along._replace(right=0, panels=copy.panel)
             starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
         # one text serves any number of runs
-        run = computed(_run, rows.size, height, unit_parts(problem, panel, local is not None))
+        run = computed(_run, rows.size, height, parts)
         order = [along, down]
         if writes and not pack:  # writing decides: whole rows, one after another
             order, run = [down, along], 0
