@@ -1,6 +1,7 @@
 """Which kernels a program becomes, and what they read, keep and write."""
 
 import numpy as np
+import pytest
 
 import weft
 from weft import lax
@@ -298,6 +299,16 @@ def test_a_normalisation_is_one_kernel_when_its_gradient_needs_its_statistics():
                 given = [y + sign * step * move if y is x else y for y in wide]
                 ends.append(float(loss(*map(jnp.asarray, given))))
             np.testing.assert_allclose(np.vdot(got, move), np.diff(ends)[0] / -2 / step, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("columns", "kernels"), [(3, 2), (fuse.MIN_JOINED_ROW, 1)])
+def test_values_of_short_rows_are_a_kernel_of_their_own(columns, kernels):
+    def distances(x):
+        sums = jnp.sum(x**2, -1)
+        return sums, (sums + 0.01)[:, None] ** -1.5
+
+    steps = plan(distances, (50, columns))
+    assert len(steps) == kernels
 
 
 def test_a_residual_is_read_as_one_array():

@@ -44,6 +44,8 @@ MIN_STORED_OPS_ON_GPUS = 96
 REPEATED, MIN_REPEATED_OPS = 64, 2
 # Elements up to which an array that is reduced is one row.
 MAX_SINGLE_ROW = 1 << 14
+# Values of shorter rows are a kernel of their own, which computes them in whole vectors.
+MIN_JOINED_ROW = 256
 
 
 def supported(aval: Any) -> bool:
@@ -446,7 +448,8 @@ class Fusion:
                 if same(flat.rows, (*rows.rows, *rows.columns)):
                     return rows
         if reads and one.columns and self.in_rows(one) and not other.columns:
-            if pull.is_of_rows(other.rows, one):
+            long = self.recomputes or plain(prod(one.columns)) >= MIN_JOINED_ROW
+            if long and pull.is_of_rows(other.rows, one):
                 return one
         return None
 
