@@ -16,7 +16,7 @@ from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 
 # Radices with straight code; the longest that has none.
-STRAIGHT, LONGEST = (2, 3, 4, 5, 6, 7, 8, 9, 10), 97
+STRAIGHT, LONGEST = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13), 97
 # Where the results of powers of two are.
 _ORDERS = {2: (0, 1), 4: (0, 2, 1, 3), 8: (0, 4, 2, 6, 1, 5, 3, 7)}
 
@@ -71,7 +71,7 @@ def _rounded(v: Lanes, *numbers: float) -> list[float]:
 
 def _products(v: Lanes, radix: int) -> dict[str, Any]:
     """What a radix is that is an odd prime, or another number times one."""
-    first = next(p for p in (2, 3, 5, 7) if radix % p == 0)
+    first = next(p for p in (2, 3, 5, radix) if radix % p == 0)
     a, b = (1, radix) if first == radix else (first, radix // first)
     rotations = []
     for j in range(1, b):

@@ -223,10 +223,10 @@ def all_twiddled(re: values, im: values, lane: values, group: values) -> values:
 # --- of long prime lengths ------------------------------------------------------------------------
 
 
-def keep_sums(re: values, im: values, plus: ptr, minus: ptr) -> values:
-    """The sum of two opposite elements, which is kept as their difference is."""
+def keep_sums(re: values, im: values, to: ptr) -> values:
+    """The sum of two opposite elements, which is kept beside their difference."""
     two(re, im, 0, 1)
-    store(re, im, [plus, minus])
+    store(re, im, [to, to + ROW])
     return re[0], im[0]
 
 
@@ -239,14 +239,13 @@ def no_terms(x: V, y: V) -> values:
     return [x, y, x, y], [V(0.0) for _ in range(4)]
 
 
-def two_terms(even: values, turned: values, plus: ptr, minus: ptr, w: ptr, step: i64) -> values:
+def two_terms(even: values, turned: values, at: ptr, w: ptr, next_w: ptr) -> values:
     """Sums for two results with one more sum of opposite elements, and one more difference."""
-    (x, y), (a, b) = (V[plus, 0], V[plus, 1]), (V[minus, 0], V[minus, 1])
-    for k in (0, 2):
-        cos, sin = V(F[w, 0]), V(F[w, 1])
+    x, y, a, b = [V[at, k] for k in range(4)]
+    for k, table in ((0, w), (2, next_w)):
+        cos, sin = V(F[table, 1]), V(F[table, 2])
         even[k], even[k + 1] = fma(x, cos, even[k]), fma(y, cos, even[k + 1])
         turned[k], turned[k + 1] = fma(a, sin, turned[k]), fma(b, sin, turned[k + 1])
-        w = w + step
     return even, turned
 
 
@@ -397,7 +396,7 @@ def any_pass(
                 if swap:
                     invoke(void, NOTHING)
                     re, im = im, re
-            a, b = keep_sums(re, im, held + k * ROW, held + (radix - k) * ROW)
+            a, b = keep_sums(re, im, held + (2 * k - 2) * ROW)
             total_x, total_y = total_x + a, total_y + b
         lanes = lane + row * ROW
         groups = group + row * ELEMENT
@@ -414,14 +413,16 @@ def any_pass(
         for i in range(1, half + 1, 2):
             j = min(i, half - 1)  # the last two may overlap those before
             even, turned = no_terms(x, y)
-            w = table + (j - 1) * half * ELEMENT
-            plus = held
-            minus = held + radix * ROW
+            # from half an element before, where Arm has no loads that also fill vectors, which take
+            # a turn of arithmetic
+            w = table + ((j - 1) * half * ELEMENT - ELEMENT // 2)
+            next_w = w + half * ELEMENT
+            at = held
             for _ in range(half):
-                plus += ROW
-                minus += -ROW
-                even, turned = two_terms(even, turned, plus, minus, w, half * ELEMENT)
+                even, turned = two_terms(even, turned, at, w, next_w)
+                at += 2 * ROW
                 w += ELEMENT
+                next_w += ELEMENT
             zr, zi = opposite(even, turned)
             ks = numbers(j, radix)
             if not last:
