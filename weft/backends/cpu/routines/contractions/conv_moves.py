@@ -25,6 +25,8 @@ MAX_PANEL_VECTORS, PANEL_ROWS = 8, (64, 16)
 ITEMS, BLOCK = 32, 256
 # Rows of a panel that careless code copies at a time: what it does besides takes as long as a row.
 TOGETHER = 4
+# Elements of a row up to which there is no loop over them.
+MAX_UNROLLED = 4
 # Bytes that one piece of a copy should at least move.
 CHUNK_BYTES = 1 << 15
 # Bytes of a row from which it does not matter how the row is found, and so few rows that nothing
@@ -301,6 +303,9 @@ class Copy:
             text.copy(begin, place, (high - low) * self.want.itemsize)
         elif near:
             self.each(low, high, neighbours)
+        elif type(high) is type(low) is int and high - low <= MAX_UNROLLED:
+            for index in range(low, high):
+                single(str(index), [])
         elif high > low:
             text.loop(str(low), str(high), [], single)
 
