@@ -68,6 +68,11 @@ def _ballot(x):
     return sum(1 << i for i, other in enumerate(found) if other)
 
 
+def _same_byte(x):
+    found, _ = local.block.exchange(x & 255)
+    return sum(1 << i for i, other in enumerate(found) if other == x & 255)
+
+
 def _add(kind):
     def run(p, x):
         with _memory:
@@ -135,6 +140,7 @@ WORDS = {
     "shuffle_xor_u32": _shuffle(lambda lane, n: lane ^ n),
     "shuffle_xor_u64": _shuffle(lambda lane, n: lane ^ n),
     "ballot": _ballot,
+    "same_byte": _same_byte,
     "count_bits": lambda x: x.bit_count(),
     "atomic_add_u32": _add(U32),
     "acquire_u32": lambda p: U32.from_address(p).value,

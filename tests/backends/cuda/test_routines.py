@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.cuda.emulation import run_routine
+from tests.backends.cuda.emulation import Native, run_routine
 from tests.laws.checks import assert_close, seed_of
 from tests.samples import WIDE, all_samples
 from weft.backends.cuda import driver, ptx
-from weft.backends.cuda.routines import attention, cumulative
-from weft.backends.cuda.routines.base import ROUTINES, Library, Run
+from weft.backends.cuda.routines import attention, cumulative, sort
+from weft.backends.cuda.routines.base import ROUTINES, Library, Run, module
+from weft.backends.cuda.routines.device import thread
+from weft.backends.cuda.routines.stubs.sort_stubs import before_tile
 from weft.backends.cuda.routines.table import lower
 from weft.backends.reference.program import Reference
 from weft.base import knobs
@@ -22,6 +24,7 @@ from weft.base.lazy import folders_of
 from weft.compiler.plan import Planner, Unplannable
 from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.registry import lookup
+from weft.kernel.kinds import ptr, u32, u64, void
 from weft.kernel.nodes import BF16
 from weft.kernel.program import Op, Type, inner_regions
 
@@ -161,6 +164,37 @@ def test_scans_of_strips_of_columns(name, monkeypatch):
 @pytest.mark.parametrize("name", LARGER)
 def test_larger(name):
     check_routine(*LARGER[name])
+
+
+def test_a_sort_of_many_tiles(monkeypatch):
+    """Blocks that count several tiles, tiles that others come before, and one that is not full."""
+    monkeypatch.setattr(sort, "ITEMS", 1)
+    monkeypatch.setattr(sort, "COUNTING", 3)
+    keys = RNG.integers(-300, 300, (2, 1500)).astype(np.int16)
+    keys[1, :700] = 7
+    params = {"dimension": 1, "num_keys": 1, "is_stable": True}
+    check_routine("sort", [keys], params)
+    check_routine("sort", [keys, np.arange(3000.0).reshape(2, 1500)], params)
+
+
+def look_back(state: ptr, out: ptr) -> void:
+    for tile in range(1, 8):
+        at = tile * 256 + thread()
+        u32[out, (tile - 1) * 32 + thread()] = before_tile(state, at, thread(), u64(3) << 32)
+
+
+@pytest.mark.parametrize("whole", range(7))
+def test_tiles_add_up_what_those_before_have_said(whole):
+    """Tiles behind one that knows where it ends have said only how many they have themselves."""
+    counts = RNG.integers(0, 9, (8, 256))
+    ends = np.cumsum(counts, 0)
+    state = (counts | 3 << 32).astype(np.uint64)
+    state[: whole + 1] = ends[: whole + 1] | 4 << 32
+    state[0] = ends[0] | 4 << 32
+    out = np.zeros((7, 32), np.uint32)
+    kernel = Native(module(look_back, {"AHEAD": 4}))
+    kernel.launch(1, 32, [state.ctypes.data, out.ctypes.data])
+    np.testing.assert_array_equal(out, ends[:7, :32])
 
 
 def check_routine(prim, arrays, params):

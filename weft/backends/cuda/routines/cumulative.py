@@ -80,8 +80,8 @@ def scan_steps(
     source: Place, target: Place, state: Place, rows: int, length: int, names: dict[str, Any]
 ) -> tuple[list[Any], int]:
     """The steps that scan rows, and the bytes of their state."""
-    names = {**names, "LENGTH": length, "ROWS": rows, "INNER": 1, "SHIFT": names.get("SHIFT", 0)}
-    if length <= SHORT and not names["SHIFT"]:
+    names = {**names, "LENGTH": length, "ROWS": rows, "INNER": 1}
+    if length <= SHORT:
         text = _text(stubs.scan_rows, 0, **names)
         return [Run(text, ceil_div(rows, 8), 256, (source, target))], 0
     rounds = ROUNDS if names["WIDTH"] <= 4 else ROUNDS // 2

@@ -99,6 +99,27 @@ _function(
     "  ret i32 %y",
     "declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)",
 )
+# The lanes of the warp that have the same lowest byte, bit by bit: to have the GPU look for same
+# numbers takes as long as there are different ones.
+same_byte = External(u32, (u32,))
+_function(
+    "same_byte",
+    "i32",
+    "i32 %x",
+    _asm(
+        "%y = call i32",
+        "{ .reg .pred p; .reg .b32 t; mov.b32 $0, -1; "
+        + "".join(
+            f"and.b32 t, $1, {1 << b}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 t, p, -1; "
+            "@!p not.b32 t, t; and.b32 $0, $0, t; "
+            for b in range(8)
+        )
+        + "}",
+        "=&r,r",
+        "i32 %x",
+    )
+    + "  ret i32 %y",
+)
 count_bits = External(u32, (u32,))
 _function(
     "count_bits",

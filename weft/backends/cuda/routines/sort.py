@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.backends.cuda.routines.base import (
     ROUTINES,
+    Fill,
     Place,
     Routine,
     Run,
@@ -19,17 +20,21 @@ from weft.backends.cuda.routines.base import (
     module,
     scratch,
 )
-from weft.backends.cuda.routines.cumulative import numbers_of, scan_steps
-from weft.backends.cuda.routines.stubs import cumulative_stubs, sort_stubs
+from weft.backends.cuda.routines.stubs import sort_stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import u32, u64
 from weft.kernel.nodes import BF16, F16, is_float
 from weft.kernel.program import Type
 
-WARPS = 8
-# Blocks of a multiprocessor, where they have keys alone: with fewer registers each sorts faster.
-RESIDENT = 4
-_U8, _U32 = np.dtype(np.uint8), np.dtype(np.uint32)
+# Warps of a block, and keys of a thread; half as many of 8 bytes.
+WARPS, ITEMS = 8, 16
+# Blocks of a multiprocessor, where they have keys alone: more have too few registers.
+RESIDENT = 3
+# Counters that lanes have of a digit, for all passes, and blocks that count.
+COUNTERS, COUNTING = 32, 512
+# Tiles before its own that a block looks at together; more take registers.
+AHEAD = 4
+_U8 = np.dtype(np.uint8)
 # Keys are those of 1, 2, 4 and 8 bytes.
 _SIZES = (1, 2, 4, 8)
 
@@ -56,7 +61,13 @@ def key_names(dtype: np.dtype, descending: bool = False, exact: bool = False) ->
     elif dtype.kind == "i":
         kind = sort_stubs.SIGNED
     names |= {"KIND": kind, "EXACT": int(exact), "DESCENDING": int(descending), "BITS": bits}
-    names |= {"SIGN": 1 << (bits - 1), "MOST": (1 << (bits - 1)) - 1, "INFINITE": 0, "UNKNOWN": 0}
+    names |= {
+        "TOP": bits - 1,
+        "SIGN": 1 << (bits - 1),
+        "MOST": (1 << (bits - 1)) - 1,
+        "INFINITE": 0,
+        "UNKNOWN": 0,
+    }
     if kind == sort_stubs.FLOAT:
         view = np.dtype(f"u{size}")
         names["INFINITE"] = int(np.array(np.inf, dtype).view(view))
@@ -69,7 +80,9 @@ def _text(main: Any, **names: Any) -> str:
     size = 8 if names.get("W") is u64 else 4
     tile = names.get("TILE", 0)
     rooms = {"counters": 1024 * names.get("WARPS", 1), "starts": 1024, "offsets": 1024}
-    rooms |= {"sums": 64, "kept_keys": size * tile, "kept_values": 4 * tile}
+    rooms |= {"kept_keys": size * tile, "kept_values": 4 * tile}
+    if main is sort_stubs.count_digits:
+        rooms = {"counters": 1024 * COUNTERS}
     several = size == 4 and names.get("VALUES") == 0 and names["WARPS"] == WARPS
     return module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
 
@@ -97,7 +110,7 @@ def sort_rows(
     size = names["BITS"] // 8
     carries = values is not None or numbered
     which = 2 if numbered else int(carries)
-    items = 8 if size == 8 else 16
+    items = ITEMS // 2 if size == 8 else ITEMS
     warps = WARPS
     while warps > 1 and 16 * warps * items >= length:
         warps //= 2
@@ -113,28 +126,27 @@ def sort_rows(
         return [Run(text, rows, 32 * warps, places)], new_keys, new_values
     tile = 32 * WARPS * items
     tiles = ceil_div(length, tile)
-    common |= {"WARPS": WARPS, "TILE": tile, "TILES": tiles}
-    count = rows * 256 * tiles
-    counts, offsets = room.new(4 * count), room.new(4 * count + 16)
-    scan = {**(numbers_of(_U32) or {}), "OP": cumulative_stubs.ADD, "REVERSE": 0, "IDENTITY": 0}
-    state = room.new(0)
-    scanning, state_size = scan_steps(counts, offsets, state, 1, count, {**scan, "SHIFT": 1})
-    room.sizes[state.what] = state_size
     passes = ceil_div(bits, 8)
+    common |= {"WARPS": WARPS, "TILE": tile, "TILES": tiles, "PASSES": passes, "AHEAD": AHEAD}
+    counted, told = 1024 * rows * passes, 2048 * rows * tiles
+    counts = room.new(counted + told)
+    state = scratch(counts.what, counted)
+    per = ceil_div(rows * tiles, COUNTING)
+    parts = ceil_div(tiles, per)
+    lanes = min(8, COUNTERS // passes)
+    text = _text(sort_stubs.count_digits, **common, PER=per, PARTS=parts, LANES=lanes)
+    counting = Run(text, rows * parts, 32 * WARPS, (keys, counts))
+    steps: list[Any] = [Fill(counts, 0, counted + told), counting]
     other = room.new(rows * length * size)
     last = target or room.new(rows * length * size)
     pairs = [room.new(rows * length * 4) for _ in range(2)] if carries else [none, none]
-    steps: list[Any] = []
     now_keys, now_values = keys, values or none
     for i in range(passes):
         shift = (8 * i,)
         to_keys = last if (passes - i) % 2 else other
         to_values = pairs[i % 2]
-        text = _text(sort_stubs.count_digits, **(common | {"VALUES": 0}))
-        steps.append(Run(text, rows * tiles, 32 * WARPS, (now_keys, counts), shift))
-        steps += scanning
         text = _text(sort_stubs.move_digits, **common)
-        places = (now_keys, now_values, offsets, to_keys, to_values)
+        places = (now_keys, now_values, counts, state, to_keys, to_values)
         steps.append(Run(text, rows * tiles, 32 * WARPS, places, shift))
         now_keys, now_values = to_keys, to_values
         if numbered:

@@ -33,7 +33,7 @@ totals = parts = External(ptr, ())  # shared memory
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
-OP = WIDTH = FLOATING = LENGTH = TILES = UNITS = GROUPS = REVERSE = SHIFT = ROWS = INNER = 0
+OP = WIDTH = FLOATING = LENGTH = TILES = UNITS = GROUPS = REVERSE = ROWS = INNER = 0
 WARPS = ROUNDS = TILE = PIECE = PIECES = DEEP = 0
 IDENTITY = 0.0
 ADD, MUL, MAX, MIN, LOG_ADD_EXP = range(5)
@@ -231,18 +231,11 @@ def scan_tiles(x: ptr, out: ptr, state: ptr) -> void:
     before = joined(start, before)
     if whole == 1:
         for k in unrolled(ROUNDS * 4):
-            put(out, base + SHIFT + place(at + k // 4 * 128 + k % 4), joined(before, C[items, k]))
+            put(out, base + place(at + k // 4 * 128 + k % 4), joined(before, C[items, k]))
     else:
         for k in unrolled(ROUNDS * 4):
             if at + k // 4 * 128 + k % 4 < LENGTH:
-                put(
-                    out,
-                    base + SHIFT + place(at + k // 4 * 128 + k % 4),
-                    joined(before, C[items, k]),
-                )
-    if SHIFT == 1:
-        if number == 0 and thread() == 0:
-            put(out, i64(0), C(IDENTITY))
+                put(out, base + place(at + k // 4 * 128 + k % 4), joined(before, C[items, k]))
 
 
 def scan_rows(x: ptr, out: ptr) -> void:

@@ -1,7 +1,8 @@
 """Stable radix sorts of rows, as stubs.
 
-Rows of up to a tile are sorted by one block; of longer ones each digit takes three kernels: digits
-are counted by tile, a scan says where those of each tile belong, and elements are moved there.
+Rows of up to a tile are sorted by one block. Of longer ones all digits are counted first. Then a
+kernel for each digit moves the elements: a tile for each block, which learns from the tiles before
+where its own belong, as scans do (Adinets and Merrill 2022).
 """
 
 from __future__ import annotations
@@ -10,25 +11,29 @@ from typing import Any
 
 from weft.backends.cuda.routines.device import (
     atomic_add_u32,
-    ballot,
     barrier,
     block,
     count_bits,
+    leading_zeros,
+    peek_u64,
+    poke_u64,
+    same_byte,
     shuffle_u32,
     shuffle_up_u32,
     thread,
     warp_barrier,
 )
-from weft.kernel.kinds import External, i32, i64, ptr, stack, u8, u32, unrolled, void
+from weft.kernel.kinds import External, i32, i64, ptr, stack, u8, u32, u64, unrolled, void
 
-counters = starts = offsets = sums = kept_keys = kept_values = External(ptr, ())  # shared memory
+counters = starts = offsets = kept_keys = kept_values = External(ptr, ())  # shared memory
 
 # Names that stubs are given; here so that they can be written.
 K: Any = u32  # a key in memory
 W: Any = u32  # a key in registers
 BITS = KIND = EXACT = DESCENDING = LENGTH = TILES = TILE = ITEMS = WARPS = VALUES = COPIES = 0
+PASSES = LANES = PER = PARTS = AHEAD = 0
 INNER = WIDTH = STRIDE = PART = PERMUTED = KEPT = ROWS = 0
-SIGN = INFINITE = UNKNOWN = MOST = 0
+SIGN = INFINITE = UNKNOWN = MOST = TOP = 0
 UNSIGNED, SIGNED, FLOAT = range(3)
 
 
@@ -36,14 +41,11 @@ def ordered(k: W) -> W:
     """The number by which a key is ordered."""
     if KIND == 2:
         if EXACT == 0:
-            if k & W(MOST) == 0:
+            if k == W(SIGN):
                 k = W(0)
             if k & W(MOST) > W(INFINITE):
                 k = W(UNKNOWN)
-        if k & W(SIGN) != 0:
-            k = ~k & (W(MOST) | W(SIGN))
-        else:
-            k = k | W(SIGN)
+        k = k ^ ((W(0) - (k >> W(TOP))) & W(MOST) | W(SIGN))
     if KIND == 1:
         k = k ^ W(SIGN)
     if DESCENDING == 1:
@@ -51,28 +53,39 @@ def ordered(k: W) -> W:
     return k
 
 
-def digit_of(k: W, shift: i64) -> i64:
-    return i64((ordered(k) >> W(shift)) & 255)
+def digit_of(k: W, shift: i64) -> u32:
+    return u32((ordered(k) >> W(shift)) & 255)
 
 
-def count_digits(keys: ptr, counts: ptr, shift: i64) -> void:
-    """How often each digit occurs in a tile: counts by row, digit and tile."""
-    row = block() // TILES
-    tile = block() % TILES
-    for d in range(thread(), 256, 32 * WARPS):
+def count_digits(keys: ptr, counts: ptr) -> void:
+    """How often each digit occurs in a row: counts by row, place of the digit, and digit.
+
+    Some lanes of a warp have counters of their own, as they often have the same digit.
+    """
+    row = block() // PARTS
+    part = block() % PARTS
+    for d in range(thread(), 256 * PASSES * LANES, 32 * WARPS):
         u32[counters(), d] = u32(0)
     barrier()
-    first = tile * TILE + thread()
+    own = counters() + 4 * (thread() % LANES)
     items = stack(ITEMS * 8)
-    for k in unrolled(ITEMS):
-        at = min(first + k * 32 * WARPS, i64(LENGTH - 1))
-        W[items, k] = W(K[keys, row * LENGTH + at])
-    for k in unrolled(ITEMS):
-        if first + k * 32 * WARPS < LENGTH:
-            atomic_add_u32(counters() + 4 * digit_of(W[items, k], shift), u32(1))
+    for tile in range(part * PER, min(i64(TILES), part * PER + PER)):
+        first = tile * TILE + thread()
+        for k in unrolled(ITEMS):
+            at = min(first + k * 32 * WARPS, i64(LENGTH - 1))
+            W[items, k] = W(K[keys, row * LENGTH + at])
+        for k in unrolled(ITEMS):
+            if first + k * 32 * WARPS < LENGTH:
+                key = ordered(W[items, k])
+                for p in unrolled(PASSES):
+                    digit = i64((key >> W(8 * p)) & 255)
+                    atomic_add_u32(own + 4 * LANES * (256 * p + digit), u32(1))
     barrier()
-    for d in range(thread(), 256, 32 * WARPS):
-        u32[counts, (row * 256 + d) * TILES + tile] = u32[counters(), d]
+    for d in range(thread(), 256 * PASSES, 32 * WARPS):
+        total = u32(0)
+        for k in unrolled(LANES):
+            total = total + u32[counters(), LANES * d + k]
+        atomic_add_u32(counts + 4 * (row * 256 * PASSES + d), total)
 
 
 def load_tile(keys: ptr, values: ptr, row: i64, first: i64, items: ptr, moved: ptr) -> void:
@@ -92,20 +105,11 @@ def load_tile(keys: ptr, values: ptr, row: i64, first: i64, items: ptr, moved: p
             u32[moved, r] = u32(at)
 
 
-def same_digits(digit: i32) -> u32:
-    """The lanes of the warp that have the same digit, or none.
-
-    Bit by bit: to have the GPU look for same numbers takes as long as there are different ones.
-    """
-    found = ~u32(0)
-    for b in unrolled(9):
-        own = (digit >> i32(b)) & 1
-        found = found & (ballot(own) ^ (u32(own) - 1))
-    return found
-
-
 def rank_tile(items: ptr, ranks: ptr, first: i64, shift: i64) -> void:
-    """Where each key belongs in the sorted tile; ``starts`` has where digits begin."""
+    """Where each key belongs in the sorted tile; ``starts`` has where digits begin.
+
+    What a tile has behind the row's end belongs behind all keys, so it takes the last digit.
+    """
     warp = thread() // 32
     lane = thread() % 32
     own = counters() + 1024 * warp
@@ -116,14 +120,14 @@ def rank_tile(items: ptr, ranks: ptr, first: i64, shift: i64) -> void:
         at = first + warp * (32 * ITEMS) + r * 32 + lane
         digit = digit_of(W[items, r], shift)
         if at >= LENGTH:
-            digit = i64(256)
-        peers = same_digits(i32(digit))
-        rank = count_bits(peers & ((u32(1) << u32(lane)) - 1))
+            digit = u32(255)
+        peers = same_byte(digit)
+        last = u32(31) - leading_zeros(peers)
         before = u32(0)
-        if rank == 0 and digit < 256:
-            before = atomic_add_u32(own + 4 * digit, count_bits(peers))
-        first_peer = count_bits((peers & (~peers + 1)) - 1)
-        u32[ranks, r] = shuffle_u32(before, i32(first_peer)) + rank
+        if u32(lane) == last:
+            before = atomic_add_u32(own + 4 * i64(digit), count_bits(peers))
+        rank = shuffle_u32(before, i32(last)) + count_bits(peers & ((u32(1) << u32(lane)) - 1))
+        u32[ranks, r] = rank | (digit << 16)
     barrier()
     for d in range(thread(), 256, 32 * WARPS):
         total = u32(0)
@@ -133,21 +137,19 @@ def rank_tile(items: ptr, ranks: ptr, first: i64, shift: i64) -> void:
             total = total + count
         u32[starts(), d] = total
     barrier()
-    scan_starts()
+    scan_counts(starts())
     for r in unrolled(ITEMS):
-        at = first + warp * (32 * ITEMS) + r * 32 + lane
-        if at < LENGTH:
-            digit = digit_of(W[items, r], shift)
-            u32[ranks, r] = u32[ranks, r] + u32[starts(), digit] + u32[own, digit]
+        d = i64(u32[ranks, r] >> 16)
+        u32[ranks, r] = (u32[ranks, r] & 0xFFFF) + u32[starts(), d] + u32[own, d]
 
 
-def scan_starts() -> void:
+def scan_counts(counts: ptr) -> void:
     """Counts of 256 digits as where each begins; by the first warp."""
     if thread() < 32:
         total = u32(0)
         for k in unrolled(8):
-            count = u32[starts(), 8 * thread() + k]
-            u32[starts(), 8 * thread() + k] = total
+            count = u32[counts, 8 * thread() + k]
+            u32[counts, 8 * thread() + k] = total
             total = total + count
         found = total
         for k in unrolled(5):
@@ -156,7 +158,7 @@ def scan_starts() -> void:
                 found = found + other
         before = found - total
         for k in unrolled(8):
-            u32[starts(), 8 * thread() + k] = u32[starts(), 8 * thread() + k] + before
+            u32[counts, 8 * thread() + k] = u32[counts, 8 * thread() + k] + before
     barrier()
 
 
@@ -173,10 +175,35 @@ def keep_tile(items: ptr, moved: ptr, ranks: ptr, first: i64) -> void:
     barrier()
 
 
+def before_tile(state: ptr, at: i64, first: i64, known: u64) -> u32:
+    """Where the thread's digit of a tile belongs, from what the tiles before it have said."""
+    total = u32(0)
+    words = stack(AHEAD * 8)
+    waiting = i64(1)
+    while waiting == 1:
+        for k in unrolled(AHEAD):
+            u64[words, k] = peek_u64(state + 8 * max(at - 256 * (k + 1), first))
+        for k in unrolled(AHEAD):
+            if waiting == 1:
+                word = u64[words, k]
+                while word < known:
+                    word = peek_u64(state + 8 * (at - 256 * (k + 1)))
+                total = total + u32(word & 0xFFFFFFFF)
+                if word >= known + (u64(1) << 32):
+                    waiting = i64(0)
+        at = at - 256 * AHEAD
+    return total
+
+
 def move_digits(
-    keys: ptr, values: ptr, places: ptr, new_keys: ptr, new_values: ptr, shift: i64
+    keys: ptr, values: ptr, counts: ptr, state: ptr, new_keys: ptr, new_values: ptr, shift: i64
 ) -> void:
-    """Elements of a tile moved to where their digits belong."""
+    """Elements of a tile moved to where their digits belong; GPUs begin blocks in their order.
+
+    A thread for each digit tells the tiles behind how many of it are in this tile, and, when it
+    knows it, where those behind this tile begin: a number below 2^32, with what it is and of which
+    pass above it.
+    """
     row = block() // TILES
     tile = block() % TILES
     first = tile * TILE
@@ -185,14 +212,30 @@ def move_digits(
     ranks = stack(ITEMS * 4)
     load_tile(keys, values, row, first, items, moved)
     rank_tile(items, ranks, first, shift)
-    for d in range(thread(), 256, 32 * WARPS):
-        u32[offsets(), d] = u32[places, (row * 256 + d) * TILES + tile] - u32[starts(), d]
+    digit = thread()
+    own = u32(TILE) - u32[starts(), digit]
+    if digit < 255:
+        own = u32[starts(), digit + 1] - u32[starts(), digit]
+    at = block() * 256 + digit
+    known = u64(shift // 4 + 1) << 32
+    if tile > 0:
+        poke_u64(state + 8 * at, known | u64(own))
+    else:
+        u32[offsets(), digit] = u32[counts, (row * PASSES + shift // 8) * 256 + digit]
+        barrier()
+        scan_counts(offsets())
     keep_tile(items, moved, ranks, first)
+    begin = u32(row * LENGTH) + u32[offsets(), digit]
+    if tile > 0:
+        begin = before_tile(state, at, row * TILES * 256 + digit, known)
+    poke_u64(state + 8 * at, (known + (u64(1) << 32)) | u64(begin + own))
+    u32[offsets(), digit] = begin - u32[starts(), digit]
+    barrier()
     for k in unrolled(ITEMS):
         i = thread() + k * 32 * WARPS
         if first + i < LENGTH:
             key = W[kept_keys(), i]
-            at = i64(u32[offsets(), digit_of(key, shift)] + u32(i))
+            at = i64(u32[offsets(), i64(digit_of(key, shift))] + u32(i))
             K[new_keys, at] = K(key)
             if VALUES > 0:
                 u32[new_values, at] = u32[kept_values(), i]
