@@ -21,11 +21,13 @@ from ml_dtypes import bfloat16
 import weft
 from tests.laws.checks import seed_of
 from tests.machines import assembly
+from tests.machines.listing import Listing
 from tests.machines.processors import Processor
 from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu.calls.first import first_texts
+from weft.backends.cpu.routines.contractions import tile_code
 from weft.backends.cpu.target import Cpu
 from weft.backends.llvm.calls import dispatch
 from weft.backends.llvm.native import machine, pool
@@ -157,7 +159,10 @@ def check_loops(cross: Cross, processor: Processor) -> tuple[dict[str, float], l
     """What the innermost loops of some kernels cost, and which break a rule."""
     costs, wrong = {}, []
     for name, (fun, args) in LOOPS.items() if processor.fma else ():
+        Listing.made_so_far.clear()
         found = [loop for text in planned(fun, *args) for loop in loops_of(cross, processor, text)]
+        for listing in Listing.made_so_far:
+            found += assembly.loops("\n".join(listing.lines), processor)
         loop = max(found, key=lambda loop: loop.arithmetic)
         costs[name] = round(loop.cost(), 3)
         wrong += [f"{name}: {fault}" for fault in loop.faults(name in TILES)]
@@ -169,6 +174,7 @@ def loops_of(cross: Cross, processor: Processor, text: str) -> list[assembly.Loo
 
 
 if __name__ == "__main__":
+    tile_code.Code = Listing
     cross = Cross(PROCESSOR)
     costs, wrong = check_loops(cross, PROCESSOR)
     count, refused = check_all(cross, own_code(), "--full" in sys.argv)

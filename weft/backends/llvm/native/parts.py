@@ -37,15 +37,15 @@ def divided(text: str) -> list[str]:
     quick = [f for f in functions if " optnone " in f.split("\n", 1)[0]]
     others = [f for f in functions if f not in quick]
     rest = _FUNCTION.sub("", text)
-    if not others or _VARIABLE.search(rest):
+    if _VARIABLE.search(rest):
         return [text]
     public = [f.replace("define internal ", "define ", 1) for f in others]
     shared = "".join(public)
     careless = [f.replace(" noinline optnone", "", 1) for f in quick]
     plain = "".join([*map(_declared, others), *careless])
     careful = _used(rest, shared) + shared
-    if "\n@" in f"\n{careful}":
-        parts = [careful]
+    if not others or "\n@" in f"\n{careful}":
+        parts = [careful] * bool(others)
     elif shared.count("\n") >= _MIN_KERNEL_LINES:
         parts = _halves(careful, "")
     else:

@@ -26,10 +26,10 @@ _EXECUTE = 4
 
 
 def joinable(text: str) -> bool:
-    """Whether a text may share a module: it is for LLVM's usual care, that of loops, or none, and
-    not long."""
+    """Whether a text may share a module: it is for LLVM's usual care, that of loops, or none, not
+    long, and has no machine code."""
     own = text.removeprefix(QUICK).removeprefix(LOOP)
-    if own.startswith(";") or text.count("\n") > MAX_JOINED_LINES:
+    if own.startswith(";") or text.count("\n") > MAX_JOINED_LINES or " prologue " in text:
         return False
     groups = [line for line in text.split("\n") if line.startswith("attributes ")]
     plain = groups in ([], [_ATTRIBUTES]) and text.count("\ndefine ") + text.startswith("define ")

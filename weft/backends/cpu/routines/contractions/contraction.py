@@ -12,6 +12,7 @@ import numpy as np
 from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.routines.contractions.conv_moves import Copied, copy_task, partial_text
 from weft.backends.cpu.routines.contractions.conv_text import Contraction, contraction_text
+from weft.backends.cpu.routines.contractions.tile_code import coded
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.record import Record
@@ -137,7 +138,7 @@ class Plan:
         task, values = Task("", self.name, places, extent, chunk), values or {}
         if shared and not is_writing():
             contraction = _named(contraction, values)
-        write = lambda given: contraction_text(given, self.name)
+        write = lambda given: contraction_text(given, self.name, coded)
         self.tasks.append(sized_task(contraction, values, task, write))
 
     def lowered(self) -> Lowered:

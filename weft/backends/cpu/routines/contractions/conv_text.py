@@ -3,7 +3,7 @@ order is the caller's plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.contractions.conv_moves import Copied, Copy
-from weft.backends.cpu.routines.contractions.conv_writer import Text, stored
+from weft.backends.cpu.routines.contractions.conv_writer import Coded, Text, stored
 from weft.backends.cpu.routines.contractions.rules import Rule, products
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
@@ -167,6 +167,10 @@ class Contraction(Record):
         return max(1, self.unrolled // (prod(d.size for d in self.box) * len(self.pieces)))
 
     @property
+    def starts(self) -> tuple[int, int, int]:
+        return self.left_start, self.right_start, self.out_start
+
+    @property
     def elements(self) -> int:
         """How many a tile has."""
         return prod(d.size for d in self.box) * self.pitch
@@ -213,7 +217,7 @@ def collapsed(dims: Sequence[Dim]) -> tuple[Dim, ...]:
     return tuple(out)
 
 
-class _Tile:
+class Tile:
     """The sums of one tile, in registers; ``ranges`` are the taps that are read, by axes."""
 
     def __init__(self, text: Text, plan: Contraction, ranges: dict[int, Any]) -> None:
@@ -342,9 +346,14 @@ class _Tile:
         sums = self.start(bases)
         if self.plan.folded:
             sums = self.tail(bases, sums)
-        dims = list(self.plan.reduced)
-        if not prod(d.size for d in dims if not d.clip):
+        if not prod(d.size for d in self.plan.reduced if not d.clip):
             return sums
+        dims, walks = self.walks()
+        return self.nest(dims, bases, sums, walks)
+
+    def walks(self) -> tuple[list[Dim], list[Walk]]:
+        """The reduction as loops, outermost first, and what is done in them one after another."""
+        dims = list(self.plan.reduced)
         inner: list[Dim] = []
         while dims and not dims[-1].clip and self.fits([dims[-1], *inner]):
             inner.insert(0, dims.pop())
@@ -363,9 +372,9 @@ class _Tile:
             turns = Dim(last.size // factor, *(factor * stride for stride in last[1:4]))
             walks = [Walk(turns, self.offsets([steps]), lanes)]
             if not same(last.size % factor, 0):
-                nowhere = (0,) * len(bases)
+                nowhere = (0,) * len(self.rule.sides)
                 walks.append(Walk(last._replace(size=last.size % factor), [nowhere]))
-        return self.nest([d for d in dims if d.clip or not is_one(d.size)], bases, sums, walks)
+        return [d for d in dims if d.clip or not is_one(d.size)], walks
 
     def tail(self, bases: list[str], sums: list[str]) -> list[str]:
         """The sums over what whole vectors leave of a folded axis: by the last vector, without the
@@ -571,18 +580,21 @@ class _Tile:
             )
 
 
-def contraction_text(plan: Contraction, name: str) -> str:
+def contraction_text(
+    plan: Contraction, name: str, coded: Callable[[Contraction], dict[str, Coded]] = lambda _: {}
+) -> str:
     """The function of a contraction, of items or of units: buffers are left, right and result, and
-    memory for copies if they are kept; then those of the kernel that goes on with the result."""
-    border = plan.border
+    memory for copies if they are kept; then those of the kernel that goes on with the result.
+    Of the functions that it calls some may be machine code, by their names."""
+    border, own = plan.border, coded(plan)
     kept = border is not None and border.kept
-    result = () if plan.rule is None else (2,)
-    text = Text((1, 3) if kept else (0, 1, *result) if border is None else (1,))
+    result = () if plan.rule is None and "row" not in own else (2,)
+    text = Text(((1, 3) if kept else (0, 1) if border is None else (1,)) + result)
     *outer, last = plan.grid
-    called = [_row(plan)] if plan.rule is None else []
+    called = [own.get("row") or _row(plan)] if plan.rule is None else []
     if plan.turned or plan.converted:
         called.insert(0, Text((), "settle", "ptr %block, ptr %out"))
-        _Tile(called[0], plan, {}).settled()
+        Tile(called[0], plan, {}).settled()
     runs = [-(-last.count // plan.run)] if plan.run else []
     counts = [axis.count for axis in outer]
 
@@ -602,7 +614,9 @@ def contraction_text(plan: Contraction, name: str) -> str:
         right = "%b1"
         if plan.panel is not None:
             source = text.at("%b1", totals[1], plan.panel.have)
-            text.line(f"call void @pack(ptr %buffers, ptr {source}, ptr %panel)")
+            moved = f"ptr {source}, ptr %panel"
+            call = f"call void @pack(ptr %buffers, {moved})"
+            text.line(own["pack"].called(moved) if "pack" in own else call)
             right, totals[1] = "%panel", "0"
         first, stop = "0", str(last.count)
         if runs:
@@ -611,6 +625,12 @@ def contraction_text(plan: Contraction, name: str) -> str:
         skip = "0"
         if plan.once and outer:
             skip = _skipped(text, outer[-1], indices[-1])
+        if "row" in own:
+            starts = zip((near, right, "%b2"), totals, plan.starts, strict=True)
+            at = [text.at(base, text.total([n, str(m)]), plan.work) for base, n, m in starts]
+            given = ", ".join([*(f"ptr {p}" for p in at), f"i64 {first}", f"i64 {stop}"])
+            text.line(own["row"].called(given))
+            return
         if plan.rule is None:
             given = ", ".join(f"i64 {n}" for n in (*totals, first, stop, skip))
             text.line(f"call void @row(ptr %buffers, ptr {near}, ptr {right}, {given})")
@@ -645,9 +665,11 @@ def contraction_text(plan: Contraction, name: str) -> str:
         text.loop("%start", "%stop", [], unit)
     if plan.panel is not None:
         text.lines.insert(0, f"  %panel = alloca i8, i64 {plan.panel.size}, align 64")
-        called.append(_pack(plan.panel, plan.work))
+        called.append(own.get("pack") or _pack(plan.panel, plan.work))
     if plan.careless:
         text.attributes = CARELESS
+    for function in own.values():
+        function.attributes = CARELESS if plan.careless else "#0 noinline"
     return text.finish(name, called)
 
 
@@ -742,15 +764,15 @@ def _tiles(
 ) -> None:
     """Some tiles along the last axis, maybe none of those whose taps are clipped along it;
     ``ranges`` are the taps that are read along others."""
-    last, starts = plan.grid[-1], (plan.left_start, plan.right_start, plan.out_start)
+    last = plan.grid[-1]
 
     def tile(number: str, _: list[str]) -> list[str]:
         found = _offsets(text, last, number)
         totals = [
             text.total([place, offset, str(start)])
-            for place, offset, start in zip(places, found, starts, strict=True)
+            for place, offset, start in zip(places, found, plan.starts, strict=True)
         ]
-        work = _Tile(text, plan, ranges | _ranges(text, plan.reduced, {-1: number}))
+        work = Tile(text, plan, ranges | _ranges(text, plan.reduced, {-1: number}))
         bases = [
             str(plan.tap) if side == "out" else text.at(f"%b{i}", totals[i], work.kind_of[side])
             for i, side in enumerate(work.rule.sides)

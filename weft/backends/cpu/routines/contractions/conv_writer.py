@@ -204,3 +204,25 @@ class Text(Function):
             lines.append(text.function(head))
         own = self.function(f"void @{name}(ptr noalias %buffers, i64 %start, i64 %stop)")
         return "".join([*lines, own, "attributes #0 = { nounwind }\n"])
+
+
+class Coded(Text):
+    """A function of machine code, whose last parameters are the numbers ``given``."""
+
+    def __init__(self, name: str, parameters: str, code: bytes, given: Sequence[str]) -> None:
+        super().__init__((), name, parameters)
+        self.code, self.given = code, given
+
+    def called(self, arguments: str) -> str:
+        """A call of it."""
+        return (
+            f"call void @{self.name}({', '.join([arguments, *(f'i64 {n}' for n in self.given)])})"
+        )
+
+    def function(self, head: str) -> str:
+        # what LLVM writes at its entry never gets to the body
+        parameters = ", ".join([self.parameters, *["i64"] * len(self.given)])
+        bits = "".join([f"\\{byte:02X}" for byte in self.code])
+        prologue = f'align 64 prologue [{len(self.code)} x i8] c"{bits}"'
+        head = f"define void @{self.name}({parameters}) {self.attributes} {prologue}"
+        return f"{head} {{\nentry:\n  ret void\n}}\n"
