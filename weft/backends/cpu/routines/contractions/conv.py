@@ -494,7 +494,8 @@ class Convolution(Plan):
         found = packed(next(axes), across, tile, next(axes))
         strides = zip([*free, *summed], [*found.free, *found.summed], strict=True)
         right |= {vector.name: int(vector.right > 0)} | {r.name: to for r, to in strides}
-        target = self.copied(self.kernel, found.dims, (have, self.work), found.size, tap)
+        types, rows = (have, self.work), vector.right == 1
+        target = self.copied(self.kernel, found.dims, types, found.size, tap, careless=rows)
         panels = found.panel if vector.right and not is_one(tiling.count) else 0
         return target, right, panels, 0
 
