@@ -306,6 +306,18 @@ def test_what_has_no_windows_is_a_product(name, step):
     assert lowered.tasks[-1].name == "conv"
 
 
+def test_images_are_copied_where_few_rows_read_a_far_kernel(monkeypatch):
+    """Once, so that all rows read a panel of the kernel while it is near."""
+    rng = np.random.default_rng(0)
+    x, w = values(rng, (4, 10, 10, 40), "float32"), values(rng, (1, 1, 40, 70), "float32")
+    params = conv_params(2, LAST, window_strides=(2, 2))
+    for size, copies in ((1 << 19, 0), (1 << 10, 1)):
+        monkeypatch.setattr("weft.backends.cpu.routines.products.product.L2_BYTES", size)
+        lowered, _ = check_conv(x, w, params, 40)
+        copied = [t for t in lowered.tasks if t.name == "copy" and t.places[0] == ("in", 0)]
+        assert (lowered.tasks[-1].name, len(copied)) == ("product", copies)
+
+
 def test_products_that_nothing_goes_on_with_are_no_other_convolutions(monkeypatch):
     left, right, out = (Type(s, np.dtype("f4")) for s in ((64, 64), (64, 64), (64, 64)))
     params = conv_params(0, ConvDimensionNumbers((0, 1), (1, 0), (0, 1)))

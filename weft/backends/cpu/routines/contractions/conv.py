@@ -23,7 +23,6 @@ from weft.backends.cpu.routines.contractions.conv_text import (
 from weft.backends.cpu.routines.contractions.decisions import decide
 from weft.backends.cpu.routines.contractions.lines import Line, lines
 from weft.backends.cpu.routines.contractions.tiles import (
-    CHUNK,
     KERNEL,
     Block,
     Grid,
@@ -31,6 +30,7 @@ from weft.backends.cpu.routines.contractions.tiles import (
     Split,
     Tiling,
     choose,
+    chunk_cycles,
     grid_of,
     kernel_bytes,
 )
@@ -39,6 +39,7 @@ from weft.backends.cpu.routines.products.product import (
     Product,
     Result,
     joined,
+    reads_far_again,
     swapped,
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
@@ -246,6 +247,8 @@ class Convolution(Plan):
             if copied:  # what is apart comes to lie side by side
                 dims = plan.beside(sorted(dims, key=lambda d: -getattr(d, side)), side)
             problem = joined(dims)
+            if problem and not copied and reads_far_again(problem, self.work.itemsize):
+                continue
             if problem and min(problem.rows.size, problem.columns.size) >= MIN_PRODUCT_SIDE:
                 lowered = plan.run(problem, prod(self.out.shape))
                 if lowered is None:
@@ -340,7 +343,7 @@ class Convolution(Plan):
         """How units of tiles copy what they read of the left operand, or None where there would be
         too few of them, or each would walk over a large right one."""
         sizes = self.extents
-        whole, wanted = strides[""], min(OWN, tiling.cost / CHUNK)
+        whole, wanted = strides[""], min(OWN, tiling.cost / chunk_cycles())
         each = {r.name: n for r, n in tiling.box}.get("n", 1)
         batch = self.batch
         if tiling.split is not None:

@@ -43,9 +43,10 @@ VECTORS = (1, 2, 3, 4)
 SPARE, SPARE_LANEWISE = 1, 4
 # What each read of an operand takes of a cycle besides.
 READ = 0.02
-# Cycles that a tile costs beside its sums, and that one piece of work should at least take.
+# Cycles that a tile costs beside its sums.
 TILE = 30
-CHUNK = 40_000
+# Cycles that one piece of work should at least take: on x86-64, and on Arm.
+CHUNK_CYCLES = (10_000, 40_000)
 # Bytes of the right operand that stay in a core's second cache.
 KERNEL = 1 << 20
 
@@ -267,6 +268,11 @@ def choose(
     return Tiling(cycles, vector, width, -(-size // width), box, step)
 
 
+def chunk_cycles() -> int:
+    """Cycles that one piece of work should at least take."""
+    return CHUNK_CYCLES[has_by_element_fma()]
+
+
 def kernel_bytes(placed: list[Role], itemsize: int) -> int:
     """Bytes of the right operand that a place of the result has to do with."""
     return plain(prod(r.size for r in placed if r.right and not (r.times and r.out))) * itemsize
@@ -319,5 +325,5 @@ def grid_of(
     if block is not None:
         extent, each = prod(a.count for _, a in units), items
     # Larger pieces where there are many: fewer meetings of threads.
-    chunk = max(1, int(CHUNK // (cycles * plain(each))), plain(extent) // 512)
+    chunk = max(1, int(chunk_cycles() // (cycles * plain(each))), plain(extent) // 512)
     return Grid(tuple(axes), tuple(units), strides, cycles, extent, chunk)

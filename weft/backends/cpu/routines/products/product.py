@@ -27,6 +27,8 @@ from weft.backends.cpu.routines.contractions.conv_text import (
 )
 from weft.backends.cpu.routines.contractions.decisions import (
     L1_BYTES,
+    L2_BYTES,
+    MIN_READS,
     Decision,
     Shared,
     below,
@@ -60,7 +62,7 @@ UNITS = 32
 FEW_TILES = 1 << 15
 # Rows that a unit has at least; and one that packs a panel itself which others pack too, where
 # columns are apart or there are some units already.
-UNIT_ROWS, PACKING_ROWS, SOME_UNITS = 32, 128, 16
+UNIT_ROWS, PACKING_ROWS, SOME_UNITS = 32, 96, 16
 
 
 class Problem(Record):
@@ -121,6 +123,14 @@ def packs_itself(problem: Problem, parts: int) -> bool:
     again = parts * plain(prod(a.size for a in problem.outer if not a.right))
     fewest = UNIT_ROWS if problem.columns.right == 1 else PACKING_ROWS
     return again == 1 or blocks(plain(problem.rows.size), parts) >= fewest
+
+
+def reads_far_again(problem: Problem, size: int) -> bool:
+    """Whether few rows at a time read all of a right operand that is far, with elements of so many
+    bytes."""
+    again = prod(a.size for a in problem.outer if not a.right)
+    far = plain(problem.columns.size * problem.depth.size * size) > L2_BYTES
+    return again > 1 and far and problem.rows.size < MIN_READS
 
 
 def _run(rows: int, height: int, parts: int) -> int:
