@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 from tests.backends.tasks import INCREMENT
+from tools import first_texts
 from weft.api.threads import num_threads
 from weft.backends.cpu.calls import first, first_runs
 from weft.backends.llvm.native import compiling, loader, pool
 from weft.backends.llvm.native.compiling import Batch, compile_now
 from weft.backends.llvm.native.machine import compile_text
+from weft.backends.llvm.native.processor import vector_bits
 from weft.base import knobs
 
 pytestmark = pytest.mark.skipif(not pool.available(), reason="no pool for this machine")
@@ -34,7 +36,7 @@ def no_pool(monkeypatch) -> Iterator[None]:
     """A process whose threads share by what was compiled first, as many as there may be."""
     for name, value in (("_pool", None), ("_alone", 0.0), ("_asked", True), ("_held", [])):
         monkeypatch.setattr(pool, name, value)
-    monkeypatch.setattr(first_runs, "sharer", sharer(first_runs.SHARE))
+    monkeypatch.setattr(first_runs, "sharer", sharer(first.SHARE))
     monkeypatch.setattr(first_runs, "_WORTH_S", 1e-12)
     yield
     assert not pool._held
@@ -43,6 +45,26 @@ def no_pool(monkeypatch) -> Iterator[None]:
 def shared(work, start: int, stop: int, chunk: int) -> None:
     kernel = pool.Kernel(work)
     first_runs.run(ctypes.cast(kernel, ctypes.c_void_p).value or 0, None, start, stop, chunk)
+
+
+def test_texts_are_those_of_their_stubs() -> None:
+    assert first.SHARE == first_texts.share_text(), "run python tools/first_texts.py"
+    for lanes in (4, 8, 16):
+        assert first.tile_text(lanes) == first_texts.tile_text(lanes), (
+            "run python tools/first_texts.py"
+        )
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_the_tile_is_a_product(lanes: int) -> None:
+    rng = np.random.default_rng(lanes)
+    left = rng.normal(size=(7, 7)).astype(np.float32)
+    right = rng.normal(size=(7, 2 * lanes)).astype(np.float32)
+    out = np.zeros_like(right)
+    where = (ctypes.c_void_p * 3)(*[x.ctypes.data for x in (left, right, out)])
+    pool.Kernel(compile_text(first.tile_text(lanes), "tile"))(where, 2, 7)
+    np.testing.assert_allclose(out[2:], (left @ right)[2:], rtol=1e-4, atol=1e-5)
+    assert not out[:2].any()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, 40])
@@ -94,7 +116,7 @@ def test_nobody_is_begun_for_a_short_range(no_pool, monkeypatch) -> None:
 def test_the_caller_works_where_the_system_gives_no_thread(no_pool, monkeypatch) -> None:
     declared = "declare i32 @pthread_create(ptr, ptr, ptr, ptr)\n"
     refusal = "define internal i32 @pthread_create(ptr, ptr, ptr, ptr) {\n  ret i32 11\n}\n"
-    text = first_runs.SHARE
+    text = first.SHARE
     assert declared in text
     monkeypatch.setattr(first_runs, "sharer", sharer(text.replace(declared, refusal)))
     lows: list[int] = []
@@ -117,7 +139,7 @@ def test_the_caller_works_where_the_system_gives_no_thread(no_pool, monkeypatch)
 def test_how_many_compile_ahead(
     cores: int, threads: int, idle: bool, expected: list[int], monkeypatch
 ) -> None:
-    tile, share = first.first_texts()
+    tile, share = first.tile_text(vector_bits() // 32), first.SHARE
     made: list[str] = []
     workers: set[int] = set()
     meet = threading.Barrier(max(1, expected[1]), timeout=600)

@@ -26,7 +26,7 @@ from tests.machines.processors import Processor
 from tests.samples import WIDE, all_samples
 from weft import lax, nn
 from weft import numpy as jnp
-from weft.backends.cpu.calls.first import first_texts
+from weft.backends.cpu.calls import first
 from weft.backends.cpu.routines.contractions import tile_code
 from weft.backends.cpu.target import Cpu
 from weft.backends.llvm.calls import dispatch
@@ -35,6 +35,7 @@ from weft.backends.llvm.native.llvm import BRIEF, QUICK, Llvm, is_crowded
 from weft.backends.llvm.native.loader import load
 from weft.backends.llvm.native.machine import Ahead
 from weft.backends.llvm.native.parts import divided, joined
+from weft.backends.llvm.native.processor import vector_bits
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 
@@ -145,7 +146,8 @@ def own_code() -> dict[str, str]:
 
     half = ones(256, 256, dtype=bfloat16)
     texts = {f"matrices {i}": text for i, text in enumerate(planned(jnp.matmul, half, half))}
-    texts |= {f"first {i}": text for i, text in enumerate(first_texts())}
+    tile = first.tile_text(vector_bits() // 32)
+    texts |= {"first shares": first.SHARE, "first tile": tile}
     machine.load_keyed = find
     for name, make in (("pool", pool._code), ("caller", dispatch.Native)):
         try:

@@ -13,7 +13,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.backends.cpu.calls import first_runs
+from weft.backends.cpu.calls import first, first_runs
 from weft.backends.llvm.calls.dispatch import native, supported
 from weft.backends.llvm.native import float_mode, loader, pool
 from weft.backends.llvm.native.compiling import compile_now
@@ -359,7 +359,7 @@ done:
 }
 """
     code = compile_text(text, "scaled")
-    share = first_runs.Sharer(loader.load(compile_now(first_runs.SHARE)))
+    share = first_runs.Sharer(loader.load(compile_now(first.SHARE)))
     for run in (pool.run, first_runs.run, share):
         for flushes in (True, False):
             x = np.full(1 << 16, 2e-38, np.float32)
