@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernel.kinds import (
+    OPAQUE,
     bits,
     f32,
     f64,
@@ -49,9 +50,6 @@ HIGH: Any = ()
 AT_ONCE = 1
 # The longest radix without straight code.
 LONGEST = 0
-# The same pointer, of which LLVM does not know that it depends on a loop's index: it would take
-# longer over how to count along many places in memory than over all the rest.
-OPAQUE = 'asm "", "=r,0"'
 # Nothing, of which LLVM does not know that it may be done where it is not asked for.
 NOTHING = 'asm sideeffect "", ""'
 
