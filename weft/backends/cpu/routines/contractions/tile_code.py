@@ -201,6 +201,9 @@ class _Row:
             (LEFT[0], RDI, axis.left, axis.tiles),
             (RIGHT, RSI, axis.right, axis.panels),
         ):
+            if not (panels or stride):
+                code.move(target, start)
+                continue
             self.scaled(target, RCX if panels else RAX, (panels or stride) * size)
             code.add(target, start)
         for before, base in zip(self.bases, self.bases[1:], strict=False):
