@@ -243,7 +243,8 @@ def test_transposes_have_items_for_all_threads(rows, columns):
 def test_panels_of_few_rows_have_items_for_all_threads():
     rows, columns, tile = 197, 131, 6
     x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
-    found = contraction.packed([], (columns, 1), tile, [(rows, columns)])
+    roles = Role("k", columns, "", 0, 1, 1), Role("c", rows, "c", 1, columns, 0)
+    found = contraction.packed(roles, "right", "k", tile)
     task = conv_moves.copy_task(
         (Place("in", 0), Place("out", 0)), found.dims, (F32, F32), 4, careless=True
     )

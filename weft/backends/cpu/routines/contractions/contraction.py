@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from weft.backends.cpu.finish import NAME, finish_text
 from weft.backends.cpu.routines.contractions.conv_moves import Copied, copy_task, partial_text
 from weft.backends.cpu.routines.contractions.conv_text import Contraction, contraction_text
 from weft.backends.cpu.routines.contractions.tile_code import coded
+from weft.backends.cpu.routines.contractions.tiles import Role
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.record import Record
@@ -29,40 +31,38 @@ def blocks(count: int, each: int) -> int:
 
 class Packed(Record):
     """A copy of an operand in panels, of ``size`` elements: the axes of the copy, the new strides
-    of free axes and of summed ones, and the distance of panels."""
+    of its dimensions by their names, and the distance of panels."""
 
     dims: tuple[Copied, ...]
-    free: list[int]
-    summed: list[int]
+    strides: dict[str, int]
     panel: int
     size: int
 
 
-def packed(
-    free: Sequence[tuple[int, int]],
-    across: tuple[int, int],
-    tile: int,
-    summed: Sequence[tuple[int, int]],
-) -> Packed:
-    """How ``tile`` elements across an operand come to lie side by side, and panels of them behind
-    each other; axes are sizes and strides. The last panel is moved back until it is whole."""
-    size, stride = across
-    count, total = blocks(size, tile), tile
-    inner, outer = [], []
-    for n, _ in reversed(summed):
-        inner.insert(0, total)
-        total *= n
+def packed(placed: Sequence[Role], side: str, across: str, tile: int) -> Packed:
+    """How ``tile`` elements across an operand, the "times" or "right" one of its dimensions, come
+    to lie side by side, and panels of them behind each other. The last panel is moved back until it
+    is whole."""
+    stride = attrgetter(side)
+    v = next(r for r in placed if r.name == across)
+    free = [r for r in placed if stride(r) and r.out and r is not v]
+    summed = sorted([r for r in placed if not r.out], key=lambda r: -r.times)
+    size, step, tile = (v.size, stride(v), tile) if stride(v) else (1, 1, 1)
+    count, total, strides = blocks(size, tile), tile, {across: int(stride(v) > 0)}
+    for r in reversed(summed):
+        strides[r.name] = total
+        total *= r.size
     panel = total
     total *= count
-    for n, _ in reversed(free):
-        outer.insert(0, total)
-        total *= n
-    dims = [Copied(*axis, to) for axis, to in zip(free, outer, strict=True)]
+    for r in reversed(free):
+        strides[r.name] = total
+        total *= r.size
+    dims = [Copied(r.size, stride(r), strides[r.name]) for r in free]
     if not is_one(count):
-        dims.append(Copied(count, stride, panel, step=tile, limit=size - tile))
-    dims += [Copied(*axis, to) for axis, to in zip(summed, inner, strict=True)]
-    dims.append(Copied(min(tile, size), stride, 1))
-    return Packed(tuple(dims), outer, inner, panel, total)
+        dims.append(Copied(count, step, panel, step=tile, limit=size - tile))
+    dims += [Copied(r.size, stride(r), strides[r.name]) for r in summed]
+    dims.append(Copied(min(tile, size), step, 1))
+    return Packed(tuple(dims), strides, panel, total)
 
 
 class Plan:

@@ -443,7 +443,7 @@ class Convolution(Plan):
                 unknown(n, -1 - i, self.named) for i, n in enumerate((start, first, tap))
             )
         summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
-        kernel, right, panels, tap = self.copy_right(placed, summed, tiling, tap, decided.packed[1])
+        kernel, right, panels, tap = self.copy_right(placed, tiling, tap, decided.packed[1])
         reduced = [Dim(r.size, r.times, right[r.name]) for r in summed]
         split = tiling.split
         if split is not None:
@@ -453,7 +453,8 @@ class Convolution(Plan):
         whole = self.parted * prod(self.out.shape)
         if split is not None:
             target, out = self.memory(whole * split.count * self.work.itemsize), self.work
-        grid = grid_of(placed, tiling, right, panels, whole, block)
+        strides = {r.name: r.times for r in placed}, right
+        grid = grid_of(placed, tiling, strides, (0, panels), whole, block)
         border = None if block is None else self.border(part, block, grid, split)
         if self.finish is not None and (split is not None or grid.vector[2] != 1):
             raise _Apart
@@ -482,7 +483,7 @@ class Convolution(Plan):
             self.summed(target, types, whole, split.count, Place("out", 0))
 
     def copy_right(
-        self, placed: list[Role], summed: list[Role], tiling: Tiling, tap: int, pack: bool
+        self, placed: list[Role], tiling: Tiling, tap: int, pack: bool
     ) -> tuple[Place, dict[str, int], int, int]:
         """Where the right operand is, its strides, the distance of its panels, and its start."""
         right = {r.name: r.right for r in placed}
@@ -491,16 +492,11 @@ class Convolution(Plan):
         have = self.work if self.complex else self.right.dtype
         if (have == self.work and not pack) or not size:
             return self.kernel, right, 0, tap
-        free = [r for r in placed if r.right and r.out and r.name != tiling.vector]
-        across, tile = ((vector.size, vector.right), tiling.width) if vector.right else ((1, 1), 1)
-        axes = ([(r.size, r.right) for r in roles] for roles in (free, summed))
-        found = packed(next(axes), across, tile, next(axes))
-        strides = zip([*free, *summed], [*found.free, *found.summed], strict=True)
-        right |= {vector.name: int(vector.right > 0)} | {r.name: to for r, to in strides}
+        found = packed(placed, "right", tiling.vector, tiling.width)
         types, rows = (have, self.work), vector.right == 1
         target = self.copied(self.kernel, found.dims, types, found.size, tap, careless=rows)
         panels = found.panel if vector.right and not is_one(tiling.count) else 0
-        return target, right, panels, 0
+        return target, right | found.strides, panels, 0
 
 
 class _Apart(Exception):

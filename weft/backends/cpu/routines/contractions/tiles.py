@@ -25,7 +25,7 @@ from typing import TypeAlias
 from weft.backends.cpu.routines.contractions.conv_text import Axis
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
 from weft.base.record import Record
-from weft.base.sizes import is_one, plain
+from weft.base.sizes import computed, is_one, plain
 
 # A sum waits so many cycles for the one before it; so many instructions begin in one cycle.
 LATENCY = 4
@@ -132,8 +132,11 @@ class Block(Record):
 
 
 class Grid(Record):
-    """The axes of tiles outermost first, those of units, strides of the vector axis, cycles of a
-    row of tiles, how many items there are (or units, if there are any), and how many in a chunk."""
+    """The axes of tiles outermost first, those of units, strides of the vector axis, cycles of an
+    item, how many items there are (or units, if there are any), and how many in a chunk.
+
+    An item has ``run`` tiles of the last axis, or all of them.
+    """
 
     axes: tuple[Axis, ...]
     units: tuple[tuple[str, Axis], ...]
@@ -141,6 +144,7 @@ class Grid(Record):
     cycles: float
     extent: int
     chunk: int
+    run: int = 0
 
 
 def balanced(size: int, most: int) -> list[int]:
@@ -281,21 +285,28 @@ def kernel_bytes(placed: list[Role], itemsize: int) -> int:
 def grid_of(
     placed: list[Role],
     tiling: Tiling,
-    right: dict[str, int],
-    panels: int,
-    whole: int,
-    block: Block | None,
+    strides: tuple[dict[str, int], dict[str, int]],
+    distances: tuple[int, ...],
+    whole: int = 0,
+    block: Block | None = None,
+    parts: int | None = None,
 ) -> Grid:
-    """The order of tiles: those that share operands follow each other."""
+    """The order of tiles: those that share operands follow each other.
+
+    Strides in both operands are by names; panels of them have ``distances`` where they are packed.
+    With ``parts`` the text serves many shapes: the tiles of the box's only dimension come last, in
+    so many runs; or before those of vectors, if there are none.
+    """
     box = {r.name: n for r, n in tiling.box}
     apart = block.apart if block is not None else {}
     v = next(r for r in placed if r.name == tiling.vector)
-    strides = (int(v.times > 0), int(v.right > 0), v.out)
-    along = Axis(tiling.count, tiling.width, v.size, strides[0], strides[1], v.out, panels)
+    (left, right), (tiles, panels) = strides, distances
+    steps = left[v.name], right[v.name], v.out
+    along = Axis(tiling.count, tiling.width, v.size, *steps, panels)
     shared: list[Axis] = []
     rest: list[Axis] = []
     units: list[tuple[str, Axis]] = []
-    if tiling.split is not None:
+    if tiling.split is not None and parts is None:
         s = tiling.split
         moved = 0 if s.name in apart else s.size * s.left
         part = Axis(s.count, 1, s.count, moved, s.size * right[s.name], whole)
@@ -303,27 +314,53 @@ def grid_of(
             units.append((s.name, part))
         else:
             shared.append(part)
-    for r in sorted((r for r in placed if r.out and r is not v), key=lambda r: -plain(r.out)):
+    free = sorted((r for r in placed if r.out and r is not v), key=lambda r: -plain(r.out))
+    if parts is not None:
+        free.sort(key=lambda r: r.name == "rows")
+    for r in free:
         size, n = r.size, box.get(r.name, 1)
         if r.name in apart:
             size = apart[r.name]
             units.append((r.name, Axis(-(-r.size // size), size, r.size, 0, right[r.name], r.out)))
-        axis = Axis(-(-size // n), n, size, r.times, right[r.name], r.out)
-        if not is_one(axis.count):
+        out = 0 if is_one(r.size) else r.out
+        axis = Axis(-(-size // n), n, size, left[r.name], right[r.name], out)
+        if parts is not None and r is free[-1]:
+            axis = axis._replace(tiles=tiles)
+        if parts is not None or not is_one(axis.count):
             (shared if r.times and r.right else rest).append(axis)
+    order = [*shared, along, *rest]
     if kernel_bytes(placed, 4) <= KERNEL and rest and not (v.times and v.right):
         order = [*shared, *rest[:-1], along, rest[-1]]
-    else:
-        order = [*shared, along, *rest]
-    axes = [axis for axis in order if not is_one(axis.count)]
-    axes += [Axis(1, 1, 1, 0, 0, 0)] * (2 - len(axes))
-    depth = prod(r.size for r in placed if not r.out) // (tiling.split.count if tiling.split else 1)
-    cycles = plain(axes[-1].count) * (plain(depth) * tiling.step + TILE)
-    items = prod(a.count for a in axes[:-1])
+    if parts == 0:
+        order = [*shared, *rest, along]
+    if parts is None:
+        order = [axis for axis in order if not is_one(axis.count)]
+        order += [Axis(1, 1, 1, 0, 0, 0)] * (2 - len(order))
+    *axes, last = order
+    run = computed(_run, last.size, last.step, parts) if parts else 0
+    depth = prod(r.size for r in placed if not r.out)
+    if tiling.split is not None and parts is None:
+        depth //= tiling.split.count
+    cycles = plain(run or last.count) * (plain(depth) * tiling.step + TILE)
+    items = extent = prod(a.count for a in axes) * (-(-last.count // run) if run else 1)
     units = [(name, axis) for name, axis in units if not is_one(axis.count)]
-    extent, each = items, 1
+    each = run or last.count
     if block is not None:
-        extent, each = prod(a.count for _, a in units), items
-    # Larger pieces where there are many: fewer meetings of threads.
-    chunk = max(1, int(chunk_cycles() // (cycles * plain(each))), plain(extent) // 512)
-    return Grid(tuple(axes), tuple(units), strides, cycles, extent, chunk)
+        extent, each = prod(a.count for _, a in units), each * items
+    chunk = computed(_chunk, each, depth, round(100 * tiling.step), extent)
+    steps = int(steps[0] > 0), int(steps[1] > 0), v.out
+    return Grid(tuple(order), tuple(units), steps, cycles, extent, chunk, run)
+
+
+def _run(size: int, step: int, parts: int) -> int:
+    """Tiles of a run, of which there are so many."""
+    return -(-size // (step * parts))
+
+
+def _chunk(tiles: int, depth: int, step: int, extent: int) -> int:
+    """Items of so many tiles that are worth a chunk of their own; all of them where little would be
+    left. A ``step`` is hundredths of a cycle. Larger pieces where there are many: fewer meetings of
+    threads."""
+    cycles = tiles * (depth * step // 100 + TILE)
+    found = max(1, chunk_cycles() // cycles, extent // 512)
+    return max(1, extent) if 2 * extent < 3 * found else found

@@ -34,7 +34,7 @@ from weft.backends.cpu.routines.contractions.decisions import (
     below,
     decide,
 )
-from weft.backends.cpu.routines.contractions.tiles import LINE, Role
+from weft.backends.cpu.routines.contractions.tiles import LINE, Role, grid_of
 from weft.backends.cpu.routines.products import amx_text as amx
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import has_by_element_fma, has_matrices, registers
@@ -133,11 +133,6 @@ def reads_far_again(problem: Problem, size: int) -> bool:
     return again > 1 and far and problem.rows.size < MIN_READS
 
 
-def _run(rows: int, height: int, parts: int) -> int:
-    """Tiles of a unit."""
-    return blocks(rows, height * parts)
-
-
 def _columns_run(rows: int, columns: int, depth: int) -> int:
     """Tiles of a unit, in which vectors run along the depth."""
     return blocks(max(1, CHUNK_WORK // 8 // (rows * (depth + 16))), columns)
@@ -148,17 +143,6 @@ def _chunk(rows: int, columns: int, depth: int, extent: int) -> int:
     little would be left."""
     found = max(1, CHUNK_WORK // (max(8, rows) * columns * (depth + 16)))
     return max(1, extent) if 2 * extent < 3 * found else found
-
-
-def panels(problem: Problem, side: str, tile: int) -> tuple[Packed, list[int]]:
-    """An operand with the rows of a tile side by side, or the columns of a panel, and the new
-    strides of outer axes."""
-    across, depth = problem.rows if side == "left" else problem.columns, problem.depth
-    axes = [(d.size, getattr(d, side)) for d in (*problem.outer, across, depth)]
-    free = [axis for axis in axes[:-2] if axis[1]]
-    found = packed(free, axes[-2], tile, axes[-1:])
-    steps = iter(found.free)
-    return found, [next(steps) if stride else 0 for _, stride in axes[:-2]]
 
 
 def one_depth(depth: list[Dim]) -> Dim | None:
@@ -283,61 +267,48 @@ class Product(Plan):
 
     def boxes(self, problem: Problem, decision: Decision) -> None:
         """Blocks of the result, of operands that are packed or not."""
-        outer, rows, columns, depth = problem
-        tiling, packed, writes = decision
+        rows, columns, depth = problem[1:]
+        (tiling, pack, writes), placed = decision, problem.roles()
         lanes, size = min(self.lanes, below(plain(columns.size))), self.work.itemsize
         height, vectors = prod([n for _, n in tiling.box]), blocks(tiling.width, lanes)
-        panel, pack = lanes * vectors, packed[1]
+        panel, far = lanes * vectors, plain(depth.size * columns.size * size) > L1_BYTES
         width, pieces = min(panel, columns.size), [(i * lanes, lanes) for i in range(vectors)]
         pieces[-1] = (width - lanes, lanes)
-        down = Axis(blocks(rows.size, height), height, *rows[:4])
-        along = Axis(blocks(columns.size, panel), width, *columns[:4])
-        starts = [Axis(d.size, 1, *d[:4]) for d in outer]
-        box, inner = rows._replace(size=height), depth
-        if packed[0]:
-            copy, steps = panels(problem, "left", height)
-            left = self.packed(self.left, copy)
-            down, box = down._replace(left=0, tiles=copy.panel), box._replace(left=1)
-            starts = [a._replace(left=n) for a, n in zip(starts, steps, strict=True)]
-            inner = inner._replace(left=height)
+        left, right, local = self.left.place, self.right.place, None
+        lefts, rights = ({r.name: getattr(r, side) for r in placed} for side in ("times", "right"))
+        inside, apart = rights, [0, 0]  # strides in a panel, and the distances of panels
+        if pack[0]:
+            copy = packed(placed, "times", "rows", height)
+            left, lefts, apart[0] = self.packed(self.left, copy), lefts | copy.strides, copy.panel
         else:
             left = self.converted(self.left)
-        right, local, fits = self.right.place, None, False
-        if pack:
-            copy, steps = panels(problem, "right", panel)
-            inner = inner._replace(right=panel)
+        parts = unit_parts(problem, panel, False)
+        if pack[1]:
+            copy = packed(placed, "right", "columns", panel)
+            inside, itself = rights | copy.strides, unit_parts(problem, panel, True)
             fits = not has_by_element_fma() and copy.panel * size <= STACK_BYTES
-        parts = unit_parts(problem, panel, fits)
-        if fits and packs_itself(problem, parts):
-            local = Panel(copy.dims[-2:], self.right.dtype, self.lanes, copy.panel * size)
-        elif pack:
-            parts = unit_parts(problem, panel, False)
-            right = self.packed(self.right, copy)
-            along = along._replace(right=0, panels=copy.panel)
-            starts = [a._replace(right=n) for a, n in zip(starts, steps, strict=True)]
-        # one text serves any number of runs
-        run = computed(_run, rows.size, height, parts)
-        order = [along, down]
-        if writes and not pack:  # writing decides: whole rows, one after another
-            order, run = [down, along], 0
-        far = has_by_element_fma() and plain(depth.size * columns.size * size) > L1_BYTES
-        unit = (run * height, panel) if run else (height, columns.size)
-        turns = 2 if height * vectors >= MANY_SUMS else 4
-        cycles = plain(unit[0] * unit[1] * depth.size) // (2 * lanes)
-        finish = self.result.finish
+            if fits and packs_itself(problem, itself):
+                parts, bytes_near = itself, copy.panel * size
+                local = Panel(copy.dims[-2:], self.right.dtype, self.lanes, bytes_near)
+            else:
+                right, rights, apart[1] = self.packed(self.right, copy), inside, copy.panel
+        tiling = tiling._replace(width=width)
+        parts = 0 if writes and not pack[1] else parts
+        grid = grid_of(placed, tiling, (lefts, rights), tuple(apart), parts=parts)
+        turns, finish = 2 if height * vectors >= MANY_SUMS else 4, self.result.finish
         contraction = Contraction(
-            self.work, self.result.dtype, (*starts, *order), (box,), Dim(width, 0, 1, 1),
-            tuple(pieces), (inner,), 0, 0, 0, registers(), is_long(cycles), None,
-            finish is not None,
-            "rows" if order[-1] is down else "columns", run, local, turns * height * vectors,
-            PREFETCHED_DEPTHS if far and not pack else 0,
+            self.work, self.result.dtype, grid.axes,
+            (Dim(height, lefts["rows"], 0, rows.out),), Dim(width, *grid.vector), tuple(pieces),
+            (Dim(depth.size, lefts["depth"], inside["depth"]),), 0, 0, 0, registers(),
+            is_long(grid.cycles), None, finish is not None, "rows" if parts else "columns",
+            grid.run, local, turns * height * vectors,
+            PREFETCHED_DEPTHS if has_by_element_fma() and far and not pack[1] else 0,
         )  # fmt: skip
-        runs = blocks(down.count, run) if run else 1
-        extent = prod(a.count for a in (*starts, order[0])) * runs
-        chunk = computed(_chunk, *unit, depth.size, extent)
         whole = finish is not None and columns.size % panel == 0 == rows.out % panel
         places = (left, right, self.result.place)
-        self.contract(contraction, places, extent, chunk, finish, panel, whole, shared=True)
+        self.contract(
+            contraction, places, grid.extent, grid.chunk, finish, panel, whole, shared=True
+        )
 
     def packed(self, operand: Operand, copy: Packed) -> Place:
         types = operand.dtype, self.work
