@@ -156,6 +156,15 @@ def test_products_are_those_of_the_reference(name, general):
         check(lambda x, y, n=axes: lax.dot_general(x, y, n), args, name)
 
 
+def test_few_columns_of_any_number(general):
+    """Vectors run along the depth only where a text knows how many there are."""
+    rng = np.random.default_rng(0)
+    for columns in (2, 3, 5, 7, 11):
+        x, y = numbers(rng, (90, 310), "float32"), numbers(rng, (310, columns), "float32")
+        check(lambda x, y: x @ y, (x, y), "float32")
+        check(lambda x, y: y.T @ x.T, (x, y), "float32")
+
+
 def test_arrays_of_many_axes_are_done_in_other_ways(general):
     rng = np.random.default_rng(0)
     x = numbers(rng, (2, 3) * 5, "float32")

@@ -30,7 +30,7 @@ from weft.backends.cpu.routines.products.product import (
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base.lazy import Late
-from weft.base.sizes import plain
+from weft.base.sizes import Size, plain
 from weft.kernel.nodes import F32, F64
 from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
 
@@ -112,10 +112,13 @@ def lower_dot(
 
 def _swaps(rows: list[Dim], columns: list[Dim], depth: list[Dim], size: int | None) -> bool:
     """Whether operands change places: so that one column is one row, and for numbers of some bytes
-    so that few columns are few rows where vectors can run along the depth of the other operand."""
+    so that few columns, whose number a text knows, are few rows where vectors can run along the
+    depth of the other operand."""
     count = prod(a.size for a in rows), prod(a.size for a in columns)
     if count[1] == 1:
         return count[0] > 1
+    if type(count[1]) is Size:
+        return False
     count = plain(count[0]), plain(count[1])
     if size is None or len(collapsed(rows)) != 1 or len(collapsed(columns)) != 1:
         return False
