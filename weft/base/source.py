@@ -20,6 +20,8 @@ _CALL_THROUGH = tuple(os.path.join(_STDLIB, name) for name in ("functools.py", "
 
 # Whether a file's frames are internal, by co_filename: one dict look-up a frame.
 _internal: dict[str, bool] = {}
+# Whether any thread has had notes on what it traces: while none has, tracing does not look for any.
+has_notes = False
 
 
 def register_exclusion(path: str) -> None:

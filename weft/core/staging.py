@@ -51,6 +51,7 @@ class StagingTrace(Trace):
         "consts",
         "copies",
         "effects",
+        "renamed",
         "debug_info",
     )
 
@@ -64,6 +65,8 @@ class StagingTrace(Trace):
         # arrays made of the caller's NumPy data, and that data, by its identity and their dtype
         self.copies: dict[tuple[int, Any], tuple[np.ndarray, Any]] = {}
         self.effects: Effects = no_effects
+        # the last place that was seen from inside of some names, these, and the place there
+        self.renamed: tuple[Any, Any, Any] = (None, None, None)
         self.debug_info = debug_info or debug.unknown
 
     def new_arg(self, aval: Any) -> StagingTracer:
@@ -167,8 +170,11 @@ class StagingTrace(Trace):
         if info is None:
             info = source.current(names, 3)
         elif names:
-            info = info.replace(name_stack=info.name_stack.inside(names))
-        if knobs.thread.xla_metadata:
+            if self.renamed[0] is not info or self.renamed[1] is not names:
+                inside = info.replace(name_stack=info.name_stack.inside(names))
+                self.renamed = info, names, inside
+            info = self.renamed[2]
+        if source.has_notes and knobs.thread.xla_metadata:
             info = info.with_notes(knobs.thread.xla_metadata)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in result]
@@ -181,8 +187,8 @@ class StagingTrace(Trace):
     def to_jaxpr(self, outs: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
         """The program that returns ``outs``, and the values of its constants."""
         outvars = [self.atom(x) for x in outs]
-        drop_unread(self.eqns, outvars)
         used = used_vars(self.eqns, outvars)
+        drop_unread(self.eqns, used)
         kept = [i for i, v in enumerate(self.constvars) if v in used]
         constvars = [self.constvars[i] for i in kept]
         consts = [self.consts[i] for i in kept]
@@ -240,9 +246,8 @@ def used_vars(eqns: Sequence[JaxprEqn], outvars: Sequence[Atom]) -> set[Any]:
     return used
 
 
-def drop_unread(eqns: list[JaxprEqn], outvars: Sequence[Atom]) -> None:
+def drop_unread(eqns: list[JaxprEqn], used: set[Any]) -> None:
     """Replace results that nobody reads by ``DropVar``."""
-    used = used_vars(eqns, outvars)
     for eqn in eqns:
         for i, v in enumerate(eqn.outvars):
             if v not in used:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import ContextDecorator
 from typing import Any
 
-from weft.base import knobs
+from weft.base import knobs, source
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
@@ -25,6 +25,7 @@ class _Scope(ContextDecorator):
         self.entered: list[Any] = []
 
     def __enter__(self) -> None:
+        source.has_notes = True
         both = {**dict(knobs.thread.xla_metadata), **self.notes}
         scope = knobs.xla_metadata(tuple(sorted(both.items())))
         scope.__enter__()

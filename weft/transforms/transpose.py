@@ -38,6 +38,7 @@ def backward_pass(
         else:
             env[v] = x
     cts: dict[Any, Any] = {}
+    info = inside = None
     previous, strictly = state.source, state.loosely
     state.loosely = True  # what types say of shardings was checked when this was staged
     try:
@@ -48,10 +49,11 @@ def backward_pass(
             pairs = zip(jaxpr.invars, unwanted, strict=True)
             linear_eqns = _leading_from(linear_eqns, {v for v, skip in pairs if not skip})
         for eqn in reversed(linear_eqns):
-            info = eqn.source_info
-            if info is not None:
-                info = info.replace(name_stack=info.name_stack.inside(TRANSPOSE))
-            state.source = info
+            if eqn.source_info is not info:  # neighbours are of one place
+                info = inside = eqn.source_info
+                if info is not None:
+                    inside = info.replace(name_stack=info.name_stack.inside(TRANSPOSE))
+            state.source = inside
             _transpose_eqn(eqn, env, linear, cts)
     finally:
         state.source, state.loosely = previous, strictly
