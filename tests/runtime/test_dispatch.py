@@ -18,7 +18,7 @@ from tests.runtime import ways
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.llvm.calls import dispatch, entries
-from weft.base import knobs
+from weft.base import knobs, lazy
 from weft.errors import JaxRuntimeError
 
 
@@ -865,11 +865,14 @@ def test_threads_see_their_own_scopes(way):
     assert set(found[False]) == {np.dtype(np.float32)}
 
 
+@pytest.mark.parametrize("busy", [dispatch.busy, lambda: lazy._importing])
 @pytest.mark.parametrize("wanted", [False, True])
-def test_the_caller_is_not_made_while_a_program_is_compiled(wanted, monkeypatch):
+def test_the_caller_is_not_made_while_a_program_is_compiled_or_files_are_loaded(
+    wanted, busy, monkeypatch
+):
     monkeypatch.setattr(dispatch, "Native", dict)
     monkeypatch.setattr(dispatch.pool, "load", lambda: None)
-    with dispatch.busy():
+    with busy():
         loading = dispatch._Loading()
         loading.thread.join(10 * dispatch.START_DELAY_S)
         assert loading.made is None

@@ -37,6 +37,11 @@ def load(module: str) -> Any:
             gc.enable()
 
 
+def is_loading() -> bool:
+    """Whether some thread imports a module."""
+    return _importing.count() > 0
+
+
 def folder_of(package: str) -> str | None:
     """Where a package lies, without importing it; None where it is in no folder."""
     return next(iter(folders_of(package)), None)

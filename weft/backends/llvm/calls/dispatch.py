@@ -20,7 +20,7 @@ import numpy as np
 from weft.backends.llvm.calls import tables
 from weft.backends.llvm.native import pool
 from weft.backends.llvm.native.machine import load_stubs, setting
-from weft.base import knobs
+from weft.base import knobs, lazy
 from weft.base.cores import usable_cores
 from weft.base.functional import lru, register_cache
 from weft.core.trace import eval_trace, state
@@ -240,8 +240,8 @@ class _Loading:
 
     def make(self) -> None:
         # whoever has begun this shall have its result before Python is busy here, and so shall
-        # those for whom a program is being compiled
-        while not self.wanted.wait(START_DELAY_S) and _busy:
+        # those for whom a program is being compiled, or what they need is loaded
+        while not self.wanted.wait(START_DELAY_S) and (_busy or lazy.is_loading()):
             pass
         try:
             self.made = Native()
