@@ -123,6 +123,10 @@ LATE = {
         "weft.backends.cpu.routines.products.dot",
         "weft.backends.cpu.routines.products.blas_stubs",
     ),
+    (
+        "weft.backends.cpu.routines.factorisations.linalg",
+        "weft.backends.cpu.routines.factorisations.small_matrices",
+    ),
     ("weft.backends.cpu.assemble", "weft.backends.cpu.routines.messages"),
     ("weft.runtime.evaluate", "weft.runtime.spanning"),
     ("weft.api.placement", "weft.runtime.spanning"),

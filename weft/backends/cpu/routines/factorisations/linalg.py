@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.factorisations import cholesky_tiles, svd_parts
-from weft.backends.cpu.routines.factorisations import small_matrices as small
 from weft.backends.cpu.routines.factorisations import stack_stubs as stubs
 from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
 from weft.backends.cpu.routines.products import blas_stubs as blas
 from weft.backends.cpu.routines.registry import LOWERINGS, Lowering
+from weft.base.lazy import Late
 from weft.kernel.program import Lowered, Type
+
+# needed for stacks alone
+small = Late("weft.backends.cpu.routines.factorisations.small_matrices")
 
 Params = dict[str, Any]
 Types = list[Type]
@@ -311,7 +314,9 @@ def _for_lapack(lowering: Lowering) -> Lowering:
     def lower(ins: Types, outs: Types, params: Params) -> Lowered | None:
         if ins[0].dtype.name not in LETTERS or any(0 in t.shape for t in ins):
             return None
-        found = small.lowered(lowering.__name__, ins, outs, params)
+        found = None
+        if _count(ins[0]) > 1:
+            found = small.lowered(lowering.__name__, ins, outs, params)
         return lowering(ins, outs, params) if found is None else found
 
     return lower

@@ -215,13 +215,14 @@ def _length(
         before = list(head)
         for i, n in zip(which, numbers, strict=True):
             before[i] = n
-        return _asked(stem, dtype, before, spaces, after)[number]
+        return _asked(stem, dtype, tuple(before), spaces, after)[number]
 
     return length
 
 
+@lru(256)
 def _asked(
-    stem: str, dtype: np.dtype, before: list, spaces: tuple[np.dtype, ...], after: int
+    stem: str, dtype: np.dtype, before: tuple, spaces: tuple[np.dtype, ...], after: int
 ) -> list[int]:
     answers = [np.zeros(1, kind) for kind in spaces]
     # Some routines look at the first numbers of a matrix even so.
