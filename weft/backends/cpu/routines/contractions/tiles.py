@@ -294,8 +294,8 @@ def grid_of(
     """The order of tiles: those that share operands follow each other.
 
     Strides in both operands are by names; panels of them have ``distances`` where they are packed.
-    With ``parts`` the text serves many shapes: the tiles of the box's only dimension come last, in
-    so many runs; or before those of vectors, if there are none.
+    With ``parts`` the text serves many shapes: tiles of rows come last, in so many runs, or before
+    those of vectors where there are none.
     """
     box = {r.name: n for r, n in tiling.box}
     apart = block.apart if block is not None else {}
