@@ -197,7 +197,7 @@ def test_units_of_rows(monkeypatch, layout):
             counts.add(lowered.tasks[-1].extent)
         assert min(counts) <= 2  # one for each image, or for both
         several += len(counts) > 1
-    assert several >= 3  # a tile may have all rows of an image
+    assert several >= 2  # a tile may have all rows of an image
 
 
 CASES = {
