@@ -165,6 +165,14 @@ def test_few_columns_of_any_number(general):
         check(lambda x, y: y.T @ x.T, (x, y), "float32")
 
 
+@pytest.mark.parametrize("depth", [*range(1, 10), 15, 17])
+def test_few_rows_of_depth_before_others(general, depth):
+    """A turn of some depths, and what is left of them, where there is one turn."""
+    rng = np.random.default_rng(depth)
+    x, y = numbers(rng, (2, depth, 30), "float32"), numbers(rng, (2, depth, 2100), "float32")
+    check(lambda x, y: lax.dot_general(x, y, (((1,), (1,)), ((0,), (0,)))), (x, y), "float32")
+
+
 def test_arrays_of_many_axes_are_done_in_other_ways(general):
     rng = np.random.default_rng(0)
     x = numbers(rng, (2, 3) * 5, "float32")

@@ -372,8 +372,11 @@ class Tile:
             turns = Dim(last.size // factor, *(factor * stride for stride in last[1:4]))
             walks = [Walk(turns, self.offsets([steps]), lanes)]
             if not same(last.size % factor, 0):
-                nowhere = (0,) * len(self.rule.sides)
-                walks.append(Walk(last._replace(size=last.size % factor), [nowhere]))
+                # one turn is no loop, which would leave places where the rest begins
+                begin = tuple(
+                    getattr(turns, s) if is_one(turns.size) else 0 for s in self.rule.sides
+                )
+                walks.append(Walk(last._replace(size=last.size % factor), [begin]))
         return [d for d in dims if d.clip or not is_one(d.size)], walks
 
     def tail(self, bases: list[str], sums: list[str]) -> list[str]:
