@@ -364,14 +364,8 @@ class Native:
         text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
         for name, own in renamed.items():
             text = text.replace(f"@{name}(", f"@{own}(")
-        text = text.replace("ptx_kernel ", "").replace(
-            'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }',
-            "attributes #0 = { nounwind }",
-        )
-        text = text.replace(
-            'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }',
-            "attributes #0 = { nounwind }",
-        )
+        text = text.replace("ptx_kernel ", "")
+        text = re.sub(r"attributes #0 = [^\n]*", "attributes #0 = { nounwind }", text)
         text = re.sub(r"attributes #1 = [^\n]*", "attributes #1 = { nounwind }", text)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

@@ -177,6 +177,14 @@ def test_a_sort_of_many_tiles(monkeypatch):
     check_routine("sort", [keys, np.arange(3000.0).reshape(2, 1500)], params)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.float64])
+def test_barriers_are_not_copied(dtype):
+    """Threads of a warp that wait at copies of a barrier, on different ways, wait for ever."""
+    names = sort.key_names(np.dtype(dtype))
+    (step,), _, _ = sort.sort_rows(sort.Scratch(), sort.given(0), None, 3, 5, names)
+    assert ptx.assemble(step.text).count("bar.sync") == 5
+
+
 def look_back(state: ptr, out: ptr) -> void:
     for tile in range(1, 8):
         at = tile * 256 + thread()

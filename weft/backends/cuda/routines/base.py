@@ -90,8 +90,11 @@ class Routine(Record):
 ROUTINES: dict[str, Callable[..., Routine | None]] = {}
 
 _DECLARED = re.compile(r"^declare [^\n]*@(\w+)\([^\n]*\n", re.MULTILINE)
-# Denormal numbers of float32 are flushed, as in kernels that the compiler made.
-_FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" nounwind }\n'
+# Denormal numbers of float32 are flushed, as in kernels that the compiler made. Functions with
+# barriers are convergent until they are inlined.
+_FLUSHES = (
+    'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" convergent nounwind }\n'
+)
 
 
 def module(

@@ -13,13 +13,14 @@ DEFINITIONS: dict[str, str] = {}
 
 
 def _function(name: str, result: str, parameters: str, body: str, declared: str = "") -> None:
-    head = f"define internal {result} @{name}({parameters}) alwaysinline {{\n{body}\n}}"
+    # Convergent: LLVM must not give the threads of a warp copies of it on different ways.
+    head = f"define internal {result} @{name}({parameters}) convergent alwaysinline {{\n{body}\n}}"
     DEFINITIONS[name] = f"{declared}\n{head}" if declared else head
 
 
 def _asm(head: str, code: str, constraints: str, operands: str) -> str:
     """An instruction that is written out, and done where it stands."""
-    return f'  {head} asm sideeffect "{code}", "{constraints},~{{memory}}"({operands})\n'
+    return f'  {head} asm sideeffect "{code}", "{constraints},~{{memory}}"({operands}) convergent\n'
 
 
 def _register(name: str, register: str) -> None:
@@ -316,7 +317,7 @@ _function(
 def _fragment(name: str, parameters: str, code: str, constraints: str, operands: str) -> None:
     """An instruction that gives four words, kept at an address."""
     words = "{ i32, i32, i32, i32 }"
-    lines = [f'  %r = call {words} asm sideeffect "{code}", "{constraints}"({operands})']
+    lines = [f'  %r = call {words} asm sideeffect "{code}", "{constraints}"({operands}) convergent']
     for i in range(4):
         lines.append(f"  %x{i} = extractvalue {words} %r, {i}")
         lines.append(f"  %p{i} = getelementptr i32, ptr %out, i64 {i}")
@@ -438,8 +439,8 @@ for _name in ("arrive", "wait"):
         f"cluster_{_name}",
         "void",
         "",
-        f'  call void asm sideeffect "barrier.cluster.{_name}.aligned;", "~{{memory}}"()\n'
-        "  ret void",
+        f'  call void asm sideeffect "barrier.cluster.{_name}.aligned;", "~{{memory}}"()'
+        " convergent\n  ret void",
     )
 _function(
     "cluster_write_f32",

@@ -600,8 +600,8 @@ class Writer(Lines):
                 "  ret ptr addrspacecast (ptr addrspace(3) @room_dynamic to ptr)\n}",
             )
         ends = [
-            f"attributes #0 = {{ {_FLUSH} nounwind }}",
-            f'attributes #1 = {{ {_FLUSH} nounwind "nvvm.maxntid"="{self.threads}" }}',
+            f"attributes #0 = {{ {_FLUSH} convergent nounwind }}",
+            f'attributes #1 = {{ {_FLUSH} convergent nounwind "nvvm.maxntid"="{self.threads}" }}',
             "",
         ]
         text = "\n".join([*found, body, *ends])

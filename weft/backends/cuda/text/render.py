@@ -26,11 +26,11 @@ from weft.kernel.spec import verify
 
 NAME = "kernel"
 # Denormal numbers of float32 are flushed, as on the CPU; those of float64 GPUs always keep.
-FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" }\n'
+FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" convergent }\n'
 # How many threads a block has, so that registers for all of them are there.
 _KERNEL = (
     'attributes #1 = {{ "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-    ' "nvvm.maxntid"="{threads}"{more} }}\n'
+    ' convergent "nvvm.maxntid"="{threads}"{more} }}\n'
 )
 # Threads of a multiprocessor that are enough, so that the assembler keeps many loads in registers
 # rather than more blocks.
