@@ -90,13 +90,13 @@ def available() -> bool:
 
 def call(name: str, *args: Any) -> None:
     """Call a function of NCCL; its failures are errors."""
-    status = getattr(library(), name)(*args)
-    if status and status != _IN_PROGRESS:
-        raise NcclError(f"{name}: {_explained(status)}")
-
-
-def _explained(status: int) -> str:
     found = library()
+    status = getattr(found, name)(*args)
+    if status and status != _IN_PROGRESS:
+        raise NcclError(f"{name}: {_explained(found, status)}")
+
+
+def _explained(found: Any, status: int) -> str:
     text = (found.ncclGetErrorString(status) or b"?").decode()
     more = (found.ncclGetLastError(None) or b"").decode().strip()
     return f"{text} ({more})" if more else text
@@ -208,7 +208,7 @@ class Communicator:
         status = _INT()
         call("ncclCommGetAsyncError", self.handle, ctypes.byref(status))
         if status.value not in (0, _IN_PROGRESS):
-            raise NcclError(f"messages between GPUs failed: {_explained(status.value)}")
+            raise NcclError(f"messages between GPUs failed: {_explained(library(), status.value)}")
 
     def abort(self) -> None:
         """Stop what is being sent, also where others never come, and leave the group.
