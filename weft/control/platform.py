@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.base import knobs
 from weft.core.avals import ShapedArray
 from weft.core.primitive import Primitive
 
 Platforms = tuple[tuple[str, ...] | None, ...]
-
-
-def current_platform() -> str:
-    """The platform that computations run on by default."""
-    device = knobs.default_device.value
-    named = device if isinstance(device, str) else getattr(device, "platform", None)
-    named = named or (knobs.platforms.value or "").split(",")[0] or "cpu"
-    return "cuda" if named == "gpu" else named
 
 
 class PlatformIndex(Primitive):
@@ -35,7 +26,7 @@ class PlatformIndex(Primitive):
 
     @staticmethod
     def ref(*, platforms: Platforms) -> np.int32:
-        return PlatformIndex.index_of(platforms, current_platform())
+        return PlatformIndex.index_of(platforms, "cpu")
 
     @staticmethod
     def index_of(platforms: Platforms, platform: str) -> np.int32:

@@ -41,8 +41,9 @@ from weft.prims.families import BOOL, FLOAT, INTEGER, along, const, kind_of, sca
 from weft.prims.selection import ne
 from weft.prims.shape import concatenate_p, pad_p, reshape_p, rev_p
 from weft.transforms.vmap import batch
+from weft.runtime.devices import platform_of
 from weft.tree.compare import equality_errors_treedef
-from weft.tree.functions import tree_flatten, tree_map, tree_structure, tree_unflatten
+from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
 
@@ -154,6 +155,10 @@ def platform_dependent(
         platforms.append(None)
     index = platform_index_p.bind(platforms=tuple(platforms))
     if is_concrete(index):
+        placed = [x for x in tree_leaves(args) if is_concrete(x) and getattr(x, "committed", False)]
+        if placed:
+            (platform, *_) = {platform_of(d.platform) for d in placed[0].devices()}
+            index = platform_index_p.index_of(tuple(platforms), platform)
         return branches[int(index)](*args)
     return _switch(index, branches, args, tuple(platforms))
 

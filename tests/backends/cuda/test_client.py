@@ -112,8 +112,13 @@ def test_platform_dependent(gpu):
         return lax.platform_dependent(x, cpu=lambda x: x * 0, cuda=lambda x: x * 0 + 1)
 
     there = weft.device_put(np.ones(2, np.float32), gpu)
-    np.testing.assert_array_equal(weft.jit(fun)(there), [1, 1])
+    here = weft.device_put(np.ones(2, np.float32), weft.devices("cpu")[0])
     np.testing.assert_array_equal(weft.jit(fun)(jnp.ones(2)), [0, 0])
+    for default in (gpu, weft.devices("cpu")[0]):
+        with weft.default_device(default):
+            for run in (weft.jit(fun), fun):
+                np.testing.assert_array_equal(run(there), [1, 1])
+                np.testing.assert_array_equal(run(here), [0, 0])
 
 
 def test_callbacks_see_values(gpu, capsys):

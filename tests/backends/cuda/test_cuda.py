@@ -16,7 +16,8 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES}))
+# The reference of platform_index is the host's: test_client.py says what it is on a GPU.
+@pytest.mark.parametrize("prim", sorted({s.prim for s in SAMPLES} - {"platform_index"}))
 def test_programs_are_right(prim):
     check_samples(Cuda(), prim)
 
