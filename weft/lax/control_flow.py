@@ -40,8 +40,8 @@ from weft.prims.convert import convert
 from weft.prims.families import BOOL, FLOAT, INTEGER, along, const, kind_of, scalar
 from weft.prims.selection import ne
 from weft.prims.shape import concatenate_p, pad_p, reshape_p, rev_p
-from weft.transforms.vmap import batch
 from weft.runtime.devices import platform_of
+from weft.transforms.vmap import batch
 from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from weft.tree.keys import keystr
