@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.base.record import Record
 from weft.core.registry import lookup
+from weft.core.trace import typeof
 from weft.dtypes import float0
 
 not_mapped = None
@@ -27,7 +28,9 @@ class AxisData(Record):
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
     """``x`` with one axis moved, the others in order."""
-    ndim = np.ndim(x)
+    if source == destination:
+        return x
+    ndim = len(typeof(x).shape)
     source, destination = source % ndim, destination % ndim
     if source == destination:
         return x
@@ -38,7 +41,7 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
 
 def broadcast_axis(x: Any, size: int, dim: int) -> Any:
     """``x`` repeated along a new axis."""
-    shape = list(np.shape(x))
+    shape = list(typeof(x).shape)
     shape.insert(dim, size)
     if type(x) is np.ndarray and x.dtype == float0:
         return np.zeros(shape, float0)  # which is no array of weft's elsewhere either

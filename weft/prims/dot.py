@@ -332,7 +332,7 @@ class DotGeneral(Primitive):
 
     def _cotangent(self, ct: Any, x: Any, y: Any, swapped: bool, **params: Any) -> Any:
         given = params.pop("dimension_numbers")
-        numbers, permutation = _cotangent_dimensions(x.ndim, np.ndim(y), given, swapped)
+        numbers, permutation = _cotangent_dimensions(x.ndim, typeof(y).ndim, given, swapped)
         out = transpose(self.bind(ct, y, dimension_numbers=numbers, **params), permutation)
         return out if typeof(out).dtype == x.dtype else convert(out, x.dtype, x.weak_type)
 
@@ -340,7 +340,7 @@ class DotGeneral(Primitive):
         self, axis: AxisData, args: Any, dims: Any, *, dimension_numbers: Any, **params: Any
     ) -> tuple[Any, int]:
         lhs, rhs = args
-        ndims = np.ndim(lhs), np.ndim(rhs)
+        ndims = typeof(lhs).ndim, typeof(rhs).ndim
         numbers, dim = batched_dimensions(ndims, tuple(dims), dimension_numbers)
         return self.bind(lhs, rhs, dimension_numbers=numbers, **params), dim
 

@@ -177,27 +177,30 @@ def positions_along(shape: tuple[int, ...], dimension: int, dtype: Any = np.int3
 
 def broadcast_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape of an elementwise result: equal ranks, sizes equal or 1; scalars go anywhere."""
-    ranked = [s for s in shapes if s]
-    if not ranked:
-        return ()
-    first = ranked[0]
-    if all(s == first for s in ranked):
-        return first
-    if len({len(s) for s in ranked}) != 1:
+    found: tuple[int, ...] = ()
+    for shape in shapes:
+        if shape and shape != found:
+            found = _joined(name, found, shape, shapes) if found else shape
+    return found
+
+
+def _joined(name: str, first: Any, second: Any, shapes: Any) -> tuple[int, ...]:
+    if len(first) != len(second):
         raise TypeError(
             f"{name} got arrays of different rank: shapes {_list(shapes)}; lax functions broadcast"
             f" sizes of 1 but not ranks: reshape one, or use weft.numpy"
         )
-    result = []
-    for sizes in zip(*ranked, strict=True):
-        wide = {n for n in sizes if n != 1}
-        if len(wide) > 1:
+    sizes = list(first)
+    for i, n in enumerate(second):
+        if n == sizes[i] or n == 1:
+            continue
+        if sizes[i] != 1:
             raise TypeError(
                 f"{name} got incompatible shapes for broadcasting: {_list(shapes)};"
                 " sizes must be equal or 1"
             )
-        result.append(wide.pop() if wide else 1)
-    return tuple(result)
+        sizes[i] = n
+    return tuple(sizes)
 
 
 def _list(shapes: Sequence[tuple[int, ...]]) -> str:
@@ -269,32 +272,39 @@ class Elementwise(Primitive):
 
 def align_batched(axis: AxisData, args: Any, dims: Any) -> tuple[list[Any], int]:
     """Operands of one elementwise operation with their batch dimensions made to agree."""
-    shapes = {(np.shape(x), d) for x, d in zip(args, dims, strict=True) if d is not None}
-    unmapped_ranks = [np.ndim(x) for x, d in zip(args, dims, strict=True) if d is None]
-    if len(shapes) == 1 and not any(unmapped_ranks):
-        return list(args), next(iter(shapes))[1]
-    rank = max(np.ndim(x) - (d is not None) for x, d in zip(args, dims, strict=True))
+    first, alike, rank = None, True, 0
+    for x, d in zip(args, dims, strict=True):
+        shape = typeof(x).shape
+        if d is None:
+            alike = alike and not shape
+            rank = max(rank, len(shape))
+        else:
+            first = first or (shape, d)
+            alike = alike and first == (shape, d)
+            rank = max(rank, len(shape) - 1)
+    if alike:
+        return list(args), first[1]
     aligned = []
     for x, d in zip(args, dims, strict=True):
         if d is None:
-            ndim = np.ndim(x)
-            aligned.append(broadcast_axis(x, 1, 0) if ndim else x)
+            aligned.append(broadcast_axis(x, 1, 0) if typeof(x).shape else x)
         else:
             front = moveaxis(x, d, 0)
-            aligned.append(append_axes(front, rank - (np.ndim(front) - 1)))
+            aligned.append(append_axes(front, rank + 1 - len(typeof(front).shape)))
     return aligned, 0
 
 
 def append_axes(x: Any, count: int) -> Any:
     """``x`` with axes of size 1 added at the end."""
-    shape = np.shape(x)
-    dims = tuple(range(len(shape)))
-    return broadcast_in_dim(x, (*shape, *[1] * count), dims) if count else x
+    if not count:
+        return x
+    shape = typeof(x).shape
+    return broadcast_in_dim(x, (*shape, *[1] * count), tuple(range(len(shape))))
 
 
 def unbroadcast(aval: Any, x: Any) -> Any:
     """The cotangent of an operand of type ``aval`` that was broadcast to the shape of ``x``."""
-    shape = np.shape(x)
+    shape = typeof(x).shape
     if shape == aval.shape:
         return x
     reduce_sum = lookup("reduce_sum")
@@ -307,7 +317,7 @@ def unbroadcast(aval: Any, x: Any) -> Any:
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """``x`` (a scalar, or of equal rank with sizes of 1) at a larger shape."""
-    have = np.shape(x)
+    have = typeof(x).shape
     if have == shape:
         return x
     return broadcast_in_dim(x, shape, tuple(range(len(shape))) if have else ())
