@@ -23,10 +23,11 @@ _DATA = (np.ndarray, np.generic, bool, int, float, complex)
 
 def canonical_shape(shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of Python integers; a clear TypeError for anything else."""
-    if isinstance(shape, (int, np.integer, Dim)) or _is_concrete_scalar(shape):
-        shape = (shape,)
+    if type(shape) is not tuple:
+        if isinstance(shape, (int, np.integer, Dim)) or _is_concrete_scalar(shape):
+            shape = (shape,)
     try:
-        return tuple([whole(n) for n in shape])
+        return tuple([n if type(n) is int else whole(n) for n in shape])
     except (TypeError, AttributeError):
         sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
         traced = next((n for n in sizes if isinstance(n, Tracer)), None)
@@ -173,14 +174,13 @@ def reshape(
     >>> lax.reshape(np.arange(6), (2, 3)).shape
     (2, 3)
     """
-    new_sizes = canonical_shape(new_sizes)
-    ndim = np.ndim(operand)
+    new_sizes, shape = canonical_shape(new_sizes), typeof(operand).shape
     if dimensions is not None:
         dimensions = tuple(operator.index(d) for d in dimensions)
-        if dimensions == tuple(range(ndim)):
+        if dimensions == tuple(range(len(shape))):
             dimensions = None
     # As in JAX, a scalar is reshaped even to its own shape.
-    same = bool(new_sizes) and np.shape(operand) == new_sizes
+    same = bool(new_sizes) and shape == new_sizes
     where = result_sharding(out_sharding, "reshape")
     if same and dimensions is None and hasattr(operand, "aval") and where is None:
         return operand
@@ -195,8 +195,8 @@ def transpose(operand: Any, permutation: Any) -> Any:
     >>> lax.transpose(np.ones((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    permutation = tuple(operator.index(d) for d in permutation)
-    if permutation == tuple(range(np.ndim(operand))) and hasattr(operand, "aval"):
+    permutation = tuple(map(operator.index, permutation))
+    if permutation == tuple(range(len(typeof(operand).shape))) and hasattr(operand, "aval"):
         return operand
     return prims.transpose_p.bind(operand, permutation=permutation)
 
@@ -209,8 +209,8 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
     (3,)
     """
-    ndim = np.ndim(array)
-    dims = tuple(sorted(canonical_axis(d, ndim) for d in dimensions))
+    ndim = typeof(array).ndim
+    dims = tuple(sorted([canonical_axis(d, ndim) for d in dimensions]))
     if len(set(dims)) != len(dims):
         raise ValueError(f"squeeze needs distinct dimensions, got {tuple(dimensions)}")
     if not dims and hasattr(array, "aval"):
@@ -227,8 +227,8 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     (1, 3)
     """
     dims = tuple(dimensions)
-    ndim = np.ndim(array) + len(dims)
-    places = sorted(canonical_axis(d, ndim) for d in dims)
+    ndim = typeof(array).ndim + len(dims)
+    places = sorted([canonical_axis(d, ndim) for d in dims])
     if len(set(places)) != len(places):
         raise ValueError(f"repeated axis in expand_dims: {dims}")
     return boxed(prims.expand_dims(array, tuple(places)))

@@ -42,7 +42,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
     """``x`` broadcast to a shape that it is known to fit."""
-    have = np.shape(x)
+    have = typeof(x).shape
     if have == shape:
         return x
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - len(have), len(shape))))
@@ -109,10 +109,9 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
         condition = lax.ne(condition, scalar(kind, 0))
     dtype, weak = dtypes.lattice_result_type(x, y)
     x, y = convert_staged(x, dtype, weak), convert_staged(y, dtype, weak)
-    shapes = [np.shape(condition), np.shape(x), np.shape(y)]
-    given = (x, y)
-    common = lax.broadcast_shapes(*shapes)
-    if shapes[0]:
+    given, shape = (x, y), typeof(condition).shape
+    common = lax.broadcast_shapes(shape, typeof(x).shape, typeof(y).shape)
+    if shape:
         condition = expand_to(condition, common)
     x, y = expand_to(x, common), expand_to(y, common)
     if 0 in common:

@@ -14,8 +14,8 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base import knobs
 from weft.base.errors import InconclusiveDimensionOperation, NonConcreteBooleanIndexError
+from weft.base.polynomials import Polynomial
 from weft.base.record import Record
-from weft.base.sizes import Size
 from weft.core.array import Array
 from weft.core.dims.dim import Dim, divided_up, exceeds, max_dim, min_dim, whole
 from weft.core.interpret import flushed
@@ -146,7 +146,7 @@ def plan_static(index: Any, shape: Shape, wrap: bool = True, clip: bool = False)
             limits.append(whole(position) + 1)
             strides.append(1)
             squeezed.append(axis)
-    if all(step == 1 for step in strides):
+    if strides.count(1) == len(strides):
         return plan._replace(strides=None)
     return plan
 
@@ -177,8 +177,8 @@ def static_bounds(item: slice, size: int) -> tuple[int, int, int] | None:
 
 def slice_indices(item: slice, size: Any) -> tuple[Any, Any, int]:
     """Start, stop and step of a slice along an axis, whose size may have no fixed value."""
-    kinds = {type(size), type(item.start), type(item.stop)}
-    if Dim not in kinds and Size not in kinds:
+    symbolic = isinstance(item.start, Polynomial) or isinstance(item.stop, Polynomial)
+    if not symbolic and not isinstance(size, Polynomial):
         return item.indices(size)
     step = 1 if item.step is None else operator.index(item.step)
     if step == 0:

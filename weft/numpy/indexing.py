@@ -31,7 +31,7 @@ from weft.numpy.promotion import convert_operand
 from weft.prims.convert import convert
 from weft.prims.families import FLOAT, INTEGER, kind_of, scalar
 from weft.prims.index_dims import GatherScatterMode, scatter_numbers
-from weft.prims.slice import dynamic_slice_p
+from weft.prims.slice import dynamic_slice_p, slice_p
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.places import HOME
 
@@ -102,7 +102,12 @@ def _is_known_mask(x: Array, index: Any) -> bool:
 
 def _slice(x: Array, plan: StaticPlan) -> Array:
     if plan.strides is not None or plan.limits != list(x.shape) or any(plan.starts):
-        x = lax.slice(x, plan.starts, plan.limits, plan.strides)
+        x = slice_p.bind(
+            x,
+            start_indices=tuple(plan.starts),
+            limit_indices=tuple(plan.limits),
+            strides=None if plan.strides is None else tuple(plan.strides),
+        )
     return _rearranged(x, plan)
 
 

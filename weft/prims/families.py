@@ -242,14 +242,14 @@ class Elementwise(Primitive):
         if len(avals) == 1:
             shape, weak = first.shape, first.weak_type
         else:
-            if self.same_dtypes:
-                for aval in avals:
-                    if aval.dtype != dtype:
-                        raise self._different_dtypes(avals)
+            weak = True
+            for aval in avals:
+                weak = weak and aval.weak_type
+                if aval.dtype != dtype and self.same_dtypes:
+                    raise self._different_dtypes(avals)
             shape = broadcast_shapes(self.name, [a.shape for a in avals])
-            weak = all(a.weak_type for a in avals)
         if self.result is not None:
-            dtype = self.result(*(a.dtype for a in avals), **params)
+            dtype = self.result(*[a.dtype for a in avals], **params)
         return ShapedArray(shape, dtype, weak)
 
     def _wrong_kind(self, aval: Any, accepted: int) -> TypeError:

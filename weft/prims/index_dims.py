@@ -4,6 +4,7 @@ family. Plain data and checks: no arrays, no tracing."""
 import enum
 import functools
 import itertools
+import operator
 from collections.abc import Sequence
 
 from weft.base.record import Record
@@ -120,7 +121,7 @@ def slice_shape(shape: Shape, starts: Shape, limits: Shape, strides: Shape | Non
                 f"got start_indices {starts}, limit_indices {limits} and shape {shape}"
             )
     if strides is None:
-        return tuple(limit - start for start, limit in zip(starts, limits))
+        return tuple(map(operator.sub, limits, starts))
     if any(stride <= 0 for stride in strides):
         raise TypeError(f"slice strides must be positive, got {strides}")
     return tuple(

@@ -114,12 +114,15 @@ class SelectN(Primitive):
         if not cases:
             raise TypeError("select_n needs at least one case")
         first = cases[0]
-        if any(c.shape != first.shape for c in cases):
-            shapes = ", ".join(str(c.shape) for c in cases)
-            raise TypeError(f"select_n cases must have the same shape, got {shapes}")
-        if any(c.dtype != first.dtype for c in cases):
-            kinds = ", ".join(c.str_short() for c in cases)
-            raise TypeError(f"select_n cases must have the same dtype, got {kinds}")
+        weak = True
+        for case in cases:
+            weak = weak and case.weak_type
+            if case.shape != first.shape:
+                shapes = ", ".join(str(c.shape) for c in cases)
+                raise TypeError(f"select_n cases must have the same shape, got {shapes}")
+            if case.dtype != first.dtype:
+                kinds = ", ".join(c.str_short() for c in cases)
+                raise TypeError(f"select_n cases must have the same dtype, got {kinds}")
         if which.shape and which.shape != first.shape:
             raise TypeError(
                 f"select_n needs a predicate of shape () or {first.shape}, got {which.shape}"
@@ -128,7 +131,6 @@ class SelectN(Primitive):
             raise TypeError(f"select_n needs a bool or int32 predicate, got {which.str_short()}")
         if which.dtype == np.bool_ and len(cases) > 2:
             raise TypeError(f"select_n with a boolean predicate takes 2 cases, got {len(cases)}")
-        weak = all(c.weak_type for c in cases)
         return ShapedArray(first.shape, first.dtype, weak)
 
     @staticmethod

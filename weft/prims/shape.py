@@ -308,7 +308,7 @@ class Transpose(Primitive):
                 f"transpose needs a permutation of {len(x.shape)} dimensions for shape {x.shape},"
                 f" got {tuple(permutation)}"
             )
-        return ShapedArray(tuple(x.shape[d] for d in permutation), x.dtype, x.weak_type)
+        return ShapedArray(tuple([x.shape[d] for d in permutation]), x.dtype, x.weak_type)
 
     @staticmethod
     def ref(x: np.ndarray, *, permutation: Any) -> np.ndarray:
@@ -797,7 +797,7 @@ optimization_barrier_p = OptimizationBarrier()
 
 
 def reshape(x: Any, shape: tuple[int, ...]) -> Any:
-    if np.shape(x) == shape:
+    if typeof(x).shape == shape:
         return x
     return reshape_p.bind(x, new_sizes=shape, dimensions=None, sharding=None)
 
@@ -816,11 +816,11 @@ def expand_dims(x: Any, dimensions: tuple[int, ...]) -> Any:
     """``x`` with axes of size 1 at the given places of the result."""
     if not dimensions:
         return x
-    ndim = np.ndim(x) + len(dimensions)
-    kept = tuple(i for i in range(ndim) if i not in dimensions)
-    sizes = iter(np.shape(x))
-    shape = tuple(1 if i in dimensions else next(sizes) for i in range(ndim))
-    return broadcast_in_dim(x, shape, kept)
+    shape = list(typeof(x).shape)
+    for d in sorted(dimensions):
+        shape.insert(d, 1)
+    kept = [i for i in range(len(shape)) if i not in dimensions]
+    return broadcast_in_dim(x, tuple(shape), tuple(kept))
 
 
 def iota(dtype: Any, shape: tuple[int, ...], dimension: int = 0, sharding: Any = None) -> Any:

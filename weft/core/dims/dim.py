@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from weft.base import polynomials as t
 from weft.base.errors import InconclusiveDimensionOperation, located
 from weft.base.polynomials import Monomial, Polynomial, Terms, terms_of
@@ -206,12 +204,12 @@ def bounds(n: Any) -> tuple[Bound, Bound]:
 
 def max_dim(a: Any, b: Any) -> Any:
     """The larger of two dimensions or numbers."""
-    return larger(a, b, max)
+    return larger(a, b, max) if type(a) is Dim or type(b) is Dim else max(a, b)
 
 
 def min_dim(a: Any, b: Any) -> Any:
     """The smaller of two dimensions or numbers."""
-    return larger(a, b, min)
+    return larger(a, b, min) if type(a) is Dim or type(b) is Dim else min(a, b)
 
 
 def larger(a: Any, b: Any, pick: Any) -> Any:
@@ -265,14 +263,14 @@ def whole(n: Any) -> Any:
 
 def broadcast_sizes(*shapes: Any) -> tuple[Any, ...]:
     """The shape that shapes broadcast to together; ValueError if they do not."""
-    if not any(isinstance(n, Polynomial) for shape in shapes for n in shape):
-        return np.broadcast_shapes(*shapes)
-    found: list[Any] = [1] * max(map(len, shapes))
+    found: list[Any] = [1] * max(map(len, shapes), default=0)
     for shape in shapes:
         for i, n in enumerate(shape, len(found) - len(shape)):
+            size = n if type(n) is int else whole(n)
             if found[i] == 1:
-                found[i] = n
-            elif n not in (1, found[i]):
+                found[i] = size
+            fits = size == found[i] or size == 1
+            if not fits or (type(size) is int and size < 0):
                 raise ValueError(f"shapes do not broadcast: {', '.join(map(str, shapes))}")
     return tuple(found)
 
