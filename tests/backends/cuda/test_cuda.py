@@ -71,6 +71,19 @@ def test_functions_have_the_bits_of_the_cpu(name):
     assert same.all(), (x[~same][:5], got[~same][:5], want[~same][:5])
 
 
+def test_every_float16_has_the_bits_of_the_cpu():
+    """Denormal numbers too, which are not flushed."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = x[~np.isnan(x)]
+
+    def fun(x):
+        return -x, abs(x), x * 0.75, x + x[5], jnp.maximum(x, 0), x < 1e-6, x.astype("float32")
+
+    closed = weft.make_jaxpr(fun)(x)
+    for got, want in zip(Cuda().compile(closed)([x]), weft.jit(fun)(x), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint8), np.asarray(want).view(np.uint8))
+
+
 def test_the_knob_chooses_it():
     x = np.arange(12, dtype=np.float32)
     with knobs.scope(backend="cuda"):

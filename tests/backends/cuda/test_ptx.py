@@ -194,6 +194,28 @@ def test_rare_values_of_a_sine_are_behind_branches():
     assert text.count("bra") > 4 and "cvt.rn.f32.f64" in text
 
 
+@pytest.mark.parametrize("name", "mul add max neg abs lt rem copysign where".split())
+def test_float16_is_only_converted(name):
+    """PTX's own arithmetic of float16 flushes denormal numbers."""
+    fun = (
+        {
+            "mul": lambda x, y: x * y,
+            "add": lambda x, y: x + y,
+            "neg": lambda x, y: -x,
+            "abs": lambda x, y: abs(x),
+            "lt": lambda x, y: x < y,
+            "where": lambda x, y: jnp.where(x < y, -y, abs(x)),
+        }.get(name)
+        or getattr(weft.lax, name, None)
+        or getattr(jnp, name)
+    )
+    x = jnp.ones(4096, jnp.float16)
+    (kernel,) = kernels_of(fun, x, x)
+    text = ptx.assemble(render(schedule(kernel).parts[0]))
+    words = set(re.findall(r"^\t(?:@\S+ )?(\S*\.f16\S*)", text, re.M))
+    assert words and words <= {"cvt.f32.f16", "cvt.rn.f16.f32"}
+
+
 def test_stencils_have_a_kernel_for_the_inside_and_one_for_the_edges():
     fun = lambda x: jnp.roll(x, 1, 0) + jnp.roll(x, -1, 1)
     (kernel,) = kernels_of(fun, jnp.ones((100, 100)))

@@ -281,14 +281,14 @@ _function(
     "f32_of_f16",
     "float",
     "i16 %x",
-    "  %h = bitcast i16 %x to half\n  %f = fpext half %h to float\n  ret float %f",
+    '  %f = call float asm "cvt.f32.f16 $0, $1;", "=f,h"(i16 %x)\n  ret float %f',
 )
 f16_of_f32 = External(u16, (f32,))
 _function(
     "f16_of_f32",
     "i16",
     "float %x",
-    "  %h = fptrunc float %x to half\n  %b = bitcast half %h to i16\n  ret i16 %b",
+    '  %b = call i16 asm "cvt.rn.f16.f32 $0, $1;", "=h,f"(float %x)\n  ret i16 %b',
 )
 bf16_of_f32 = External(u16, (f32,))
 _function(

@@ -19,7 +19,7 @@ from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
-from weft.kernel.nodes import F32, F64, Value, is_float, walk
+from weft.kernel.nodes import F16, F32, F64, Value, is_float, walk
 
 # Operations that seldom matter from which a branch around them costs less.
 _RARE = 8
@@ -167,6 +167,16 @@ class Threads(Function):
             self.declared[used] = f"declare {kind} {used}({', '.join([kind] * count)})"
         self.declared[name] = _remainder(dtype)
         return name
+
+    def float_cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
+        # where LLVM sees these, it computes with float16 by instructions that flush denormals
+        if (have, want) == (F16, F32):
+            bits = self.emit(f"bitcast half {x} to i16")
+            return self._converted("cvt.f32.f16", "float", "=f,h", f"i16 {bits}")
+        if (have, want) == (F32, F16):
+            bits = self._converted("cvt.rn.f16.f32", "i16", "=h,f", f"float {x}")
+            return self.emit(f"bitcast i16 {bits} to half")
+        return super().float_cast(have, want, x)
 
     def to_bfloat(self, x: str) -> str:
         return self.emit(f'call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float {x}) memory(none)')
