@@ -78,7 +78,7 @@ class Step(Record):
     other: int = -1  # of an all-to-all: the dimension that is cut
 
 
-def steps_between(old: Spec, new: Spec, shape: Sequence[int], mesh: Sizes) -> list[Step]:
+def steps_between(old: Spec, new: Spec) -> list[Step]:
     """Slices, all-to-alls and all-gathers from one spec to another, cheap ones first."""
     now = [list(axes) for axes in old]
     steps: list[Step] = []
@@ -138,7 +138,7 @@ def bytes_between(aval: Any, old: Spec, new: Spec, mesh: Sizes) -> float:
     if old == new:
         return 0.0
     size, total = bytes_of(aval, old, mesh), 0.0
-    for step in steps_between(old, new, aval.shape, mesh):
+    for step in steps_between(old, new):
         n = count(step.axes, mesh)
         if step.kind == "slice":
             size /= n
@@ -244,9 +244,9 @@ class Reshard:
         self.mesh: Sizes = walker.sizes
         self.why = why
 
-    def send(self, kind: str, over: Sequence[Any], x: Any, name: str, **params: Any) -> Any:
+    def send(self, name: str, over: Sequence[Any], x: Any, **params: Any) -> Any:
         """Bind a collective, and list it."""
-        aval = typeof(x)
+        kind, aval = KINDS[name], typeof(x)
         size = bytes_of(aval, ((),) * len(aval.shape), self.mesh)
         n = count(over, self.mesh)
         found = lookup(name).bind(x, **params)
@@ -254,17 +254,16 @@ class Reshard:
         return found
 
     def apply(self, x: Any, old: Spec, new: Spec) -> Any:
-        for step in steps_between(old, new, typeof(x).shape, self.mesh):
+        for step in steps_between(old, new):
             if step.kind == "slice":
                 x = self.cut(x, step.dim, step.axes)
             elif step.kind == "all-gather":
                 x = self.gather(x, step.dim, step.axes)
             else:
                 x = self.send(
-                    "all-to-all",
+                    "all_to_all",
                     step.axes,
                     x,
-                    "all_to_all",
                     axis_name=step.axes,
                     split_axis=step.other,
                     concat_axis=step.dim,
@@ -284,10 +283,9 @@ class Reshard:
 
     def gather(self, x: Any, dim: int, axes: Sequence[Any], tiled: bool = True) -> Any:
         return self.send(
-            "all-gather",
+            "all_gather",
             axes,
             x,
-            "all_gather",
             all_gather_dimension=dim,
             axis_name=tuple(axes),
             axis_index_groups=None,
@@ -296,7 +294,7 @@ class Reshard:
         )
 
     def all_reduce(self, x: Any, axes: Sequence[Any], name: str) -> Any:
-        return self.send("all-reduce", axes, x, name, axes=tuple(axes), axis_index_groups=None)
+        return self.send(name, axes, x, axes=tuple(axes), axis_index_groups=None)
 
     def combine(
         self, x: Any, spec: Spec, how: str, axes: Sequence[Any], want: Spec
@@ -308,10 +306,9 @@ class Reshard:
             scatters, rest = scattered(spec, want, axes, shape, self.mesh)
             for dim, axis in scatters:
                 x = self.send(
-                    "reduce-scatter",
+                    "reduce_scatter",
                     (axis,),
                     x,
-                    "reduce_scatter",
                     scatter_dimension=dim,
                     axis_name=(axis,),
                     axis_index_groups=None,
@@ -370,17 +367,16 @@ class Part:
 
     def shifted(self, x: Any, labels: Sequence[int], by: int) -> Any:
         """What the device ``by`` places before has; zeros where there is none."""
-        axes = self.axes(labels)
         n = self.count(labels)
-        pairs = tuple((i, i + by) for i in range(n) if 0 <= i + by < n)
-        found = Reshard(self.walker, "its neighbour's edge")
-        return found.send("permute", axes, x, "ppermute", axis_name=axes, perm=pairs)
+        pairs = [(i, i + by) for i in range(n) if 0 <= i + by < n]
+        return self.permuted(x, labels, pairs, "its neighbour's edge")
 
-    def permuted(self, x: Any, labels: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Any:
+    def permuted(
+        self, x: Any, labels: Sequence[int], pairs: Sequence[tuple[int, int]], why: str = ""
+    ) -> Any:
         axes = self.axes(labels)
-        return Reshard(self.walker, "").send(
-            "permute", axes, x, "ppermute", axis_name=axes, perm=tuple(pairs)
-        )
+        send = Reshard(self.walker, why).send
+        return send("ppermute", axes, x, axis_name=axes, perm=tuple(pairs))
 
     def halo(
         self, x: Any, dim: int, labels: Sequence[int], low: int, high: int, fill: Any = 0

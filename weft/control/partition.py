@@ -85,37 +85,13 @@ def partition(
     ``in_specs`` have the mesh axes of each dimension of the arguments, ``out_specs`` those of the
     results, None for one that may be divided in any way.
     """
-    flat = prepared(closed)
-    sizes = dict(mesh.shape)
-    wanted = list(out_specs or [None] * len(flat.out_avals))
-    ins = [
-        spec if hasattr(a, "shape") else () for spec, a in zip(in_specs, flat.in_avals, strict=True)
-    ]
-    avals = [local_aval(a, spec, sizes) for a, spec in zip(flat.in_avals, ins, strict=True)]
+    avals = closed.in_avals
+    ins = [spec if hasattr(a, "shape") else () for spec, a in zip(in_specs, avals, strict=True)]
     walker = Walker(mesh)
-    outs: list[Spec] = []
-
-    def program(*parts: Any) -> list[Any]:
-        found = walker.walk(flat, list(parts), ins, wanted)
-        values = []
-        for (x, spec), want, aval in zip(found, wanted, flat.out_avals, strict=True):
-            if not hasattr(aval, "shape"):
-                values.append(x)
-                outs.append(())
-                continue
-            target = spec if want is None else want
-            values.append(alike(walker.reshard(x, spec, target, "a result"), aval))
-            outs.append(target)
-        return values
-
-    bound = list(mesh.shape.items())
-    previous = state.source
-    try:
-        with extend_axis_env(bound), manual_scope(mesh, None):
-            made = joined_sums(stage(program, avals, flat.debug_info), walker.marks)
-    finally:
-        state.source = previous
-    moves = collect(made.jaxpr, walker.marks, sizes)
+    with extend_axis_env(list(mesh.shape.items())), manual_scope(mesh, None):
+        wanted = list(out_specs or [None] * len(closed.out_avals))
+        made, outs = walker.inner(closed, ins, wanted, "a result")
+    moves = collect(made.jaxpr, walker.marks, walker.sizes)
     return Partitioned(made, mesh, tuple(ins), tuple(outs), tuple(moves))
 
 
@@ -209,9 +185,12 @@ class Walker:
     def equation(
         self, eqn: JaxprEqn, given: list[Any], want: list[Spec], moved: dict[Any, Any]
     ) -> list[tuple[Any, Spec]]:
-        name, primitive = eqn.primitive.name, eqn.primitive
-        handler = getattr(self, f"on_{name}", None)
+        primitive = eqn.primitive
+        handler = getattr(self, f"on_{primitive.name}", None)
         if handler is not None:
+            refs = any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars)
+            if refs and primitive is not shard_map_p:
+                return self.undivided(eqn, given, {})
             return handler(eqn, given, want)
         if primitive.shardings is not None and len(given) == len(want):
             return [(self.reshard(x, s, w, ""), w) for (x, s), w in zip(given, want, strict=True)]
@@ -415,6 +394,7 @@ class Walker:
         closed: ClosedJaxpr,
         specs: list[Spec],
         targets: list[Spec | None],
+        why: str = "",
     ) -> tuple[ClosedJaxpr, list[Spec]]:
         """A program inside of an equation on parts; results are divided as targets say."""
         flat = prepared(closed)
@@ -426,14 +406,16 @@ class Walker:
             for (x, spec), want, aval in zip(
                 self.walk(flat, list(parts), specs, targets), targets, flat.out_avals, strict=True
             ):
-                target = spec if want is None else want
+                target = spec if want is None or not hasattr(aval, "shape") else want
                 found.append(target)
-                values.append(alike(self.reshard(x, spec, target, ""), aval))
+                values.append(alike(self.reshard(x, spec, target, why), aval))
             return values
 
         avals = [local_aval(a, s, self.sizes) for a, s in zip(flat.in_avals, specs, strict=True)]
-        made = stage(program, avals, flat.debug_info)
-        state.source, self.primitive = source, primitive
+        try:
+            made = stage(program, avals, flat.debug_info)
+        finally:
+            state.source, self.primitive = source, primitive
         return joined_sums(made, self.marks), found
 
     def hoisted(self, made: ClosedJaxpr, consts: list[Any]) -> tuple[ClosedJaxpr, list[Any]]:
@@ -464,8 +446,6 @@ class Walker:
     def on_scan(self, eqn: JaxprEqn, given: list[Any], want: list[Spec]) -> list[tuple[Any, Spec]]:
         params = eqn.params
         body, carried = params["jaxpr"], params["num_carry"]
-        if any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars):
-            return self.undivided(eqn, given, {})
         consts, carry, xs = split_list(given, [params["num_consts"], carried])
         rows = [((), *s[1:]) for _, s in xs]
         ins = [*(s for _, s in (*consts, *carry)), *rows]
@@ -488,8 +468,6 @@ class Walker:
 
     def on_while(self, eqn: JaxprEqn, given: list[Any], want: list[Spec]) -> list[tuple[Any, Spec]]:
         params = eqn.params
-        if any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars):
-            return self.undivided(eqn, given, {})
         counts = [params["cond_nconsts"], params["body_nconsts"]]
         ins = [s for _, s in given]
         found, _ = eqn.primitive.flow(params, ins, want, self.mesh)
@@ -512,8 +490,6 @@ class Walker:
 
     def on_cond(self, eqn: JaxprEqn, given: list[Any], want: list[Spec]) -> list[tuple[Any, Spec]]:
         params = eqn.params
-        if any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars):
-            return self.undivided(eqn, given, {})
         (index, spec), *rest = given
         index = self.reshard(index, spec, whole(len(spec)), "")
         specs = [s for _, s in rest]
@@ -528,8 +504,6 @@ class Walker:
         self, eqn: JaxprEqn, given: list[Any], want: list[Spec]
     ) -> list[tuple[Any, Spec]]:
         params = eqn.params
-        if any(not hasattr(x.aval, "shape") or x.aval.is_ref for x in eqn.invars):
-            return self.undivided(eqn, given, {})
         made, outs = self.inner(
             ClosedJaxpr(params["jaxpr"]), [s for _, s in given], [None] * len(want)
         )
