@@ -48,18 +48,15 @@ def jacfwd(
             _check_forward_input(x, holomorphic)
 
         def push(tangents: Any) -> Any:
-            if has_aux:
-                y, t, aux = jvp(of_chosen, chosen, tangents, has_aux=True)
-                return y, t, aux
-            y, t = jvp(of_chosen, chosen, tangents)
-            return y, t, None
+            y, t, *aux = jvp(of_chosen, chosen, tangents, has_aux=has_aux)
+            return y, t, aux
 
         y, columns, aux = vmap(push, out_axes=(None, -1, None))(standard_basis(chosen))
         for leaf in tree_flatten(y)[0]:
             _check_output("jacfwd", leaf, holomorphic)
         example = chosen[0] if isinstance(argnums, int) else chosen
         result = tree_map(lambda c, out: _unravel(example, -1, c, out), columns, y)
-        return (result, aux) if has_aux else result
+        return (result, *aux) if has_aux else result
 
     return jacobian_of
 
@@ -88,11 +85,7 @@ def jacrev(
         )
         for x in tree_flatten(chosen)[0]:
             _check_reverse_input(x, holomorphic, allow_int)
-        aux = None
-        if has_aux:
-            y, pull, aux = vjp(of_chosen, *chosen, has_aux=True)
-        else:
-            y, pull = vjp(of_chosen, *chosen)
+        y, pull, *aux = vjp(of_chosen, *chosen, has_aux=has_aux)
         for leaf in tree_flatten(y)[0]:
             _check_output("jacrev", leaf, holomorphic)
         rows = vmap(pull)(standard_basis(y))
@@ -107,7 +100,7 @@ def jacrev(
             tree_unflatten(row_tree, [c[i] for c in columns]) for i in range(out_tree.num_leaves)
         ]
         result = tree_unflatten(out_tree, nested)
-        return (result, aux) if has_aux else result
+        return (result, *aux) if has_aux else result
 
     return jacobian_of
 
@@ -142,16 +135,13 @@ def standard_basis(tree: Any) -> Any:
         dtype = aval.dtype
         if not is_constant_shape((total, aval.size)):
             basis.append(_symbolic_basis(aval, total, offset))
-            offset += aval.size
-            continue
-        if not dtypes.issubdtype(dtype, np.inexact):
+        elif not dtypes.issubdtype(dtype, np.inexact):
             basis.append(np.zeros((total, *aval.shape), dtypes.float0))
-            offset += aval.size
-            continue
-        eye = np.zeros((total, aval.size), dtype)
-        eye[np.arange(aval.size) + offset, np.arange(aval.size)] = 1
-        stacked = ShapedArray((total, *aval.shape), dtype, aval.weak_type)
-        basis.append(box(eye.reshape(stacked.shape), stacked))
+        else:
+            eye = np.zeros((total, aval.size), dtype)
+            eye[np.arange(aval.size) + offset, np.arange(aval.size)] = 1
+            stacked = ShapedArray((total, *aval.shape), dtype, aval.weak_type)
+            basis.append(box(eye.reshape(stacked.shape), stacked))
         offset += aval.size
     return tree_unflatten(structure, basis)
 
@@ -159,26 +149,22 @@ def standard_basis(tree: Any) -> Any:
 def _symbolic_basis(aval: Any, total: Any, offset: Any) -> Any:
     """The same for one array of a symbolic shape."""
     number, shape = dtypes.default_int_dtype(), (total, aval.size)
-
-    def bind(name: str, *args: Any, **params: Any) -> Any:
-        return lookup(name).bind(*args, **params)
-
-    def converted(x: Any, dtype: Any, weak: bool = False) -> Any:
-        return bind("convert_element_type", x, new_dtype=dtype, weak_type=weak, sharding=None)
-
     rows, columns = (
-        bind("iota", dtype=number, shape=shape, dimension=axis, sharding=None) for axis in (0, 1)
+        lookup("iota").bind(dtype=number, shape=shape, dimension=axis, sharding=None)
+        for axis in (0, 1)
     )
-    first = bind(
-        "broadcast_in_dim",
-        converted(offset, number),
-        shape=shape,
-        broadcast_dimensions=(),
-        sharding=None,
-    )
-    eye = converted(bind("eq", bind("sub", rows, first), columns), aval.dtype, aval.weak_type)
-    full = (total, *aval.shape)
-    return bind("reshape", eye, new_sizes=full, dimensions=None, sharding=None)
+    own = lookup("sub").bind(rows, _converted(offset, number))
+    eye = _converted(lookup("eq").bind(own, columns), aval.dtype, aval.weak_type)
+    return _reshaped(eye, (total, *aval.shape))
+
+
+def _converted(x: Any, dtype: Any, weak: bool = False) -> Any:
+    convert = lookup("convert_element_type")
+    return convert.bind(x, new_dtype=dtype, weak_type=weak, sharding=None)
+
+
+def _reshaped(x: Any, shape: tuple[Any, ...]) -> Any:
+    return lookup("reshape").bind(x, new_sizes=shape, dimensions=None, sharding=None)
 
 
 def _unravel(example: Any, axis: int, x: Any, like: Any) -> Any:
@@ -186,23 +172,16 @@ def _unravel(example: Any, axis: int, x: Any, like: Any) -> Any:
     leaves, structure = tree_flatten(example)
     given, weak = typeof(x), typeof(like).weak_type
     if given.dtype != dtypes.float0 and given.weak_type != weak:
-        convert = lookup("convert_element_type")
-        x = convert.bind(x, new_dtype=given.dtype, weak_type=weak, sharding=None)
+        x = _converted(x, given.dtype, weak)
     axis = axis % np.ndim(x)
     shapes = [np.shape(leaf) for leaf in leaves]
     sizes = tuple(prod(s) for s in shapes)
     parts = [x] if len(sizes) == 1 else lookup("split").bind(x, sizes=sizes, axis=axis)
     rest = np.shape(x)
-    reshape = lookup("reshape")
     return tree_unflatten(
         structure,
         [
-            reshape.bind(
-                part,
-                new_sizes=(*rest[:axis], *shape, *rest[axis + 1 :]),
-                dimensions=None,
-                sharding=None,
-            )
+            _reshaped(part, (*rest[:axis], *shape, *rest[axis + 1 :]))
             for part, shape in zip(parts, shapes, strict=True)
         ],
     )
