@@ -27,11 +27,12 @@ from weft.control.moves import (
     scattered,
     with_axis,
 )
-from weft.control.shard_map import part_aval, shard_map_p
+from weft.control.shard_map import shard_map_p
 from weft.control.sums import joined_sums
 from weft.control.varying import manual_scope
 from weft.core.factors import Division, Factors, Spec, count, split_axes, whole
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, join_effects
+from weft.core.mesh_layout import part_aval
 from weft.core.plain import plain
 from weft.core.propagate import inline, merged, propagate, specs_under
 from weft.core.sharding import PartitionSpec

@@ -17,8 +17,8 @@ import numpy as np
 from weft import dtypes
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun
-from weft.core.mesh_layout import Layout, bounds, local_aval
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, with_programs
+from weft.core.mesh_layout import Layout, bounds, local_aval, whole_aval
 from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -113,8 +113,8 @@ def process_program(
     sizes = dict(mesh.shape)
     ins = [NamedSharding(mesh, s) for s in in_specs]
     outs = [NamedSharding(mesh, s) for s in out_specs]
-    wholes = [_whole(a, s, sizes) for a, s in zip(closed.in_avals, in_specs, strict=True)]
-    results = [_whole(a, s, sizes) for a, s in zip(closed.out_avals, out_specs, strict=True)]
+    wholes = [whole_aval(a, s, sizes) for a, s in zip(closed.in_avals, in_specs, strict=True)]
+    results = [whole_aval(a, s, sizes) for a, s in zip(closed.out_avals, out_specs, strict=True)]
 
     def program(*args: Any) -> list[Any]:
         given = [_spread(layout, *row) for row in zip(args, ins, wholes, strict=True)]
@@ -129,14 +129,6 @@ def process_program(
 
     avals = [local_aval(a, s, layout) for a, s in zip(wholes, ins, strict=True)]
     return stage(program, avals, closed.debug_info)
-
-
-def _whole(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
-    shape = list(aval.shape)
-    for i, axes in enumerate(spec):
-        names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
-        shape[i] *= prod(sizes[name] for name in names)
-    return aval.update(shape=tuple(shape), vma=frozenset())
 
 
 def _table(layout: Layout, sharding: Any, aval: Any) -> list[int]:
@@ -188,34 +180,24 @@ def _row(x: Any) -> Any:
 def _addressed(closed: ClosedJaxpr, layout: Layout, manual: frozenset[Any]) -> ClosedJaxpr:
     """A program whose collectives know the mesh."""
 
-    def param(value: Any) -> Any:
-        if isinstance(value, ClosedJaxpr):
-            return ClosedJaxpr(program(value.jaxpr), value.consts)
-        if isinstance(value, Jaxpr):
-            return program(value)
-        return tuple([param(v) for v in value]) if type(value) is tuple else value
-
     def effects(given: Any) -> Any:
         own = {e for e in given if isinstance(e, NamedAxisEffect) and e.name in manual}
         return (given - own) | {NamedAxisEffect(LOCAL)} if own else given
 
-    def program(jaxpr: Jaxpr) -> Jaxpr:
-        eqns = []
+    def program(closed: ClosedJaxpr) -> ClosedJaxpr:
+        jaxpr, eqns = closed.jaxpr, []
         for eqn in jaxpr.eqns:
-            names = eqn.primitive.axis_names(eqn.params) if _speaks(eqn.primitive) else ()
-            if manual.intersection(names):
+            speaks = isinstance(eqn.primitive, Collective)
+            if speaks and manual.intersection(eqn.primitive.axis_names(eqn.params)):
                 params = {"of": eqn.primitive, "params": tuple(eqn.params.items())}
                 eqn = eqn.replace(primitive=mesh_collective_p, params=params | {"layout": layout})
             else:
-                eqn = eqn.replace(params={k: param(p) for k, p in eqn.params.items()})
+                eqn = eqn.replace(params=with_programs(eqn.params, program))
             eqns.append(eqn.replace(effects=effects(eqn.effects)))
-        return jaxpr.replace(eqns=eqns, effects=effects(jaxpr.effects))
+        made = jaxpr.replace(eqns=eqns, effects=effects(jaxpr.effects))
+        return ClosedJaxpr(made, closed.consts)
 
-    return ClosedJaxpr(program(closed.jaxpr), closed.consts)
-
-
-def _speaks(primitive: Any) -> bool:
-    return isinstance(primitive, Collective)
+    return program(closed)
 
 
 def _site(of: Any, names: Any) -> Site:

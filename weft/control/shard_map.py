@@ -14,11 +14,11 @@ from typing import Any
 
 from weft.control.jit import jit_p, jit_parameters, numpy_consts
 from weft.control.process_program import process_program
-from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
+from weft.core.mesh_layout import whole_aval
 from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
@@ -27,22 +27,6 @@ from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.prims.families import element
 from weft.transforms.vmap import batch
-
-
-def part_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
-    """The type of the part of an array that one device has."""
-    shape = list(aval.shape)
-    for i, part in enumerate(spec):
-        shape[i] //= prod(sizes[name] for name in axes_of(part))
-    return ShapedArray(shape, aval.dtype, aval.weak_type)
-
-
-def whole_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
-    """The type of the array of which each device has a part."""
-    shape = list(aval.shape)
-    for i, part in enumerate(spec):
-        shape[i] *= prod(sizes[name] for name in axes_of(part))
-    return ShapedArray(shape, aval.dtype, aval.weak_type)
 
 
 def _with_types(aval: Any, inner: Any, spec: Sequence[Any], mesh: Any) -> Any:

@@ -52,11 +52,7 @@ def check_alike(name: str, specs: Sequence[Spec], avals: Any) -> Spec:
     """The spec that all operands have; without a mesh, all that are divided at all."""
     wanted = list(specs) if in_mesh() else [s for s in specs if any(s)]
     if any(s != wanted[0] for s in wanted):
-        given = ", ".join(a.str_short() for a in avals)
-        raise ShardingTypeError(
-            f"{name} needs operands that are divided in the same way, got {given}; move them"
-            " first, as with weft.reshard(x, weft.typeof(y).sharding)"
-        )
+        raise different(name, avals)
     return wanted[0] if wanted else specs[0]
 
 

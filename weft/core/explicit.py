@@ -14,6 +14,7 @@ from typing import Any
 from weft.base import knobs
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray, without_axes
+from weft.core.factors import Spec, fitting
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params, remembered
 from weft.core.registry import lookup
 from weft.core.sharding import (
@@ -27,7 +28,6 @@ from weft.core.sharding import (
 from weft.core.trace import loosely as loosely
 from weft.core.trace import state, typeof
 
-Spec = tuple[tuple[Any, ...], ...]
 # Primitives whose results have the types that the programs inside of them say.
 _CALLS = frozenset(
     "jit scan while cond remat2 remat_opt custom_jvp_call custom_vjp_call custom_lin"
@@ -153,18 +153,7 @@ def _divided(
     found = primitive.shard(specs, avals, outs, params)
     if found is None:
         return None
-    return [fitting(spec, a.shape, mesh) for spec, a in zip(found, outs, strict=True)]
-
-
-def fitting(spec: Spec, shape: Any, mesh: Any) -> Spec:
-    """A spec without the axes that do not divide their dimensions, or divide another already."""
-    taken: set[Any] = set()
-    found = []
-    for n, axes in zip(shape, spec, strict=True):
-        fits = n % prod(mesh.shape[a] for a in axes) == 0 and not taken & set(axes)
-        found.append(axes if fits else ())
-        taken |= set(found[-1])
-    return tuple(found)
+    return [fitting(spec, a.shape, mesh.shape) for spec, a in zip(found, outs, strict=True)]
 
 
 def _check_result(primitive: Any, avals: Any, aval: Any, spec: Spec, mesh: Any) -> None:

@@ -186,7 +186,10 @@ def whole(ndim: int) -> Spec:
 
 
 def fitting(spec: Spec, shape: Sequence[int], mesh: dict[Any, int]) -> Spec:
-    """A spec without the axes that do not divide their dimensions."""
-    return tuple(
-        axes if n % count(axes, mesh) == 0 else () for n, axes in zip(shape, spec, strict=True)
-    )
+    """A spec without the axes that do not divide their dimensions, or divide another already."""
+    taken: set[Any] = set()
+    found = []
+    for n, axes in zip(shape, spec, strict=True):
+        found.append(axes if n % count(axes, mesh) == 0 and taken.isdisjoint(axes) else ())
+        taken.update(found[-1])
+    return tuple(found)

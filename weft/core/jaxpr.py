@@ -229,6 +229,19 @@ def _jaxprs_in(value: Any) -> Iterator[Jaxpr]:
             yield from _jaxprs_in(item)
 
 
+def with_programs(params: dict[str, Any], change: Callable[..., ClosedJaxpr]) -> dict[str, Any]:
+    """Parameters with what a function makes of their programs in place of these."""
+
+    def changed(value: Any) -> Any:
+        if type(value) is ClosedJaxpr:
+            return change(value)
+        if type(value) is Jaxpr and not value.constvars:
+            return change(ClosedJaxpr(value, ())).jaxpr
+        return tuple([changed(item) for item in value]) if type(value) is tuple else value
+
+    return {name: changed(value) for name, value in params.items()}
+
+
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The Jaxprs that the equations of a program carry in their parameters."""
     for eqn in jaxpr.eqns:

@@ -7,12 +7,14 @@ A process holds each part that its devices need once, one after the other: memor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.core import processes
 from weft.core.avals import ShapedArray
+from weft.core.sharding import axes_of
 
 Key = tuple[tuple[int, int], ...]
 
@@ -35,6 +37,22 @@ def parts_where(sharding: Any, shape: Sequence[int], chosen: Any) -> dict[Key, A
         if chosen(device):
             found.setdefault(bounds(index, shape), device)
     return found
+
+
+def part_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
+    """The type of the part of an array that one device has."""
+    shape = list(aval.shape)
+    for i, part in enumerate(spec):
+        shape[i] //= prod(sizes[name] for name in axes_of(part))
+    return ShapedArray(shape, aval.dtype, aval.weak_type)
+
+
+def whole_aval(aval: Any, spec: Sequence[Any], sizes: dict[Any, int]) -> Any:
+    """The type of the array of which each device has a part."""
+    shape = list(aval.shape)
+    for i, part in enumerate(spec):
+        shape[i] *= prod(sizes[name] for name in axes_of(part))
+    return ShapedArray(shape, aval.dtype, aval.weak_type)
 
 
 def local_aval(aval: Any, sharding: Any, layout: Layout | None = None) -> Any:

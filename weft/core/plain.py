@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.avals import without_axes
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, remembered
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, remembered, with_programs
 
 
 def plain(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -42,19 +42,9 @@ def _plain(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _plain_params(eqn: Any) -> dict[str, Any]:
-    found = {k: _plain_param(p) for k, p in eqn.params.items()}
+    found = with_programs(eqn.params, plain)
     if eqn.primitive.shardings is None:
         for key in ("out_sharding", "sharding"):
             if found.get(key) is not None:
                 found[key] = None
     return found
-
-
-def _plain_param(value: Any) -> Any:
-    if isinstance(value, ClosedJaxpr):
-        return plain(value)
-    if isinstance(value, Jaxpr):
-        return _plain(value)
-    if type(value) is tuple:
-        return tuple([_plain_param(v) for v in value])
-    return value

@@ -18,7 +18,7 @@ from weft.control.custom_vjp import custom_vjp
 from weft.control.jit import jit_p, jit_parameters
 from weft.core.avals import same_type
 from weft.core.interpret import storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, with_programs
 from weft.core.registry import lookup
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.staging import stage
@@ -433,16 +433,5 @@ def _step(eqn: JaxprEqn, values: list[Any]) -> Any:
         convert = {"new_dtype": aval.dtype, "weak_type": aval.weak_type, "sharding": None}
         return [lookup("convert_element_type").bind(eqn.params["dim"], **convert)]
     leading, params = eqn.primitive.get_bind_params(eqn.params)
-    params = {name: _plain_parameter(value) for name, value in params.items()}
-    out = eqn.primitive.bind(*leading, *values, **params)
+    out = eqn.primitive.bind(*leading, *values, **with_programs(params, _plain))
     return out if eqn.primitive.multiple_results else [out]
-
-
-def _plain_parameter(value: Any) -> Any:
-    if isinstance(value, ClosedJaxpr):
-        return _plain(value)
-    if isinstance(value, Jaxpr) and not value.constvars:
-        return _plain(ClosedJaxpr(value, [])).jaxpr
-    if type(value) is tuple:
-        return tuple(_plain_parameter(item) for item in value)
-    return value

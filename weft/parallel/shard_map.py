@@ -10,8 +10,9 @@ from weft.api.jit import hoist_tracers
 from weft.api.staging import stage_call
 from weft.base import knobs
 from weft.base.traceback import api_boundary
-from weft.control.shard_map import part_aval, shard_map_p
+from weft.control.shard_map import shard_map_p
 from weft.control.varying import check_out_specs, manual_scope
+from weft.core.mesh_layout import part_aval
 from weft.core.sharding import (
     AbstractMesh,
     AxisType,
