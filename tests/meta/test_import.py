@@ -162,7 +162,13 @@ def public_names(module: ModuleType) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("package", ["weft", "weft.numpy", "weft.lax", "weft.random", "weft.nn"])
+LATE_PACKAGES = (
+    "weft weft.numpy weft.lax weft.random weft.nn weft.linen weft.optim weft.optim.contrib "
+    "weft.optim.losses weft.optim.transforms"
+).split()
+
+
+@pytest.mark.parametrize("package", LATE_PACKAGES)
 def test_type_checkers_see_what_is_loaded_late(package: str, cache: str) -> None:
     """Of several values of a name some take the first, some the last that a file has of its own."""
     module = importlib.import_module(package)

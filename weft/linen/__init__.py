@@ -3,164 +3,130 @@
 ``weft.linen.struct``, ``core``, ``serialization`` and the like are flax's modules of these names.
 """
 
-from weft.linen import activation as activation
-from weft.linen import attention as attention
-from weft.linen import combinators as combinators
-from weft.linen import conv as conv
-from weft.linen import core as core
-from weft.linen import dtypes as dtypes
-from weft.linen import errors as errors
-from weft.linen import fp8_ops as fp8_ops
-from weft.linen import initializers as initializers
-from weft.linen import jax_utils as jax_utils
-from weft.linen import linear as linear
-from weft.linen import metadata as meta
-from weft.linen import module as module
-from weft.linen import normalization as normalization
-from weft.linen import pooling as pooling
-from weft.linen import recurrent as recurrent
-from weft.linen import serialization as serialization
-from weft.linen import spmd as spmd
-from weft.linen import stochastic as stochastic
-from weft.linen import struct as struct
-from weft.linen import summary as summary
-from weft.linen import training as training
-from weft.linen import transforms as transforms
-from weft.linen import traverse_util as traverse_util
-from weft.linen.activation import PReLU as PReLU
-from weft.linen.activation import celu as celu
-from weft.linen.activation import elu as elu
-from weft.linen.activation import gelu as gelu
-from weft.linen.activation import glu as glu
-from weft.linen.activation import hard_sigmoid as hard_sigmoid
-from weft.linen.activation import hard_silu as hard_silu
-from weft.linen.activation import hard_swish as hard_swish
-from weft.linen.activation import hard_tanh as hard_tanh
-from weft.linen.activation import leaky_relu as leaky_relu
-from weft.linen.activation import log_sigmoid as log_sigmoid
-from weft.linen.activation import log_softmax as log_softmax
-from weft.linen.activation import logsumexp as logsumexp
-from weft.linen.activation import normalize as normalize
-from weft.linen.activation import one_hot as one_hot
-from weft.linen.activation import relu as relu
-from weft.linen.activation import relu6 as relu6
-from weft.linen.activation import selu as selu
-from weft.linen.activation import sigmoid as sigmoid
-from weft.linen.activation import silu as silu
-from weft.linen.activation import soft_sign as soft_sign
-from weft.linen.activation import softmax as softmax
-from weft.linen.activation import softplus as softplus
-from weft.linen.activation import standardize as standardize
-from weft.linen.activation import swish as swish
-from weft.linen.activation import tanh as tanh
-from weft.linen.attention import MultiHeadAttention as MultiHeadAttention
-from weft.linen.attention import MultiHeadDotProductAttention as MultiHeadDotProductAttention
-from weft.linen.attention import SelfAttention as SelfAttention
-from weft.linen.attention import combine_masks as combine_masks
-from weft.linen.attention import dot_product_attention as dot_product_attention
-from weft.linen.attention import dot_product_attention_weights as dot_product_attention_weights
-from weft.linen.attention import make_attention_mask as make_attention_mask
-from weft.linen.attention import make_causal_mask as make_causal_mask
-from weft.linen.blocks import FFN as FFN
-from weft.linen.blocks import GroupedQueryAttention as GroupedQueryAttention
-from weft.linen.blocks import MoE as MoE
-from weft.linen.blocks import RotaryEmbedding as RotaryEmbedding
-from weft.linen.blocks import TransformerBlock as TransformerBlock
-from weft.linen.blocks import apply_rotary_embedding as apply_rotary_embedding
-from weft.linen.checks import check_variables as check_variables
-from weft.linen.combinators import BatchApply as BatchApply
-from weft.linen.combinators import Sequential as Sequential
-from weft.linen.context import disable_named_call as disable_named_call
-from weft.linen.context import enable_named_call as enable_named_call
-from weft.linen.context import intercept_methods as intercept_methods
-from weft.linen.context import override_named_call as override_named_call
-from weft.linen.conv import Conv as Conv
-from weft.linen.conv import ConvLocal as ConvLocal
-from weft.linen.conv import ConvTranspose as ConvTranspose
-from weft.linen.core import FrozenDict as FrozenDict
-from weft.linen.filters import DenyList as DenyList
-from weft.linen.fp8_ops import Fp8DirectDotGeneralOp as Fp8DirectDotGeneralOp
-from weft.linen.fp8_ops import Fp8DotGeneral as Fp8DotGeneral
-from weft.linen.fp8_ops import Fp8DotGeneralOp as Fp8DotGeneralOp
-from weft.linen.fp8_ops import Fp8Einsum as Fp8Einsum
-from weft.linen.fp8_ops import NANOOFp8DotGeneralOp as NANOOFp8DotGeneralOp
-from weft.linen.initializers import ones as ones
-from weft.linen.initializers import ones_init as ones_init
-from weft.linen.initializers import zeros as zeros
-from weft.linen.initializers import zeros_init as zeros_init
-from weft.linen.lift import In as In
-from weft.linen.lift import Out as Out
-from weft.linen.lift import broadcast as broadcast
-from weft.linen.linear import Dense as Dense
-from weft.linen.linear import DenseGeneral as DenseGeneral
-from weft.linen.linear import Einsum as Einsum
-from weft.linen.linear import Embed as Embed
-from weft.linen.lora import LoRA as LoRA
-from weft.linen.lora import LoRADense as LoRADense
-from weft.linen.lora import merge_lora as merge_lora
-from weft.linen.metadata import PARTITION_NAME as PARTITION_NAME
-from weft.linen.metadata import Partitioned as Partitioned
-from weft.linen.metadata import get_partition_spec as get_partition_spec
-from weft.linen.metadata import get_sharding as get_sharding
-from weft.linen.metadata import unbox as unbox
-from weft.linen.metadata import with_partitioning as with_partitioning
-from weft.linen.module import Module as Module
-from weft.linen.module import apply as apply
-from weft.linen.module import compact as compact
-from weft.linen.module import compact_name_scope as compact_name_scope
-from weft.linen.module import init as init
-from weft.linen.module import init_with_output as init_with_output
-from weft.linen.module import merge_param as merge_param
-from weft.linen.module import nowrap as nowrap
-from weft.linen.module import share_scope as share_scope
-from weft.linen.normalization import BatchNorm as BatchNorm
-from weft.linen.normalization import GroupNorm as GroupNorm
-from weft.linen.normalization import InstanceNorm as InstanceNorm
-from weft.linen.normalization import LayerNorm as LayerNorm
-from weft.linen.normalization import RMSNorm as RMSNorm
-from weft.linen.pooling import avg_pool as avg_pool
-from weft.linen.pooling import max_pool as max_pool
-from weft.linen.pooling import min_pool as min_pool
-from weft.linen.pooling import pool as pool
-from weft.linen.recurrent import RNN as RNN
-from weft.linen.recurrent import Bidirectional as Bidirectional
-from weft.linen.recurrent import ConvLSTMCell as ConvLSTMCell
-from weft.linen.recurrent import GRUCell as GRUCell
-from weft.linen.recurrent import LSTMCell as LSTMCell
-from weft.linen.recurrent import MGUCell as MGUCell
-from weft.linen.recurrent import OptimizedLSTMCell as OptimizedLSTMCell
-from weft.linen.recurrent import RNNCellBase as RNNCellBase
-from weft.linen.recurrent import SimpleCell as SimpleCell
-from weft.linen.scope import Variable as Variable
-from weft.linen.spmd import LogicallyPartitioned as LogicallyPartitioned
-from weft.linen.spmd import get_logical_axis_rules as get_logical_axis_rules
-from weft.linen.spmd import logical_axis_rules as logical_axis_rules
-from weft.linen.spmd import logical_to_mesh as logical_to_mesh
-from weft.linen.spmd import logical_to_mesh_axes as logical_to_mesh_axes
-from weft.linen.spmd import logical_to_mesh_sharding as logical_to_mesh_sharding
-from weft.linen.spmd import set_logical_axis_rules as set_logical_axis_rules
-from weft.linen.spmd import with_logical_constraint as with_logical_constraint
-from weft.linen.spmd import with_logical_partitioning as with_logical_partitioning
-from weft.linen.stochastic import Dropout as Dropout
-from weft.linen.stochastic import StochasticDepth as StochasticDepth
-from weft.linen.summary import tabulate as tabulate
-from weft.linen.transforms import add_metadata_axis as add_metadata_axis
-from weft.linen.transforms import checkpoint as checkpoint
-from weft.linen.transforms import cond as cond
-from weft.linen.transforms import custom_vjp as custom_vjp
-from weft.linen.transforms import fold_rngs as fold_rngs
-from weft.linen.transforms import grad as grad
-from weft.linen.transforms import jit as jit
-from weft.linen.transforms import jvp as jvp
-from weft.linen.transforms import map_variables as map_variables
-from weft.linen.transforms import named_call as named_call
-from weft.linen.transforms import remat as remat
-from weft.linen.transforms import remat_scan as remat_scan
-from weft.linen.transforms import scan as scan
-from weft.linen.transforms import switch as switch
-from weft.linen.transforms import value_and_grad as value_and_grad
-from weft.linen.transforms import vjp as vjp
-from weft.linen.transforms import vmap as vmap
-from weft.linen.transforms import while_loop as while_loop
-from weft.linen.weights import SpectralNorm as SpectralNorm
-from weft.linen.weights import WeightNorm as WeightNorm
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from weft.base import lazy as _lazy
+
+if _TYPE_CHECKING:
+    from weft.linen import activation as activation
+    from weft.linen import attention as attention
+    from weft.linen import combinators as combinators
+    from weft.linen import conv as conv
+    from weft.linen import core as core
+    from weft.linen import dtypes as dtypes
+    from weft.linen import errors as errors
+    from weft.linen import fp8_ops as fp8_ops
+    from weft.linen import initializers as initializers
+    from weft.linen import jax_utils as jax_utils
+    from weft.linen import linear as linear
+    from weft.linen import meta as meta
+    from weft.linen import module as module
+    from weft.linen import normalization as normalization
+    from weft.linen import pooling as pooling
+    from weft.linen import recurrent as recurrent
+    from weft.linen import serialization as serialization
+    from weft.linen import spmd as spmd
+    from weft.linen import stochastic as stochastic
+    from weft.linen import struct as struct
+    from weft.linen import summary as summary
+    from weft.linen import training as training
+    from weft.linen import transforms as transforms
+    from weft.linen import traverse_util as traverse_util
+    from weft.linen.activation import *
+    from weft.linen.attention import *
+    from weft.linen.blocks import *
+    from weft.linen.checks import check_variables as check_variables
+    from weft.linen.combinators import *
+    from weft.linen.context import *
+    from weft.linen.conv import *
+    from weft.linen.core import FrozenDict as FrozenDict
+    from weft.linen.filters import DenyList as DenyList
+    from weft.linen.fp8_ops import *
+    from weft.linen.initializers import *
+    from weft.linen.lift import In as In
+    from weft.linen.lift import Out as Out
+    from weft.linen.lift import broadcast as broadcast
+    from weft.linen.linear import *
+    from weft.linen.lora import *
+    from weft.linen.meta import *
+    from weft.linen.module import *
+    from weft.linen.normalization import BatchNorm as BatchNorm
+    from weft.linen.normalization import GroupNorm as GroupNorm
+    from weft.linen.normalization import InstanceNorm as InstanceNorm
+    from weft.linen.normalization import LayerNorm as LayerNorm
+    from weft.linen.normalization import RMSNorm as RMSNorm
+    from weft.linen.pooling import *
+    from weft.linen.recurrent import *
+    from weft.linen.scope import Variable as Variable
+    from weft.linen.spmd import *
+    from weft.linen.stochastic import *
+    from weft.linen.summary import tabulate as tabulate
+    from weft.linen.transforms import *
+    from weft.linen.weights import *
+else:  # each file is loaded when one of its names is first looked at
+    __getattr__, __dir__ = _lazy.members(
+        __name__,
+        (
+            "activation attention combinators conv core dtypes errors fp8_ops initializers "
+            "jax_utils linear meta module normalization pooling recurrent serialization spmd "
+            "stochastic struct summary training transforms traverse_util"
+        ).split(),
+        {
+            "weft.linen.activation": (
+                "PReLU celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu "
+                "log_sigmoid log_softmax logsumexp normalize one_hot relu relu6 selu sigmoid silu "
+                "soft_sign softmax softplus standardize swish tanh"
+            ),
+            "weft.linen.attention": (
+                "MultiHeadAttention MultiHeadDotProductAttention SelfAttention combine_masks "
+                "dot_product_attention dot_product_attention_weights make_attention_mask "
+                "make_causal_mask"
+            ),
+            "weft.linen.blocks": (
+                "FFN GroupedQueryAttention MoE RotaryEmbedding TransformerBlock "
+                "apply_rotary_embedding"
+            ),
+            "weft.linen.checks": "check_variables",
+            "weft.linen.combinators": "BatchApply Sequential",
+            "weft.linen.context": (
+                "disable_named_call enable_named_call intercept_methods override_named_call"
+            ),
+            "weft.linen.conv": "Conv ConvLocal ConvTranspose",
+            "weft.linen.core": "FrozenDict",
+            "weft.linen.filters": "DenyList",
+            "weft.linen.fp8_ops": (
+                "Fp8DirectDotGeneralOp Fp8DotGeneral Fp8DotGeneralOp Fp8Einsum NANOOFp8DotGeneralOp"
+            ),
+            "weft.linen.initializers": "ones ones_init zeros zeros_init",
+            "weft.linen.lift": "In Out broadcast",
+            "weft.linen.linear": "Dense DenseGeneral Einsum Embed",
+            "weft.linen.lora": "LoRA LoRADense merge_lora",
+            "weft.linen.meta": (
+                "PARTITION_NAME Partitioned get_partition_spec get_sharding unbox with_partitioning"
+            ),
+            "weft.linen.module": (
+                "Module apply compact compact_name_scope init init_with_output merge_param nowrap "
+                "share_scope"
+            ),
+            "weft.linen.normalization": "BatchNorm GroupNorm InstanceNorm LayerNorm RMSNorm",
+            "weft.linen.pooling": "avg_pool max_pool min_pool pool",
+            "weft.linen.recurrent": (
+                "Bidirectional ConvLSTMCell GRUCell LSTMCell MGUCell OptimizedLSTMCell RNN "
+                "RNNCellBase SimpleCell"
+            ),
+            "weft.linen.scope": "Variable",
+            "weft.linen.spmd": (
+                "LogicallyPartitioned get_logical_axis_rules logical_axis_rules logical_to_mesh "
+                "logical_to_mesh_axes logical_to_mesh_sharding set_logical_axis_rules "
+                "with_logical_constraint with_logical_partitioning"
+            ),
+            "weft.linen.stochastic": "Dropout StochasticDepth",
+            "weft.linen.summary": "tabulate",
+            "weft.linen.transforms": (
+                "add_metadata_axis checkpoint cond custom_vjp fold_rngs grad jit jvp map_variables "
+                "named_call remat remat_scan scan switch value_and_grad vjp vmap while_loop"
+            ),
+            "weft.linen.weights": "SpectralNorm WeightNorm",
+        },
+        public=False,
+    )

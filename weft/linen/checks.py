@@ -3,7 +3,7 @@
 import weft
 from weft import numpy as jnp
 from weft import tree_util
-from weft.linen.metadata import unbox
+from weft.linen.meta import unbox
 from weft.linen.module import ALL_BUT_INTERMEDIATES
 from weft.linen.traverse_util import flatten_dict
 

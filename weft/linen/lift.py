@@ -24,7 +24,7 @@ from weft.linen.filters import (
     union_filters,
 )
 from weft.linen.known import Unknown, compute_known
-from weft.linen.metadata import add_axis, remove_axis
+from weft.linen.meta import add_axis, remove_axis
 from weft.linen.scope import LazyRng, Scope
 
 

@@ -8,7 +8,7 @@ from weft import lax
 from weft import numpy as jnp
 from weft.linen import initializers
 from weft.linen.dtypes import promote_dtype
-from weft.linen.metadata import AxisMetadata, replace_boxed
+from weft.linen.meta import AxisMetadata, replace_boxed
 from weft.linen.module import Module, compact, merge_param
 from weft.linen.scope import CONCRETE
 

@@ -538,6 +538,22 @@ class Module:
             )
         return tree_util.tree_map(jnp.add, value, scope.get_variable(collection, name))
 
+    def tabulate(self, rngs, *args, **options):
+        """A table of the submodules as text; see ``weft.linen.tabulate`` for the options."""
+        names = "depth show_repeated mutable console_kwargs table_kwargs column_kwargs "
+        names += "compute_flops compute_vjp_flops compute_time"
+        ours = {name: options.pop(name) for name in names.split() if name in options}
+        return weft.linen.tabulate(self, rngs, **ours)(*args, **options)
+
+    def module_paths(
+        self, rngs, *args, show_repeated=False, mutable=ALL_BUT_INTERMEDIATES, **kwargs
+    ):
+        """The submodules by their path, as unbound modules."""
+        options = {"mutable": mutable, **kwargs}
+        table = weft.linen.summary.module_table
+        rows, _ = table(self, rngs, args, options, show_repeated=show_repeated)
+        return {"/".join(row.path): row.module_copy for row in rows}
+
     # init and apply
 
     def bind(self, variables, *args, rngs=None, mutable=False):

@@ -16,7 +16,7 @@ from weft import random, tree_util
 from weft.linen import errors
 from weft.linen.core import FrozenDict, unfreeze
 from weft.linen.filters import in_filter
-from weft.linen.metadata import AxisMetadata, replace_boxed, unbox
+from weft.linen.meta import AxisMetadata, replace_boxed, unbox
 
 _NOTHING: dict = {}
 # The class of arrays that hold numbers.

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 
 from weft import lax, sharding, tree_util
-from weft.linen import metadata, struct
+from weft.linen import meta, struct
 
 
 class _Rules(threading.local):
@@ -116,7 +116,7 @@ def _constrain(names, x, fallback, rules, mesh):
                 raise ValueError(f"no rule names all of the axes {names}")
             return x
         spec = sharding.PartitionSpec(*(None if a is _unassigned else a for a in axes))
-    if mesh is None and not metadata.global_mesh_defined():
+    if mesh is None and not meta.global_mesh_defined():
         return x
     if mesh is not None and spec is not None:
         return lax.with_sharding_constraint(x, sharding.NamedSharding(mesh, spec))
@@ -144,14 +144,14 @@ def with_logical_constraint(
     return tree_util.tree_map(one, logical_axis_resources, x, is_leaf=_is_logical_spec)
 
 
-class LogicallyPartitioned(metadata.Partitioned):
+class LogicallyPartitioned(meta.Partitioned):
     """A value with logical names for its axes, and the rules that map them to a mesh."""
 
     rules: object = struct.field(default=None, pytree_node=False)
 
     def unbox(self, apply_constraint=True):
         """The value, constrained to its sharding where a mesh is known."""
-        if not apply_constraint or (self.mesh is None and not metadata.global_mesh_defined()):
+        if not apply_constraint or (self.mesh is None and not meta.global_mesh_defined()):
             return self.value
         spec = self.get_partition_spec()
         return with_logical_constraint(self.value, spec, rules=self.rules, mesh=self.mesh)

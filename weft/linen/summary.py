@@ -11,8 +11,8 @@ from weft import numpy as jnp
 from weft import tree_util
 from weft.linen.context import context
 from weft.linen.core import unfreeze
-from weft.linen.metadata import Partitioned, is_axis_metadata
-from weft.linen.module import ALL_BUT_INTERMEDIATES, Module
+from weft.linen.meta import Partitioned, is_axis_metadata
+from weft.linen.module import ALL_BUT_INTERMEDIATES
 
 
 @dataclasses.dataclass
@@ -334,22 +334,3 @@ def tabulate(
         ("time", compute_time),
     ]
     return table
-
-
-def _tabulate(self, rngs, *args, **options):
-    """A table of the submodules as text; see ``weft.linen.tabulate`` for the options."""
-    names = "depth show_repeated mutable console_kwargs table_kwargs column_kwargs "
-    names += "compute_flops compute_vjp_flops compute_time"
-    ours = {name: options.pop(name) for name in names.split() if name in options}
-    return tabulate(self, rngs, **ours)(*args, **options)
-
-
-def _module_paths(self, rngs, *args, show_repeated=False, mutable=ALL_BUT_INTERMEDIATES, **kwargs):
-    """The submodules by their path, as unbound modules."""
-    options = {"mutable": mutable, **kwargs}
-    rows, _ = module_table(self, rngs, args, options, show_repeated=show_repeated)
-    return {"/".join(row.path): row.module_copy for row in rows}
-
-
-Module.tabulate, Module.module_paths = _tabulate, _module_paths
-_tabulate.__name__, _module_paths.__name__ = "tabulate", "module_paths"

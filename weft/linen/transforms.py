@@ -16,7 +16,7 @@ from weft.linen import errors, lift
 from weft.linen.attributes import holds, map_inside
 from weft.linen.context import naming
 from weft.linen.core import FrozenDict
-from weft.linen.metadata import add_axis, remove_axis
+from weft.linen.meta import add_axis, remove_axis
 from weft.linen.module import Module, _wrap_method, make_module, profile_name, unbound_function
 from weft.linen.scope import LazyRng, Variable
 

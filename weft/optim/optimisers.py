@@ -6,7 +6,6 @@ import warnings
 import weft.numpy as jnp
 from weft.optim import base
 from weft.optim.factored import scale_by_factored_rms
-from weft.optim.lbfgs import scale_by_lbfgs
 from weft.optim.linesearch import scale_by_zoom_linesearch
 from weft.optim.moments import (
     scale_by_adam,
@@ -19,6 +18,7 @@ from weft.optim.moments import (
     scale_by_radam,
     scale_by_yogi,
 )
+from weft.optim.quasi_newton import scale_by_lbfgs
 from weft.optim.scaling import (
     scale,
     scale_by_learning_rate,

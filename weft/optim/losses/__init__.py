@@ -1,46 +1,35 @@
 """Losses, one value for each example: ``weft.optim.losses``."""
 
-from weft.optim.losses.classification import convex_kl_divergence as convex_kl_divergence
-from weft.optim.losses.classification import generalized_kl_divergence as generalized_kl_divergence
-from weft.optim.losses.classification import hinge_loss as hinge_loss
-from weft.optim.losses.classification import kl_divergence as kl_divergence
-from weft.optim.losses.classification import (
-    kl_divergence_with_log_targets as kl_divergence_with_log_targets,
-)
-from weft.optim.losses.classification import multiclass_hinge_loss as multiclass_hinge_loss
-from weft.optim.losses.classification import (
-    multiclass_perceptron_loss as multiclass_perceptron_loss,
-)
-from weft.optim.losses.classification import multiclass_sparsemax_loss as multiclass_sparsemax_loss
-from weft.optim.losses.classification import perceptron_loss as perceptron_loss
-from weft.optim.losses.classification import poly_loss_cross_entropy as poly_loss_cross_entropy
-from weft.optim.losses.classification import (
-    safe_softmax_cross_entropy as safe_softmax_cross_entropy,
-)
-from weft.optim.losses.classification import (
-    sigmoid_binary_cross_entropy as sigmoid_binary_cross_entropy,
-)
-from weft.optim.losses.classification import sigmoid_focal_loss as sigmoid_focal_loss
-from weft.optim.losses.classification import softmax_cross_entropy as softmax_cross_entropy
-from weft.optim.losses.classification import (
-    softmax_cross_entropy_with_integer_labels as softmax_cross_entropy_with_integer_labels,
-)
-from weft.optim.losses.classification import sparsemax_loss as sparsemax_loss
-from weft.optim.losses.others import binary_dice_loss as binary_dice_loss
-from weft.optim.losses.others import dice_loss as dice_loss
-from weft.optim.losses.others import make_fenchel_young_loss as make_fenchel_young_loss
-from weft.optim.losses.others import (
-    multiclass_generalized_dice_loss as multiclass_generalized_dice_loss,
-)
-from weft.optim.losses.others import ntxent as ntxent
-from weft.optim.losses.others import ranking_softmax_loss as ranking_softmax_loss
-from weft.optim.losses.others import smooth_labels as smooth_labels
-from weft.optim.losses.others import triplet_margin_loss as triplet_margin_loss
-from weft.optim.losses.regression import cosine_distance as cosine_distance
-from weft.optim.losses.regression import cosine_similarity as cosine_similarity
-from weft.optim.losses.regression import huber_loss as huber_loss
-from weft.optim.losses.regression import l2_loss as l2_loss
-from weft.optim.losses.regression import log_cosh as log_cosh
-from weft.optim.losses.regression import squared_error as squared_error
-from weft.optim.losses.sequences import ctc_loss as ctc_loss
-from weft.optim.losses.sequences import ctc_loss_with_forward_probs as ctc_loss_with_forward_probs
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from weft.base import lazy as _lazy
+
+if _TYPE_CHECKING:
+    from weft.optim.losses.classification import *
+    from weft.optim.losses.others import *
+    from weft.optim.losses.regression import *
+    from weft.optim.losses.sequences import *
+else:  # each file is loaded when one of its names is first looked at
+    __getattr__, __dir__ = _lazy.members(
+        __name__,
+        (),
+        {
+            "weft.optim.losses.classification": (
+                "convex_kl_divergence generalized_kl_divergence hinge_loss kl_divergence "
+                "kl_divergence_with_log_targets multiclass_hinge_loss multiclass_perceptron_loss "
+                "multiclass_sparsemax_loss perceptron_loss poly_loss_cross_entropy "
+                "safe_softmax_cross_entropy sigmoid_binary_cross_entropy sigmoid_focal_loss "
+                "softmax_cross_entropy softmax_cross_entropy_with_integer_labels sparsemax_loss"
+            ),
+            "weft.optim.losses.others": (
+                "binary_dice_loss dice_loss make_fenchel_young_loss "
+                "multiclass_generalized_dice_loss ntxent ranking_softmax_loss smooth_labels "
+                "triplet_margin_loss"
+            ),
+            "weft.optim.losses.regression": (
+                "cosine_distance cosine_similarity huber_loss l2_loss log_cosh squared_error"
+            ),
+            "weft.optim.losses.sequences": "ctc_loss ctc_loss_with_forward_probs",
+        },
+        public=False,
+    )
