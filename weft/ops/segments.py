@@ -30,131 +30,80 @@ def _lowest(dtype: Any) -> Any:
     return dtypes.iinfo(dtype).min if dtypes.issubdtype(dtype, np.integer) else -np.inf
 
 
-_RULES: dict[str, tuple[Any, Callable[[Any], Any], Any]] = {
-    "segment_sum": (lax.scatter_add, lambda dtype: 0, reductions.sum),
-    "segment_prod": (lax.scatter_mul, lambda dtype: 1, reductions.prod),
-    "segment_max": (lax.scatter_max, _lowest, reductions.max),
-    "segment_min": (lax.scatter_min, _highest, reductions.min),
-}
-
-
-def _by_segment(
+def _reduction(
     name: str,
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    bucket_size: int | None,
-    mode: Any,
-    out_sharding: Any,
-) -> Array:
-    if out_sharding is not None:
-        options = (indices_are_sorted, unique_indices, bucket_size, mode, None)
-        alone = lambda: _by_segment(name, data, segment_ids, num_segments, *options)
-        return divided_as(out_sharding, alone, name)
-    check_arraylike(name, data, segment_ids)
-    scatter, identity, combine = _RULES[name]
-    values, ids = asarray(data), asarray(segment_ids)
-    if num_segments is None:
-        known = concrete(ids, f"{name} of traced segment_ids needs num_segments")
-        num_segments = int(np.max(np.asarray(known))) + 1
-    count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))
-    if count < 0:
-        raise ValueError(f"{name} needs a num_segments that is not negative, got {count}")
-    given = {
-        "indices_are_sorted": indices_are_sorted,
-        "unique_indices": unique_indices,
-        "mode": lax.GatherScatterMode.FILL_OR_DROP if mode is None else mode,
-        "wrap_negative_indices": False,
-    }
-    start = identity(values.dtype)
-    if bucket_size is None:
-        out = full((count, *values.shape[1:]), start, values.dtype)
-        return update_index(out, ids, values, scatter, **given)
-    # sums of buckets first: rounding errors grow with the number of terms in a row
-    buckets = -(-ids.size // bucket_size)
-    out = full((buckets, count, *values.shape[1:]), start, values.dtype)
-    bucket = floor_divide(arange(ids.shape[0]), bucket_size)
-    out = update_index(out, (bucket, ids), values, scatter, **given)
-    return combine(out, axis=0).astype(values.dtype)
+    scatter: Any,
+    identity: Callable[[Any], Any],
+    combine: Any,
+    what: str,
+    example: str,
+) -> Callable[..., Array]:
+    """The public function that reduces segments by a scatter."""
+    name = f"segment_{name}"
 
+    def function(
+        data: Any,
+        segment_ids: Any,
+        num_segments: int | None = None,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        bucket_size: int | None = None,
+        mode: Any = None,
+        out_sharding: Any = None,
+    ) -> Array:
+        if out_sharding is not None:
+            options = (indices_are_sorted, unique_indices, bucket_size, mode)
+            alone = lambda: function(data, segment_ids, num_segments, *options)
+            return divided_as(out_sharding, alone, name)
+        check_arraylike(name, data, segment_ids)
+        values, ids = asarray(data), asarray(segment_ids)
+        if num_segments is None:
+            known = concrete(ids, f"{name} of traced segment_ids needs num_segments")
+            num_segments = int(np.max(np.asarray(known))) + 1
+        count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))
+        if count < 0:
+            raise ValueError(f"{name} needs a num_segments that is not negative, got {count}")
+        given = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+            "mode": lax.GatherScatterMode.FILL_OR_DROP if mode is None else mode,
+            "wrap_negative_indices": False,
+        }
+        start = identity(values.dtype)
+        if bucket_size is None:
+            out = full((count, *values.shape[1:]), start, values.dtype)
+            return update_index(out, ids, values, scatter, **given)
+        # sums of buckets first: rounding errors grow with the number of terms in a row
+        buckets = -(-ids.size // bucket_size)
+        out = full((buckets, count, *values.shape[1:]), start, values.dtype)
+        bucket = floor_divide(arange(ids.shape[0]), bucket_size)
+        out = update_index(out, (bucket, ids), values, scatter, **given)
+        return combine(out, axis=0).astype(values.dtype)
 
-def segment_sum(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
-) -> Array:
-    """Sums of the elements of each segment.
-
-    >>> import weft, weft.numpy as jnp
-    >>> weft.ops.segment_sum(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
-    Array([1., 5.], dtype=float32)
-    """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
-    return _by_segment("segment_sum", data, segment_ids, num_segments, *options)
-
-
-def segment_prod(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
-) -> Array:
-    """Products of the elements of each segment.
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{what} of each segment.
 
     >>> import weft, weft.numpy as jnp
-    >>> weft.ops.segment_prod(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
-    Array([0., 6.], dtype=float32)
+    >>> weft.ops.{name}(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
+    Array({example}, dtype=float32)
     """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
-    return _by_segment("segment_prod", data, segment_ids, num_segments, *options)
+    return function
 
 
-def segment_max(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
-) -> Array:
-    """The largest element of each segment.
-
-    >>> import weft, weft.numpy as jnp
-    >>> weft.ops.segment_max(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
-    Array([1., 3.], dtype=float32)
-    """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
-    return _by_segment("segment_max", data, segment_ids, num_segments, *options)
-
-
-def segment_min(
-    data: Any,
-    segment_ids: Any,
-    num_segments: int | None = None,
-    indices_are_sorted: bool = False,
-    unique_indices: bool = False,
-    bucket_size: int | None = None,
-    mode: Any = None,
-    out_sharding: Any = None,
-) -> Array:
-    """The smallest element of each segment.
-
-    >>> import weft, weft.numpy as jnp
-    >>> weft.ops.segment_min(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
-    Array([0., 2.], dtype=float32)
-    """
-    options = (indices_are_sorted, unique_indices, bucket_size, mode, out_sharding)
-    return _by_segment("segment_min", data, segment_ids, num_segments, *options)
+segment_sum = _reduction(
+    "sum", lax.scatter_add, lambda dtype: 0, reductions.sum, "Sums of the elements", "[1., 5.]"
+)
+segment_prod = _reduction(
+    "prod",
+    lax.scatter_mul,
+    lambda dtype: 1,
+    reductions.prod,
+    "Products of the elements",
+    "[0., 6.]",
+)
+segment_max = _reduction(
+    "max", lax.scatter_max, _lowest, reductions.max, "The largest element", "[1., 3.]"
+)
+segment_min = _reduction(
+    "min", lax.scatter_min, _highest, reductions.min, "The smallest element", "[0., 2.]"
+)

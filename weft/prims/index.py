@@ -149,31 +149,11 @@ class Gather(Primitive):
         fill = 0 if params["mode"] is FILL_OR_DROP else None
         return self.bind(g, indices, **(params | {"fill_value": fill}))
 
-    def transpose(
-        self,
-        ct: Any,
-        x: Any,
-        indices: Any,
-        *,
-        dimension_numbers: Any,
-        slice_sizes: Shape,
-        unique_indices: bool,
-        indices_are_sorted: bool,
-        mode: GatherScatterMode,
-        fill_value: Any,
-    ) -> Any:
+    def transpose(self, ct: Any, x: Any, indices: Any, **params: Any) -> Any:
         target = filled(0, ShapedArray(x.aval.shape, typeof(ct).dtype))
-        out = scatter_add(
-            target,
-            indices,
-            ct,
-            scatter_numbers(dimension_numbers),
-            backward=True,
-            unique_indices=unique_indices,
-            indices_are_sorted=indices_are_sorted,
-            mode=mode,
-        )
-        return [out, None]
+        numbers = scatter_numbers(params["dimension_numbers"])
+        options = {k: params[k] for k in ("unique_indices", "indices_are_sorted", "mode")}
+        return [scatter_add(target, indices, ct, numbers, backward=True, **options), None]
 
     def batch(
         self,
