@@ -11,9 +11,6 @@ if _TYPE_CHECKING:
 
     # isort: split
     from weft.control.cond import cond_p as cond_p
-    from weft.control.reductions import reduce_p as reduce_p
-    from weft.control.reductions import reduce_window_p as reduce_window_p
-    from weft.control.reductions import select_and_scatter_p as select_and_scatter_p
     from weft.control.scan import scan_p as scan_p
     from weft.control.solves import linear_solve_p as linear_solve_p
     from weft.control.while_loop import while_p as while_p
@@ -69,15 +66,6 @@ if _TYPE_CHECKING:
     from weft.prims.bit_generator import RandomAlgorithm as RandomAlgorithm
     from weft.prims.bit_generator import rng_bit_generator_p as rng_bit_generator_p
     from weft.prims.bit_generator import rng_uniform_p as rng_uniform_p
-    from weft.prims.bits import and_p as and_p
-    from weft.prims.bits import clz_p as clz_p
-    from weft.prims.bits import not_p as not_p
-    from weft.prims.bits import or_p as or_p
-    from weft.prims.bits import population_count_p as population_count_p
-    from weft.prims.bits import shift_left_p as shift_left_p
-    from weft.prims.bits import shift_right_arithmetic_p as shift_right_arithmetic_p
-    from weft.prims.bits import shift_right_logical_p as shift_right_logical_p
-    from weft.prims.bits import xor_p as xor_p
     from weft.prims.collective import all_gather_p as all_gather_p
     from weft.prims.collective import all_to_all_p as all_to_all_p
     from weft.prims.collective import axis_index_p as axis_index_p
@@ -85,17 +73,6 @@ if _TYPE_CHECKING:
     from weft.prims.collective import pmin_p as pmin_p
     from weft.prims.collective import ppermute_p as ppermute_p
     from weft.prims.collective import psum_p as psum_p
-    from weft.prims.conv import ConvDimensionNumbers as ConvDimensionNumbers
-    from weft.prims.conv import conv_general_dilated_p as conv_general_dilated_p
-    from weft.prims.convert import bitcast_convert_type_p as bitcast_convert_type_p
-    from weft.prims.convert import convert_element_type_p as convert_element_type_p
-    from weft.prims.convert import copy_p as copy_p
-    from weft.prims.convert import reduce_precision_p as reduce_precision_p
-    from weft.prims.cumulative import cumlogsumexp_p as cumlogsumexp_p
-    from weft.prims.cumulative import cummax_p as cummax_p
-    from weft.prims.cumulative import cummin_p as cummin_p
-    from weft.prims.cumulative import cumprod_p as cumprod_p
-    from weft.prims.cumulative import cumsum_p as cumsum_p
     from weft.prims.dot import dot_general_p as dot_general_p
     from weft.prims.exchange import ragged_all_to_all_p as ragged_all_to_all_p
     from weft.prims.fft import FftType as FftType
@@ -107,16 +84,6 @@ if _TYPE_CHECKING:
     from weft.prims.index import scatter_mul_p as scatter_mul_p
     from weft.prims.index import scatter_p as scatter_p
     from weft.prims.index import scatter_sub_p as scatter_sub_p
-    from weft.prims.index_dims import GatherDimensionNumbers as GatherDimensionNumbers
-    from weft.prims.index_dims import GatherScatterMode as GatherScatterMode
-    from weft.prims.index_dims import ScatterDimensionNumbers as ScatterDimensionNumbers
-    from weft.prims.order import eq_to_p as eq_to_p
-    from weft.prims.order import le_to_p as le_to_p
-    from weft.prims.order import lt_to_p as lt_to_p
-    from weft.prims.precision import DotAlgorithm as DotAlgorithm
-    from weft.prims.precision import DotAlgorithmPreset as DotAlgorithmPreset
-    from weft.prims.precision import Precision as Precision
-    from weft.prims.precision import PrecisionLike as PrecisionLike
     from weft.prims.ragged_dot import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from weft.prims.reduce import argmax_p as argmax_p
     from weft.prims.reduce import argmin_p as argmin_p
@@ -147,12 +114,6 @@ if _TYPE_CHECKING:
     from weft.prims.shape import tile_p as tile_p
     from weft.prims.shape import transpose_p as transpose_p
     from weft.prims.shape import unstack_p as unstack_p
-    from weft.prims.slice import dynamic_slice_p as dynamic_slice_p
-    from weft.prims.slice import dynamic_update_slice_p as dynamic_update_slice_p
-    from weft.prims.slice import slice_p as slice_p
-    from weft.prims.sort import approx_top_k_p as approx_top_k_p
-    from weft.prims.sort import sort_p as sort_p
-    from weft.prims.sort import top_k_p as top_k_p
     from weft.prims.special import bessel_i0e_p as bessel_i0e_p
     from weft.prims.special import bessel_i1e_p as bessel_i1e_p
     from weft.prims.special import digamma_p as digamma_p
@@ -189,17 +150,21 @@ if _TYPE_CHECKING:
     from weft.prims.transcendental import sqrt_p as sqrt_p
     from weft.prims.transcendental import tan_p as tan_p
     from weft.prims.transcendental import tanh_p as tanh_p
-    from weft.prims.transfer import after_all_p as after_all_p
-    from weft.prims.transfer import create_token_p as create_token_p
-    from weft.prims.transfer import dce_sink_p as dce_sink_p
-    from weft.prims.transfer import device_put_p as device_put_p
-    from weft.prims.transfer import sharding_constraint_p as sharding_constraint_p
-    from weft.prims.transfer import stage_p as stage_p
-    from weft.prims.window import reduce_window_max_p as reduce_window_max_p
-    from weft.prims.window import reduce_window_min_p as reduce_window_min_p
-    from weft.prims.window import reduce_window_sum_p as reduce_window_sum_p
-    from weft.prims.window import select_and_gather_add_p as select_and_gather_add_p
-    from weft.prims.window import select_and_scatter_add_p as select_and_scatter_add_p
+
+    # last, since they import functions of primitives that have the names of functions above
+    # isort: split
+    from weft.control.reductions import *
+    from weft.prims.bits import *
+    from weft.prims.conv import *
+    from weft.prims.convert import *
+    from weft.prims.cumulative import *
+    from weft.prims.index_dims import *
+    from weft.prims.order import *
+    from weft.prims.precision import *
+    from weft.prims.slice import *
+    from weft.prims.sort import *
+    from weft.prims.transfer import *
+    from weft.prims.window import *
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
