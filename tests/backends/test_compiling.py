@@ -84,6 +84,10 @@ def test_a_long_text_is_joined_with_no_other() -> None:
         assert batch._taken() == [long]
         batch.queue = [text(2), text(3), text(4)]
         assert batch._taken() == [text(4), text(3)]
+        # what is made without care takes a fraction of the time
+        quick = QUICK + long.replace("%a", "%b")
+        batch.queue = [quick, text(2), long]
+        assert batch._taken() == [long]
 
 
 def test_a_failure_in_a_thread_is_the_callers() -> None:

@@ -225,16 +225,16 @@ class Batch:
         with self.taking:
             if not self.queue:
                 return []
-            share = sum(map(len, self.queue)) // self.sharers
+            share = sum(map(_weight, self.queue)) // self.sharers
             found = [self.queue.pop()]
-            size, lines = len(found[0]), found[0].count("\n")
+            size, lines = _weight(found[0]), found[0].count("\n")
             if size < share and joinable(found[0]):
                 care = _care(found[0])
                 for text in [x for x in self.queue[::-1] if _care(x) == care]:
                     if size < share and lines < JOINED_LINES and joinable(text):
                         self.queue.remove(text)
                         found.append(text)
-                        size, lines = size + len(text), lines + text.count("\n")
+                        size, lines = size + _weight(text), lines + text.count("\n")
             return found
 
 
@@ -246,5 +246,9 @@ def _care(text: str) -> tuple[bool, bool, bool]:
 
 def _effort(text: str) -> tuple[bool, int]:
     """What orders texts: whether one keeps others out of LLVM, and about how long it takes."""
-    careful, crowded, _ = _care(text)
-    return crowded, text.count("\n") // (1 if careful else 4)
+    return _care(text)[1], _weight(text)
+
+
+def _weight(text: str) -> int:
+    """About how long a text takes LLVM, in lines that are made with care."""
+    return text.count("\n") // (4 if text.startswith((BRIEF, QUICK)) else 1)
