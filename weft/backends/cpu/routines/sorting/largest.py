@@ -19,12 +19,15 @@ from weft.backends.cpu.routines.sorting.rows import (
     key_names,
     order_of,
 )
-from weft.backends.llvm.native.llvm import OPTIMISE
+from weft.backends.llvm.native.llvm import OPTIMISE, QUICK
+from weft.backends.llvm.native.parts import PART
+from weft.backends.llvm.native.processor import is_arm
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.base.lazy import Late
 from weft.kernel.kinds import (
     OPAQUE,
+    any_lane,
     i32,
     i64,
     invoke,
@@ -48,11 +51,11 @@ STRIDE = 32  # elements of a block
 HEAP = 8192  # elements that are kept at most
 
 # Names that stubs are given; here so that they can be written: elements, blocks of them and
-# records, bytes of an element and of a record, and bits of half a record.
+# records, bytes of an element and of a record, bits of half a record, and whether this is Arm.
 U: Any = u32
 BLOCK: Any = u32
 RECORD: Any = u64
-SIZE = BYTES = HALF = 0
+SIZE = BYTES = HALF = ARM = 0
 
 
 def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
@@ -60,32 +63,32 @@ def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
     length of rows, the distance of their elements and how many are wanted."""
     length, inner, wanted = sizes(buffers)
     heap = stack(HEAP * BYTES)
-    single = wanted if inner == 1 else length  # elements before which no block is skipped
-    while start < stop:
-        outer = start // inner
-        offset = start - outer * inner
+    for number in range(start, stop):
+        outer = number // inner
+        offset = number - outer * inner
         row = ptr[buffers, 0] + (outer * length * inner + offset) * SIZE
         memset(heap, 255, wanted * BYTES)
-        end = i64(0)
-        while end < length:
-            i = end
-            end = invoke(i64, OPAQUE, i + STRIDE)
-            if end <= length:
-                if i >= single:
-                    if not some_before(BLOCK[row + i * SIZE, 0], RECORD[heap, 0]):
-                        continue
-            last = min(end, length)
-            while i < last:
-                x = record(U[row, i * inner], i)
-                if x < RECORD[heap, 0]:
-                    sift(heap, wanted, x)
-                i = invoke(i64, OPAQUE, i + 1)
-        i = wanted
-        while i > 0:
-            i = invoke(i64, OPAQUE, i - 1)
-            put(buffers, RECORD[heap, 0], row, inner, (outer * wanted + i) * inner + offset)
-            sift(heap, i, RECORD[heap, i])
-        start = invoke(i64, OPAQUE, start + 1)
+        fill(heap, wanted, row, length, inner)
+        drain(heap, wanted, row, inner, buffers, outer * wanted * inner + offset)
+
+
+def fill(heap: ptr, wanted: i64, row: ptr, length: i64, inner: i64) -> void:
+    """Keep the first elements of a row in a heap."""
+    single = wanted if inner == 1 else length  # elements before which no block is skipped
+    end = i64(0)
+    while end < length:
+        i = end
+        end = invoke(i64, OPAQUE, i + STRIDE)
+        if end <= length:
+            if i >= single:
+                if not some_before(BLOCK[row + i * SIZE, 0], RECORD[heap, 0]):
+                    continue
+        last = min(end, length)
+        while i < last:
+            x = record(U[row, i * inner], i)
+            if x < RECORD[heap, 0]:
+                sift(heap, wanted, x)
+            i = invoke(i64, OPAQUE, i + 1)
 
 
 def sizes(buffers: ptr) -> values:
@@ -101,14 +104,21 @@ def record(x: U, index: i64) -> values:
 
 def some_before(block: BLOCK, last: RECORD) -> values:
     """Whether some elements of a block come before the last one kept."""
-    return U(last >> HALF) > least_lane(key(block))
+    bound = U(last >> HALF)
+    if ARM:
+        return bound > least_lane(key(block))
+    return any_lane(key(block) < BLOCK(bound))
 
 
-def put(buffers: ptr, found: RECORD, row: ptr, inner: i64, to: i64) -> values:
-    """Write the value and the index of what was found in a row."""
-    index = u32(found)
-    i32[ptr[buffers, 2], to] = i32(index)
-    U[ptr[buffers, 1], to] = U[row, i64(index) * inner]
+def drain(heap: ptr, wanted: i64, row: ptr, inner: i64, buffers: ptr, first: i64) -> void:
+    """Write the values and indices of what was found in a row, from the last one on."""
+    while wanted > 0:
+        wanted = invoke(i64, OPAQUE, wanted - 1)
+        index = u32(RECORD[heap, 0])
+        to = wanted * inner + first
+        i32[ptr[buffers, 2], to] = i32(index)
+        U[ptr[buffers, 1], to] = U[row, i64(index) * inner]
+        sift(heap, wanted, RECORD[heap, wanted])
 
 
 def sift(heap: ptr, count: i64, x: RECORD) -> void:
@@ -139,8 +149,13 @@ def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
     record_kind = u128 if order.bits == 64 else u64
     names = {"U": element, "BLOCK": element.of(STRIDE), "RECORD": record_kind}
     names |= {"SIZE": element.size, "BYTES": record_kind.size, "HALF": 4 * record_kind.size}
-    names |= key_names(order, canonical, flipped)
-    return translate([top_heap, sift], names).removeprefix(OPTIMISE)
+    names |= {"ARM": int(is_arm()), **key_names(order, canonical, flipped)}
+    stubs = [sift, drain, fill, top_heap]
+    parts = []
+    for inside in ([sift, drain], [fill], [top_heap]):
+        others = [f.__name__ for f in stubs if f not in inside]
+        parts.append(translate(stubs, names, outside=others).removeprefix(OPTIMISE))
+    return PART.join([*parts[:-1], QUICK + parts[-1]])
 
 
 def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:
