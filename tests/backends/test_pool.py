@@ -337,3 +337,10 @@ def test_the_stubs_compile_for_each_architecture(architecture: str, monkeypatch)
         module.verify()
         assert machine.emit_object(module)
     assert "riscv64" not in pool_stubs.SYSTEM
+
+
+def test_taking_a_chunk_waits_for_no_stores() -> None:
+    """A counter that ordered memory would wait for all that a kernel stored in the chunk before."""
+    text = stub.translate([pool_stubs.work], pool_stubs.system_names("aarch64"))
+    assert "atomicrmw add" in text and "load atomic" in text
+    assert "seq_cst" not in text and "acq_rel" not in text

@@ -41,14 +41,17 @@ SYSTEM = {
 }
 
 
-_ADD = "%x = atomicrmw add ptr %0, i64 %1 seq_cst"
+_ADD = "%x = atomicrmw add ptr %0, i64 %1 "
 _SWAP = "%s = cmpxchg ptr %0, i64 %1, i64 %2 seq_cst seq_cst", "%x = extractvalue {i64, i1} %s, 0"
 load = defined(i64, "load", (ptr,), "%x = load atomic i64, ptr %0 seq_cst, align 8", "ret i64 %x")
 store = defined(
     void, "store", (ptr, i64), "store atomic i64 %1, ptr %0 seq_cst, align 8", "ret void"
 )
 # What was there before: added to, or replaced where it was as expected.
-add = defined(i64, "add", (ptr, i64), _ADD, "ret i64 %x")
+add = defined(i64, "add", (ptr, i64), _ADD + "seq_cst", "ret i64 %x")
+# The same for counters that say nothing about other memory: no stores are waited for.
+take = defined(i64, "take", (ptr, i64), _ADD + "monotonic", "ret i64 %x")
+peek = defined(i64, "peek", (ptr,), "%x = load atomic i64, ptr %0 monotonic, align 8", "ret i64 %x")
 swap = defined(i64, "swap", (ptr, i64, i64), *_SWAP, "ret i64 %x")
 
 
@@ -78,8 +81,8 @@ def work(pool: ptr, me: i64) -> void:
     for turn in range(count):
         part = pool + (PARTS + (me + turn) % count * PART_WORDS) * 8
         stop = i64[part, 1]
-        while load(part) < stop:
-            start = add(part, chunk)
+        while peek(part) < stop:
+            start = take(part, chunk)
             if start < stop:
                 end = min(start + chunk, stop)
                 invoke(void, ptr[pool, KERNEL], ptr[pool, BUFFERS], start, end)
