@@ -7,475 +7,340 @@ becomes part of the modules that call it.
 from __future__ import annotations
 
 from weft.backends.cuda.ptx import WAIT
-from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, u16, u32, u64, void
+from weft.kernel.kinds import External, Kind, f32, f64, i32, i64, ptr, u16, u32, u64, void
 
 DEFINITIONS: dict[str, str] = {}
+# How instructions that are written out call registers of each type.
+_REGISTERS = {"i16": "h", "i32": "r", "i64": "l", "ptr": "l", "float": "f", "double": "d"}
+_GLOBAL, _SHARED = 1, 3  # address spaces
 
 
-def _function(name: str, result: str, parameters: str, body: str, declared: str = "") -> None:
+def _word(
+    name: str, result: Kind, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
+) -> External:
+    """A word by the lines of its function, whose parameters are ``%0`` and so on."""
+    given = ", ".join(f"{kind.llvm} %{i}" for i, kind in enumerate(parameters))
     # Convergent: LLVM must not give the threads of a warp copies of it on different ways.
-    head = f"define internal {result} @{name}({parameters}) convergent alwaysinline {{\n{body}\n}}"
-    DEFINITIONS[name] = f"{declared}\n{head}" if declared else head
+    head = f"define internal {result.llvm} @{name}({given}) convergent alwaysinline {{"
+    body = [f"  {line}" if line[-1] != ":" else line for line in lines]
+    if result is void:
+        body.append("  ret void")
+    DEFINITIONS[name] = "\n".join([*([declared] if declared else []), head, *body, "}"])
+    return External(result, parameters)
 
 
-def _asm(head: str, code: str, constraints: str, operands: str) -> str:
+def _computed(result: Kind, value: str) -> list[str]:
+    """A value, and that it is what a word gives."""
+    return [value] if result is void else [f"%y = {value}", f"ret {result.llvm} %y"]
+
+
+def _called(
+    name: str, result: Kind, parameters: tuple[Kind, ...], intrinsic: str, operands: str = ""
+) -> External:
+    """A word that is one of LLVM's intrinsics, with its parameters as operands or with others."""
+    given = operands or ", ".join(f"{kind.llvm} %{i}" for i, kind in enumerate(parameters))
+    types = ", ".join(x.split()[0] for x in given.split(", ") if x)
+    call = f"call {result.llvm} @llvm.{intrinsic}({given})"
+    declared = f"declare {result.llvm} @llvm.{intrinsic}({types})"
+    return _word(name, result, parameters, *_computed(result, call), declared=declared)
+
+
+def _asm(head: str, code: str, constraints: str, operands: str = "") -> str:
     """An instruction that is written out, and done where it stands."""
-    return f'  {head} asm sideeffect "{code}", "{constraints},~{{memory}}"({operands}) convergent\n'
+    told = f"{constraints},~{{memory}}" if constraints else "~{memory}"
+    return f'{head} asm sideeffect "{code}", "{told}"({operands}) convergent'
 
 
-def _register(name: str, register: str) -> None:
-    word = f"llvm.nvvm.read.ptx.sreg.{register}"
-    body = f"  %x = call i32 @{word}()\n  %y = zext i32 %x to i64\n  ret i64 %y"
-    _function(name, "i64", "", body, f"declare i32 @{word}()")
+def _instruction(
+    name: str, result: Kind, parameters: tuple[Kind, ...], code: str, space: int = 0
+) -> External:
+    """A word that is one instruction, done where it stands; pointers may be to an address space."""
+    cast, given = [], []
+    for i, kind in enumerate(parameters):
+        if kind is ptr and space:
+            cast.append(_cast(f"%q{i}", f"%{i}", space))
+            given.append(f"ptr addrspace({space}) %q{i}")
+        else:
+            given.append(f"{kind.llvm} %{i}")
+    constraints = ",".join(_REGISTERS[kind.llvm] for kind in parameters)
+    if result is not void:
+        constraints = f"={_REGISTERS[result.llvm]},{constraints}"
+    call = _asm(f"call {result.llvm}", code, constraints, ", ".join(given))
+    return _word(name, result, parameters, *cast, *_computed(result, call))
 
 
-thread = block = blocks = threads = block_y = block_z = External(i64, ())
-for _name, _sreg in (
-    ("thread", "tid.x"),
-    ("block", "ctaid.x"),
-    ("block_y", "ctaid.y"),
-    ("blocks", "nctaid.x"),
-    ("threads", "ntid.x"),
-):
-    _register(_name, _sreg)
+def _arithmetic(name: str, result: Kind, parameters: tuple[Kind, ...], code: str) -> External:
+    """A word that is one instruction, which depends on its operands alone."""
+    constraints = ",".join(_REGISTERS[kind.llvm] for kind in parameters)
+    given = ", ".join(f"{kind.llvm} %{i}" for i, kind in enumerate(parameters))
+    told = f'"{code}", "={_REGISTERS[result.llvm]},{constraints}"({given})'
+    return _word(name, result, parameters, *_computed(result, f"call {result.llvm} asm {told}"))
 
-barrier = fence = warp_barrier = External(void, ())
-_function(
-    "barrier",
-    "void",
-    "",
-    "  call void @llvm.nvvm.barrier0()\n  ret void",
-    "declare void @llvm.nvvm.barrier0()",
-)
-_function(
-    "fence",
-    "void",
-    "",
-    "  call void @llvm.nvvm.membar.gl()\n  ret void",
-    "declare void @llvm.nvvm.membar.gl()",
-)
-_function(
-    "warp_barrier",
-    "void",
-    "",
-    "  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n  ret void",
-    "declare void @llvm.nvvm.bar.warp.sync(i32)",
-)
+
+def _cast(name: str, pointer: str, space: int) -> str:
+    return f"{name} = addrspacecast ptr {pointer} to ptr addrspace({space})"
+
+
+def _register(name: str, register: str) -> External:
+    read = f"i32 @llvm.nvvm.read.ptx.sreg.{register}()"
+    lines = f"%x = call {read}", "%y = zext i32 %x to i64", "ret i64 %y"
+    return _word(name, i64, (), *lines, declared=f"declare {read}")
+
+
+thread, threads = _register("thread", "tid.x"), _register("threads", "ntid.x")
+block, blocks = _register("block", "ctaid.x"), _register("blocks", "nctaid.x")
+block_y = _register("block_y", "ctaid.y")
+
+barrier = _called("barrier", void, (), "nvvm.barrier0")
+fence = _called("fence", void, (), "nvvm.membar.gl")
+warp_barrier = _called("warp_barrier", void, (), "nvvm.bar.warp.sync", "i32 -1")
 
 # What a kernel says first that may begin before the one before it has ended.
-await_previous = External(void, ())
-_function("await_previous", "void", "", WAIT + "  ret void")
+await_previous = _word("await_previous", void, (), *WAIT.strip().split("\n  "))
 
 # --- shuffles: the value of another thread of the warp --------------------------------------------
 
-shuffle_up_u32 = shuffle_u32 = shuffle_xor_u32 = External(u32, (u32, i32))
-for _name, _mode, _clamp in (("up", "up", 0), ("", "idx", 31), ("xor", "bfly", 31)):
-    _word = f"shuffle_{_name}_u32" if _name else "shuffle_u32"
-    _intrinsic = f"llvm.nvvm.shfl.sync.{_mode}.i32"
-    _function(
-        _word,
-        "i32",
-        "i32 %x, i32 %n",
-        f"  %y = call i32 @{_intrinsic}(i32 -1, i32 %x, i32 %n, i32 {_clamp})\n  ret i32 %y",
-        f"declare i32 @{_intrinsic}(i32, i32, i32, i32)",
-    )
-    _wide = _word.replace("u32", "u64")
-    _function(
-        _wide,
-        "i64",
-        "i64 %x, i32 %n",
-        "  %a = trunc i64 %x to i32\n  %h = lshr i64 %x, 32\n  %b = trunc i64 %h to i32\n"
-        f"  %c = call i32 @{_word}(i32 %a, i32 %n)\n  %d = call i32 @{_word}(i32 %b, i32 %n)\n"
-        "  %e = zext i32 %c to i64\n  %f = zext i32 %d to i64\n  %g = shl i64 %f, 32\n"
-        "  %r = or i64 %e, %g\n  ret i64 %r",
-    )
-shuffle_up_u64 = shuffle_u64 = shuffle_xor_u64 = External(u64, (u64, i32))
 
-ballot = External(u32, (i32,))
-_function(
+def _shuffle(name: str, mode: str, clamp: int) -> External:
+    operands = f"i32 -1, i32 %0, i32 %1, i32 {clamp}"
+    return _called(name, u32, (u32, i32), f"nvvm.shfl.sync.{mode}.i32", operands)
+
+
+def _wide_shuffle(name: str, narrow: str) -> External:
+    return _word(
+        name,
+        u64,
+        (u64, i32),
+        "%a = trunc i64 %0 to i32",
+        "%h = lshr i64 %0, 32",
+        "%b = trunc i64 %h to i32",
+        f"%c = call i32 @{narrow}(i32 %a, i32 %1)",
+        f"%d = call i32 @{narrow}(i32 %b, i32 %1)",
+        "%e = zext i32 %c to i64",
+        "%f = zext i32 %d to i64",
+        "%g = shl i64 %f, 32",
+        "%r = or i64 %e, %g",
+        "ret i64 %r",
+    )
+
+
+shuffle_up_u32 = _shuffle("shuffle_up_u32", "up", 0)
+shuffle_u32 = _shuffle("shuffle_u32", "idx", 31)
+shuffle_xor_u32 = _shuffle("shuffle_xor_u32", "bfly", 31)
+shuffle_up_u64 = _wide_shuffle("shuffle_up_u64", "shuffle_up_u32")
+shuffle_u64 = _wide_shuffle("shuffle_u64", "shuffle_u32")
+shuffle_xor_u64 = _wide_shuffle("shuffle_xor_u64", "shuffle_xor_u32")
+shuffle_xor_f32 = _word(
+    "shuffle_xor_f32",
+    f32,
+    (f32, i32),
+    "%a = bitcast float %0 to i32",
+    "%b = call i32 @shuffle_xor_u32(i32 %a, i32 %1)",
+    "%y = bitcast i32 %b to float",
+    "ret float %y",
+)
+
+ballot = _word(
     "ballot",
-    "i32",
-    "i32 %x",
-    "  %c = icmp ne i32 %x, 0\n  %y = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %c)\n"
-    "  ret i32 %y",
-    "declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)",
+    u32,
+    (i32,),
+    "%c = icmp ne i32 %0, 0",
+    "%y = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %c)",
+    "ret i32 %y",
+    declared="declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)",
 )
 # The lanes of the warp that have the same lowest byte, bit by bit: to have the GPU look for same
 # numbers takes as long as there are different ones.
-same_byte = External(u32, (u32,))
-_function(
-    "same_byte",
-    "i32",
-    "i32 %x",
-    _asm(
-        "%y = call i32",
-        "{ .reg .pred p; .reg .b32 t; mov.b32 $0, -1; "
-        + "".join(
-            f"and.b32 t, $1, {1 << b}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 t, p, -1; "
-            "@!p not.b32 t, t; and.b32 $0, $0, t; "
-            for b in range(8)
-        )
-        + "}",
-        "=&r,r",
-        "i32 %x",
-    )
-    + "  ret i32 %y",
+_SAME_BYTE = "".join(
+    f"and.b32 t, $1, {1 << b}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 t, p, -1; "
+    "@!p not.b32 t, t; and.b32 $0, $0, t; "
+    for b in range(8)
 )
-count_bits = External(u32, (u32,))
-_function(
-    "count_bits",
-    "i32",
-    "i32 %x",
-    "  %y = call i32 @llvm.ctpop.i32(i32 %x)\n  ret i32 %y",
-    "declare i32 @llvm.ctpop.i32(i32)",
+_SAME_BYTE = f"{{ .reg .pred p; .reg .b32 t; mov.b32 $0, -1; {_SAME_BYTE}}}"
+same_byte = _word(
+    "same_byte", u32, (u32,), *_computed(u32, _asm("call i32", _SAME_BYTE, "=&r,r", "i32 %0"))
 )
-
-leading_zeros = External(u32, (u32,))
-_function(
-    "leading_zeros",
-    "i32",
-    "i32 %x",
-    "  %y = call i32 @llvm.ctlz.i32(i32 %x, i1 false)\n  ret i32 %y",
-    "declare i32 @llvm.ctlz.i32(i32, i1)",
-)
+count_bits = _called("count_bits", u32, (u32,), "ctpop.i32")
+leading_zeros = _called("leading_zeros", u32, (u32,), "ctlz.i32", "i32 %0, i1 false")
 
 # --- memory that other blocks write ---------------------------------------------------------------
 
-atomic_add_u32 = External(u32, (ptr, u32))
-_function(
-    "atomic_add_u32",
-    "i32",
-    "ptr %p, i32 %x",
-    "  %y = atomicrmw add ptr %p, i32 %x monotonic\n  ret i32 %y",
-)
-# Numbers of device memory combined with others, whatever the order is.
-reduce_add_f32 = External(void, (ptr, f32))
-reduce_add_f64 = External(void, (ptr, f64))
-reduce_add_u32 = reduce_min_u32 = reduce_max_u32 = External(void, (ptr, u32))
-reduce_add_u64 = reduce_min_u64 = reduce_max_u64 = External(void, (ptr, u64))
-reduce_min_i32 = reduce_max_i32 = External(void, (ptr, i32))
-reduce_min_i64 = reduce_max_i64 = External(void, (ptr, i64))
-for _word, _llvm, _op in (
-    ("add_f32", "float", "fadd"),
-    ("add_f64", "double", "fadd"),
-    *((f"add_u{n}", f"i{n}", "add") for n in (32, 64)),
-    *((f"{op}_u{n}", f"i{n}", f"u{op}") for n in (32, 64) for op in ("min", "max")),
-    *((f"{op}_i{n}", f"i{n}", op) for n in (32, 64) for op in ("min", "max")),
-):
-    _function(
-        f"reduce_{_word}",
-        "void",
-        f"ptr %p, {_llvm} %x",
-        "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
-        f"  %y = atomicrmw {_op} ptr addrspace(1) %q, {_llvm} %x monotonic\n  ret void",
-    )
-# Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.
-reduce_add_4_f32 = External(void, (ptr, f32, f32, f32, f32))
-_function(
-    "reduce_add_4_f32",
-    "void",
-    "ptr %p, float %a, float %b, float %c, float %d",
-    _asm(
-        "call void",
-        "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
-        "l,f,f,f,f",
-        "ptr addrspace(1) %q, float %a, float %b, float %c, float %d",
-    ).join(["  %q = addrspacecast ptr %p to ptr addrspace(1)\n", "  ret void"]),
-)
-acquire_u32 = External(u32, (ptr,))
-_function(
-    "acquire_u32",
-    "i32",
-    "ptr %p",
-    _asm("%y = call i32", "ld.acquire.gpu.u32 $0, [$1];", "=r,l", "ptr %p") + "  ret i32 %y",
-)
-release_u32 = External(void, (ptr, u32))
-_function(
-    "release_u32",
-    "void",
-    "ptr %p, i32 %x",
-    _asm("call void", "st.release.gpu.u32 [$0], $1;", "l,r", "ptr %p, i32 %x") + "  ret void",
-)
-arrive_u32 = External(void, (ptr, u32))  # add to a count, after all that was written before
-_function(
-    "arrive_u32",
-    "void",
-    "ptr %p, i32 %x",
-    _asm("call void", "red.release.gpu.add.u32 [$0], $1;", "l,r", "ptr %p, i32 %x") + "  ret void",
-)
-wait_u32 = External(void, (ptr, u32))  # until a count has come to a goal; both may wrap around
-_function(
-    "wait_u32",
-    "void",
-    "ptr %p, i32 %goal",
-    "  br label %again\nagain:\n"
-    + _asm("%now = call i32", "ld.acquire.gpu.u32 $0, [$1];", "=r,l", "ptr %p")
-    + "  %left = sub i32 %now, %goal\n  %early = icmp slt i32 %left, 0\n"
-    "  br i1 %early, label %again, label %done\ndone:\n  ret void",
-)
-peek_u64 = External(u64, (ptr,))
-_function(
-    "peek_u64",
-    "i64",
-    "ptr %p",
-    _asm("%y = call i64", "ld.relaxed.gpu.u64 $0, [$1];", "=l,l", "ptr %p") + "  ret i64 %y",
-)
-poke_u64 = External(void, (ptr, u64))
-_function(
-    "poke_u64",
-    "void",
-    "ptr %p, i64 %x",
-    _asm("call void", "st.relaxed.gpu.u64 [$0], $1;", "l,l", "ptr %p, i64 %x") + "  ret void",
+atomic_add_u32 = _word(
+    "atomic_add_u32", u32, (ptr, u32), *_computed(u32, "atomicrmw add ptr %0, i32 %1 monotonic")
 )
 
-bring_near = External(void, (ptr,))  # begin to load the 128 bytes that an address is in
-_function(
-    "bring_near",
-    "void",
-    "ptr %p",
-    "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
-    + _asm("call void", "prefetch.global.L2 [$0];", "l", "ptr addrspace(1) %q")
-    + "  ret void",
+
+def _reduce(operation: str, kind: Kind) -> External:
+    """A number of device memory combined with another one, whatever the order is."""
+    signs = {"float": "f", "unsigned": "u", "signed": ""}
+    sign = "" if operation == "add" and kind.family != "float" else signs[kind.family]
+    atomic = f"atomicrmw {sign}{operation} ptr addrspace({_GLOBAL}) %q, {kind.llvm} %1 monotonic"
+    name = f"reduce_{operation}_{kind}"
+    return _word(name, void, (ptr, kind), _cast("%q", "%0", _GLOBAL), f"%y = {atomic}")
+
+
+reduce_add_f32, reduce_add_f64 = _reduce("add", f32), _reduce("add", f64)
+reduce_add_u32, reduce_add_u64 = _reduce("add", u32), _reduce("add", u64)
+reduce_min_i32, reduce_min_i64 = _reduce("min", i32), _reduce("min", i64)
+reduce_min_u32, reduce_min_u64 = _reduce("min", u32), _reduce("min", u64)
+reduce_max_i32, reduce_max_i64 = _reduce("max", i32), _reduce("max", i64)
+reduce_max_u32, reduce_max_u64 = _reduce("max", u32), _reduce("max", u64)
+# Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.
+reduce_add_4_f32 = _instruction(
+    "reduce_add_4_f32",
+    void,
+    (ptr, f32, f32, f32, f32),
+    "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
+    _GLOBAL,
 )
+acquire_u32 = _instruction("acquire_u32", u32, (ptr,), "ld.acquire.gpu.u32 $0, [$1];")
+release_u32 = _instruction("release_u32", void, (ptr, u32), "st.release.gpu.u32 [$0], $1;")
+# Add to a count, after all that was written before.
+arrive_u32 = _instruction("arrive_u32", void, (ptr, u32), "red.release.gpu.add.u32 [$0], $1;")
+wait_u32 = _word(  # until a count has come to a goal; both may wrap around
+    "wait_u32",
+    void,
+    (ptr, u32),
+    "br label %again",
+    "again:",
+    _asm("%now = call i32", "ld.acquire.gpu.u32 $0, [$1];", "=r,l", "ptr %0"),
+    "%left = sub i32 %now, %1",
+    "%early = icmp slt i32 %left, 0",
+    "br i1 %early, label %again, label %done",
+    "done:",
+)
+peek_u64 = _instruction("peek_u64", u64, (ptr,), "ld.relaxed.gpu.u64 $0, [$1];")
+poke_u64 = _instruction("poke_u64", void, (ptr, u64), "st.relaxed.gpu.u64 [$0], $1;")
+# Begin to load the 128 bytes that an address is in.
+bring_near = _instruction("bring_near", void, (ptr,), "prefetch.global.L2 [$0];", _GLOBAL)
 
 # --- numbers --------------------------------------------------------------------------------------
 
-largest_f32 = smallest_f32 = External(f32, (f32, f32))
-largest_f64 = smallest_f64 = External(f64, (f64, f64))
-for _name, _intrinsic in (("largest", "maximum"), ("smallest", "minimum")):
-    for _kind, _llvm in (("f32", "float"), ("f64", "double")):
-        _function(
-            f"{_name}_{_kind}",
-            _llvm,
-            f"{_llvm} %x, {_llvm} %y",
-            f"  %z = call {_llvm} @llvm.{_intrinsic}.{_kind}({_llvm} %x, {_llvm} %y)\n"
-            f"  ret {_llvm} %z",
-            f"declare {_llvm} @llvm.{_intrinsic}.{_kind}({_llvm}, {_llvm})",
-        )
+largest_f32 = _called("largest_f32", f32, (f32, f32), "maximum.f32")
+largest_f64 = _called("largest_f64", f64, (f64, f64), "maximum.f64")
+smallest_f32 = _called("smallest_f32", f32, (f32, f32), "minimum.f32")
+smallest_f64 = _called("smallest_f64", f64, (f64, f64), "minimum.f64")
+fma_f32 = _called("fma_f32", f32, (f32, f32, f32), "fma.f32")
+fma_f64 = _called("fma_f64", f64, (f64, f64, f64), "fma.f64")
 
-fma_f32 = External(f32, (f32, f32, f32))
-fma_f64 = External(f64, (f64, f64, f64))
-for _kind, _llvm in (("f32", "float"), ("f64", "double")):
-    _function(
-        f"fma_{_kind}",
-        _llvm,
-        f"{_llvm} %x, {_llvm} %y, {_llvm} %z",
-        f"  %r = call {_llvm} @llvm.fma.{_kind}({_llvm} %x, {_llvm} %y, {_llvm} %z)\n"
-        f"  ret {_llvm} %r",
-        f"declare {_llvm} @llvm.fma.{_kind}({_llvm}, {_llvm}, {_llvm})",
-    )
 
-# Four numbers, at a multiple of 16 bytes, to memory of the thread's own.
-take_four_f32 = take_four_f64 = External(void, (ptr, ptr))
-for _kind, _llvm in (("f32", "float"), ("f64", "double")):
-    _function(
-        f"take_four_{_kind}",
-        "void",
-        "ptr %out, ptr %p",
-        f"  %x = load <4 x {_llvm}>, ptr %p, align 16\n"
-        f"  store <4 x {_llvm}> %x, ptr %out, align 16\n  ret void",
-    )
+def _take_four(kind: Kind) -> External:
+    """Four numbers, at a multiple of 16 bytes, to memory of the thread's own."""
+    four = kind.of(4).llvm
+    lines = f"%x = load {four}, ptr %1, align 16", f"store {four} %x, ptr %0, align 16"
+    return _word(f"take_four_{kind}", void, (ptr, ptr), *lines)
 
-f32_of_f16 = External(f32, (u16,))
-_function(
-    "f32_of_f16",
-    "float",
-    "i16 %x",
-    '  %f = call float asm "cvt.f32.f16 $0, $1;", "=f,h"(i16 %x)\n  ret float %f',
-)
-f16_of_f32 = External(u16, (f32,))
-_function(
-    "f16_of_f32",
-    "i16",
-    "float %x",
-    '  %b = call i16 asm "cvt.rn.f16.f32 $0, $1;", "=h,f"(float %x)\n  ret i16 %b',
-)
-bf16_of_f32 = External(u16, (f32,))
-_function(
-    "bf16_of_f32",
-    "i16",
-    "float %x",
-    '  %b = call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float %x)\n  ret i16 %b',
-)
 
+take_four_f32, take_four_f64 = _take_four(f32), _take_four(f64)
+
+f32_of_f16 = _arithmetic("f32_of_f16", f32, (u16,), "cvt.f32.f16 $0, $1;")
+f16_of_f32 = _arithmetic("f16_of_f32", u16, (f32,), "cvt.rn.f16.f32 $0, $1;")
+bf16_of_f32 = _arithmetic("bf16_of_f32", u16, (f32,), "cvt.rn.bf16.f32 $0, $1;")
+exp2_fast = _arithmetic("exp2_fast", f32, (f32,), "ex2.approx.ftz.f32 $0, $1;")
+# Two floats as a word, the first in its low half.
+pack_bf16 = _arithmetic("pack_bf16", u32, (f32, f32), "cvt.rn.bf16x2.f32 $0, $2, $1;")
+pack_f16 = _arithmetic("pack_f16", u32, (f32, f32), "cvt.rn.f16x2.f32 $0, $2, $1;")
 
 # --- matrices -------------------------------------------------------------------------------------
 #
 # Fragments of matrices are in memory of the thread's own, which becomes registers: four words of a
 # 16 x 16 matrix of 16-bit floats, four float32 of a 16 x 8 result.
 
-shared_place = External(u32, (ptr,))  # an address as instructions for shared memory take it
-_function(
-    "shared_place",
-    "i32",
-    "ptr %p",
-    "  %q = addrspacecast ptr %p to ptr addrspace(3)\n"
-    "  %x = ptrtoint ptr addrspace(3) %q to i32\n  ret i32 %x",
-)
+_WORDS = "{ i32, i32, i32, i32 }"
 
 
-def _fragment(name: str, parameters: str, code: str, constraints: str, operands: str) -> None:
-    """An instruction that gives four words, kept at an address."""
-    words = "{ i32, i32, i32, i32 }"
-    lines = [f'  %r = call {words} asm sideeffect "{code}", "{constraints}"({operands}) convergent']
+def _kept(kind: str) -> list[str]:
+    """What an instruction gave, four numbers, kept at an address."""
+    lines = []
     for i in range(4):
-        lines.append(f"  %x{i} = extractvalue {words} %r, {i}")
-        lines.append(f"  %p{i} = getelementptr i32, ptr %out, i64 {i}")
-        lines.append(f"  store i32 %x{i}, ptr %p{i}, align 4")
-    _function(name, "void", parameters, "\n".join([*lines, "  ret void"]))
+        lines.append(f"%x{i} = extractvalue {{ {', '.join([kind] * 4)} }} %r, {i}")
+        lines.append(f"%p{i} = getelementptr {kind}, ptr %0, i64 {i}")
+        lines.append(f"store {kind} %x{i}, ptr %p{i}, align 4")
+    return lines
 
 
-load_matrices = load_transposed = External(void, (ptr, u32))
-for _name, _kind in (("load_matrices", ""), ("load_transposed", ".trans")):
-    _fragment(
-        _name,
-        "ptr %out, i32 %at",
-        f"ldmatrix.sync.aligned.m8n8.x4{_kind}.shared.b16 {{$0, $1, $2, $3}}, [$4];",
-        "=r,=r,=r,=r,r,~{memory}",
-        "i32 %at",
-    )
+def _load(name: str, kind: str) -> External:
+    code = f"ldmatrix.sync.aligned.m8n8.x4{kind}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
+    call = _asm(f"%r = call {_WORDS}", code, "=r,=r,=r,=r,r", "i32 %1")
+    return _word(name, void, (ptr, u32), call, *_kept("i32"))
 
-multiply_bf16 = multiply_f16 = External(void, (ptr, ptr, u32, u32))
-for _name in ("bf16", "f16"):
-    _words = "{ float, float, float, float }"
-    _code = (
-        f"mma.sync.aligned.m16n8k16.row.col.f32.{_name}.{_name}.f32 "
+
+def _multiply(kind: str) -> External:
+    lines = []
+    for i in range(4):
+        lines.append(f"%q{i} = getelementptr i32, ptr %1, i64 {i}")
+        lines.append(f"%a{i} = load i32, ptr %q{i}, align 4")
+        lines.append(f"%o{i} = getelementptr float, ptr %0, i64 {i}")
+        lines.append(f"%c{i} = load float, ptr %o{i}, align 4")
+    code = (
+        f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
         "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};"
     )
-    _lines = []
-    for _i in range(4):
-        _lines.append(f"  %q{_i} = getelementptr i32, ptr %a, i64 {_i}")
-        _lines.append(f"  %a{_i} = load i32, ptr %q{_i}, align 4")
-        _lines.append(f"  %p{_i} = getelementptr float, ptr %out, i64 {_i}")
-        _lines.append(f"  %c{_i} = load float, ptr %p{_i}, align 4")
-    _given = [f"i32 %a{_i}" for _i in range(4)] + ["i32 %b0", "i32 %b1"]
-    _given += [f"float %c{_i}" for _i in range(4)]
-    _constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["f"] * 4)
-    _lines.append(f'  %r = call {_words} asm "{_code}", "{_constraints}"({", ".join(_given)})')
-    for _i in range(4):
-        _lines.append(f"  %x{_i} = extractvalue {_words} %r, {_i}")
-        _lines.append(f"  store float %x{_i}, ptr %p{_i}, align 4")
-    _function(
-        f"multiply_{_name}",
-        "void",
-        "ptr %out, ptr %a, i32 %b0, i32 %b1",
-        "\n".join([*_lines, "  ret void"]),
-    )
+    given = [f"i32 %a{i}" for i in range(4)] + ["i32 %2", "i32 %3"]
+    given += [f"float %c{i}" for i in range(4)]
+    constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["f"] * 4)
+    call = f'asm "{code}", "{constraints}"({", ".join(given)})'
+    lines.append(f"%r = call {{ float, float, float, float }} {call}")
+    return _word(f"multiply_{kind}", void, (ptr, ptr, u32, u32), *lines, *_kept("float"))
 
-pack_bf16 = pack_f16 = External(u32, (f32, f32))  # two floats as a word, the first in its low half
-for _name, _code in (("bf16", "cvt.rn.bf16x2.f32"), ("f16", "cvt.rn.f16x2.f32")):
-    _function(
-        f"pack_{_name}",
-        "i32",
-        "float %x, float %y",
-        f'  %w = call i32 asm "{_code} $0, $2, $1;", "=r,f,f"(float %x, float %y)\n  ret i32 %w',
-    )
 
-exp2_fast = External(f32, (f32,))
-_function(
-    "exp2_fast",
-    "float",
-    "float %x",
-    '  %y = call float asm "ex2.approx.ftz.f32 $0, $1;", "=f,f"(float %x)\n  ret float %y',
-)
+load_matrices, load_transposed = _load("load_matrices", ""), _load("load_transposed", ".trans")
+multiply_bf16, multiply_f16 = _multiply("bf16"), _multiply("f16")
 
-copy_async = External(void, (u32, ptr))  # 16 bytes of device memory to shared memory
-_function(
-    "copy_async",
-    "void",
-    "i32 %to, ptr %from",
-    _asm(
-        "call void",
-        "cp.async.cg.shared.global [$0], [$1], 16;",
-        "r,l",
-        "i32 %to, ptr addrspace(1) %q",
-    ).join(["  %q = addrspacecast ptr %from to ptr addrspace(1)\n", "  ret void"]),
+# --- shared memory, and that of other blocks of a cluster -----------------------------------------
+
+_PLACE = _cast("%s", "%0", _SHARED), f"%n = ptrtoint ptr addrspace({_SHARED}) %s to i32"
+shared_place = _word(  # an address as instructions for shared memory take it
+    "shared_place", u32, (ptr,), *_PLACE, "ret i32 %n"
 )
-# The same by an address in shared memory. Blocks of a cluster say that they are there, wait until
-# all are, and write to the same address in another one.
-_NEAR = (
-    "  %s = addrspacecast ptr %p to ptr addrspace(3)\n  %n = ptrtoint ptr addrspace(3) %s to i32\n"
+# 16 bytes of device memory to shared memory.
+copy_async = _instruction(
+    "copy_async", void, (u32, ptr), "cp.async.cg.shared.global [$0], [$1], 16;", _GLOBAL
 )
-_function(
+# The same by an address in shared memory.
+_word(
     "copy_near",
-    "void",
-    "ptr %p, ptr %from",
-    f"{_NEAR}  call void @copy_async(i32 %n, ptr %from)\n  ret void",
-    DEFINITIONS["copy_async"],
+    void,
+    (ptr, ptr),
+    *_PLACE,
+    "call void @copy_async(i32 %n, ptr %1)",
+    declared=DEFINITIONS["copy_async"],
 )
 # 16 bytes that nobody writes to, now: later, LLVM would read them where they are used.
-_function(
+_HOLD = "ld.global.L1::no_allocate.v4.b32 {$0, $1, $2, $3}, [$4];"
+_word(
     "hold_four",
-    "void",
-    "ptr %out, ptr %p",
-    "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
-    + _asm(
-        "%x = call { i32, i32, i32, i32 }",
-        "ld.global.L1::no_allocate.v4.b32 {$0, $1, $2, $3}, [$4];",
-        "=r,=r,=r,=r,l",
-        "ptr addrspace(1) %q",
-    )
-    + "".join(
-        f"  %x{i} = extractvalue {{ i32, i32, i32, i32 }} %x, {i}\n"
-        f"  %p{i} = getelementptr i32, ptr %out, i32 {i}\n"
-        f"  store i32 %x{i}, ptr %p{i}\n"
-        for i in range(4)
-    )
-    + "  ret void",
+    void,
+    (ptr, ptr),
+    _cast("%q", "%1", _GLOBAL),
+    _asm(f"%r = call {_WORDS}", _HOLD, "=r,=r,=r,=r,l", f"ptr addrspace({_GLOBAL}) %q"),
+    *_kept("i32"),
 )
-touch = External(void, (ptr,))  # what is read nearby soon is in the cache then
-_function(
+touch = _word(  # what is read nearby soon is in the cache then
     "touch",
-    "void",
-    "ptr %p",
-    "  %q = addrspacecast ptr %p to ptr addrspace(1)\n"
-    + _asm("%x = call i32", "ld.global.b32 $0, [$1];", "=r,l", "ptr addrspace(1) %q")
-    + "  ret void",
+    void,
+    (ptr,),
+    _cast("%q", "%0", _GLOBAL),
+    _asm("%x = call i32", "ld.global.b32 $0, [$1];", "=r,l", f"ptr addrspace({_GLOBAL}) %q"),
 )
-cluster_arrive = cluster_wait = External(void, ())
-cluster_write_f32 = External(void, (ptr, i32, f32))
-for _name in ("arrive", "wait"):
-    _function(
-        f"cluster_{_name}",
-        "void",
-        "",
-        f'  call void asm sideeffect "barrier.cluster.{_name}.aligned;", "~{{memory}}"()'
-        " convergent\n  ret void",
-    )
-_function(
-    "cluster_write_f32",
-    "void",
-    "ptr %p, i32 %block, float %x",
-    _NEAR
-    + '  %m = call i32 asm "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r"(i32 %n, i32 %block)\n'
-    + _asm("call void", "st.shared::cluster.f32 [$0], $1;", "r,f", "i32 %m, float %x")
-    + "  ret void",
-)
-zero_shared = External(void, (u32,))  # 16 bytes of shared memory set to 0
-_function(
+zero_shared = _word(  # 16 bytes of shared memory set to 0
     "zero_shared",
-    "void",
-    "i32 %to",
-    _asm("call void", "st.shared.v4.u32 [$0], {$1, $1, $1, $1};", "r,r", "i32 %to, i32 0")
-    + "  ret void",
+    void,
+    (u32,),
+    _asm("call void", "st.shared.v4.u32 [$0], {$1, $1, $1, $1};", "r,r", "i32 %0, i32 0"),
 )
-commit_copies = wait_all_copies = wait_older_copies = External(void, ())
-for _name, _code in (
-    ("commit_copies", "cp.async.commit_group;"),
-    ("wait_all_copies", "cp.async.wait_group 0;"),
-    ("wait_older_copies", "cp.async.wait_group 1;"),
-):
-    _function(
-        _name,
-        "void",
-        "",
-        f'  call void asm sideeffect "{_code}", "~{{memory}}"()\n  ret void',
-    )
-shuffle_xor_f32 = External(f32, (f32, i32))
-_function(
-    "shuffle_xor_f32",
-    "float",
-    "float %x, i32 %n",
-    "  %a = bitcast float %x to i32\n  %b = call i32 @shuffle_xor_u32(i32 %a, i32 %n)\n"
-    "  %y = bitcast i32 %b to float\n  ret float %y",
+commit_copies = _instruction("commit_copies", void, (), "cp.async.commit_group;")
+wait_all_copies = _instruction("wait_all_copies", void, (), "cp.async.wait_group 0;")
+wait_older_copies = _instruction("wait_older_copies", void, (), "cp.async.wait_group 1;")
+# Blocks of a cluster say that they are there, wait until all are, and write to the same address in
+# another one.
+cluster_arrive = _instruction("cluster_arrive", void, (), "barrier.cluster.arrive.aligned;")
+cluster_wait = _instruction("cluster_wait", void, (), "barrier.cluster.wait.aligned;")
+cluster_write_f32 = _word(
+    "cluster_write_f32",
+    void,
+    (ptr, i32, f32),
+    *_PLACE,
+    '%m = call i32 asm "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r"(i32 %n, i32 %1)',
+    _asm("call void", "st.shared::cluster.f32 [$0], $1;", "r,f", "i32 %m, float %2"),
 )
