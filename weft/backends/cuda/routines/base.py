@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
 from weft.base import knobs
+from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.kinds import Kind, f32, f64, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16
@@ -160,6 +161,17 @@ def entry(
         text = text.replace(start, start.replace(" #0 {", " #1 {"))
         flushes += _FLUSHES.replace("#0", "#1").replace("nounwind }", f"nounwind {told} }}")
     return "\n".join([*rooms, *dict.fromkeys(used.values()), text, flushes])
+
+
+@lru(512)
+def text_of(main: Any, **names: Any) -> str:
+    """The module of a stub that needs no shared memory."""
+    return module(main, names)
+
+
+def launch(main: Any, total: int, places: Sequence[Place], **names: Any) -> Run:
+    """A stub run by a thread for each of a number of elements."""
+    return Run(text_of(main, **names), ceil_div(total, 256), 256, tuple(places))
 
 
 def _room(name: str, size: int) -> str:

@@ -17,11 +17,9 @@ from weft.backends.cuda.routines.base import (
     Library,
     Place,
     Routine,
-    Run,
-    ceil_div,
     given,
+    launch,
     made,
-    module,
 )
 from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.moves import permute
@@ -268,11 +266,6 @@ def _filter_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: 
 # --- our own --------------------------------------------------------------------------------------
 
 
-@lru(64)
-def _text(**names: Any) -> str:
-    return module(stubs.convolve, names)
-
-
 def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     x, w = ins
     (out,) = outs
@@ -313,7 +306,7 @@ def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routin
     }
     table = Place("const", np.array(rows or [[1] * 10], np.int64))
     places = (given(0), given(1), table, made(0))
-    return Routine([Run(_text(**names), ceil_div(prod(out.shape), 256), 256, places)])
+    return Routine([launch(stubs.convolve, prod(out.shape), places, **names)])
 
 
 def _as_plane(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Any:

@@ -15,16 +15,13 @@ from weft.backends.cuda.routines.base import (
     Library,
     Move,
     Routine,
-    Run,
-    ceil_div,
     given,
+    launch,
     made,
-    module,
     scratch,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.stubs import fourier_stubs as stubs
-from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type
 
@@ -44,13 +41,6 @@ def _plan(lengths: tuple[int, ...], kind: int, batch: int) -> Any:
     status = plan(ctypes.byref(found), rank, numbers, None, 1, 0, None, 1, 0, kind, batch)
     libraries.check(status, "cufftPlanMany")
     return found
-
-
-@lru(64)
-def _scaling(dtype: np.dtype, count: int, factor: float) -> str:
-    kind = kind_of(dtype)
-    number = float(dtype.type(factor))
-    return module(stubs.scale, {"C": kind, "COUNT": count, "FACTOR": number})
 
 
 def _runner(name: str, plan: Any, direction: int | None) -> Any:
@@ -100,8 +90,8 @@ def fft(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | 
     if name in ("IFFT", "IRFFT"):
         real = np.dtype(np.float64 if wide else np.float32)
         count = prod(out.shape) * (2 if out.dtype.kind == "c" else 1)
-        text = _scaling(real, count, 1 / prod(lengths))
-        steps.append(Run(text, ceil_div(count, 256), 256, (target,)))
+        names = {"C": kind_of(real), "COUNT": count, "FACTOR": float(real.type(1 / prod(lengths)))}
+        steps.append(launch(stubs.scale, count, (target,), **names))
     if order is not None:
         moved = tuple(x.shape[i] for i in order)
         back = tuple(order.index(i) for i in range(len(order)))

@@ -15,17 +15,14 @@ from weft.backends.cuda.routines.base import (
     Library,
     Place,
     Routine,
-    Run,
-    ceil_div,
     given,
+    launch,
     made,
-    module,
     scratch,
 )
 from weft.backends.cuda.routines.lt import NONE, Matrix, Product
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.stubs import product_stubs as stubs
-from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.kinds import kind_of, u8
 from weft.kernel.nodes import BF16, F16, F32, F64
@@ -154,31 +151,26 @@ def dot_general(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Ro
 
             steps.append(Library(run, (*places, made(0)), "cublasLtMatmul"))
             return Routine(steps, tuple(rooms))
-    plain = _plain(shape, lhs, rhs, out)
-    if plain is None:
+    names = _plain(shape, lhs, rhs, out)
+    if names is None:
         return None
-    steps.append(Run(plain, ceil_div(prod(out.shape), 256), 256, (*places, made(0))))
+    steps.append(launch(stubs.multiply, prod(out.shape), (*places, made(0)), **names))
     return Routine(steps, tuple(rooms))
 
 
-def _plain(shape: Shape, lhs: Type, rhs: Type, out: Type) -> str | None:
-    """The kernel of a product that no library does; None for types that stubs don't have."""
+def _plain(shape: Shape, lhs: Type, rhs: Type, out: Type) -> dict[str, Any] | None:
+    """What the stub of products that no library does is told; None for types it doesn't have."""
     kinds = []
     for t in (lhs, rhs, out):
         if t.dtype.kind not in "biuf" or (t.dtype.kind == "f" and t.dtype.itemsize < 4):
             return None
         kinds.append(u8 if t.dtype.kind == "b" else kind_of(t.dtype))
-    names = dict(zip(("A", "B", "R"), kinds, strict=True))
+    names: dict[str, Any] = dict(zip(("A", "B", "R"), kinds, strict=True))
     names["LOGICAL"] = int(out.dtype.kind == "b")
-    return _text(shape, **names)
-
-
-@lru(64)
-def _text(shape: Shape, **names: Any) -> str:
-    told = {"ROWS": shape.rows, "COLUMNS": shape.columns, "DEPTH": shape.depth}
-    told |= {"BATCH": shape.batch, "LEFT_TRANSPOSED": int(shape.left_transposed)}
-    told["RIGHT_TRANSPOSED"] = int(shape.right_transposed)
-    return module(stubs.multiply, names | told)
+    names |= {"ROWS": shape.rows, "COLUMNS": shape.columns, "DEPTH": shape.depth}
+    names |= {"BATCH": shape.batch, "LEFT_TRANSPOSED": int(shape.left_transposed)}
+    names["RIGHT_TRANSPOSED"] = int(shape.right_transposed)
+    return names
 
 
 ROUTINES["dot_general"] = dot_general

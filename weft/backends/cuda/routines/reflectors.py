@@ -13,7 +13,7 @@ from weft.backends.cuda.routines.base import (
     Run,
     given,
     made,
-    module,
+    text_of,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.solver import (
@@ -37,7 +37,6 @@ from weft.backends.cuda.routines.solver import (
 from weft.backends.cuda.routines.sort import Scratch
 from weft.backends.cuda.routines.stubs import reflector_stubs
 from weft.backends.cuda.routines.stubs import solver_stubs as stubs
-from weft.base.functional import lru
 from weft.kernel.program import Type
 
 Sizes = tuple[int, int, int]  # of a stack: matrices, rows, columns
@@ -48,11 +47,6 @@ def _by_blocks(count: int, m: int, n: int) -> bool:
     return count > 1 and 32 * count >= max(m, n) and max(m, n) <= BATCHED_SIZE
 
 
-@lru(64)
-def _text(main: Any, **names: Any) -> str:
-    return module(main, names)
-
-
 def _run(main: Any, x: Type, sizes: Sizes, k: int, stride: int, columns: Place, taus: Place) -> Run:
     """A stub run by a block for each matrix."""
     count, m, n = sizes
@@ -60,7 +54,7 @@ def _run(main: Any, x: Type, sizes: Sizes, k: int, stride: int, columns: Place, 
     warps = max(1, min(16, n // 4))
     names = {"M": m, "N": n, "K": k, "STRIDE": stride, "PARTS": parts, "WARPS": warps}
     names |= {"WIDTH": kind.size, "FLOATING": 1}
-    return Run(_text(main, C=kind, **names), count, 32 * warps, (columns, taus))
+    return Run(text_of(main, C=kind, **names), count, 32 * warps, (columns, taus))
 
 
 def _factor(

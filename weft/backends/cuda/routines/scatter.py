@@ -20,16 +20,15 @@ from weft.backends.cuda.routines.base import (
     Routine,
     Run,
     bits_kind,
-    ceil_div,
     deterministic,
     given,
+    launch,
     made,
-    module,
+    text_of,
 )
 from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
 from weft.backends.cuda.routines.stubs import scatter_stubs as stubs
-from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type, contiguous
 
@@ -53,11 +52,6 @@ _KINDS = {
     "int64": stubs.I64,
     "uint64": stubs.U64,
 }
-
-
-@lru(128)
-def _text(main: Any, **names: Any) -> str:
-    return module(main, names)
 
 
 def _elements(t: Type, op: int) -> tuple[np.dtype, int] | None:
@@ -142,7 +136,7 @@ def _any_order(names: dict[str, Any], dtype: np.dtype, table: Place) -> Run:
         main = stubs.scatter_neighbours
     elif dtype == np.float32 and _in_fours(names, table.what) and driver.reduces_vectors():
         main, total = stubs.scatter_fours, total // 4
-    return Run(_text(main, **names), ceil_div(total, 256), 256, _operands(table))
+    return launch(main, total, _operands(table), **names)
 
 
 def _in_fours(names: dict[str, Any], table: np.ndarray) -> bool:
@@ -195,21 +189,20 @@ def _steps(
     count, window = names["COUNT"], names["WINDOW"]
     total = count * window
     if unique or count == 1:
-        text = _text(stubs.scatter_apart, **names)
-        return [Run(text, ceil_div(total, 256), 256, _operands(table))]
+        return [launch(stubs.scatter_apart, total, _operands(table), **names)]
     if total <= FEW:
-        text = _text(stubs.scatter_few, **names)
+        text = text_of(stubs.scatter_few, **names)
         return [Run(text, 1, 128, _operands(table))]
     main: Any = stubs.element_keys if overlap else stubs.window_keys
     number = total if overlap else count
     keys = room.new(4 * number)
-    run = Run(_text(main, **names), ceil_div(number, 256), 256, (given(1), table, keys))
+    run = launch(main, number, (given(1), table, keys), **names)
     told = key_names(np.dtype(np.uint32))
     bits = names["SIZE"].bit_length()
     more, ordered, order = sort_rows(room, keys, None, 1, number, told, True, bits=bits)
-    text = _text(stubs.scatter_runs, **names, WIDE=int(not overlap))
     places = (ordered, order, given(2), table, made(0))
-    return [run, *more, Run(text, ceil_div(total, 256), 256, places)]
+    last = launch(stubs.scatter_runs, total, places, **names, WIDE=int(not overlap))
+    return [run, *more, last]
 
 
 for _name in _OPS:

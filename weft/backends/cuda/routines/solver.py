@@ -22,15 +22,13 @@ from weft.backends.cuda.routines.base import (
     Place,
     Routine,
     Run,
-    ceil_div,
     given,
+    launch,
     made,
-    module,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.sort import Scratch
 from weft.backends.cuda.routines.stubs import solver_stubs as stubs
-from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 from weft.kernel.program import Type
 
@@ -96,16 +94,6 @@ def calls(
             libraries.check(function(own, *arguments(i, *found)), name)
 
     return Library(run, tuple(places), name, CAPTURED.fullmatch(name) is not None)
-
-
-@lru(256)
-def _text(main: Any, **names: Any) -> str:
-    return module(main, names)
-
-
-def launch(main: Any, total: int, places: Sequence[Place], **names: Any) -> Run:
-    """A stub run by a thread for each of a number of elements."""
-    return Run(_text(main, **names), ceil_div(total, 256), 256, tuple(places))
 
 
 def parts_of(dtype: np.dtype) -> tuple[int, Any]:

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import libraries
-from weft.backends.cuda.routines.base import ROUTINES, Library, Move, Place, Routine, given, made
+from weft.backends.cuda.routines.base import (
+    ROUTINES,
+    Library,
+    Move,
+    Place,
+    Routine,
+    given,
+    launch,
+    made,
+)
 from weft.backends.cuda.routines.solver import (
     LOWER,
     PTR,
@@ -18,7 +27,6 @@ from weft.backends.cuda.routines.solver import (
     calls,
     failing,
     handle,
-    launch,
     letter_of,
     parts_of,
     picked,

@@ -16,13 +16,12 @@ from weft.backends.cuda.routines.base import (
     ceil_div,
     given,
     made,
-    module,
+    text_of,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.solver import LETTERS, PTR, calls, handle, letter_of, parts_of
 from weft.backends.cuda.routines.sort import Scratch
 from weft.backends.cuda.routines.stubs import tridiagonal_stubs as stubs
-from weft.base.functional import lru
 from weft.kernel.program import Type
 
 # Systems that the library solves one by one, and how long they are at least.
@@ -30,11 +29,6 @@ FEW_SYSTEMS, LONG_SYSTEM = 8, 512
 THREADS = 32
 # Rows that a thread reads at a time.
 GROUP = 8
-
-
-@lru(64)
-def _text(main: Any, **names: Any) -> str:
-    return module(main, names)
 
 
 def _solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
@@ -48,7 +42,7 @@ def _solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine
     room = Scratch()
     rows = room.new(3 * prod(b.shape) * b.dtype.itemsize)
     main = stubs.solve if parts == 1 else stubs.solve_complex
-    text = _text(main, C=kind, COUNT=count, SIZE=n, COLUMNS=k, THREADS=THREADS, GROUP=GROUP)
+    text = text_of(main, C=kind, COUNT=count, SIZE=n, COLUMNS=k, THREADS=THREADS, GROUP=GROUP)
     places = (*map(given, range(4)), rows, made(0))
     run = Run(text, ceil_div(count * k, THREADS), THREADS, places)
     return Routine([run], tuple(room.sizes))

@@ -17,20 +17,14 @@ from weft.backends.cuda.routines.base import (
     Routine,
     Run,
     accessors,
-    ceil_div,
     computed_kind,
     given,
+    launch,
     made,
-    module,
+    text_of,
 )
 from weft.backends.cuda.routines.stubs import uniform_stubs as stubs
-from weft.base.functional import lru
 from weft.kernel.program import Type
-
-
-@lru(64)
-def _text(main: Any, **names: Any) -> str:
-    return module(main, names)
 
 
 def _rng_uniform(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
@@ -41,9 +35,8 @@ def _rng_uniform(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> R
     names = {**accessors(out.dtype), "COUNT": prod(out.shape)}
     floats = out.dtype.kind not in "iu"
     names |= {"WIDE": int(out.dtype.itemsize == 8), "FLOATS": int(floats)}
-    blocks = ceil_div(prod(out.shape), 256)
-    draw = Run(_text(stubs.draw, **names), blocks, 256, (given(0), given(1), state, made(0)))
-    return Routine([draw, Run(_text(stubs.advance), 1, 32, (state,))])
+    draw = launch(stubs.draw, prod(out.shape), (given(0), given(1), state, made(0)), **names)
+    return Routine([draw, Run(text_of(stubs.advance), 1, 32, (state,))])
 
 
 ROUTINES["rng_uniform"] = _rng_uniform
