@@ -290,6 +290,8 @@ def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routin
     names = {
         **common,
         "RANK": len(rows),
+        "NUMBERS": 10,
+        "DILATED": 1,
         "COUNT": prod(row[0] for row in rows),
         "WINDOW": prod(row[1] for row in rows),
         "CHANNELS": w.shape[ws[1]],

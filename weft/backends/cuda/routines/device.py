@@ -15,17 +15,24 @@ _REGISTERS = {"i16": "h", "i32": "r", "i64": "l", "ptr": "l", "float": "f", "dou
 _GLOBAL, _SHARED = 1, 3  # address spaces
 
 
-def _word(
+def _defined(
     name: str, result: Kind, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
-) -> External:
-    """A word by the lines of its function, whose parameters are ``%0`` and so on."""
+) -> str:
+    """A function by its lines, where parameters are ``%0`` and so on, and what it declares."""
     given = ", ".join(f"{kind.llvm} %{i}" for i, kind in enumerate(parameters))
     # Convergent: LLVM must not give the threads of a warp copies of it on different ways.
     head = f"define internal {result.llvm} @{name}({given}) convergent alwaysinline {{"
     body = [f"  {line}" if line[-1] != ":" else line for line in lines]
     if result is void:
         body.append("  ret void")
-    DEFINITIONS[name] = "\n".join([*([declared] if declared else []), head, *body, "}"])
+    return "\n".join([*([declared] if declared else []), head, *body, "}"])
+
+
+def _word(
+    name: str, result: Kind, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
+) -> External:
+    """A word by the lines of its function."""
+    DEFINITIONS[name] = _defined(name, result, parameters, *lines, declared=declared)
     return External(result, parameters)
 
 
@@ -170,21 +177,16 @@ atomic_add_u32 = _word(
 )
 
 
-def _reduce(operation: str, kind: Kind) -> External:
-    """A number of device memory combined with another one, whatever the order is."""
+def combining(operation: str, kind: Kind) -> External:
+    """What stubs may be given as ``combine``: a number of device memory combined with another one,
+    whatever the order is."""
     signs = {"float": "f", "unsigned": "u", "signed": ""}
     sign = "" if operation == "add" and kind.family != "float" else signs[kind.family]
     atomic = f"atomicrmw {sign}{operation} ptr addrspace({_GLOBAL}) %q, {kind.llvm} %1 monotonic"
-    name = f"reduce_{operation}_{kind}"
-    return _word(name, void, (ptr, kind), _cast("%q", "%0", _GLOBAL), f"%y = {atomic}")
+    lines = _cast("%q", "%0", _GLOBAL), f"%y = {atomic}"
+    return External(void, (ptr, kind), _defined("combine", void, (ptr, kind), *lines))
 
 
-reduce_add_f32, reduce_add_f64 = _reduce("add", f32), _reduce("add", f64)
-reduce_add_u32, reduce_add_u64 = _reduce("add", u32), _reduce("add", u64)
-reduce_min_i32, reduce_min_i64 = _reduce("min", i32), _reduce("min", i64)
-reduce_min_u32, reduce_min_u64 = _reduce("min", u32), _reduce("min", u64)
-reduce_max_i32, reduce_max_i64 = _reduce("max", i32), _reduce("max", i64)
-reduce_max_u32, reduce_max_u64 = _reduce("max", u32), _reduce("max", u64)
 # Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.
 reduce_add_4_f32 = _instruction(
     "reduce_add_4_f32",

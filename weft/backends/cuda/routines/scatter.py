@@ -27,6 +27,7 @@ from weft.backends.cuda.routines.base import (
     text_of,
 )
 from weft.backends.cuda.routines.cumulative import numbers_of
+from weft.backends.cuda.routines.device import combining
 from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
 from weft.backends.cuda.routines.stubs import scatter_stubs as stubs
 from weft.kernel.kinds import kind_of
@@ -43,15 +44,8 @@ _OPS = {
 # Updates up to which one block does them.
 FEW = 1 << 10
 _CLIP = "CLIP"
-# Numbers that instructions combine in any order.
-_KINDS = {
-    "float32": stubs.F32,
-    "float64": stubs.F64,
-    "int32": stubs.I32,
-    "uint32": stubs.U32,
-    "int64": stubs.I64,
-    "uint64": stubs.U64,
-}
+# What instructions do in any order.
+_COMBINING = {stubs.ADD: "add", stubs.SUB: "add", stubs.MIN: "min", stubs.MAX: "max"}
 
 
 def _elements(t: Type, op: int) -> tuple[np.dtype, int] | None:
@@ -119,7 +113,7 @@ def _table(ins: list[Type], params: dict[str, Any], parts: int) -> tuple[np.ndar
 
 def _reduces(dtype: np.dtype, op: int) -> bool:
     """Whether updates may come in any order, by instructions of the GPU's."""
-    if dtype.name not in _KINDS or op not in (stubs.ADD, stubs.SUB, stubs.MIN, stubs.MAX):
+    if dtype.kind not in "iuf" or dtype.itemsize < 4 or op not in _COMBINING:
         return False
     if dtype.kind != "f":
         return True
@@ -128,7 +122,8 @@ def _reduces(dtype: np.dtype, op: int) -> bool:
 
 def _any_order(names: dict[str, Any], dtype: np.dtype, table: Place) -> Run:
     negated = names["OP"] == stubs.SUB
-    names = {**names, "KIND": _KINDS[dtype.name], "NEGATED": int(negated)}
+    combine = combining(_COMBINING[names["OP"]], names["C"])
+    names = {**names, "combine": combine, "NEGATED": int(negated)}
     if negated:
         names["OP"] = stubs.ADD
     main, total = stubs.scatter_any_order, names["COUNT"] * names["WINDOW"]

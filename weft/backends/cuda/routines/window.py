@@ -62,7 +62,7 @@ def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[tuple[int, ...
         if plain:
             row[5] = 1
         rows.append(row)
-    names = {"RANK": len(rows), "WINDOW": prod(params["window_dimensions"])}
+    names = {"RANK": len(rows), "NUMBERS": 8, "WINDOW": prod(params["window_dimensions"])}
     names["DILATED"] = int(any(d > 1 for d in base))
     names["VECTOR"] = 1
     if rows and rows[0][1:6] == [1, 1, 0, 1, 1] and rows[0][0] == rows[0][6]:

@@ -11,33 +11,13 @@ from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
 from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.stubs.window_stubs import place
 from weft.kernel.kinds import f32, i64, ptr, u32, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 RANK = COUNT = WINDOW = CHANNELS = FEATURES = GROUP = BATCHES = BATCH_GROUP = 0
 X_BATCH = X_CHANNEL = W_CHANNEL = W_FEATURE = O_BATCH = O_FEATURE = 0
-
-
-def place(table: ptr, o: i64, w: i64) -> i64:
-    """Where an element of a window is in the operand; -1 outside."""
-    found = i64(0)
-    results = u32(o)
-    parts = u32(w)
-    for k in range(RANK):
-        row = table + 80 * k
-        count = u32(i64[row, 0])
-        size = u32(i64[row, 1])
-        i = i64(results % count) * i64[row, 2] - i64[row, 3] + i64(parts % size) * i64[row, 5]
-        results = results // count
-        parts = parts // size
-        if i < 0 or i % i64[row, 4] != 0:
-            return i64(-1)
-        i = i // i64[row, 4]
-        if i >= i64[row, 6]:
-            return i64(-1)
-        found = found + i * i64[row, 7]
-    return found
 
 
 def offset(table: ptr, n: i64, part: i64, size: i64) -> i64:

@@ -9,24 +9,12 @@ from weft.backends.cuda.routines.device import (
     block,
     leading_zeros,
     reduce_add_4_f32,
-    reduce_add_f32,
-    reduce_add_f64,
-    reduce_add_u32,
-    reduce_add_u64,
-    reduce_max_i32,
-    reduce_max_i64,
-    reduce_max_u32,
-    reduce_max_u64,
-    reduce_min_i32,
-    reduce_min_i64,
-    reduce_min_u32,
-    reduce_min_u64,
     shuffle_up_u32,
     thread,
 )
 from weft.backends.cuda.routines.elements import get, put, up
 from weft.backends.cuda.routines.stubs.cumulative_stubs import larger, smaller
-from weft.kernel.kinds import f32, i32, i64, ptr, u32, u64, unrolled, void
+from weft.kernel.kinds import External, f32, i32, i64, ptr, u32, unrolled, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
@@ -35,8 +23,7 @@ NEGATED = OP = DIMS = AXES = BATCH = COUNT = WINDOW = CLIP = FLOATING = WIDTH = 
     WIDE
 ) = 0
 SET, ADD, SUB, MUL, MIN, MAX = range(6)
-KIND = 0  # of numbers that are combined in any order:
-F32, F64, I32, U32, I64, U64 = range(6)
+combine = External(void, (ptr, C))  # one of the instructions that combine numbers in any order
 
 
 def joined(old: C, new: C) -> C:
@@ -130,37 +117,6 @@ def scatter_few(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
                     update(out, updates, table, at, n, w)
 
 
-def reduced(at: ptr, x: C) -> void:
-    """A number of the operand combined with another, whatever comes first."""
-    if OP == 1:
-        if KIND == 0:
-            reduce_add_f32(at, x)
-        if KIND == 1:
-            reduce_add_f64(at, x)
-        if KIND == 2 or KIND == 3:
-            reduce_add_u32(at, u32(x))
-        if KIND == 4 or KIND == 5:
-            reduce_add_u64(at, u64(x))
-    if OP == 4:
-        if KIND == 2:
-            reduce_min_i32(at, x)
-        if KIND == 3:
-            reduce_min_u32(at, x)
-        if KIND == 4:
-            reduce_min_i64(at, x)
-        if KIND == 5:
-            reduce_min_u64(at, x)
-    if OP == 5:
-        if KIND == 2:
-            reduce_max_i32(at, x)
-        if KIND == 3:
-            reduce_max_u32(at, x)
-        if KIND == 4:
-            reduce_max_i64(at, x)
-        if KIND == 5:
-            reduce_max_u64(at, x)
-
-
 def scatter_any_order(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
     """Updates in any order: a thread for each."""
     number = block() * 256 + thread()
@@ -173,7 +129,7 @@ def scatter_any_order(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
             x = get(updates, place)
             if NEGATED == 1:
                 x = C(0) - x
-            reduced(out + (start + of_window(table, w, i64(1))) * WIDTH, x)
+            combine(out + (start + of_window(table, w, i64(1))) * WIDTH, x)
 
 
 def scatter_fours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
@@ -223,7 +179,7 @@ def scatter_neighbours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void
         if lane < 31:
             last = (heads >> (lane + 1)) & 1
     if last == 1 and key != u32(0xFFFFFFFF):
-        reduced(out + i64(key) * WIDTH, x)
+        combine(out + i64(key) * WIDTH, x)
 
 
 def window_keys(indices: ptr, table: ptr, keys: ptr) -> void:

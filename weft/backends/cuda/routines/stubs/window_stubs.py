@@ -1,7 +1,7 @@
 """Reductions over sliding windows as stubs, a thread for each result, or for ``VECTOR`` neighbours
 along an axis that windows have one element of.
 
-The table has eight numbers for each axis, the last axis first: results, elements of a window,
+The table has ``NUMBERS`` numbers for each axis, the last axis first: results, elements of a window,
 stride, padding before, dilation of the operand, dilation of the window, elements, and their stride.
 """
 
@@ -16,17 +16,17 @@ from weft.kernel.kinds import f32, i32, i64, ptr, stack, u32, unrolled, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
-RANK = COUNT = WINDOW = DILATED = LEAST = WIDTH = VECTOR = 0
+RANK = NUMBERS = COUNT = WINDOW = DILATED = LEAST = WIDTH = VECTOR = 0
 IDENTITY = 0.0
 
 
 def place(table: ptr, o: i64, w: i64) -> i64:
-    """Where an element of a window is; -1 outside of the array."""
+    """Where an element of a window is in the operand; -1 outside of it."""
     found = i64(0)
     results = u32(o)
     parts = u32(w)
     for k in range(RANK):
-        row = table + 64 * k
+        row = table + 8 * NUMBERS * k
         count = u32(i64[row, 0])
         size = u32(i64[row, 1])
         i = i64(results % count) * i64[row, 2] - i64[row, 3] + i64(parts % size) * i64[row, 5]
