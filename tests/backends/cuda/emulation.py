@@ -163,28 +163,10 @@ WORDS = {
 def _reduce_four(p, *numbers):
     assert p % 16 == 0
     for i, x in enumerate(numbers):
-        WORDS["reduce_add_f32"](p + 4 * i, x)
+        _reduce(ctypes.c_float, lambda old, new: old + new)(p + 4 * i, x)
 
 
-_SUM = lambda x, y: x + y
-WORDS |= {
-    "leading_zeros": lambda x: 32 - x.bit_length(),
-    "reduce_add_f32": _reduce(ctypes.c_float, _SUM),
-    "reduce_add_4_f32": _reduce_four,
-    "reduce_add_f64": _reduce(ctypes.c_double, _SUM),
-    "reduce_add_u32": _reduce(U32, _SUM),
-    "reduce_add_u64": _reduce(U64, _SUM),
-    **{
-        f"reduce_{name}_{word}": _reduce(kind, join)
-        for name, join in (("min", min), ("max", max))
-        for word, kind in (
-            ("u32", U32),
-            ("u64", U64),
-            ("i32", ctypes.c_int32),
-            ("i64", ctypes.c_int64),
-        )
-    },
-}
+WORDS |= {"leading_zeros": lambda x: 32 - x.bit_length(), "reduce_add_4_f32": _reduce_four}
 
 
 # --- matrices -------------------------------------------------------------------------------------

@@ -331,9 +331,16 @@ zero_shared = _word(  # 16 bytes of shared memory set to 0
     (u32,),
     _asm("call void", "st.shared.v4.u32 [$0], {$1, $1, $1, $1};", "r,r", "i32 %0, i32 0"),
 )
-commit_copies = _instruction("commit_copies", void, (), "cp.async.commit_group;")
-wait_all_copies = _instruction("wait_all_copies", void, (), "cp.async.wait_group 0;")
-wait_older_copies = _instruction("wait_older_copies", void, (), "cp.async.wait_group 1;")
+
+
+def _copies(name: str, code: str) -> External:
+    """A word about copies, which threads of a warp may say apart from each other."""
+    return _word(name, void, (), f'call void asm sideeffect "cp.async.{code};", "~{{memory}}"()')
+
+
+commit_copies = _copies("commit_copies", "commit_group")
+wait_all_copies = _copies("wait_all_copies", "wait_group 0")
+wait_older_copies = _copies("wait_older_copies", "wait_group 1")
 # Blocks of a cluster say that they are there, wait until all are, and write to the same address in
 # another one.
 cluster_arrive = _instruction("cluster_arrive", void, (), "barrier.cluster.arrive.aligned;")

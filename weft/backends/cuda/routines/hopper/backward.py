@@ -10,17 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.backends.cuda.routines.hopper.ptx import (
-    PANEL,
-    Writer,
-    column_step,
-    float_word,
-    row_step,
-)
+from weft.backends.cuda.routines.hopper.kernel import Kernel
+from weft.backends.cuda.routines.hopper.ptx import PANEL, float_word
 from weft.base.record import Record
 
 STAGES = 4
-_NAMES = ("full", "free")
 
 
 class Backward(Record):
@@ -65,34 +59,11 @@ class Backward(Record):
         return tiles + STAGES * 8 * self.width + 1024 + 128
 
 
-class _Kernel:
+class _Kernel(Kernel):
     """A kernel of the backward pass while it is written."""
 
-    def __init__(self, s: Backward) -> None:
-        self.s = s
-        self.w = Writer("kernel", 4, 1 + len(s.strides), s.threads)
-
-    def text(self) -> str:
-        w, s = self.w, self.s
-        self.thread = w.made("b32", "mov.u32", "%tid.x")
-        self.layout()
-        self.place()
-        with w.when(w.compare("eq", self.thread, 0)):
-            bars = [(self.own_full, 1)]
-            bars += [(w.add(self.bars, 8 + 8 * i), 1) for i in range(STAGES)]
-            bars += [(w.add(self.bars, 8 + 8 * (STAGES + i)), 4 * s.groups) for i in range(STAGES)]
-            w.start_barriers(bars)
-        w.lines.append("  bar.sync 0;")
-        consume, end = w.label(), w.label()
-        w.go(consume, w.compare("ge", self.thread, 128))
-        w.give_registers(s.groups)
-        self.produce()
-        w.go(end)
-        w.here(consume)
-        w.take_registers(s.groups)
-        self.consume()
-        w.here(end)
-        return w.text()
+    stages = STAGES
+    names = ("full", "free")
 
     def layout(self) -> None:
         w, s = self.w, self.s
@@ -103,12 +74,6 @@ class _Kernel:
         self.passing.append(w.add(self.passing[0], STAGES * self.size))
         self.lines = w.add(self.passing[1], STAGES * self.size)
         self.bars = w.add(self.lines, STAGES * 8 * s.width)
-        self.own_full = self.bars
-
-    def staged(self, name: str, stage: str) -> str:
-        w = self.w
-        at = 8 + 8 * STAGES * _NAMES.index(name)
-        return w.add(w.made("b32", "mad.lo.s32", stage, 8, self.bars), at)
 
     def place(self) -> None:
         """What rows a block owns, and which tiles go by."""
@@ -139,7 +104,7 @@ class _Kernel:
             seen = w.add(w.made("b32", "div.u32", last, s.width), 1)
             self.per = w.made("b32", "min.s32", seen, all_steps)
         self.steps = w.mul(self.per, group) if s.by_columns else self.per
-        self.group = group
+        self.sharing = group  # heads of queries that share keys
 
     # --- the warp that fetches --------------------------------------------------------------------
 
@@ -150,22 +115,20 @@ class _Kernel:
         maps = [w.map(i) for i in range(4)]  # two that are owned, two that go by
         numbers = w.number(0)
         panels = range(s.depth // PANEL)
-        w.expect(self.own_full, 4 * s.depth * s.tile)
+        w.expect(self.bars, 4 * s.depth * s.tile)
         for i in range(2):
             for p in panels:
                 at = (self.first, self.head, self.batch)
-                w.fetch(self.own[i], p, s.tile, maps[i], at, self.own_full)
+                w.fetch(self.own[i], p, s.tile, maps[i], at, self.bars)
         j = w.made("b32", "mov.u32", 0)
         step, head = w.made("b32", "mov.u32", self.begin), w.new("b32")
         if s.by_columns:
-            w.do("mul.lo.s32", head, self.head, self.group)
+            w.do("mul.lo.s32", head, self.head, self.sharing)
         else:
-            w.do("div.u32", head, self.head, self.group)
+            w.do("div.u32", head, self.head, self.sharing)
         again = w.label()
         w.here(again)
-        stage = w.made("b32", "and.b32", j, STAGES - 1)
-        turn = w.made("b32", "shr.u32", j, STAGES.bit_length() - 1)
-        phase = w.made("b32", "and.b32", w.made("b32", "xor.b32", turn, 1), 1)
+        stage, phase = self.stage(j), self.free_phase(j)
         full = self.staged("full", stage)
         w.wait(self.staged("free", stage), phase)
         w.expect(full, 2 * self.size + (8 * s.width if s.by_columns else 0))
@@ -189,7 +152,7 @@ class _Kernel:
                 )
         w.do("add.s32", j, j, 1)
         w.do("add.s32", step, step, 1)
-        if s.by_columns and self.group > 1:  # the next head of queries
+        if s.by_columns and self.sharing > 1:  # the next head of queries
             over = w.compare("ge", step, w.made("b32", "add.s32", self.begin, self.per))
             with w.when(over):
                 w.do("mov.u32", step, self.begin)
@@ -201,27 +164,17 @@ class _Kernel:
 
     def consume(self) -> None:
         w, s = self.w, self.s
-        group = w.add(w.made("b32", "shr.u32", self.thread, 7), -1)
-        lane = w.made("b32", "and.b32", self.thread, 31)
-        self.leads = w.compare("eq", lane, 0)
-        warp = w.made("b32", "and.b32", w.made("b32", "shr.u32", self.thread, 5), 3)
-        inside = w.made("b32", "mad.lo.s32", group, 64, w.mul(warp, 16))
-        inside = w.add(inside, w.made("b32", "shr.u32", lane, 2))
-        self.group_first = w.made("b32", "mad.lo.s32", group, 64, self.first)
-        self.row = w.add(self.first, inside)
-        self.pair = w.mul(w.made("b32", "and.b32", lane, 3), 2)
-        self.yes = w.made("pred", "setp.eq.u32", lane, lane)
-        self.no = w.made("pred", "setp.ne.u32", lane, lane)
-        self.more = w.made("pred", "setp.ne.u32", lane, lane)
-        self.yes_again = lane
+        self.find_rows()
+        self.group_first = w.made("b32", "mad.lo.s32", self.group, 64, self.first)
+        self.no = self.never()
         self.scores, self.changes = (w.several("f32", s.width // 2) for _ in range(2))
         self.sums = [w.several("f32", s.depth // 2) for _ in s.strides]
         self.packed = w.several("b32", s.width // 4)
-        own = [w.made("b32", "mad.lo.s32", group, 64 * 128, x) for x in self.own]
+        own = [w.made("b32", "mad.lo.s32", self.group, 64 * 128, x) for x in self.own]
         self.described = [w.described(x) for x in own]
         if not s.by_columns:
             self.numbers_of_rows()
-        w.wait(self.own_full, w.made("b32", "mov.u32", 0))
+        w.wait(self.bars, w.made("b32", "mov.u32", 0))
         j = w.made("b32", "mov.u32", 0)
         self.at = w.mul(self.begin, s.width)  # the first row of the tile that goes by
         end_of_head = w.mul(w.made("b32", "add.s32", self.begin, self.per), s.width)
@@ -229,16 +182,15 @@ class _Kernel:
         before = w.made("b32", "mov.u32", 0)
         again = w.label()
         w.here(again)
-        stage = w.made("b32", "and.b32", j, STAGES - 1)
-        turn = w.made("b32", "shr.u32", j, STAGES.bit_length() - 1)
-        w.wait(self.staged("full", stage), w.made("b32", "and.b32", turn, 1))
+        stage = self.stage(j)
+        w.wait(self.staged("full", stage), self.phase(j))
         tiles = [w.made("b32", "mad.lo.s32", stage, self.size, x) for x in self.passing]
         for out, own_, tile in zip((self.scores, self.changes), self.described, tiles, strict=True):
-            self.product(out, own_, w.described(tile))
+            self.product(out, own_, w.described(tile), self.no)
             w.commit()
         w.settle(1)
         with w.when(w.compare("gt", j, 0)):
-            self.release(before)
+            self.release("free", before)
         w.do("mov.u32", before, stage)
         self.weigh(stage)
         if s.by_columns:
@@ -250,40 +202,15 @@ class _Kernel:
         self.pack(self.packed, self.changes)
         self.accumulate(self.sums[0], self.packed, tiles[0])
         w.commit()
-        w.do("setp.eq.u32", self.more, self.yes_again, self.yes_again)
+        w.do("setp.eq.u32", self.more, self.lane, self.lane)
         w.do("add.s32", j, j, 1)
         w.do("add.s32", self.at, self.at, s.width)
-        if s.by_columns and self.group > 1:
+        if s.by_columns and self.sharing > 1:
             over = w.compare("ge", self.at, end_of_head)
             w.do("selp.b32", self.at, start_of_head, self.at, over)
         w.go(again, w.compare("lt", j, self.steps))
         w.settle(0)
         self.finish()
-
-    def release(self, stage: str) -> None:
-        with self.w.when(self.leads):
-            self.w.arrive(self.staged("free", stage))
-
-    def product(self, out: list[str], a: str, b: str) -> None:
-        w, s = self.w, self.s
-        w.fence()
-        for k in range(s.depth // 16):
-            left = w.made("b64", "add.s64", a, row_step(k, s.tile))
-            right = w.made("b64", "add.s64", b, row_step(k, s.width))
-            w.multiply(s.kind, out, left, right, more=self.yes if k else self.no)
-
-    def accumulate(self, out: list[str], a: list[str], tile: str) -> None:
-        w, s = self.w, self.s
-        right = w.described(tile, s.width * 128)
-        w.fence()
-        for k in range(s.width // 16):
-            b = w.made("b64", "add.s64", right, column_step(k))
-            more = self.yes if k else self.more
-            w.multiply(s.kind, out, a[4 * k : 4 * k + 4], b, more=more, b_across=1)
-
-    def pack(self, out: list[str], values: list[str]) -> None:
-        for i, word in enumerate(out):
-            self.w.do(f"cvt.rn.{self.s.kind}x2.f32", word, values[2 * i + 1], values[2 * i])
 
     def numbers_of_rows(self) -> None:
         """By rows: the two numbers of each of a thread's two rows."""
@@ -340,12 +267,8 @@ class _Kernel:
             for half in range(2):
                 limit = w.add(self.row, 8 * half + (-s.shift if s.by_columns else s.shift))
                 limit = w.made("b32", "sub.s32", limit, start)
-                for n in range(s.width // 8):
-                    for i in range(2):
-                        x = self.scores[4 * n + 2 * half + i]
-                        how = "gt" if s.by_columns else "lt"
-                        hidden = w.compare(how, limit, 8 * n + i)
-                        w.do("selp.f32", x, "0f00000000", x, hidden)
+                how = "gt" if s.by_columns else "lt"
+                self.hide_beyond(limit, how, half, self.scores, "0f00000000")
 
     def change(self, stage: str) -> None:
         """The changes of scores, from those of weights."""
@@ -369,14 +292,8 @@ class _Kernel:
                     place = w.made("b64", "mad.wide.u32", self.batch, 2 * batch, out)
                     for register, stride in ((self.head, head), (at, row), (self.pair, 1)):
                         place = w.made("b64", "mad.wide.u32", register, 2 * stride, place)
-                    for n in range(s.depth // 8):
-                        low, high = (
-                            w.made("f32", "mul.f32", sums[4 * n + 2 * half + i], scale)
-                            for i in range(2)
-                        )
-                        word = w.made("b32", f"cvt.rn.{s.kind}x2.f32", high, low)
-                        w.do("st.global.b32", f"[{place}+{16 * n}]", word)
+                    self.store(place, sums, half, scale)
 
 
 def backward_text(s: Backward) -> str:
-    return _Kernel(s).text()
+    return _Kernel(s, 4, 1 + len(s.strides)).text()

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 
-from weft.backends.cuda.routines.hopper.ptx import PANEL, Writer, column_step, float_word, row_step
+from weft.backends.cuda.routines.hopper.kernel import Kernel
+from weft.backends.cuda.routines.hopper.ptx import PANEL, float_word
 from weft.base.record import Record
 
 LEAST = "0fFEC00000"  # -3 * 2**125, below every score
 STAGES = 2
-# Barriers of each stage: a tile has come, or is needed no more.
-_BARRIERS = ("k_full", "v_full", "k_free", "v_free")
 
 
 class Forward(Record):
@@ -51,37 +50,11 @@ class Forward(Record):
         return 2 * self.depth * (self.tile + 2 * STAGES * self.width) + 1024 + 128
 
 
-class _Kernel:
+class _Kernel(Kernel):
     """The forward pass while it is written."""
 
-    def __init__(self, s: Forward) -> None:
-        self.s = s
-        self.w = Writer("kernel", 3, 2, s.threads)
-
-    def text(self) -> str:
-        w, s = self.w, self.s
-        self.thread = w.made("b32", "mov.u32", "%tid.x")
-        self.layout()
-        self.place()
-        first = w.compare("eq", self.thread, 0)
-        with w.when(first):
-            bars = [(self.q_full, 1)]
-            for name in _BARRIERS:
-                count = 1 if name.endswith("full") else 4 * s.groups
-                bars += [(self.bar(name, i), count) for i in range(STAGES)]
-            w.start_barriers(bars)
-        w.lines.append("  bar.sync 0;")
-        consumer = w.compare("ge", self.thread, 128)
-        consume, end = w.label(), w.label()
-        w.go(consume, consumer)
-        w.give_registers(s.groups)
-        self.produce()
-        w.go(end)
-        w.here(consume)
-        w.take_registers(s.groups)
-        self.consume()
-        w.here(end)
-        return w.text()
+    stages = STAGES
+    names = ("k_full", "v_full", "k_free", "v_free")
 
     def layout(self) -> None:
         w, s = self.w, self.s
@@ -91,16 +64,7 @@ class _Kernel:
         self.k = w.add(base, 2 * s.depth * s.tile)
         self.v = w.add(self.k, STAGES * size)
         self.bars = w.add(self.v, STAGES * size)
-        self.q_full = self.bars
         self.size = size
-
-    def bar(self, name: str, i: int) -> str:
-        return self.w.add(self.bars, 8 + 8 * (_BARRIERS.index(name) * STAGES + i))
-
-    def staged(self, name: str, stage: str) -> str:
-        """The address of a barrier whose stage is in a register."""
-        w, at = self.w, 8 + 8 * _BARRIERS.index(name) * STAGES
-        return w.add(w.made("b32", "mad.lo.s32", stage, 8, self.bars), at)
 
     def place(self) -> None:
         """Which rows, head and batch a block has, and how many tiles of columns they see."""
@@ -130,16 +94,14 @@ class _Kernel:
         w.go(end, other)
         maps = [w.map(i) for i in range(3)]
         panels = s.depth // PANEL
-        w.expect(self.q_full, 2 * s.depth * s.tile)
+        w.expect(self.bars, 2 * s.depth * s.tile)
         for p in range(panels):
             at = (self.first, self.head, self.batch)
-            w.fetch(self.q, p, s.tile, maps[0], at, self.q_full)
+            w.fetch(self.q, p, s.tile, maps[0], at, self.bars)
         j, row = w.made("b32", "mov.u32", 0), w.made("b32", "mov.u32", 0)
         again = w.label()
         w.here(again)
-        stage = w.made("b32", "and.b32", j, STAGES - 1)
-        turn = w.made("b32", "shr.u32", j, STAGES.bit_length() - 1)
-        phase = w.made("b32", "and.b32", w.made("b32", "xor.b32", turn, 1), 1)
+        stage, phase = self.stage(j), self.free_phase(j)
         for name, tiles, m in (("k", self.k, maps[1]), ("v", self.v, maps[2])):
             full = self.staged(f"{name}_full", stage)
             w.wait(self.staged(f"{name}_free", stage), phase)
@@ -156,23 +118,12 @@ class _Kernel:
 
     def consume(self) -> None:
         w, s = self.w, self.s
-        self.group = w.add(w.made("b32", "shr.u32", self.thread, 7), -1)
-        lane = w.made("b32", "and.b32", self.thread, 31)
-        self.leads = w.compare("eq", lane, 0)
-        warp = w.made("b32", "and.b32", w.made("b32", "shr.u32", self.thread, 5), 3)
-        inside = w.made("b32", "mad.lo.s32", self.group, 64, w.mul(warp, 16))
-        inside = w.add(inside, w.made("b32", "shr.u32", lane, 2))
-        self.row = w.add(self.first, inside)
-        self.pair = w.mul(w.made("b32", "and.b32", lane, 3), 2)
-        self.lane = lane
+        self.find_rows()
         self.scores = w.several("f32", s.width // 2)
         self.sums = w.several("f32", s.depth // 2)
         self.weights = w.several("b32", s.width // 4)
         self.most = [w.made("f32", "mov.f32", LEAST) for _ in range(2)]
         self.total = [w.made("f32", "mov.f32", "0f00000000") for _ in range(2)]
-        self.yes = w.made("pred", "setp.eq.u32", self.lane, self.lane)
-        self.more = w.new("pred")
-        w.do("setp.ne.u32", self.more, self.lane, self.lane)
         own = w.made("b32", "mad.lo.s32", self.group, 64 * 128, self.q)
         self.queries = w.described(own)
         self.own_turn = w.add(self.group, 1)
@@ -181,7 +132,7 @@ class _Kernel:
         with w.when(following):  # the first group begins
             w.do("bar.arrive", self.next_turn, 256)
         zero = w.made("b32", "mov.u32", 0)
-        w.wait(self.q_full, zero)
+        w.wait(self.bars, zero)
 
         j = w.made("b32", "mov.u32", 0)
         self.column = w.made("b32", "mov.u32", 0)
@@ -193,16 +144,16 @@ class _Kernel:
         self.release("k_free", zero)
         self.hide()
         self.soften(first=True)
-        self.pack()
+        self.pack(self.weights, self.scores)
         w.do("add.s32", j, j, 1)
         w.do("add.s32", self.column, self.column, s.width)
         again, done = w.label(), w.label()
         w.go(done, w.compare("ge", j, self.steps))
         w.here(again)
-        stage = w.made("b32", "and.b32", j, STAGES - 1)
+        stage = self.stage(j)
         phase = self.phase(j)
         before = w.add(j, -1)
-        stage_before = w.made("b32", "and.b32", before, STAGES - 1)
+        stage_before = self.stage(before)
         phase_before = self.phase(before)
         w.wait(self.staged("k_full", stage), phase)
         self.turn_begins()
@@ -220,22 +171,18 @@ class _Kernel:
         self.release("v_free", stage_before)
         for i, x in enumerate(self.sums):
             w.do("mul.f32", x, x, scales[i // 2 % 2])
-        self.pack()
+        self.pack(self.weights, self.scores)
         w.do("add.s32", j, j, 1)
         w.do("add.s32", self.column, self.column, s.width)
         w.go(again, w.compare("lt", j, self.steps))
         w.here(done)
         before = w.add(j, -1)
-        stage = w.made("b32", "and.b32", before, STAGES - 1)
+        stage = self.stage(before)
         w.wait(self.staged("v_full", stage), self.phase(before))
         self.product_of_values(stage)
         w.commit()
         w.settle(0)
         self.finish()
-
-    def phase(self, j: str) -> str:
-        w = self.w
-        return w.made("b32", "and.b32", w.made("b32", "shr.u32", j, STAGES.bit_length() - 1), 1)
 
     def turn_begins(self) -> None:
         self.w.do("bar.sync", self.own_turn, 256)
@@ -243,33 +190,17 @@ class _Kernel:
     def turn_ends(self) -> None:
         self.w.do("bar.arrive", self.next_turn, 256)
 
-    def release(self, name: str, stage: str) -> None:
-        """A warp doesn't need a tile any more."""
-        with self.w.when(self.leads):
-            self.w.arrive(self.staged(name, stage))
-
     def product_of_scores(self, stage: str, first_phase: str | None) -> None:
-        w, s = self.w, self.s
+        w = self.w
         if first_phase is not None:
             w.wait(self.staged("k_full", stage), first_phase)
         keys = w.described(w.made("b32", "mad.lo.s32", stage, self.size, self.k))
-        no = w.new("pred")
-        w.do("setp.ne.u32", no, self.lane, self.lane)
-        w.fence()
-        for k in range(s.depth // 16):
-            a = w.made("b64", "add.s64", self.queries, row_step(k, s.tile))
-            b = w.made("b64", "add.s64", keys, row_step(k, s.width))
-            w.multiply(s.kind, self.scores, a, b, more=self.yes if k else no)
+        self.product(self.scores, self.queries, keys, self.never())
 
     def product_of_values(self, stage: str) -> None:
-        w, s = self.w, self.s
+        w = self.w
         at = w.made("b32", "mad.lo.s32", stage, self.size, self.v)
-        values = w.described(at, s.width * 128)
-        w.fence()
-        for k in range(s.width // 16):
-            b = w.made("b64", "add.s64", values, column_step(k))
-            a = self.weights[4 * k : 4 * k + 4]
-            w.multiply(s.kind, self.sums, a, b, more=self.yes if k else self.more, b_across=1)
+        self.accumulate(self.sums, self.weights, at)
         w.do("setp.eq.u32", self.more, self.lane, self.lane)
 
     def hide(self) -> None:
@@ -290,11 +221,7 @@ class _Kernel:
                     seen = w.add(self.row, 8 * half + s.shift)
                     limit = w.made("b32", "min.s32", limit, seen)
                 limit = w.made("b32", "sub.s32", limit, start)
-                for n in range(s.width // 8):
-                    for i in range(2):
-                        x = self.scores[4 * n + 2 * half + i]
-                        hidden = w.compare("lt", limit, 8 * n + i)
-                        w.do("selp.f32", x, LEAST, x, hidden)
+                self.hide_beyond(limit, "lt", half, self.scores, LEAST)
 
     def soften(self, first: bool) -> list[str]:
         """Scores as weights; what earlier sums are to be multiplied by."""
@@ -338,12 +265,6 @@ class _Kernel:
     def _bits(self, x: str) -> str:
         return self.w.made("b32", "mov.b32", x)
 
-    def pack(self) -> None:
-        w, s = self.w, self.s
-        for i, word in enumerate(self.weights):
-            low, high = self.scores[2 * i], self.scores[2 * i + 1]
-            w.do(f"cvt.rn.{s.kind}x2.f32", word, high, low)
-
     def finish(self) -> None:
         """Divide by the sums of weights, store results and logarithms."""
         w, s = self.w, self.s
@@ -362,13 +283,7 @@ class _Kernel:
                 for register, stride in ((self.head, head), (at, row), (self.pair, 1)):
                     step_ = w.made("b64", "mul.wide.u32", register, 2 * stride)
                     place = w.made("b64", "add.s64", place, step_)
-                for n in range(s.depth // 8):
-                    low, high = (
-                        w.made("f32", "mul.f32", self.sums[4 * n + 2 * half + i], inverse)
-                        for i in range(2)
-                    )
-                    word = w.made("b32", f"cvt.rn.{s.kind}x2.f32", high, low)
-                    w.do("st.global.b32", f"[{place}+{16 * n}]", word)
+                self.store(place, self.sums, half, inverse)
                 with w.when(w.compare("eq", self.pair, 0)):
                     line = w.made("b32", "mad.lo.s32", self.batch, s.heads, self.head)
                     line = w.made("b32", "mad.lo.s32", line, s.rows, at)
@@ -381,4 +296,4 @@ class _Kernel:
 
 
 def forward_text(s: Forward) -> str:
-    return _Kernel(s).text()
+    return _Kernel(s, 3, 2).text()

@@ -123,7 +123,7 @@ def depth_fragment(out: ptr, tile: ptr, row: i64, n: i64) -> void:
     load_transposed(out, shared_place(tile) + u32(swizzled(row + lane % 16, 2 * n + lane // 16)))
 
 
-def product_of_rows(out: ptr, left: ptr, row: i64, right: ptr, width: i64) -> void:
+def product_of_rows(out: ptr, left: ptr, row: i64, right: ptr) -> void:
     """A warp's 16 rows of a tile times all rows of another."""
     a = stack(16)
     b = stack(16)
@@ -236,10 +236,10 @@ def forward(q: ptr, k: ptr, v: ptr, out: ptr, stats: ptr) -> void:
     if CAUSAL == 1:
         steps = min(steps, (first + TM - 1 + SHIFT) // TN + 1)
     source = q + 2 * (batch * Q_BATCH + head * Q_HEAD)
-    fetch(queries, source, i64(Q_ROW), first, i64(ROWS), i64(TM))
-    fetch(keys, k, i64(K_ROW), i64(0), i64(COLUMNS), i64(TN))
+    fetch(queries, source, Q_ROW, first, ROWS, TM)
+    fetch(keys, k, K_ROW, 0, COLUMNS, TN)
     commit_copies()
-    fetch(values, v, i64(V_ROW), i64(0), i64(COLUMNS), i64(TN))
+    fetch(values, v, V_ROW, 0, COLUMNS, TN)
     commit_copies()
     sums = stack(2 * D)
     scores = stack(2 * TN)
@@ -255,11 +255,11 @@ def forward(q: ptr, k: ptr, v: ptr, out: ptr, stats: ptr) -> void:
         wait_older_copies()
         barrier()
         if j + 1 < steps:
-            fetch(keys + other, k, i64(K_ROW), (j + 1) * TN, i64(COLUMNS), i64(TN))
+            fetch(keys + other, k, K_ROW, (j + 1) * TN, COLUMNS, TN)
         commit_copies()
         for i in unrolled(TN // 2):
             f32[scores, i] = f32(0.0)
-        product_of_rows(scores, queries, 16 * warp, keys + now, i64(TN))
+        product_of_rows(scores, queries, 16 * warp, keys + now)
         if CAUSAL == 1:
             if (j + 1) * TN > COLUMNS or (j + 1) * TN - 1 > row + SHIFT:
                 hide(scores, row, j * TN)
@@ -271,14 +271,14 @@ def forward(q: ptr, k: ptr, v: ptr, out: ptr, stats: ptr) -> void:
         wait_older_copies()
         barrier()
         if j + 1 < steps:
-            fetch(values + other, v, i64(V_ROW), (j + 1) * TN, i64(COLUMNS), i64(TN))
+            fetch(values + other, v, V_ROW, (j + 1) * TN, COLUMNS, TN)
         commit_copies()
         add_product(sums, scores, values + now)
     wait_all_copies()
     low = quad_sum(f32[state, 2])
     high = quad_sum(f32[state, 3])
     out = out + 2 * (batch * O_BATCH + head * O_HEAD)
-    store_rows(out, i64(O_ROW), sums, row, i64(ROWS), 1.0 / low, 1.0 / high)
+    store_rows(out, O_ROW, sums, row, ROWS, 1.0 / low, 1.0 / high)
     at = row + lane // 4
     base = (batch * HEADS + head) * ROWS
     if lane % 4 == 0:
@@ -359,22 +359,8 @@ def keys_backward(
     queries = tiles() + 4 * D * TM
     grads = queries + size
     numbers = grads + size
-    fetch(
-        keys,
-        k + 2 * (batch * K_BATCH + own * K_HEAD),
-        i64(K_ROW),
-        first,
-        i64(COLUMNS),
-        i64(TM),
-    )
-    fetch(
-        values,
-        v + 2 * (batch * V_BATCH + own * V_HEAD),
-        i64(V_ROW),
-        first,
-        i64(COLUMNS),
-        i64(TM),
-    )
+    fetch(keys, k + 2 * (batch * K_BATCH + own * K_HEAD), K_ROW, first, COLUMNS, TM)
+    fetch(values, v + 2 * (batch * V_BATCH + own * V_HEAD), V_ROW, first, COLUMNS, TM)
     commit_copies()
     dk_sums = stack(2 * D)
     dv_sums = stack(2 * D)
@@ -392,22 +378,8 @@ def keys_backward(
         base = (batch * HEADS + head) * ROWS
         for j in range(start, steps):
             barrier()
-            fetch(
-                queries,
-                q + 2 * (batch * Q_BATCH + head * Q_HEAD),
-                i64(Q_ROW),
-                j * TN,
-                i64(ROWS),
-                i64(TN),
-            )
-            fetch(
-                grads,
-                g + 2 * (batch * G_BATCH + head * G_HEAD),
-                i64(G_ROW),
-                j * TN,
-                i64(ROWS),
-                i64(TN),
-            )
+            fetch(queries, q + 2 * (batch * Q_BATCH + head * Q_HEAD), Q_ROW, j * TN, ROWS, TN)
+            fetch(grads, g + 2 * (batch * G_BATCH + head * G_HEAD), G_ROW, j * TN, ROWS, TN)
             commit_copies()
             for i in range(thread(), TN, 32 * WARPS):
                 at = j * TN + i
@@ -421,8 +393,8 @@ def keys_backward(
             for i in unrolled(TN // 2):
                 f32[scores, i] = f32(0.0)
                 f32[changes, i] = f32(0.0)
-            product_of_rows(scores, keys, 16 * warp, queries, i64(TN))
-            product_of_rows(changes, values, 16 * warp, grads, i64(TN))
+            product_of_rows(scores, keys, 16 * warp, queries)
+            product_of_rows(changes, values, 16 * warp, grads)
             for n in unrolled(TN // 8):
                 for i in unrolled(4):
                     c = first + 16 * warp + lane // 4 + i // 2 * 8
@@ -443,8 +415,8 @@ def keys_backward(
     row = first + 16 * warp
     dk = dk + 2 * (batch * K_BATCH + own * K_HEAD)
     dv = dv + 2 * (batch * V_BATCH + own * V_HEAD)
-    store_rows(dk, i64(K_ROW), dk_sums, row, i64(COLUMNS), f32(SCALE), f32(SCALE))
-    store_rows(dv, i64(V_ROW), dv_sums, row, i64(COLUMNS), f32(1.0), f32(1.0))
+    store_rows(dk, K_ROW, dk_sums, row, COLUMNS, f32(SCALE), f32(SCALE))
+    store_rows(dv, V_ROW, dv_sums, row, COLUMNS, f32(1.0), f32(1.0))
 
 
 def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, dq: ptr) -> void:
@@ -467,10 +439,10 @@ def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, 
     steps = i64((COLUMNS + TN - 1) // TN)
     if CAUSAL == 1:
         steps = min(steps, (first + TM - 1 + SHIFT) // TN + 1)
-    fetch(queries, q + 2 * (batch * Q_BATCH + head * Q_HEAD), i64(Q_ROW), first, i64(ROWS), i64(TM))
-    fetch(grads, g + 2 * (batch * G_BATCH + head * G_HEAD), i64(G_ROW), first, i64(ROWS), i64(TM))
-    fetch(keys, k, i64(K_ROW), i64(0), i64(COLUMNS), i64(TN))
-    fetch(values, v, i64(V_ROW), i64(0), i64(COLUMNS), i64(TN))
+    fetch(queries, q + 2 * (batch * Q_BATCH + head * Q_HEAD), Q_ROW, first, ROWS, TM)
+    fetch(grads, g + 2 * (batch * G_BATCH + head * G_HEAD), G_ROW, first, ROWS, TM)
+    fetch(keys, k, K_ROW, 0, COLUMNS, TN)
+    fetch(values, v, V_ROW, 0, COLUMNS, TN)
     commit_copies()
     base = (batch * HEADS + head) * ROWS
     at = row + lane // 4
@@ -492,14 +464,14 @@ def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, 
         wait_all_copies()
         barrier()
         if j + 1 < steps:
-            fetch(keys + other, k, i64(K_ROW), (j + 1) * TN, i64(COLUMNS), i64(TN))
-            fetch(values + other, v, i64(V_ROW), (j + 1) * TN, i64(COLUMNS), i64(TN))
+            fetch(keys + other, k, K_ROW, (j + 1) * TN, COLUMNS, TN)
+            fetch(values + other, v, V_ROW, (j + 1) * TN, COLUMNS, TN)
         commit_copies()
         for i in unrolled(TN // 2):
             f32[scores, i] = f32(0.0)
             f32[changes, i] = f32(0.0)
-        product_of_rows(scores, queries, 16 * warp, keys + now, i64(TN))
-        product_of_rows(changes, grads, 16 * warp, values + now, i64(TN))
+        product_of_rows(scores, queries, 16 * warp, keys + now)
+        product_of_rows(changes, grads, 16 * warp, values + now)
         for n in unrolled(TN // 8):
             for i in unrolled(4):
                 c = j * TN + 8 * n + lane % 4 * 2 + i % 2
@@ -514,4 +486,4 @@ def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, 
         add_product(sums, changes, keys + now)
     wait_all_copies()
     dq = dq + 2 * (batch * Q_BATCH + head * Q_HEAD)
-    store_rows(dq, i64(Q_ROW), sums, row, i64(ROWS), f32(SCALE), f32(SCALE))
+    store_rows(dq, Q_ROW, sums, row, ROWS, f32(SCALE), f32(SCALE))
