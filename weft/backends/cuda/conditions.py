@@ -14,6 +14,22 @@ from weft.backends.cuda import driver
 from weft.backends.cuda.libraries import files
 from weft.base.functional import lru
 
+# Set the condition %h to %v, and to whether a byte isn't 0.
+_SET = """\
+  {
+  .param .b64 one;
+  .param .b32 two;
+  st.param.b64 [one], %h;
+  st.param.b32 [two], %v;
+  call.uni cudaGraphSetConditional, (one, two);
+  }"""
+_SET_FLAG = f"""\
+  ld.param.u64 %h, [handle];
+  ld.param.u64 %p, [flag];
+  ld.global.u8 %v, [%p];
+  setp.ne.u32 %c, %v, 0;
+  selp.u32 %v, 1, 0, %c;
+{_SET}"""
 _TEXT = """\
 .version 8.4
 .target sm_{architecture}
@@ -26,18 +42,7 @@ _TEXT = """\
   .reg .b64 %h, %p;
   .reg .b32 %v;
   .reg .pred %c;
-  ld.param.u64 %h, [handle];
-  ld.param.u64 %p, [flag];
-  ld.global.u8 %v, [%p];
-  setp.ne.u32 %c, %v, 0;
-  selp.u32 %v, 1, 0, %c;
-  {{
-  .param .b64 one;
-  .param .b32 two;
-  st.param.b64 [one], %h;
-  st.param.b32 [two], %v;
-  call.uni cudaGraphSetConditional, (one, two);
-  }}
+{set_flag}
   ret;
 }}
 
@@ -68,13 +73,7 @@ known:
   min.s64 %x, %x, %l;
   setp.eq.s64 %c, %x, %o;
   selp.u32 %v, 1, 0, %c;
-  {{
-  .param .b64 one;
-  .param .b32 two;
-  st.param.b64 [one], %h;
-  st.param.b32 [two], %v;
-  call.uni cudaGraphSetConditional, (one, two);
-  }}
+{set}
   ret;
 }}
 """
@@ -127,18 +126,7 @@ def _copying(count: int, size: int) -> str:
         "  mov.u32 %v, %tid.x;",
         "  setp.ne.u32 %c, %v, 0;",
         "  @%c bra end;",
-        "  ld.param.u64 %h, [handle];",
-        "  ld.param.u64 %p, [flag];",
-        "  ld.global.u8 %v, [%p];",
-        "  setp.ne.u32 %c, %v, 0;",
-        "  selp.u32 %v, 1, 0, %c;",
-        "  {",
-        "  .param .b64 one;",
-        "  .param .b32 two;",
-        "  st.param.b64 [one], %h;",
-        "  st.param.b32 [two], %v;",
-        "  call.uni cudaGraphSetConditional, (one, two);",
-        "  }",
+        _SET_FLAG,
         "end:",
         "  ret;",
         "}",
@@ -149,7 +137,8 @@ def _copying(count: int, size: int) -> str:
 def text_of(architecture: int) -> str:
     """The PTX of all kernels that set conditions."""
     made = [_copying(n, size) for n in range(1, MOST_COPIES + 1) for size in (1, 4)]
-    return "\n".join([_TEXT.format(architecture=architecture), *made, ""])
+    text = _TEXT.format(architecture=architecture, set=_SET, set_flag=_SET_FLAG)
+    return "\n".join([text, *made, ""])
 
 
 @lru(1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.base.functional import lru
@@ -164,10 +165,8 @@ class Device:
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
-        context = _PTR()
-        call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
-        self.context = context
-        call("cuCtxSetCurrent", context)
+        self.context = _created("cuDevicePrimaryCtxRetain", number)
+        call("cuCtxSetCurrent", self.context)
         name = ctypes.create_string_buffer(256)
         call("cuDeviceGetName", name, 256, number)
         self.name = name.value.decode()
@@ -214,10 +213,15 @@ class Device:
         return free.value, total.value
 
 
+def _created(name: str, *given: Any) -> Any:
+    """What a function of the driver makes, and writes to where its first argument says."""
+    found = _PTR()
+    call(name, ctypes.byref(found), *given)
+    return found
+
+
 def _new_stream() -> Any:
-    stream = _PTR()
-    call("cuStreamCreate", ctypes.byref(stream), 1)
-    return stream
+    return _created("cuStreamCreate", 1)
 
 
 class _Thread(threading.local):
@@ -304,8 +308,7 @@ def free(address: int) -> None:
 
 def allocate_host(size: int) -> int:
     """The address of memory of the host that is never paged out."""
-    found = _PTR()
-    call("cuMemHostAlloc", ctypes.byref(found), max(size, 1), 0)
+    found = _created("cuMemHostAlloc", max(size, 1), 0)
     assert found.value is not None
     return found.value
 
@@ -391,15 +394,13 @@ def is_idle() -> bool:
 
 def new_event() -> Any:
     """A moment of a stream, without its time."""
-    event = _PTR()
-    call("cuEventCreate", ctypes.byref(event), 2)
-    return event
+    return _created("cuEventCreate", 2)
 
 
 def moment(stream: Any) -> Any:
     """An event for when all that a stream has been given so far is done."""
     event = new_event()
-    call("cuEventRecord", event, stream)
+    record(event, stream)
     return event
 
 
@@ -409,6 +410,18 @@ def wait_for(stream: Any, event: Any) -> None:
 
 
 # --- code -----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[tuple[Any, ...]]:
+    """Options for a log of the driver's assembler, which is part of errors inside."""
+    log = ctypes.create_string_buffer(8192)
+    # 5 and 6: a buffer for errors, and its size
+    values = (_PTR * 2)(ctypes.cast(log, _PTR), _PTR(len(log)))
+    try:
+        yield 2, (_INT * 2)(5, 6), values
+    except DriverError as error:
+        raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
 
 
 class Function:
@@ -438,17 +451,10 @@ class Function:
             self._load(self._waiting())
 
     def _load(self, code: str | bytes) -> None:
-        module, function = _PTR(), _PTR()
-        log = ctypes.create_string_buffer(8192)
-        # 5 and 6: a buffer for the assembler's errors, and its size
-        options = (_INT * 2)(5, 6)
-        values = (_PTR * 2)(ctypes.cast(log, _PTR), _PTR(len(log)))
         text = code.encode() if isinstance(code, str) else code
-        try:
-            call("cuModuleLoadDataEx", ctypes.byref(module), text, 2, options, values)
-        except DriverError as error:
-            raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
-        call("cuModuleGetFunction", ctypes.byref(function), module, self.name.encode())
+        with _logged() as options:
+            module = _created("cuModuleLoadDataEx", text, *options)
+        function = _created("cuModuleGetFunction", module, self.name.encode())
         if self.dynamic:  # with what the text declares it may be more than is given unasked
             call("cuFuncSetAttribute", function, _MOST_DYNAMIC, self.dynamic)
         self.module, self.function = module, function
@@ -467,7 +473,9 @@ class Function:
 
     def launch_with(self, grid: int, block: int, given: Sequence[Any], stream: Any) -> None:
         """Run the kernel with parameters of any type of ctypes."""
-        row = (_PTR * len(given))(*map(ctypes.addressof, given))
+        self._launch_row(grid, block, (_PTR * len(given))(*map(ctypes.addressof, given)), stream)
+
+    def _launch_row(self, grid: int, block: int, row: Any, stream: Any) -> None:
         status = self._launch(
             self.function, grid, 1, 1, block, 1, 1, self.dynamic, stream, row, None
         )
@@ -476,15 +484,8 @@ class Function:
 
     def launch(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel; its parameters are 64-bit numbers."""
-        count = len(values)
-        given = (_DEVICE_POINTER * count)(*values)
-        start = ctypes.addressof(given)
-        row = (_PTR * count)(*range(start, start + 8 * count, 8))
-        status = self._launch(
-            self.function, grid, 1, 1, block, 1, 1, self.dynamic, stream, row, None
-        )
-        if status:
-            raise DriverError(f"cuLaunchKernel: {_explained(library(), status)}")
+        row, _given = _parameters(values)
+        self._launch_row(grid, block, row, stream)
 
     def launch_early(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel, whose blocks may begin while the kernel before it on the stream ends:
@@ -493,11 +494,8 @@ class Function:
         if not self.begins_early:
             call("cuFuncSetAttribute", self.function, _SHARED_PART, 100)
             self.begins_early = True
-        count = len(values)
-        given = (_DEVICE_POINTER * count)(*values)
-        start = ctypes.addressof(given)
-        row = (_PTR * count)(*range(start, start + 8 * count, 8))
-        attribute = _LaunchAttribute(_PROGRAMMATIC_SERIALIZATION, 1)
+        row, _given = _parameters(values)
+        attribute = _LaunchAttribute(_PROGRAMMATIC_SERIALIZATION, value=1)
         pointer = ctypes.addressof(attribute)
         config = _LaunchConfig(grid, 1, 1, block, 1, 1, self.dynamic, stream, pointer, 1)
         call("cuLaunchKernelEx", ctypes.byref(config), self.function, row, None)
@@ -505,11 +503,17 @@ class Function:
     def launch_together(self, grid: int, block: int, values: Sequence[int], stream: Any) -> None:
         """Run the kernel with all its blocks resident at once, so that they may wait for each
         other."""
-        given = (_DEVICE_POINTER * len(values))(*values)
-        start = ctypes.addressof(given)
-        row = (_PTR * len(values))(*range(start, start + 8 * len(values), 8))
+        row, _given = _parameters(values)
         sizes = (grid, 1, 1, block, 1, 1, self.dynamic)
         call("cuLaunchCooperativeKernel", self.function, *sizes, stream, row)
+
+
+def _parameters(values: Sequence[int]) -> tuple[Any, Any]:
+    """A row of addresses of 64-bit numbers, and the numbers, which have to live as long."""
+    count = len(values)
+    given = (_DEVICE_POINTER * count)(*values)
+    start = ctypes.addressof(given)
+    return (_PTR * count)(*range(start, start + 8 * count, 8)), given
 
 
 # An attribute of a launch: it need not wait for the end of the kernel before it.
@@ -523,9 +527,6 @@ class _LaunchAttribute(ctypes.Structure):
         ("value", _INT),
         ("rest", ctypes.c_char * 60),
     )
-
-    def __init__(self, name: int, value: int) -> None:
-        super().__init__(name, 0, value, b"")
 
 
 class _LaunchConfig(ctypes.Structure):
@@ -569,22 +570,17 @@ def tensor_map(
 def link(ptx: str, path: str | None = None) -> bytes:
     """Machine code from PTX, and from a library of device code if there is one."""
     state = _PTR()
-    log = ctypes.create_string_buffer(8192)
-    options = (_INT * 2)(5, 6)
-    values = (_PTR * 2)(ctypes.cast(log, _PTR), _PTR(len(log)))
-    call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
     text = ptx.encode() + b"\0"
-    try:
+    with _logged() as options:
+        call("cuLinkCreate_v2", *options, ctypes.byref(state))
         call("cuLinkAddData_v2", state, 1, text, len(text), b"ptx", 0, None, None)
-    except DriverError as error:
-        raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
-    if path is not None:
-        call("cuLinkAddFile_v2", state, 4, path.encode(), 0, None, None)
-    code, size = _PTR(), _SIZE()
-    call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size))
-    assert code.value is not None
-    found = ctypes.string_at(code.value, size.value)
-    call("cuLinkDestroy", state)
+        if path is not None:
+            call("cuLinkAddFile_v2", state, 4, path.encode(), 0, None, None)
+        code, size = _PTR(), _SIZE()
+        call("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size))
+        assert code.value is not None
+        found = ctypes.string_at(code.value, size.value)
+        call("cuLinkDestroy", state)
     return found
 
 
@@ -595,8 +591,7 @@ class Graph:
     """Launches that were captured, to be run again at once."""
 
     def __init__(self, graph: Any) -> None:
-        self.executable = _PTR()
-        call("cuGraphInstantiateWithFlags", ctypes.byref(self.executable), graph, 0)
+        self.executable = _created("cuGraphInstantiateWithFlags", graph, 0)
         call("cuGraphDestroy", graph)
         self._launch = library().cuGraphLaunch
 
@@ -689,17 +684,14 @@ def add_conditional(stream: Any, handle: int, kind: int, capture: Any) -> None:
     try:
         capture(inner)
     finally:
-        ended = _PTR()
-        call("cuStreamEndCapture", inner, ctypes.byref(ended))
+        end_capture(inner)
     after = (_PTR * 1)(node)
     call("cuStreamUpdateCaptureDependencies_v2", stream, after, None, 1, 1)
 
 
 def timed_event() -> Any:
     """A moment of a stream."""
-    event = _PTR()
-    call("cuEventCreate", ctypes.byref(event), 0)
-    return event
+    return _created("cuEventCreate", 0)
 
 
 def record(event: Any, stream: Any) -> None:
