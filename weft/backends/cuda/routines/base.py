@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.routines.device import definitions
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
 from weft.base import knobs
@@ -128,14 +128,8 @@ def entry(
 ) -> str:
     """A module of stubs as one with a kernel."""
     rooms = [_room(word, size) for word, size in (shared or {}).items()]
-    known = {**DEFINITIONS, **dict.fromkeys(shared or {}, "")}
-    used: dict[str, str] = {}
-    waiting = [word for word in _DECLARED.findall(text) if word in known]
-    while waiting:
-        word = waiting.pop()
-        if word not in used and word not in (shared or {}):
-            used[word] = known[word]
-            waiting += [w for w in re.findall(r"@(\w+)\(", known[word]) if w in DEFINITIONS]
+    used = definitions(text)
+    known = {*used, *(shared or {})}
     text = _DECLARED.sub(lambda m: "" if m.group(1) in known else m.group(0), text)
     head = re.search(rf"^define void @{name}\(([^)]*)\) nounwind {{", text, re.MULTILINE)
     assert head is not None, name

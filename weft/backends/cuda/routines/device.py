@@ -6,6 +6,8 @@ becomes part of the modules that call it.
 
 from __future__ import annotations
 
+import re
+
 from weft.backends.cuda.ptx import WAIT
 from weft.kernel.kinds import External, Kind, f32, f64, i32, i64, ptr, u16, u32, u64, void
 
@@ -13,6 +15,18 @@ DEFINITIONS: dict[str, str] = {}
 # How instructions that are written out call registers of each type.
 _REGISTERS = {"i16": "h", "i32": "r", "i64": "l", "ptr": "l", "float": "f", "double": "d"}
 _GLOBAL, _SHARED = 1, 3  # address spaces
+
+
+def definitions(text: str) -> dict[str, str]:
+    """The words that a text calls, and those that these call, by name."""
+    found: dict[str, str] = {}
+    waiting = [text]
+    while waiting:
+        called = re.findall(r"@(\w+)\(", waiting.pop())
+        more = {word: DEFINITIONS[word] for word in called if word in DEFINITIONS}
+        waiting += [text for word, text in more.items() if word not in found]
+        found |= more
+    return found
 
 
 def _defined(

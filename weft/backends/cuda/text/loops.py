@@ -10,17 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends.cuda.loops import (
-    Access,
-    Moved,
-    Multiply,
-    Part,
-    Region,
-    Unfit,
-    items_of,
-    tile_of,
-)
-from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.loops import Access, Moved, Multiply, Part, Region, Unfit, items_of, tile_of
+from weft.backends.cuda.routines.device import DEFINITIONS, definitions
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
 from weft.backends.cuda.text.render import NAME, SerialText
@@ -619,16 +610,7 @@ class Writer(Lines):
 
     def words(self, body: str) -> list[str]:
         """The definitions of the words of a GPU that the text has."""
-        used: dict[str, None] = {}
-        waiting = [w for w in re.findall(r"@(\w+)\(", body) if w in DEFINITIONS]
-        while waiting:
-            word = waiting.pop()
-            if word not in used:
-                used[word] = None
-                waiting += [
-                    w for w in re.findall(r"@(\w+)\(", DEFINITIONS[word]) if w in DEFINITIONS
-                ]
-        texts = [DEFINITIONS[w] for w in used]
+        texts = definitions(body).values()
         lines = [line for t in texts for line in t.split("\n") if line.startswith("declare ")]
         rest = ["\n".join(x for x in t.split("\n") if not x.startswith("declare ")) for t in texts]
         known = " ".join(self.declared.values())

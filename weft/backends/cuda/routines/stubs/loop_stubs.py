@@ -13,7 +13,6 @@ from weft.backends.cuda.routines.device import (
     blocks,
     bring_near,
     f16_of_f32,
-    f32_of_f16,
     fma_f32,
     fma_f64,
     take_four_f32,
@@ -22,7 +21,8 @@ from weft.backends.cuda.routines.device import (
     threads,
     wait_u32,
 )
-from weft.kernel.kinds import External, bits, f32, i64, ptr, stack, u8, u16, u32, unrolled, void
+from weft.backends.cuda.routines.elements import get
+from weft.kernel.kinds import External, f32, i64, ptr, stack, u8, u16, u32, unrolled, void
 
 left_room = right_room = sums_room = External(ptr, ())  # shared memory
 follow = External(void, (ptr, i64))  # what is done with an element of the product at once
@@ -70,14 +70,6 @@ def prefetch(p: ptr, size: i64) -> void:
     line = (block() * threads() + thread()) * 128
     if line < size:
         bring_near(p + line)
-
-
-def read(p: ptr, i: i64) -> C:
-    if NARROW == 1:
-        return bits(f32, u32(u16[p, i]) << 16)
-    if NARROW == 2:
-        return f32_of_f16(u16[p, i])
-    return C[p, i]
 
 
 def write(p: ptr, i: i64, x: C) -> void:
@@ -143,7 +135,7 @@ def stage_left(left: ptr, tile: i64, start: i64) -> void:
             if e < TILE_ROWS * CHUNK:
                 at = left_at(tile, start, e)
                 if at >= 0:
-                    x = read(left, at)
+                    x = get(left, at)
             C[kept, t] = x
         for t in unrolled(BATCHED):
             e = first + t * THREADS
@@ -165,7 +157,7 @@ def stage_right(right: ptr, tile: i64, start: i64) -> void:
             if e < TILE_COLUMNS * CHUNK:
                 at = right_at(tile, start, e)
                 if at >= 0:
-                    x = read(right, at)
+                    x = get(right, at)
             C[kept, t] = x
         for t in unrolled(BATCHED):
             e = first + t * THREADS

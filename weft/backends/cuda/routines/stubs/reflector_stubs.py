@@ -94,6 +94,44 @@ def _reflector(column: ptr, j: i64, found: ptr) -> void:
         C[found, 4] = C(-(b / size))
 
 
+def project(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
+    """A reflector's adjoint times a column below row j, where it is 1, and the column's number in
+    that row, which is read before the lanes meet: one of them writes it afterwards."""
+    p = C(0.0)
+    pi = C(0.0)
+    i = j + 1 + thread() % 32
+    while i < M:
+        if PARTS == 1:
+            p = p + C[v, i] * C[column, i]
+        else:
+            a = C[v, i * 2]
+            b = C[v, i * 2 + 1]
+            d = C[column, i * 2]
+            e = C[column, i * 2 + 1]
+            p = p + a * d + b * e
+            pi = pi + a * e - b * d
+        i = i + 32
+    C[sums, 2] = C[column, j * PARTS]
+    if PARTS == 2:
+        C[sums, 3] = C[column, j * 2 + 1]
+        C[sums, 1] = _added_up(pi)
+    C[sums, 0] = _added_up(p)
+
+
+def subtract(v: ptr, column: ptr, j: i64, q: C, qi: C) -> void:
+    """Subtract a multiple of a reflector from a column, below row j."""
+    i = j + 1 + thread() % 32
+    while i < M:
+        if PARTS == 1:
+            C[column, i] = C[column, i] - q * C[v, i]
+        else:
+            a = C[v, i * 2]
+            b = C[v, i * 2 + 1]
+            C[column, i * 2] = C[column, i * 2] - (q * a - qi * b)
+            C[column, i * 2 + 1] = C[column, i * 2 + 1] - (q * b + qi * a)
+        i = i + 32
+
+
 def factor(x: ptr, taus: ptr) -> void:
     """R above reflectors, and their factors, in place."""
     base = x + block() * STRIDE * PARTS * WIDTH
@@ -101,6 +139,7 @@ def factor(x: ptr, taus: ptr) -> void:
     warp = thread() // 32
     lane = thread() % 32
     found = stack(64)
+    sums = stack(32)
     for step in range(K):
         j = i64(step)
         v = base + j * M * PARTS * WIDTH
@@ -112,38 +151,17 @@ def factor(x: ptr, taus: ptr) -> void:
         c = j + 1 + warp
         while c < N:
             column = base + c * M * PARTS * WIDTH
-            # the reflector's adjoint times the column; its first number is 1
-            p = C(0.0)
-            pi = C(0.0)
-            i = j + 1 + lane
-            while i < M:
-                if PARTS == 1:
-                    p = p + C[v, i] * C[column, i]
-                else:
-                    a = C[v, i * 2]
-                    b = C[v, i * 2 + 1]
-                    d = C[column, i * 2]
-                    e = C[column, i * 2 + 1]
-                    p = p + a * d + b * e
-                    pi = pi + a * e - b * d
-                i = i + 32
-            # read before the lanes meet: one of them writes it afterwards
-            first = C[column, j * PARTS]
-            firsti = C(0.0)
-            if PARTS == 2:
-                firsti = C[column, j * 2 + 1]
-            p = _added_up(p)
+            project(v, column, j, sums)
+            p = C[sums, 0]
+            first = C[sums, 2]
             if PARTS == 1:
                 p = (p * s + first) * tau
-                q = p * s
-                i = j + 1 + lane
-                while i < M:
-                    C[column, i] = C[column, i] - q * C[v, i]
-                    i = i + 32
+                subtract(v, column, j, p * s, C(0.0))
                 if lane == 0:
                     C[column, j] = first - p
             else:
-                pi = _added_up(pi)
+                pi = C[sums, 1]
+                firsti = C[sums, 3]
                 # conj(s) p + first, times conj(tau)
                 g = p * s + pi * si + first
                 gi = pi * s - p * si + firsti
@@ -151,13 +169,7 @@ def factor(x: ptr, taus: ptr) -> void:
                 hi = gi * tau - g * taui
                 q = h * s - hi * si
                 qi = h * si + hi * s
-                i = j + 1 + lane
-                while i < M:
-                    a = C[v, i * 2]
-                    b = C[v, i * 2 + 1]
-                    C[column, i * 2] = C[column, i * 2] - (q * a - qi * b)
-                    C[column, i * 2 + 1] = C[column, i * 2 + 1] - (q * b + qi * a)
-                    i = i + 32
+                subtract(v, column, j, q, qi)
                 if lane == 0:
                     C[column, j * 2] = first - h
                     C[column, j * 2 + 1] = firsti - hi
@@ -196,6 +208,7 @@ def expand(x: ptr, taus: ptr) -> void:
             C[base, at * 2 + 1] = C(0.0)
         at = at + WARPS * 32
     barrier()
+    sums = stack(32)
     for step in range(K):
         j = i64(K - 1) - i64(step)
         v = base + j * M * PARTS * WIDTH
@@ -206,47 +219,22 @@ def expand(x: ptr, taus: ptr) -> void:
         c = j + 1 + warp
         while c < N:
             column = base + c * M * PARTS * WIDTH
-            p = C(0.0)
-            pi = C(0.0)
-            i = j + 1 + lane
-            while i < M:
-                if PARTS == 1:
-                    p = p + C[v, i] * C[column, i]
-                else:
-                    a = C[v, i * 2]
-                    b = C[v, i * 2 + 1]
-                    d = C[column, i * 2]
-                    e = C[column, i * 2 + 1]
-                    p = p + a * d + b * e
-                    pi = pi + a * e - b * d
-                i = i + 32
-            # read before the lanes meet: one of them writes it afterwards
-            first = C[column, j * PARTS]
-            firsti = C(0.0)
-            if PARTS == 2:
-                firsti = C[column, j * 2 + 1]
-            p = _added_up(p)
+            project(v, column, j, sums)
+            p = C[sums, 0]
+            first = C[sums, 2]
             if PARTS == 1:
                 p = (p + first) * tau
-                i = j + 1 + lane
-                while i < M:
-                    C[column, i] = C[column, i] - p * C[v, i]
-                    i = i + 32
+                subtract(v, column, j, p, C(0.0))
                 if lane == 0:
                     C[column, j] = first - p
             else:
-                pi = _added_up(pi)
+                pi = C[sums, 1]
+                firsti = C[sums, 3]
                 g = p + first
                 gi = pi + firsti
                 h = g * tau - gi * taui
                 hi = g * taui + gi * tau
-                i = j + 1 + lane
-                while i < M:
-                    a = C[v, i * 2]
-                    b = C[v, i * 2 + 1]
-                    C[column, i * 2] = C[column, i * 2] - (h * a - hi * b)
-                    C[column, i * 2 + 1] = C[column, i * 2 + 1] - (h * b + hi * a)
-                    i = i + 32
+                subtract(v, column, j, h, hi)
                 if lane == 0:
                     C[column, j * 2] = first - h
                     C[column, j * 2 + 1] = firsti - hi
