@@ -363,27 +363,10 @@ class Text(Lines):
             elif isinstance(node, Swap):
                 self.swap(node)
             elif isinstance(node, Branch):
-                self.branch(node)
+                index = self.chosen(self.pointer(node.choice), node.size)
+                self.switch(index, node.regions, self.nodes)
             else:
                 self.inner(node)
-
-    def branch(self, node: Branch) -> None:
-        """One of several regions."""
-        kind = {1: "i8", 4: "i32", 8: "i64"}[node.size]
-        index = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
-        if kind != "i64":
-            index = self.emit(f"{'zext' if kind == 'i8' else 'sext'} {kind} {index} to i64")
-        self.count += 1
-        n, last = self.count, len(node.regions) - 1
-        low = self.emit(f"icmp slt i64 {index}, 0")
-        index = self.emit(f"select i1 {low}, i64 0, i64 {index}")
-        cases = " ".join(f"i64 {i}, label %case{n}.{i}" for i in range(last))
-        self.line(f"switch i64 {index}, label %case{n}.{last} [ {cases} ]")
-        for i, region in enumerate(node.regions):
-            self.label(f"case{n}.{i}")
-            self.nodes(region)
-            self.line(f"br label %joined{n}")
-        self.label(f"joined{n}")
 
     def row(self, node: Run, head: bool) -> str:
         """The pointers that a kernel is given; in the ``head``, those that never change."""

@@ -49,17 +49,11 @@ class _Turns(Clusters):
         group = self.emit(f"lshr i64 {tid}, {columns.bit_length() - 1}")
         column = self.emit(f"and i64 {tid}, {columns - 1}")
         for turn in range(self.step.turns):
-            self.labels += 1
-            tag = f"turn{self.labels}"
-            own = self.emit(f"icmp eq i64 {group}, {turn}")
-            self.line(f"br i1 {own}, label %{tag}in, label %{tag}out")
-            self.label(f"{tag}in")
-            self._place(turn)
-            self.tid, self.known = column, {}
-            run(turn)
-            self.tid, self.known = tid, {}
-            self.line(f"br label %{tag}out")
-            self.label(f"{tag}out")
+            with self.when(self.emit(f"icmp eq i64 {group}, {turn}")):
+                self._place(turn)
+                self.tid, self.known = column, {}
+                run(turn)
+                self.tid, self.known = tid, {}
 
     def _run(self, number: str) -> None:
         self.name = self.prefix

@@ -313,11 +313,8 @@ class Clusters(BlockColumns):
         """Give the first block of a cluster what this one has of all columns; that one goes on."""
         if self.schedule.cluster == 1:
             return some
-        self.line(f"br i1 {some}, label %own, label %left")
-        self.label("own")
-        self._give(found, range(1))
-        self.line("br label %left")
-        self.label("left")
+        with self.when(some):
+            self._give(found, range(1))
         self._word("void", "cluster_arrive", "")
         first = self.emit(f"icmp eq i64 {self.rank}, 0")
         self.line(f"br i1 {first}, label %first, label %others")

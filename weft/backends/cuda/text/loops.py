@@ -458,16 +458,12 @@ class Writer(Lines):
         if not slices:
             return
         self.stub(stubs.prefetch, {})
-        tag, after = self.tag(), self.emit(f"add i64 {now}, {step}")
-        more = self.emit(f"icmp ne i64 {after}, {last}")
-        self.line(f"br i1 {more}, label %{tag}some, label %{tag}none")
-        self.label(f"{tag}some")
-        for _, base, size in slices:
-            offset = self.emit(f"mul i64 {after}, {size}")
-            place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
-            self.line(f"call void @prefetch(ptr {place}, i64 {size})")
-        self.line(f"br label %{tag}none")
-        self.label(f"{tag}none")
+        after = self.emit(f"add i64 {now}, {step}")
+        with self.when(self.emit(f"icmp ne i64 {after}, {last}")):
+            for _, base, size in slices:
+                offset = self.emit(f"mul i64 {after}, {size}")
+                place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
+                self.line(f"call void @prefetch(ptr {place}, i64 {size})")
 
     def repeat_while(self, item: Region) -> None:
         flag = item.node.flag
@@ -491,28 +487,14 @@ class Writer(Lines):
     def branch(self, item: Region) -> None:
         node = item.node
         self.begin([Access(node.choice, False)])
-        kind = f"i{8 * node.size}"
-        found = self.emit(f"load {kind}, ptr {self.pointer(node.choice)}")
-        found = (
-            self.emit(f"{'zext' if node.size == 1 else 'sext'} {kind} {found} to i64")
-            if (node.size < 8)
-            else found
-        )
-        last = len(item.regions) - 1
-        tag = self.tag()
-        low = self.emit(f"icmp slt i64 {found}, 1")
-        high = self.emit(f"icmp sge i64 {found}, {last}")
-        found = self.emit(f"select i1 {high}, i64 {last}, i64 {found}")
-        found = self.emit(f"select i1 {low}, i64 0, i64 {found}")
-        cases = " ".join(f"i64 {i}, label %{tag}case{i}" for i in range(last))
+        found = self.chosen(self.pointer(node.choice), node.size)
         self.barrier()
-        self.line(f"switch i64 {found}, label %{tag}case{last} [ {cases} ]")
-        for i, region in enumerate(item.regions):
-            self.label(f"{tag}case{i}")
+
+        def write(region: Any) -> None:
             self.region(region)
             self.barrier()
-            self.line(f"br label %{tag}end")
-        self.label(f"{tag}end")
+
+        self.switch(found, item.regions, write)
 
     # --- the whole --------------------------------------------------------------------------------
 
@@ -539,13 +521,9 @@ class Writer(Lines):
             self.barrier()
         for x in swaps:
             target = self.emit(f"load ptr, ptr %start{x.first}")
-            source, tag = self.pointer(x.first), self.tag()
-            moved = self.emit(f"icmp ne ptr {target}, {source}")
-            self.line(f"br i1 {moved}, label %{tag}copy, label %{tag}end")
-            self.label(f"{tag}copy")
-            self.copy(target, source, sizes(x.first))
-            self.line(f"br label %{tag}end")
-            self.label(f"{tag}end")
+            source = self.pointer(x.first)
+            with self.when(self.emit(f"icmp ne ptr {target}, {source}")):
+                self.copy(target, source, sizes(x.first))
         if self.blocks > 1:
             self.stub(stubs.grid_barrier, {})
             self.slots[self.state] = None

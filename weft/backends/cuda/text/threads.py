@@ -374,16 +374,10 @@ class Threads(Function):
         stores = [s for s in body if isinstance(s, Store)]
         if not stores:
             return
-        self.labels += 1
-        tag = f"f{self.labels}"
-        first = self.emit(f"icmp eq i64 {self.tid}, 0")
-        self.line(f"br i1 {first}, label %{tag}one, label %{tag}all")
-        self.label(f"{tag}one")
-        known = dict(self.known)
-        self._body(stores)
-        self.known = known
-        self.line(f"br label %{tag}all")
-        self.label(f"{tag}all")
+        with self.when(self.emit(f"icmp eq i64 {self.tid}, 0")):
+            known = dict(self.known)
+            self._body(stores)
+            self.known = known
         self._barrier()
 
     def _shared_loop(self, s: Loop) -> None:

@@ -154,6 +154,27 @@ class Lines:
         self.line(f"br label %{to or f'after{n}'}")
         self.label(f"after{n}")
 
+    def chosen(self, place: str, size: int) -> str:
+        """The number of a branch, of so many bytes in memory; not less than 0."""
+        kind = f"i{8 * size}"
+        index = self.emit(f"load {kind}, ptr {place}")
+        if size < 8:
+            index = self.emit(f"{'zext' if size == 1 else 'sext'} {kind} {index} to i64")
+        low = self.emit(f"icmp slt i64 {index}, 0")
+        return self.emit(f"select i1 {low}, i64 0, i64 {index}")
+
+    def switch(self, index: str, regions: Sequence[Any], write: Callable[[Any], None]) -> None:
+        """Run one of several regions by its number, or the last one."""
+        self.count += 1
+        n, last = self.count, len(regions) - 1
+        cases = " ".join(f"i64 {i}, label %case{n}.{i}" for i in range(last))
+        self.line(f"switch i64 {index}, label %case{n}.{last} [ {cases} ]")
+        for i, region in enumerate(regions):
+            self.label(f"case{n}.{i}")
+            write(region)
+            self.line(f"br label %joined{n}")
+        self.label(f"joined{n}")
+
     def transposed(self, rows: list[str], kind: str) -> list[str]:
         """A square of vectors with rows and columns exchanged: halves swapped, then quarters."""
         rows, n = list(rows), len(rows)
