@@ -170,7 +170,9 @@ def array(name, shape):
 
 # lengths that, or whose halves, have all radices; a prime, half of a prime, several halves
 EACH = [6, 9, 16, 25, 49, 64, 100, 33, 35, 103, 206, 1, 2]
-LINES = [11551, 2520, 3072, 2310, 231, 1013, 2026, 1012, 26]
+# lengths that have each radix before others
+EACH += [12, 15, 18, 14, 24, 27, 30, 22, 26]
+LINES = [11551, 2520, 3072, 2310, 231, 1013, 2026, 1012, 26, 2500, 4500]
 NEW_LINES = [1000, 1021, 640, 900, 5000, 4411, 7001, 363, 1800, 60, 2042]
 NEW_PLANES = [(20, 30), (99, 64), (19, 120), (64, 63), (33, 107), (107, 64), (50, 77), (9, 2)]
 
@@ -181,7 +183,8 @@ def test_a_new_length_compiles_nothing(name, texts):
 
 
 def test_long_lines_of_a_new_length_compile_nothing(texts):
-    for n in (65551, 98280, 180180, 500500, 1 << 17):  # a chirp; two halves of all straight radices
+    # a chirp; two halves of all straight radices, before others and last
+    for n in (65551, 98280, 180180, 500500, 1 << 17, 135240):
         jnp.fft.fft(array("fft", (n,)))
         jnp.fft.rfft(array("rfft", (2 * n,)))
     texts.clear()

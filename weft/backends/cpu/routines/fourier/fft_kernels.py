@@ -19,6 +19,9 @@ PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))
 # What a pass costs an element: going through memory, and arithmetic.
 COSTS = {2: 7.0, 3: 8.0, 4: 8.0, 5: 10.5, 6: 10.5, 7: 13.0, 8: 10.0, 9: 12.5, 10: 13.0}
 
+# The length from which on what calls passes takes no time beside them.
+MIN_LONG_PASS = 64
+
 
 def radices_of(n: int) -> tuple[int, ...]:
     """Radices whose product is n, of those that have a pass, at the least cost; largest first."""
@@ -52,8 +55,9 @@ def passes_of(v: Lanes, n: int) -> list[tuple[str, str]]:
     """The texts and the names of what calls the passes of a length, and of these functions."""
     given = v.itemsize, 8 * v.bytes
     # LLVM begins with what takes it longest; the rest, of a few lines each, it takes together
-    passes = [hand_on(*pass_text(*given, code)) for code in codes_of(n)]
-    return [calls_text(*given), *passes]
+    codes = codes_of(n)
+    passes = [hand_on(*pass_text(*given, code, code in (0, codes[-1]))) for code in codes]
+    return [calls_text(*given, n >= MIN_LONG_PASS), *passes]
 
 
 class Tables:

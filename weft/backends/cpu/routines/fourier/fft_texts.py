@@ -8,10 +8,9 @@ from typing import Any
 from weft.backends.cpu.routines.fourier import kernel_stubs as kernels
 from weft.backends.cpu.routines.fourier import pass_stubs
 from weft.backends.cpu.routines.lanes import Lanes
-from weft.backends.cpu.routines.square_stubs import square_names
+from weft.backends.cpu.routines.square_stubs import square_names, squares
 from weft.backends.cpu.routines.stub_text import calling_text, plain_text
 from weft.backends.llvm.native.llvm import QUICK
-from weft.backends.llvm.text.stub import called_stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 
@@ -50,10 +49,14 @@ def move_text(stub: Any, itemsize: int, bits: int, more: tuple[tuple[str, int], 
 
 
 @lru(64)
-def pass_text(itemsize: int, bits: int, radix: int) -> tuple[str, str]:
-    """The text and the name of a pass of some radix, or of any odd prime one if that is 0."""
+def pass_text(itemsize: int, bits: int, radix: int, may_be_last: bool) -> tuple[str, str]:
+    """The text and the name of a pass of some radix, or of any odd prime one if that is 0.
+
+    What the last pass does is half of the text, and left out of passes that come before it.
+    """
     v = Lanes(itemsize, bits)
     names = {**_names(itemsize, bits), "RADIX": radix, "LONGEST": LONGEST}
+    names["MAY_BE_LAST"] = int(may_be_last)
     names["EIGHTH"] = _rounded(v, math.sqrt(0.5))[0]
     names["AT_ONCE"] = 2 - radix % 2
     if radix in _ORDERS:
@@ -93,10 +96,12 @@ def _products(v: Lanes, radix: int) -> dict[str, Any]:
 # --- kernels --------------------------------------------------------------------------------------
 
 
-@lru(4)
-def calls_text(itemsize: int, bits: int) -> tuple[str, str]:
-    """The text and the name of a function that calls all passes of a transform."""
-    return plain_text([kernels.passes], _names(itemsize, bits)), "passes"
+@lru(8)
+def calls_text(itemsize: int, bits: int, long: bool) -> tuple[str, str]:
+    """The text and the name of a function that calls all passes of a transform, which is made with
+    care where passes are short."""
+    text = plain_text([kernels.passes], _names(itemsize, bits))
+    return QUICK + text if long else text, "passes"
 
 
 @lru(4)
@@ -109,7 +114,7 @@ def columns_text(itemsize: int, bits: int) -> str:
 def turn_text(itemsize: int, bits: int) -> tuple[str, str]:
     """The text and the name of a function that transposes what a first half has done."""
     names = _names(itemsize, bits) | square_names(Lanes(itemsize, bits))
-    return plain_text(called_stubs([kernels.turn_blocks]), names), "turn_blocks"
+    return calling_text(kernels.turn_blocks, names, [squares]), "turn_blocks"
 
 
 @lru(16)

@@ -46,6 +46,8 @@ EVEN: Any = ()
 ODD: Any = ()
 LOW: Any = ()
 HIGH: Any = ()
+# Whether a pass may be the last one.
+MAY_BE_LAST = 1
 # Results that are multiplied together after the last pass of a first half.
 AT_ONCE = 1
 # The longest radix without straight code.
@@ -318,7 +320,9 @@ def straight_pass(
                 invoke(void, NOTHING)
                 re, im = im, re
         re, im = transform(re, im)
-        if not last:
+        if not MAY_BE_LAST:
+            store_multiplied(re, im, to, invoke(ptr, OPAQUE, factors))
+        elif not last:
             store_multiplied(re, im, to, invoke(ptr, OPAQUE, factors))
         else:
             zr, zi = re, im
