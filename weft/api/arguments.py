@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from weft.base import knobs
+from weft.base.polynomials import Polynomial
 from weft.core.array import Array
 from weft.core.debug_info import DebugInfo, hollow
-from weft.core.dims.dim import Dim
 from weft.core.trace import typeof
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
 from weft.tree.keys import keystr
@@ -248,7 +248,7 @@ def as_arrays(args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         if isinstance(x, (Array, np.ndarray)) or isinstance(x, type):
             return x
         method = getattr(x, "__jax_array__", None)
-        if method is None or type(x) is Dim:
+        if method is None or isinstance(x, Polynomial):
             return x
         changed = True
         return method()

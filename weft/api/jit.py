@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.api import high
 from weft.api.arguments import (
     Hashed,
     argument_names,
@@ -29,11 +28,10 @@ from weft.api.arguments import (
 )
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import explain_miss, report_trace
-from weft.api.shardings import check_arguments, is_given, placing, spread_shardings
-from weft.api.stages import Traced, call_writing, delete_donated, warn_unusable
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
 from weft.base.functional import name_of, register_cache, weakref_lru_cache
+from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
 from weft.core.high import classes as high_classes
@@ -53,6 +51,13 @@ from weft.runtime.evaluate import (
 )
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_unflatten
+
+# loaded where arguments are donated or written to, and ahead of calls
+stages = Late("weft.api.stages")
+# loaded with values of libraries' types
+high = Late("weft.api.high")
+# loaded where something is said of where arguments and results are
+shardings = Late("weft.api.shardings")
 
 # Entries of one function's cache; a function called with more distinct types starts anew.
 CACHE_LIMIT = 4096
@@ -160,9 +165,11 @@ class JitFunction(NativeFunction):
                 " only arrays can be donated"
             )
         self._compiler_options = options_items(options["compiler_options"])
-        shardings = options["in_shardings"], options["out_shardings"]
         # whether it says where arguments and results are
-        self._placed = options["device"] is not None or any(map(is_given, shardings))
+        self._placed = options["device"] is not None or any(
+            s is not UNSPECIFIED and shardings.is_given(s)
+            for s in (options["in_shardings"], options["out_shardings"])
+        )
         self._own = _is_ours(fun)
         self._marks = self._static_nums, self._static_names, self._donate_nums, self._donate_names
         self._cache: dict[Any, Staged] = {}
@@ -197,12 +204,12 @@ class JitFunction(NativeFunction):
         if self._compiler_options:
             check_options(self._compiler_options)
         if donates:
-            warn_unusable(staged)
+            stages.warn_unusable(staged)
             self._check_donated(staged, leaves, args, kwargs)
             self._check_deleted(leaves, args, kwargs)
         try:
             if staged.refs and state.trace is eval_trace:
-                outs = call_writing(staged, [*staged.hoisted, *leaves])
+                outs = stages.call_writing(staged, [*staged.hoisted, *leaves])
             elif donates:
                 outs = call_donating(jit_p, [*staged.hoisted, *leaves], staged.params)
             else:
@@ -212,7 +219,7 @@ class JitFunction(NativeFunction):
                 self._check_deleted(leaves, args, kwargs)
             raise
         if donates:
-            delete_donated(staged, leaves, outs)
+            stages.delete_donated(staged, leaves, outs)
         if began:
             pass  # native code would answer the next call and tell nobody
         elif (
@@ -241,7 +248,7 @@ class JitFunction(NativeFunction):
     def _check_places(self, args: Any, kwargs: Any) -> None:
         """Raise ValueError unless the arguments are where the shardings of this function say."""
         dynamic, keywords, _ = self._split_static(args, kwargs)
-        check_arguments(self._options["in_shardings"], dynamic, keywords)
+        shardings.check_arguments(self._options["in_shardings"], dynamic, keywords)
 
     def _remember(self, staged: Staged, args: Any, kwargs: Any, leaves: Any) -> None:
         """Let native code answer calls like this one."""
@@ -384,7 +391,7 @@ class JitFunction(NativeFunction):
     ) -> Staged:
         fun = self._fun if static is None else _with_static(self._fun, len(args), static)
         if self._placed:
-            fun = placing(fun, self._options)
+            fun = shardings.placing(fun, self._options)
         given, named = self._without_static(args, kwargs)
         closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
         closed, hoisted = hoist_tracers(closed)
@@ -411,10 +418,10 @@ class JitFunction(NativeFunction):
             "compiler_options_kvs": self._compiler_options,
         }
         staged = Staged(closed, hoisted, params, in_tree, out_tree)
-        if is_given(self._options["out_shardings"]):
+        said = self._options["out_shardings"]
+        if self._placed and shardings.is_given(said):
             results = tree_unflatten(out_tree, closed.out_avals)
-            given = self._options["out_shardings"]
-            staged.said = spread_shardings(given, results, "out_shardings of jit")
+            staged.said = shardings.spread_shardings(said, results, "out_shardings of jit")
         return staged
 
     def _donated(self, args: Any, dynamic: Any, keywords: Any, static: Any) -> tuple[bool, ...]:
@@ -433,11 +440,11 @@ class JitFunction(NativeFunction):
     # --- stages -----------------------------------------------------------------------------------
 
     @api_boundary
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
         """Stage the function on arguments of these types, without running it."""
         _, staged = self._stage(args, kwargs, abstractify)
         dynamic, keywords, _ = self._split_static(args, kwargs)
-        return Traced(self._fun, staged, (dynamic, keywords), staged.in_tree)
+        return stages.Traced(self._fun, staged, (dynamic, keywords), staged.in_tree)
 
     @api_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Any:

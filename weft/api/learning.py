@@ -23,6 +23,7 @@ from weft.api.jit import JitFunction, Staged
 from weft.api.making import Making
 from weft.base import events, knobs
 from weft.base.functional import register_cache
+from weft.base.lazy import Late
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
@@ -37,8 +38,10 @@ from weft.dtypes import canonicalize_dtype
 from weft.runtime import evaluate, policy
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
-from weft.runtime.shapes import Kinds
 from weft.tree.functions import tree_leaves, tree_unflatten
+
+# loaded with the first function that learns
+shapes = Late("weft.runtime.shapes")
 
 # Types that one function remembers having met; past it, it starts anew.
 SEEN = 1024
@@ -108,7 +111,7 @@ class Learning(NativeFunction):
         self._seen: dict[Any, Program | Sized | None] = {}
         self._variants: dict[Any, int] = {}
         self._staged: dict[Any, JitFunction] = {}
-        self._named = Kinds()
+        self._named = shapes.Kinds()
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         thread = knobs.thread

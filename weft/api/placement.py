@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from enum import Enum
 from typing import Any
 
@@ -32,6 +30,7 @@ from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 # loaded when arrays are divided over processes
+hashlib = Late("hashlib")
 across = Late("weft.runtime.spanning")
 
 # loaded when programs are divided over several devices with memory of their own
@@ -124,7 +123,7 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
             return put(np.asarray(x, aval.dtype), aval, where)
         out = box(np.array(x, aval.dtype), aval)
     elif may_alias is False:
-        out = copy(x)
+        out = x.__copy__()
     else:
         x.block_until_ready()
         where = where_to(x, place)
@@ -144,7 +143,7 @@ def _put_across(x: Any, where: Placement, may_alias: bool | None) -> ArrayImpl:
         )
     if where.spans:
         if type(x) is ArrayImpl and where is x._type.placement:
-            return copy(x) if may_alias is False else x
+            return x.__copy__() if may_alias is False else x
         if not (type(x) is ArrayImpl and x._type.placement.spans):
             _check_same(x)
         return across.put(x, where)

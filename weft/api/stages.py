@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.api.compiler_options import check_options, options_items
-from weft.api.shardings import of_inputs, of_outputs, put_where_compiled
 from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.source import warn
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p, jit_params
-from weft.core.dims.dim import is_constant_shape
 from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
@@ -22,6 +20,8 @@ from weft.runtime.evaluate import call_donating, client_of
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 # loaded when somebody compiles ahead or asks what was compiled
+dims = Late("weft.core.dims.dim")
+shardings = Late("weft.api.shardings")
 stablehlo = Late("weft.stablehlo.module")
 movement = Late("weft.api.movement")
 # needed with mutable references only
@@ -188,7 +188,7 @@ class Lowered(_Stage):
     def compile(self, compiler_options: Any = None) -> Compiled:
         """The program as an executable."""
         avals = (*self._program.in_avals, *self._program.out_avals)
-        if not all(is_constant_shape(getattr(aval, "shape", ())) for aval in avals):
+        if not all(dims.is_constant_shape(getattr(aval, "shape", ())) for aval in avals):
             raise ValueError(
                 f"{self.fun_name} was lowered for symbolic shapes, which cannot be compiled as they"
                 " are: export it with export.export(jit(f))(...), and call the result with arrays"
@@ -228,7 +228,7 @@ class Compiled(_Stage):
                     " types"
                 )
         if any(getattr(x, "committed", False) for x in leaves) or self._is_placed():
-            leaves = put_where_compiled(self._input_shardings(), leaves)
+            leaves = shardings.put_where_compiled(self._input_shardings(), leaves)
         given = [*self._staged.hoisted, *leaves]
         if self._staged.refs and state.trace is eval_trace:
             outs = call_writing(self._staged, given)
@@ -249,7 +249,7 @@ class Compiled(_Stage):
 
     def _input_shardings(self) -> list[Any]:
         hoisted = list(self._staged.hoisted)
-        found = of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
+        found = shardings.of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
         return found[len(hoisted) :]
 
     @property
@@ -269,8 +269,8 @@ class Compiled(_Stage):
     def output_shardings(self) -> Any:
         """Where the results are."""
         hoisted = list(self._staged.hoisted)
-        given = of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
-        return tree_unflatten(self.out_tree, of_outputs(self._staged.closed, given))
+        given = shardings.of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
+        return tree_unflatten(self.out_tree, shardings.of_outputs(self._staged.closed, given))
 
     def _argument_name(self, i: int) -> str:
         info = self._staged.closed.debug_info

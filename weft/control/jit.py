@@ -9,7 +9,6 @@ import numpy as np
 
 from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
-from weft.control.initial_style import cotangents_of, mapped_at_front, tangents_of
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef
 from weft.core.batching import AxisData
 from weft.core.effects import observable
@@ -26,6 +25,8 @@ from weft.transforms.vmap import batch_jaxpr
 
 Flags = Sequence[bool]
 
+# loaded when a staged function is transformed
+initial_style = Late("weft.control.initial_style")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -113,7 +114,7 @@ class Jit(Called):
         donated = (*donated, *(d for d, nz in zip(donated, nonzeros, strict=True) if nz))
         outs = self.bind(*primals, *given, **jit_params(closed, params, donated))
         count = len(out_nonzeros)
-        return outs[:count], tangents_of(outs[:count], out_nonzeros, outs[count:])
+        return outs[:count], initial_style.tangents_of(outs[:count], out_nonzeros, outs[count:])
 
     def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
         linear = [is_undef(x) for x in args]
@@ -122,12 +123,12 @@ class Jit(Called):
         given = [ct for ct in cts if type(ct) is not Zero]
         closed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
         outs = self.bind(*known, *given, **jit_params(closed, params))
-        return cotangents_of(args, out_nonzero, outs)
+        return initial_style.cotangents_of(args, out_nonzero, outs)
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any):
         in_batched = [d is not None for d in dims]
         closed, out_batched = batch_jaxpr(jaxpr, axis, in_batched, False)
-        moved = mapped_at_front(args, dims)
+        moved = initial_style.mapped_at_front(args, dims)
         outs = self.bind(*moved, **jit_params(closed, params, params["donated_invars"]))
         return outs, [0 if b else None for b in out_batched]
 

@@ -18,13 +18,13 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.base.traceback import api_boundary
 from weft.core import processes
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
-from weft.core.mesh_layout import bounds, parts_of
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
 from weft.runtime.devices import HostMemory
 from weft.runtime.export import install
@@ -37,6 +37,9 @@ from weft.runtime.places import (
     on_device,
     type_at_home,
 )
+
+# needed where arrays are divided over devices
+mesh_layout = Late("weft.core.mesh_layout")
 
 
 class Shard(Record):
@@ -116,7 +119,7 @@ class ArrayImpl(Array):
         if self._owner is None:
             self._make_view()  # which says so
         aval = self.aval
-        count = len(parts_of(self.sharding, aval.shape))
+        count = len(mesh_layout.parts_of(self.sharding, aval.shape))
         shape = (count, *self.sharding.shard_shape(aval.shape))
         dtype = storage_dtype(aval.dtype)
         if 0 in shape or dtype.itemsize == 0:
@@ -337,8 +340,8 @@ class ArrayImpl(Array):
         if client is not None and not self._type.placement.spans:
             return client.part(self, device)
         if self._type.placement.spans:
-            parts = list(parts_of(self.sharding, self.shape))
-            value = self._rows()[parts.index(bounds(index, self.shape)), ...]
+            parts = list(mesh_layout.parts_of(self.sharding, self.shape))
+            value = self._rows()[parts.index(mesh_layout.bounds(index, self.shape)), ...]
         else:
             value = self._value[index]
         aval = self.aval.update(shape=value.shape)

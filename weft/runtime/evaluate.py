@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.base import errors, knobs, source
 from weft.base.lazy import Late
-from weft.core import key_reuse, processes
+from weft.core import processes
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
@@ -31,6 +31,8 @@ from weft.runtime.places import (
     placement,
 )
 
+# loaded when a knob asks for it
+key_reuse = Late("weft.core.key_reuse")
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
 # loaded when single operations become programs
