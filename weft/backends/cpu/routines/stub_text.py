@@ -21,12 +21,15 @@ def called_text(mains: Sequence[Any], names: Mapping[str, Any]) -> str:
     return plain_text(stubs, names, [f.__name__ for f in stubs if f not in mains])
 
 
-def calling_text(main: Any, names: Mapping[str, Any], others: Sequence[Any], **more: Any) -> str:
+def calling_text(
+    main: Any, names: Mapping[str, Any], others: Sequence[Any], apart: bool = False, **more: Any
+) -> str:
     """The text of a stub that does little but call ``others``, which alone are worth care; they may
-    be given more names."""
+    be given more names, and have nothing in common where each is made ``apart``."""
     stubs = called_stubs([main])
     private = [f.__name__ for f in stubs if f is not main]
     text = translate(stubs, names, private, outside=[f.__name__ for f in others])
     used = [f for f in others if f"@{f.__name__}(" in text]
-    text = QUICK + text.partition("\n")[2]
-    return called_text(used, {**names, **more}) + PART + text if used else text
+    groups = [[f] for f in used] if apart else [used] * bool(used)
+    careful = [called_text(group, {**names, **more}) for group in groups]
+    return PART.join([*careful, QUICK + text.partition("\n")[2]])

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names, squares
-from weft.backends.cpu.routines.stub_text import called_text, calling_text
+from weft.backends.cpu.routines.stub_text import calling_text
 from weft.backends.llvm.native import processor
 from weft.base.functional import lru
 from weft.kernel.kinds import f64, i64, memcpy, ptr, u8, u16, u32, u64, void
@@ -36,7 +36,8 @@ def turn_code(size: int) -> tuple[str, str]:
 
 @lru(16)
 def _turn_code(size: int, bits: int) -> tuple[str, str]:
-    return called_text([turn_matrix], _names(size, bits)), turn_matrix.__name__
+    careful = [squares, turn_elements]
+    return calling_text(turn_matrix, _names(size, bits), careful, apart=True), turn_matrix.__name__
 
 
 def turn_text(size: int) -> str:
