@@ -43,7 +43,10 @@ class SparseOperation(Composed):
     ``compute`` gives its results as a list; derivatives and batches are those of ``compute``.
     """
 
-    compute: Callable[..., list[Any]]
+    def __init__(self, compute: Callable[..., list[Any]], name: str | None = None) -> None:
+        self.compute, self.__doc__ = compute, compute.__doc__
+        self.name = name or compute.__name__.removesuffix("_p")
+        super().__init__()
 
     def call(self, *args: Any, **params: Any) -> list[Any]:
         """The results for these buffers."""
@@ -54,8 +57,7 @@ class SparseOperation(Composed):
 
 @lru(1024)
 def _program(operation: SparseOperation, avals: Any, params: Any, context: Any) -> ClosedJaxpr:
-    compute = type(operation).compute
-    return stage(lambda *args: compute(*args, **dict(params)), avals)
+    return stage(lambda *args: operation.compute(*args, **dict(params)), avals)
 
 
 class JAXSparse:

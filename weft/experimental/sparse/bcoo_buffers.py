@@ -61,16 +61,12 @@ def count_unique(indices: Any, shape: Any) -> Any:
     return over_batch(one, indices.ndim - 2)(indices).max(initial=0)
 
 
-class BcooTodense(SparseOperation):
+@SparseOperation
+def bcoo_todense_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> list[Any]:
     """The array with all its zeros."""
-
-    name = "bcoo_todense"
-
-    @staticmethod
-    def compute(data: Any, indices: Any, *, spinfo: SparseInfo) -> list[Any]:
-        n_batch, shape = indices.ndim - 2, spinfo.shape
-        data, indices = spread(data, indices, shape[:n_batch])
-        return [over_batch(partial(_todense, shape[n_batch:]), n_batch)(data, indices)]
+    n_batch, shape = indices.ndim - 2, spinfo.shape
+    data, indices = spread(data, indices, shape[:n_batch])
+    return [over_batch(partial(_todense, shape[n_batch:]), n_batch)(data, indices)]
 
 
 def _todense(shape: Any, data: Any, indices: Any) -> Any:
@@ -79,48 +75,43 @@ def _todense(shape: Any, data: Any, indices: Any) -> Any:
     return scattered(shape, columns(indices), data)
 
 
-class BcooFromdense(SparseOperation):
+@SparseOperation
+def bcoo_fromdense_p(
+    mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: Any
+) -> list[Any]:
     """The elements of an array that are not zero, and where they are."""
 
-    name = "bcoo_fromdense"
+    def one(mat: Any) -> Any:
+        n_sparse = mat.ndim - n_dense
+        mask = (mat != 0).any(tuple(range(n_sparse, mat.ndim)))
+        if n_sparse == 0:
+            indices = jnp.zeros((nse, 0), index_dtype)
+            first = trailing(jnp.arange(nse) == 0, jnp.zeros((nse, *mat.shape)))
+            return jnp.where(first, mat, 0), indices
+        found = jnp.nonzero(mask, size=nse, fill_value=mask.shape)
+        indices = jnp.stack(found, -1).astype(index_dtype)
+        return _extract(indices, mat), indices
 
-    @staticmethod
-    def compute(mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: Any) -> list[Any]:
-        def one(mat: Any) -> Any:
-            n_sparse = mat.ndim - n_dense
-            mask = (mat != 0).any(tuple(range(n_sparse, mat.ndim)))
-            if n_sparse == 0:
-                indices = jnp.zeros((nse, 0), index_dtype)
-                first = trailing(jnp.arange(nse) == 0, jnp.zeros((nse, *mat.shape)))
-                return jnp.where(first, mat, 0), indices
-            found = jnp.nonzero(mask, size=nse, fill_value=mask.shape)
-            indices = jnp.stack(found, -1).astype(index_dtype)
-            return _extract(indices, mat), indices
-
-        return list(over_batch(one, n_batch)(mat))
+    return list(over_batch(one, n_batch)(mat))
 
 
-class BcooExtract(SparseOperation):
+@SparseOperation
+def bcoo_extract_p(indices: Any, arr: Any, *, assume_unique: bool) -> list[Any]:
     """The elements of an array at given places, zero for padding."""
+    n_batch = indices.ndim - 2
+    _, indices = spread(indices, indices, arr.shape[:n_batch])
 
-    name = "bcoo_extract"
+    def one(indices: Any, arr: Any) -> Any:
+        found = _extract(indices, arr)
+        if assume_unique:
+            return found
+        # an element that is named twice is given once, so that the sum is the array's
+        _, order, group = ordered_rows(indices, arr.shape[: indices.shape[-1]])
+        first = jnp.concatenate([jnp.ones(1, bool), group[1:] != group[:-1]])
+        keep = jnp.zeros(len(group), bool).at[order].set(first[: len(group)])
+        return jnp.where(trailing(keep, found), found, 0)
 
-    @staticmethod
-    def compute(indices: Any, arr: Any, *, assume_unique: bool) -> list[Any]:
-        n_batch = indices.ndim - 2
-        _, indices = spread(indices, indices, arr.shape[:n_batch])
-
-        def one(indices: Any, arr: Any) -> Any:
-            found = _extract(indices, arr)
-            if assume_unique:
-                return found
-            # an element that is named twice is given once, so that the sum is the array's
-            _, order, group = ordered_rows(indices, arr.shape[: indices.shape[-1]])
-            first = jnp.concatenate([jnp.ones(1, bool), group[1:] != group[:-1]])
-            keep = jnp.zeros(len(group), bool).at[order].set(first[: len(group)])
-            return jnp.where(trailing(keep, found), found, 0)
-
-        return [over_batch(one, n_batch)(indices, arr)]
+    return [over_batch(one, n_batch)(indices, arr)]
 
 
 def _extract(indices: Any, arr: Any) -> Any:
@@ -129,102 +120,86 @@ def _extract(indices: Any, arr: Any) -> Any:
     return taken(arr, columns(indices))
 
 
-class BcooTranspose(SparseOperation):
+@SparseOperation
+def bcoo_transpose_p(data: Any, indices: Any, *, permutation: Any, spinfo: SparseInfo) -> list[Any]:
     """Buffers of the transpose; batch, sparse and dense dimensions stay among themselves."""
-
-    name = "bcoo_transpose"
-
-    @staticmethod
-    def compute(data: Any, indices: Any, *, permutation: Any, spinfo: SparseInfo) -> list[Any]:
-        n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
-        batch = tuple(permutation[:n_batch])
-        sparse = [p - n_batch for p in permutation[n_batch : n_batch + n_sparse]]
-        dense = [p - n_sparse + 1 for p in permutation[n_batch + n_sparse :]]
-        turned = jnp.transpose(indices, (*batch, n_batch, n_batch + 1))
-        if sparse != list(range(n_sparse)):
-            turned = jnp.stack(columns(turned, sparse), -1)
-        return [jnp.transpose(data, (*batch, n_batch, *dense)), turned]
+    n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
+    batch = tuple(permutation[:n_batch])
+    sparse = [p - n_batch for p in permutation[n_batch : n_batch + n_sparse]]
+    dense = [p - n_sparse + 1 for p in permutation[n_batch + n_sparse :]]
+    turned = jnp.transpose(indices, (*batch, n_batch, n_batch + 1))
+    if sparse != list(range(n_sparse)):
+        turned = jnp.stack(columns(turned, sparse), -1)
+    return [jnp.transpose(data, (*batch, n_batch, *dense)), turned]
 
 
-class BcooSortIndices(SparseOperation):
+@SparseOperation
+def bcoo_sort_indices_p(data: Any, indices: Any, *, spinfo: SparseInfo) -> list[Any]:
     """Buffers with rows of indices in lexicographic order."""
+    n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
+    shape = spinfo.shape[n_batch : n_batch + n_sparse]
+    data, indices = spread(data, indices, spinfo.shape[:n_batch])
 
-    name = "bcoo_sort_indices"
+    def one(data: Any, indices: Any) -> Any:
+        _, order, _ = ordered_rows(indices, shape)
+        return data[order], indices[order]
 
-    @staticmethod
-    def compute(data: Any, indices: Any, *, spinfo: SparseInfo) -> list[Any]:
-        n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
-        shape = spinfo.shape[n_batch : n_batch + n_sparse]
-        data, indices = spread(data, indices, spinfo.shape[:n_batch])
-
-        def one(data: Any, indices: Any) -> Any:
-            _, order, _ = ordered_rows(indices, shape)
-            return data[order], indices[order]
-
-        return list(over_batch(one, n_batch)(data, indices))
+    return list(over_batch(one, n_batch)(data, indices))
 
 
-class BcooSumDuplicates(SparseOperation):
+@SparseOperation
+def bcoo_sum_duplicates_p(data: Any, indices: Any, *, spinfo: SparseInfo, nse: int) -> list[Any]:
     """Buffers in which every place is named once, in order, padded to ``nse`` elements."""
+    n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
+    shape = spinfo.shape[n_batch : n_batch + n_sparse]
+    data, indices = spread(data, indices, spinfo.shape[:n_batch])
 
-    name = "bcoo_sum_duplicates"
+    def one(data: Any, indices: Any) -> Any:
+        rows, order, group = ordered_rows(indices, shape)
+        kept = jnp.where(trailing(inside(rows, shape), data), data[order], 0)
+        padding = jnp.broadcast_to(limits(shape, indices.dtype), (nse, n_sparse))
+        return (
+            scattered((nse, *data.shape[1:]), group, kept),
+            padding.at[group].set(rows, mode="drop"),
+        )
 
-    @staticmethod
-    def compute(data: Any, indices: Any, *, spinfo: SparseInfo, nse: int) -> list[Any]:
-        n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
-        shape = spinfo.shape[n_batch : n_batch + n_sparse]
-        data, indices = spread(data, indices, spinfo.shape[:n_batch])
-
-        def one(data: Any, indices: Any) -> Any:
-            rows, order, group = ordered_rows(indices, shape)
-            kept = jnp.where(trailing(inside(rows, shape), data), data[order], 0)
-            padding = jnp.broadcast_to(limits(shape, indices.dtype), (nse, n_sparse))
-            return (
-                scattered((nse, *data.shape[1:]), group, kept),
-                padding.at[group].set(rows, mode="drop"),
-            )
-
-        return list(over_batch(one, n_batch)(data, indices))
+    return list(over_batch(one, n_batch)(data, indices))
 
 
 # --- products -------------------------------------------------------------------------------------
 
 
-class BcooDotGeneral(SparseOperation):
+@SparseOperation
+def bcoo_dot_general_p(
+    data: Any,
+    indices: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: Any,
+    preferred_element_type: Any,
+    lhs_spinfo: SparseInfo,
+) -> list[Any]:
     """The product of a sparse and a dense array, dense."""
-
-    name = "bcoo_dot_general"
-
-    @staticmethod
-    def compute(
-        data: Any,
-        indices: Any,
-        rhs: Any,
-        *,
-        dimension_numbers: Any,
-        preferred_element_type: Any,
-        lhs_spinfo: SparseInfo,
-    ) -> list[Any]:
-        (contract, rhs_contract), (batch, rhs_batch) = dimension_numbers
-        n_batch, shape = indices.ndim - 2, lhs_spinfo.shape
-        data, indices = spread(data, indices, shape[:n_batch])
-        partner = dict(zip((*batch, *contract), (*rhs_batch, *rhs_contract), strict=True))
-        inner = [d for d in contract if d >= n_batch]
-        mapped = [d for d in range(n_batch) if d in partner]
-        free = [d for d in range(rhs.ndim) if d not in partner.values()]
-        rhs = jnp.transpose(rhs, [*(partner[d] for d in [*mapped, *inner]), *free])
-        fun = partial(_dot, [d - n_batch for d in inner], shape[n_batch:])
-        for d in reversed(range(n_batch)):
-            fun = vmap(fun, in_axes=(0, 0, 0 if d in partner else None))
-        out = fun(data, indices, rhs)
-        # dimensions so far: those of lhs that are not contracted as sparse ones, then rhs's
-        left = [d for d in range(len(shape)) if d not in inner]
-        out = out.sum([left.index(d) for d in contract if d < n_batch], dtype=out.dtype)
-        left = [d for d in left if d not in contract]
-        order = [*batch, *(d for d in left if d not in batch)]
-        places = [left.index(d) for d in order]
-        out = jnp.transpose(out, [*places, *range(len(left), out.ndim)])
-        return [out if preferred_element_type is None else out.astype(preferred_element_type)]
+    (contract, rhs_contract), (batch, rhs_batch) = dimension_numbers
+    n_batch, shape = indices.ndim - 2, lhs_spinfo.shape
+    data, indices = spread(data, indices, shape[:n_batch])
+    partner = dict(zip((*batch, *contract), (*rhs_batch, *rhs_contract), strict=True))
+    inner = [d for d in contract if d >= n_batch]
+    mapped = [d for d in range(n_batch) if d in partner]
+    free = [d for d in range(rhs.ndim) if d not in partner.values()]
+    rhs = jnp.transpose(rhs, [*(partner[d] for d in [*mapped, *inner]), *free])
+    fun = partial(_dot, [d - n_batch for d in inner], shape[n_batch:])
+    for d in reversed(range(n_batch)):
+        fun = vmap(fun, in_axes=(0, 0, 0 if d in partner else None))
+    out = fun(data, indices, rhs)
+    # dimensions so far: those of lhs that are not contracted as sparse ones, then rhs's
+    left = [d for d in range(len(shape)) if d not in inner]
+    out = out.sum([left.index(d) for d in contract if d < n_batch], dtype=out.dtype)
+    left = [d for d in left if d not in contract]
+    order = [*batch, *(d for d in left if d not in batch)]
+    places = [left.index(d) for d in order]
+    out = jnp.transpose(out, [*places, *range(len(left), out.ndim)])
+    return [out if preferred_element_type is None else out.astype(preferred_element_type)]
 
 
 def _dot(contract: Any, shape: Any, data: Any, indices: Any, rhs: Any) -> Any:
@@ -243,101 +218,82 @@ def _dot(contract: Any, shape: Any, data: Any, indices: Any, rhs: Any) -> Any:
     return scattered(sizes, columns(indices, kept), product)
 
 
-class BcooDotGeneralSampled(SparseOperation):
+@SparseOperation
+def bcoo_dot_general_sampled_p(
+    A: Any, B: Any, indices: Any, *, dimension_numbers: Any
+) -> list[Any]:
     """The elements at given places of the product of two dense arrays."""
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    n_batch = indices.ndim - 2
+    if len(left_batch) != n_batch or left_batch != right_batch:
+        product = lax.dot_general(A, B, dimension_numbers)
+        return bcoo_extract_p.call(indices, product, assume_unique=True)
+    ahead = tuple(left_batch)
 
-    name = "bcoo_dot_general_sampled"
+    def free(x: Any, contracted: Any) -> list[int]:
+        return [d for d in range(x.ndim) if d not in (*contracted, *ahead)]
 
-    @staticmethod
-    def compute(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> list[Any]:
-        (left, right), (left_batch, right_batch) = dimension_numbers
-        n_batch = indices.ndim - 2
-        if len(left_batch) != n_batch or left_batch != right_batch:
-            product = lax.dot_general(A, B, dimension_numbers)
-            return bcoo_extract_p.call(indices, product, assume_unique=True)
-        ahead = tuple(left_batch)
+    free_left, free_right = free(A, left), free(B, right)
+    n_sparse = indices.shape[-1]
+    if n_sparse != len(free_left) + len(free_right):
+        product = lax.dot_general(A, B, dimension_numbers)
+        return bcoo_extract_p.call(indices, product, assume_unique=True)
+    A = jnp.transpose(A, [*ahead, *free_left, *left])
+    B = jnp.transpose(B, [*ahead, *free_right, *right])
+    _, indices = spread(indices, indices, A.shape[:n_batch])
+    k = len(free_left)
 
-        def free(x: Any, contracted: Any) -> list[int]:
-            return [d for d in range(x.ndim) if d not in (*contracted, *ahead)]
+    def one(A: Any, B: Any, indices: Any) -> Any:
+        rows = _extract(indices[:, :k], A).reshape(len(indices), -1)
+        others = _extract(indices[:, k:], B).reshape(len(indices), -1)
+        return (rows * others).sum(-1, dtype=jnp.result_type(rows, others))
 
-        free_left, free_right = free(A, left), free(B, right)
-        n_sparse = indices.shape[-1]
-        if n_sparse != len(free_left) + len(free_right):
-            product = lax.dot_general(A, B, dimension_numbers)
-            return bcoo_extract_p.call(indices, product, assume_unique=True)
-        A = jnp.transpose(A, [*ahead, *free_left, *left])
-        B = jnp.transpose(B, [*ahead, *free_right, *right])
-        _, indices = spread(indices, indices, A.shape[:n_batch])
-        k = len(free_left)
-
-        def one(A: Any, B: Any, indices: Any) -> Any:
-            rows = _extract(indices[:, :k], A).reshape(len(indices), -1)
-            others = _extract(indices[:, k:], B).reshape(len(indices), -1)
-            return (rows * others).sum(-1, dtype=jnp.result_type(rows, others))
-
-        return [over_batch(one, n_batch)(A, B, indices)]
+    return [over_batch(one, n_batch)(A, B, indices)]
 
 
-class BcooSpdotGeneral(SparseOperation):
+@SparseOperation
+def bcoo_spdot_general_p(
+    lhs_data: Any,
+    lhs_indices: Any,
+    rhs_data: Any,
+    rhs_indices: Any,
+    *,
+    lhs_spinfo: SparseInfo,
+    rhs_spinfo: SparseInfo,
+    dimension_numbers: Any,
+    preferred_element_type: Any,
+) -> list[Any]:
     """The product of two sparse arrays, sparse; all their dimensions are batch or sparse ones."""
+    (left, right), (batch, _) = dimension_numbers
+    n = len(batch)
+    lhs_data, lhs_indices = spread(lhs_data, lhs_indices, lhs_spinfo.shape[:n])
+    rhs_data, rhs_indices = spread(rhs_data, rhs_indices, rhs_spinfo.shape[:n])
+    shapes = lhs_spinfo.shape[n:], rhs_spinfo.shape[n:]
+    contracted = [d - n for d in left], [d - n for d in right]
+    kept = [
+        [d for d in range(len(shape)) if d not in gone]
+        for shape, gone in zip(shapes, contracted, strict=True)
+    ]
+    sizes = tuple(shape[d] for shape, dims in zip(shapes, kept, strict=True) for d in dims)
 
-    name = "bcoo_spdot_general"
+    def one(data: Any, indices: Any, other: Any, rows: Any) -> Any:
+        meet = inside(indices, shapes[0])[:, None] & inside(rows, shapes[1])[None]
+        for d, e in zip(*contracted, strict=True):
+            meet &= indices[:, None, d] == rows[None, :, e]
+        product = jnp.where(meet, data[:, None] * other[None], 0).reshape(-1)
+        pairs = [jnp.broadcast_to(indices[:, None, d], meet.shape) for d in kept[0]]
+        pairs += [jnp.broadcast_to(rows[None, :, d], meet.shape) for d in kept[1]]
+        found = [jnp.where(meet, i, size).reshape(-1) for i, size in zip(pairs, sizes, strict=True)]
+        empty = jnp.zeros((product.size, 0), indices.dtype)
+        return product, jnp.stack(found, -1) if found else empty
 
-    @staticmethod
-    def compute(
-        lhs_data: Any,
-        lhs_indices: Any,
-        rhs_data: Any,
-        rhs_indices: Any,
-        *,
-        lhs_spinfo: SparseInfo,
-        rhs_spinfo: SparseInfo,
-        dimension_numbers: Any,
-        preferred_element_type: Any,
-    ) -> list[Any]:
-        (left, right), (batch, _) = dimension_numbers
-        n = len(batch)
-        lhs_data, lhs_indices = spread(lhs_data, lhs_indices, lhs_spinfo.shape[:n])
-        rhs_data, rhs_indices = spread(rhs_data, rhs_indices, rhs_spinfo.shape[:n])
-        shapes = lhs_spinfo.shape[n:], rhs_spinfo.shape[n:]
-        contracted = [d - n for d in left], [d - n for d in right]
-        kept = [
-            [d for d in range(len(shape)) if d not in gone]
-            for shape, gone in zip(shapes, contracted, strict=True)
-        ]
-        sizes = tuple(shape[d] for shape, dims in zip(shapes, kept, strict=True) for d in dims)
-
-        def one(data: Any, indices: Any, other: Any, rows: Any) -> Any:
-            meet = inside(indices, shapes[0])[:, None] & inside(rows, shapes[1])[None]
-            for d, e in zip(*contracted, strict=True):
-                meet &= indices[:, None, d] == rows[None, :, e]
-            product = jnp.where(meet, data[:, None] * other[None], 0).reshape(-1)
-            pairs = [jnp.broadcast_to(indices[:, None, d], meet.shape) for d in kept[0]]
-            pairs += [jnp.broadcast_to(rows[None, :, d], meet.shape) for d in kept[1]]
-            found = [
-                jnp.where(meet, i, size).reshape(-1) for i, size in zip(pairs, sizes, strict=True)
-            ]
-            empty = jnp.zeros((product.size, 0), indices.dtype)
-            return product, jnp.stack(found, -1) if found else empty
-
-        data, indices = over_batch(one, n)(lhs_data, lhs_indices, rhs_data, rhs_indices)
-        most = 1
-        for size in sizes:
-            most *= size
-        nse = min(data.shape[-1], most)
-        info = SparseInfo((*lhs_spinfo.shape[:n], *sizes))
-        data, indices = bcoo_sum_duplicates_p.call(data, indices, spinfo=info, nse=nse)
-        if preferred_element_type is not None:
-            data = data.astype(preferred_element_type)
-        return [data, indices]
-
-
-bcoo_todense_p = BcooTodense()
-bcoo_fromdense_p = BcooFromdense()
-bcoo_extract_p = BcooExtract()
-bcoo_transpose_p = BcooTranspose()
-bcoo_sort_indices_p = BcooSortIndices()
-bcoo_sum_duplicates_p = BcooSumDuplicates()
-bcoo_dot_general_p = BcooDotGeneral()
-bcoo_dot_general_sampled_p = BcooDotGeneralSampled()
-bcoo_spdot_general_p = BcooSpdotGeneral()
+    data, indices = over_batch(one, n)(lhs_data, lhs_indices, rhs_data, rhs_indices)
+    most = 1
+    for size in sizes:
+        most *= size
+    nse = min(data.shape[-1], most)
+    info = SparseInfo((*lhs_spinfo.shape[:n], *sizes))
+    data, indices = bcoo_sum_duplicates_p.call(data, indices, spinfo=info, nse=nse)
+    if preferred_element_type is not None:
+        data = data.astype(preferred_element_type)
+    return [data, indices]

@@ -44,52 +44,32 @@ def _starts(pairs: Any, count: int) -> Any:
     return over_batch(lambda rows: starts_of(rows, count), pairs.ndim - 2)(pairs[..., 0])
 
 
-class BcsrFromdense(SparseOperation):
+@SparseOperation
+def bcsr_fromdense_p(
+    mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: Any
+) -> list[Any]:
     """Elements that are not zero, their columns, and where rows begin."""
-
-    name = "bcsr_fromdense"
-
-    @staticmethod
-    def compute(mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dtype: Any) -> list[Any]:
-        options = {"nse": nse, "n_batch": n_batch, "n_dense": n_dense, "index_dtype": index_dtype}
-        data, pairs = bcoo_fromdense_p.call(mat, **options)
-        return [data, pairs[..., 1], _starts(pairs, mat.shape[n_batch])]
+    options = {"nse": nse, "n_batch": n_batch, "n_dense": n_dense, "index_dtype": index_dtype}
+    data, pairs = bcoo_fromdense_p.call(mat, **options)
+    return [data, pairs[..., 1], _starts(pairs, mat.shape[n_batch])]
 
 
-class BcsrTodense(SparseOperation):
+@SparseOperation
+def bcsr_todense_p(data: Any, indices: Any, indptr: Any, *, spinfo: SparseInfo) -> list[Any]:
     """The array with all its zeros."""
-
-    name = "bcsr_todense"
-
-    @staticmethod
-    def compute(data: Any, indices: Any, indptr: Any, *, spinfo: SparseInfo) -> list[Any]:
-        return bcoo_todense_p.call(data, _pairs(indices, indptr), spinfo=spinfo)
+    return bcoo_todense_p.call(data, _pairs(indices, indptr), spinfo=spinfo)
 
 
-class BcsrExtract(SparseOperation):
+@SparseOperation
+def bcsr_extract_p(indices: Any, indptr: Any, mat: Any) -> list[Any]:
     """The elements of a dense array at the places of stored ones."""
-
-    name = "bcsr_extract"
-
-    @staticmethod
-    def compute(indices: Any, indptr: Any, mat: Any) -> list[Any]:
-        return bcoo_extract_p.call(_pairs(indices, indptr), mat, assume_unique=True)
+    return bcoo_extract_p.call(_pairs(indices, indptr), mat, assume_unique=True)
 
 
-class BcsrDotGeneral(SparseOperation):
+@SparseOperation
+def bcsr_dot_general_p(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> list[Any]:
     """The product with a dense array."""
-
-    name = "bcsr_dot_general"
-
-    @staticmethod
-    def compute(data: Any, indices: Any, indptr: Any, rhs: Any, **params: Any) -> list[Any]:
-        return bcoo_dot_general_p.call(data, _pairs(indices, indptr), rhs, **params)
-
-
-bcsr_fromdense_p = BcsrFromdense()
-bcsr_todense_p = BcsrTodense()
-bcsr_extract_p = BcsrExtract()
-bcsr_dot_general_p = BcsrDotGeneral()
+    return bcoo_dot_general_p.call(data, _pairs(indices, indptr), rhs, **params)
 
 
 @register_pytree_node_class

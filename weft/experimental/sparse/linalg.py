@@ -93,19 +93,12 @@ def _away(Y: Any, X: Any) -> Any:
     return Y / jnp.where(norm == 0, 1, norm)
 
 
-class Spsolve(SparseOperation):
+@SparseOperation
+def spsolve_p(data: Any, indices: Any, indptr: Any, b: Any, *, tol: float, reorder: int) -> Any:
     """The solution of a linear system."""
-
-    name = "spsolve"
-
-    @staticmethod
-    def compute(data: Any, indices: Any, indptr: Any, b: Any, *, tol: float, reorder: int) -> Any:
-        n = indptr.shape[0] - 1
-        (dense,) = csr_todense_p.call(data, indices, indptr, shape=(n, n))
-        return [jnp.linalg.solve(dense, b)]
-
-
-spsolve_p = Spsolve()
+    n = indptr.shape[0] - 1
+    (dense,) = csr_todense_p.call(data, indices, indptr, shape=(n, n))
+    return [jnp.linalg.solve(dense, b)]
 
 
 def spsolve(

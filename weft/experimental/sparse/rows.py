@@ -58,93 +58,51 @@ def _found(mat: Any, nse: int, index_dtype: Any) -> tuple[Any, Any, Any]:
     return taken(mat, (row, col)), row, col
 
 
-class CooFromdense(SparseOperation):
+@SparseOperation
+def coo_fromdense_p(mat: Any, *, nse: int, index_dtype: Any) -> list[Any]:
     """Elements that are not zero, with their rows and columns."""
-
-    name = "coo_fromdense"
-
-    @staticmethod
-    def compute(mat: Any, *, nse: int, index_dtype: Any) -> list[Any]:
-        return list(_found(mat, nse, index_dtype))
+    return list(_found(mat, nse, index_dtype))
 
 
-class CooTodense(SparseOperation):
+@SparseOperation
+def coo_todense_p(data: Any, row: Any, col: Any, *, spinfo: COOInfo) -> list[Any]:
     """The matrix with all its zeros."""
-
-    name = "coo_todense"
-
-    @staticmethod
-    def compute(data: Any, row: Any, col: Any, *, spinfo: COOInfo) -> list[Any]:
-        return [_dense(data, row, col, spinfo.shape)]
+    return [_dense(data, row, col, spinfo.shape)]
 
 
-class CooMatvec(SparseOperation):
+@SparseOperation
+def coo_matvec_p(
+    data: Any, row: Any, col: Any, v: Any, *, spinfo: COOInfo, transpose: bool
+) -> list[Any]:
     """The product with a vector."""
-
-    name = "coo_matvec"
-
-    @staticmethod
-    def compute(
-        data: Any, row: Any, col: Any, v: Any, *, spinfo: COOInfo, transpose: bool
-    ) -> list[Any]:
-        return [_times(data, row, col, v, spinfo.shape, transpose)]
+    return [_times(data, row, col, v, spinfo.shape, transpose)]
 
 
-class CooMatmat(SparseOperation):
-    """The product with a matrix."""
-
-    name = "coo_matmat"
-    compute = CooMatvec.compute
+coo_matmat_p = SparseOperation(coo_matvec_p.compute, "coo_matmat")
 
 
-class CsrFromdense(SparseOperation):
+@SparseOperation
+def csr_fromdense_p(mat: Any, *, nse: int, index_dtype: Any) -> list[Any]:
     """Elements that are not zero, with their columns and the beginnings of rows."""
-
-    name = "csr_fromdense"
-
-    @staticmethod
-    def compute(mat: Any, *, nse: int, index_dtype: Any) -> list[Any]:
-        data, row, col = _found(mat, nse, index_dtype)
-        return [data, col, starts_of(row, mat.shape[0])]
+    data, row, col = _found(mat, nse, index_dtype)
+    return [data, col, starts_of(row, mat.shape[0])]
 
 
-class CsrTodense(SparseOperation):
+@SparseOperation
+def csr_todense_p(data: Any, indices: Any, indptr: Any, *, shape: Any) -> list[Any]:
     """The matrix with all its zeros."""
-
-    name = "csr_todense"
-
-    @staticmethod
-    def compute(data: Any, indices: Any, indptr: Any, *, shape: Any) -> list[Any]:
-        return [_dense(data, rows_of(indptr, len(data)), indices, shape)]
+    return [_dense(data, rows_of(indptr, len(data)), indices, shape)]
 
 
-class CsrMatvec(SparseOperation):
+@SparseOperation
+def csr_matvec_p(
+    data: Any, indices: Any, indptr: Any, v: Any, *, shape: Any, transpose: bool
+) -> list[Any]:
     """The product with a vector."""
-
-    name = "csr_matvec"
-
-    @staticmethod
-    def compute(
-        data: Any, indices: Any, indptr: Any, v: Any, *, shape: Any, transpose: bool
-    ) -> list[Any]:
-        return [_times(data, rows_of(indptr, len(data)), indices, v, shape, transpose)]
+    return [_times(data, rows_of(indptr, len(data)), indices, v, shape, transpose)]
 
 
-class CsrMatmat(SparseOperation):
-    """The product with a matrix."""
-
-    name = "csr_matmat"
-    compute = CsrMatvec.compute
-
-
-coo_fromdense_p = CooFromdense()
-coo_todense_p = CooTodense()
-coo_matvec_p = CooMatvec()
-coo_matmat_p = CooMatmat()
-csr_fromdense_p = CsrFromdense()
-csr_todense_p = CsrTodense()
-csr_matvec_p = CsrMatvec()
-csr_matmat_p = CsrMatmat()
+csr_matmat_p = SparseOperation(csr_matvec_p.compute, "csr_matmat")
 
 
 # --- matrices -------------------------------------------------------------------------------------

@@ -389,18 +389,11 @@ _attach()
 # --- dense again ----------------------------------------------------------------------------------
 
 
-class Todense(SparseOperation):
+@SparseOperation
+def todense_p(*buffers: Any, tree: Any) -> list[Any]:
     """An array of any format with all its zeros."""
-
-    name = "todense"
-
-    @staticmethod
-    def compute(*buffers: Any, tree: Any) -> list[Any]:
-        arr = tree_unflatten(tree, buffers)
-        return [arr.todense() if is_sparse(arr) else arr]
-
-
-todense_p = Todense()
+    arr = tree_unflatten(tree, buffers)
+    return [arr.todense() if is_sparse(arr) else arr]
 
 
 def todense(arr: Any) -> Any:
