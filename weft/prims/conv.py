@@ -423,87 +423,52 @@ class ConvGeneralDilated(Primitive):
             return [self._lhs_cotangent(ct, lhs.aval, rhs, **params), None]
         return [None, self._rhs_cotangent(ct, lhs, rhs.aval, **params)]
 
-    def _lhs_cotangent(
-        self,
-        ct: Any,
-        lhs: Any,
-        rhs: Any,
-        *,
-        window_strides: Dims,
-        padding: Pads,
-        lhs_dilation: Dims,
-        rhs_dilation: Dims,
-        dimension_numbers: Any,
-        feature_group_count: int,
-        batch_group_count: int,
-        **params: Any,
-    ) -> Any:
-        lhs_spec, rhs_spec, out_spec = dimension_numbers
-        window = dilated(_sizes(np.shape(rhs), rhs_spec[2:]), rhs_dilation)
-        groups = max(feature_group_count, batch_group_count)
+    def _lhs_cotangent(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
+        lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
+        strides, dilation = params["window_strides"], params["lhs_dilation"]
+        window = dilated(_sizes(np.shape(rhs), rhs_spec[2:]), params["rhs_dilation"])
+        batches = params["batch_group_count"]
+        groups = max(params["feature_group_count"], batches)
         if groups > 1:
             rhs = _merge_axis(rhs_spec[0], rhs_spec[1], _split_axis(rhs_spec[0], groups, rhs))
-        ins = dilated(_sizes(lhs.shape, lhs_spec[2:]), lhs_dilation)
-        outs = dilated(_sizes(np.shape(ct), out_spec[2:]), window_strides)
-        before = [w - 1 - low for w, (low, _) in zip(window, padding, strict=True)]
+        ins = dilated(_sizes(lhs.shape, lhs_spec[2:]), dilation)
+        outs = dilated(_sizes(np.shape(ct), out_spec[2:]), strides)
+        before = [w - 1 - low for w, (low, _) in zip(window, params["padding"], strict=True)]
         sizes = zip(ins, window, outs, before, strict=True)
-        pads = tuple((b, n + w - 1 - o - b) for n, w, o, b in sizes)
+        params |= {
+            "window_strides": dilation,
+            "padding": tuple((b, n + w - 1 - o - b) for n, w, o, b in sizes),
+            "lhs_dilation": strides,
+            "dimension_numbers": ConvDimensionNumbers(out_spec, _swap_features(rhs_spec), lhs_spec),
+            "feature_group_count": groups,
+            "batch_group_count": 1,
+        }
         kernel = rev_p.bind(rhs, dimensions=tuple(rhs_spec[2:]))
-        out = self.bind(
-            ct,
-            _cast(kernel, typeof(ct).dtype),
-            window_strides=lhs_dilation,
-            padding=pads,
-            lhs_dilation=window_strides,
-            rhs_dilation=rhs_dilation,
-            dimension_numbers=ConvDimensionNumbers(out_spec, _swap_features(rhs_spec), lhs_spec),
-            feature_group_count=groups,
-            batch_group_count=1,
-            **params,
-        )
-        out = _cast(out, lhs.dtype)
-        if batch_group_count > 1:
-            split = _split_axis(lhs_spec[1], batch_group_count, out)
+        out = _cast(self.bind(ct, _cast(kernel, typeof(ct).dtype), **params), lhs.dtype)
+        if batches > 1:
+            split = _split_axis(lhs_spec[1], batches, out)
             out = _merge_axis(lhs_spec[1], lhs_spec[0], split)
         return out
 
-    def _rhs_cotangent(
-        self,
-        ct: Any,
-        lhs: Any,
-        rhs: Any,
-        *,
-        window_strides: Dims,
-        padding: Pads,
-        lhs_dilation: Dims,
-        rhs_dilation: Dims,
-        dimension_numbers: Any,
-        feature_group_count: int,
-        batch_group_count: int,
-        **params: Any,
-    ) -> Any:
+    def _rhs_cotangent(self, ct: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
         if not prod(np.shape(ct)):
             return Zero(rhs)  # the kernel of the transpose would have no spatial extent
-        lhs_spec, rhs_spec, out_spec = dimension_numbers
-        window = dilated(_sizes(rhs.shape, rhs_spec[2:]), rhs_dilation)
-        ins = dilated(_sizes(np.shape(lhs), lhs_spec[2:]), lhs_dilation)
-        outs = dilated(_sizes(np.shape(ct), out_spec[2:]), window_strides)
-        sizes = zip(ins, window, outs, padding, strict=True)
-        pads = tuple((low, o - n + w - low - 1) for n, w, o, (low, _) in sizes)
+        lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
+        strides, dilation = params["window_strides"], params["rhs_dilation"]
+        window = dilated(_sizes(rhs.shape, rhs_spec[2:]), dilation)
+        ins = dilated(_sizes(np.shape(lhs), lhs_spec[2:]), params["lhs_dilation"])
+        outs = dilated(_sizes(np.shape(ct), out_spec[2:]), strides)
+        sizes = zip(ins, window, outs, params["padding"], strict=True)
         numbers = ConvDimensionNumbers(*map(_swap_features, (lhs_spec, out_spec, rhs_spec)))
-        out = self.bind(
-            _cast(lhs, typeof(ct).dtype),
-            ct,
-            window_strides=rhs_dilation,
-            padding=pads,
-            lhs_dilation=lhs_dilation,
-            rhs_dilation=window_strides,
-            dimension_numbers=numbers,
-            feature_group_count=batch_group_count,
-            batch_group_count=feature_group_count,
-            **params,
-        )
-        return _cast(out, rhs.dtype)
+        params |= {
+            "window_strides": dilation,
+            "padding": tuple((low, o - n + w - low - 1) for n, w, o, (low, _) in sizes),
+            "rhs_dilation": strides,
+            "dimension_numbers": numbers,
+            "feature_group_count": params["batch_group_count"],
+            "batch_group_count": params["feature_group_count"],
+        }
+        return _cast(self.bind(_cast(lhs, typeof(ct).dtype), ct, **params), rhs.dtype)
 
     # The batch goes where the operand that has it has room: into the batch of lhs or the output
     # features of rhs, inside the groups; where both have it, it multiplies the groups.

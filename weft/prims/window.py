@@ -159,17 +159,11 @@ class WindowReduction(Primitive):
     flops = window_flops
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        dilations, strides = params["base_dilation"], params["window_strides"]
+        sizes = zip(avals[0].shape, outs[0].shape, dilations, strides, strict=True)
         names = [
             d if n * base == m * stride and m else None
-            for d, (n, m, base, stride) in enumerate(
-                zip(
-                    avals[0].shape,
-                    outs[0].shape,
-                    params["base_dilation"],
-                    params["window_strides"],
-                    strict=True,
-                )
-            )
+            for d, (n, m, base, stride) in enumerate(sizes)
         ]
         return labelled([names], [names], avals, outs)
 
@@ -250,67 +244,50 @@ class ReduceWindowSum(WindowReduction):
     def reduce(view: np.ndarray) -> np.ndarray:
         return np.add.reduce(view, axis=-1, dtype=view.dtype)
 
-    def transpose(
-        self,
-        ct: Any,
-        x: Any,
-        *,
-        window_dimensions: Shape,
-        window_strides: Shape,
-        padding: Padding,
-        base_dilation: Shape,
-        window_dilation: Shape,
-    ) -> list[Any]:
-        extents = dilate_shape(window_dimensions, window_dilation)
-        operand = dilate_shape(x.aval.shape, base_dilation)
-        outs = dilate_shape(np.shape(ct), window_strides)
+    def transpose(self, ct: Any, x: Any, **params: Any) -> list[Any]:
+        strides, dilations = params["window_strides"], params["base_dilation"]
+        extents = dilate_shape(params["window_dimensions"], params["window_dilation"])
+        operand = dilate_shape(x.aval.shape, dilations)
+        outs = dilate_shape(np.shape(ct), strides)
         config = []
-        for i, (low, _) in enumerate(padding):
+        for i, (low, _) in enumerate(params["padding"]):
             before = extents[i] - low - 1
             after = operand[i] + extents[i] - 1 - outs[i] - before
-            config.append((before, after, window_strides[i] - 1))
+            config.append((before, after, strides[i] - 1))
         spread = pad_p.bind(ct, const(ct, 0), padding_config=tuple(config))
-        total = self.bind(
-            spread,
-            window_dimensions=window_dimensions,
-            window_strides=base_dilation,
-            padding=((0, 0),) * len(config),
-            base_dilation=(1,) * len(config),
-            window_dilation=window_dilation,
-        )
-        return [total]
+        params |= {"window_strides": dilations, "padding": ((0, 0),) * len(config)}
+        return [self.bind(spread, **(params | {"base_dilation": (1,) * len(config)}))]
 
 
-class ReduceWindowMax(WindowReduction):
+class WindowExtremum(WindowReduction):
+    """The largest or the smallest element of every window, by a ufunc of NumPy."""
+
+    exact = True
+    holes = {"transpose": "not linear"}
+    ufunc: Any
+    select_prim: Any
+
+    def reduce(self, view: np.ndarray) -> np.ndarray:
+        return self.ufunc.reduce(view, axis=-1)
+
+    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
+        return select_and_gather_add_p.bind(g, x, select_prim=self.select_prim, **params)
+
+
+class ReduceWindowMax(WindowExtremum):
     """The largest element of every window."""
 
-    name, exact = "reduce_window_max", True
-    neutral = "windows.greatest"
-    holes = {"transpose": "not linear"}
+    name, neutral = "reduce_window_max", "windows.greatest"
     identity = staticmethod(max_identity)
-
-    @staticmethod
-    def reduce(view: np.ndarray) -> np.ndarray:
-        return np.maximum.reduce(view, axis=-1)
-
-    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
-        return select_and_gather_add_p.bind(g, x, select_prim=ge_p, **params)
+    ufunc, select_prim = np.maximum, ge_p
 
 
-class ReduceWindowMin(WindowReduction):
+class ReduceWindowMin(WindowExtremum):
     """The smallest element of every window."""
 
-    name, exact = "reduce_window_min", True
-    neutral = "windows.least"
-    holes = {"transpose": "not linear"}
+    name, neutral = "reduce_window_min", "windows.least"
     identity = staticmethod(min_identity)
-
-    @staticmethod
-    def reduce(view: np.ndarray) -> np.ndarray:
-        return np.minimum.reduce(view, axis=-1)
-
-    def d0(self, g: Any, out: Any, x: Any, **params: Any) -> Any:
-        return select_and_gather_add_p.bind(g, x, select_prim=le_p, **params)
+    ufunc, select_prim = np.minimum, le_p
 
 
 # --- selections -----------------------------------------------------------------------------------
@@ -387,30 +364,19 @@ class SelectAndGatherAdd(Selection):
         g: Any,
         x: Any,
         *,
-        select_prim: Any,
-        window_dimensions: Shape,
-        window_strides: Shape,
-        padding: Padding,
         base_dilation: Shape,
         window_dilation: Shape,
+        **params: Any,
     ) -> list[Any]:
         dilates_base = any(d != 1 for d in base_dilation)
         if dilates_base:
             gaps = tuple((0, 0, d - 1) for d in base_dilation)
-            fill = _identity_of(select_prim, typeof(x).dtype)[()]
+            fill = _identity_of(params["select_prim"], typeof(x).dtype)[()]
             x = pad_p.bind(x, fill, padding_config=gaps)
         if any(d != 1 for d in window_dilation):
-            window = (window_dimensions, window_strides, padding, window_dilation)
-            out = _scatter_by_offsets(ct, x, select_prim, *window)
+            out = _scatter_by_offsets(ct, x, **params, window_dilation=window_dilation)
         else:
-            out = select_and_scatter_add_p.bind(
-                ct,
-                x,
-                select_prim=select_prim,
-                window_dimensions=window_dimensions,
-                window_strides=window_strides,
-                padding=padding,
-            )
+            out = select_and_scatter_add_p.bind(ct, x, **params)
         if dilates_base:
             out = _strided(out, (0,) * np.ndim(out), np.shape(out), base_dilation)
         return [out, None]
@@ -458,27 +424,22 @@ def stack_windows(
 
 
 def _scatter_by_offsets(
-    ct: Any,
-    x: Any,
-    select_prim: Any,
-    window: Shape,
-    strides: Shape,
-    padding: Padding,
-    dilation: Shape,
+    ct: Any, x: Any, select_prim: Any, padding: Padding, **window: Shape
 ) -> Any:
     """The scatter of window cotangents onto window extrema, one window offset at a time."""
     counts, rank = np.shape(ct), np.ndim(ct)
     if 0 in counts:
         return full(np.shape(x), const(ct, 0))
     fill = _identity_of(select_prim, typeof(x).dtype)[()]
-    ones = (1,) * rank
-    stacked = stack_windows(x, fill, window, strides, padding, ones, dilation)
+    stacked = stack_windows(x, fill, padding=padding, base_dilation=(1,) * rank, **window)
     find = argmax_p if select_prim is ge_p else argmin_p
     chosen = find.bind(stacked, axes=(0,), index_dtype=np.dtype(np.int32))
+    strides = window["window_strides"]
     reach = [1 + (n - 1) * s for n, s in zip(counts, strides, strict=True)]
     zeros = full(counts, const(ct, 0))
     total: Any = None
-    for i, offset in enumerate(window_offsets(window, dilation)):
+    offsets = window_offsets(window["window_dimensions"], window["window_dilation"])
+    for i, offset in enumerate(offsets):
         mine = select_n(eq(chosen, const(chosen, i)), zeros, ct)
         places = tuple(
             (o - low, n + low - o - r, s - 1)
