@@ -61,13 +61,7 @@ class Cond(Primitive):
             outs = [joined(a, b) for a, b in zip(outs, found, strict=True)]
         return list(ins), list(outs)
 
-    def shape(
-        self,
-        index: Any,
-        *avals: Any,
-        branches: Branches,
-        **params: Any,
-    ) -> list[Any]:
+    def shape(self, index: Any, *avals: Any, branches: Branches, **params: Any) -> list[Any]:
         return branches[0].out_avals
 
     def verify(self, avals: Any, params: dict[str, Any]) -> None:
@@ -80,56 +74,29 @@ class Cond(Primitive):
         for branch in branches:
             check_call("a branch of cond", branch, ops, branches[0].out_avals)
 
-    def eqn_effects(
-        self,
-        avals: Any,
-        params: Any,
-    ) -> Effects:
+    def eqn_effects(self, avals: Any, params: Any) -> Effects:
         return join_effects(b.effects for b in params["branches"])
 
     def axis_names(self, params: Any) -> Any:
         return set().union(*(used_axis_names(b.jaxpr) for b in params["branches"]))
 
     @staticmethod
-    def ref(
-        index: Any,
-        *args: Any,
-        branches: Branches,
-        **params: Any,
-    ) -> list[Any]:
+    def ref(index: Any, *args: Any, branches: Branches, **params: Any) -> list[Any]:
         chosen = branches[min(max(int(index), 0), len(branches) - 1)]
         return run(chosen.jaxpr, numpy_consts(chosen), args)
 
-    def jvp(
-        self,
-        primals: Any,
-        tangents: Any,
-        *,
-        branches: Branches,
-        **params: Any,
-    ) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> Any:
         index, *ops = primals
         nonzeros = [type(t) is not Zero for t in tangents[1:]]
         out_nonzeros = _any(jvp_jaxpr(b, nonzeros, False)[1] for b in branches)
         with_tangents = tuple(jvp_jaxpr(b, nonzeros, out_nonzeros)[0] for b in branches)
         given = [t for t in tangents[1:] if type(t) is not Zero]
-        outs = self.bind(
-            index,
-            *ops,
-            *given,
-            branches=with_tangents,
-            **params,
-        )
+        outs = self.bind(index, *ops, *given, branches=with_tangents, **params)
         count = len(out_nonzeros)
         return outs[:count], tangents_of(outs[:count], out_nonzeros, outs[count:])
 
     def transpose(
-        self,
-        cts: Any,
-        index: Any,
-        *ops: Any,
-        branches: Branches,
-        **params: Any,
+        self, cts: Any, index: Any, *ops: Any, branches: Branches, **params: Any
     ) -> list[Any]:
         linear = [is_undef(x) for x in ops]
         nonzero = [type(ct) is not Zero for ct in cts]
@@ -141,13 +108,7 @@ class Cond(Primitive):
         return [None, *cotangents_of(ops, wanted, outs)]
 
     def batch(
-        self,
-        axis: AxisData,
-        args: Any,
-        dims: Any,
-        *,
-        branches: Branches,
-        **params: Any,
+        self, axis: AxisData, args: Any, dims: Any, *, branches: Branches, **params: Any
     ) -> tuple[list[Any], list[int | None]]:
         index, index_dim = args[0], dims[0]
         if index_dim is not None and "branches_platforms" in params:
@@ -160,12 +121,7 @@ class Cond(Primitive):
         ops = mapped_at_front(args[1:], dims[1:])
         out_batched = _any(batch_jaxpr(b, axis, batched, False)[1] for b in branches)
         over_batch = tuple(batch_jaxpr(b, axis, batched, out_batched)[0] for b in branches)
-        outs = self.bind(
-            index,
-            *ops,
-            branches=over_batch,
-            **params,
-        )
+        outs = self.bind(index, *ops, branches=over_batch, **params)
         return outs, [0 if b else None for b in out_batched]
 
     def by_steps(self, args: Any, params: dict[str, Any]) -> list[Any] | None:

@@ -114,15 +114,7 @@ class CustomVJPCall(CustomCall):
         }
 
     def jvp(
-        self,
-        primals: Any,
-        tangents: Any,
-        *,
-        fun: Any,
-        fwd: Any,
-        bwd: Any,
-        out_trees: Any,
-        symbolic_zeros: bool,
+        self, primals: Any, tangents: Any, *, fwd: Any, bwd: Any, symbolic_zeros: bool, **_: Any
     ) -> tuple[list[Any], list[Any]]:
         in_zeros = [type(t) is Zero for t in tangents]
         perturbed = [
@@ -267,16 +259,10 @@ class CustomLin(Primitive):
         raise forward_mode_error(bwd)
 
     def transpose(
-        self,
-        cts: Any,
-        *args: Any,
-        num_res: int,
-        bwd: Any,
-        out_avals: Any,
-        symbolic_zeros: bool,
-        in_zeros: Any,
+        self, cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: Any, **params: Any
     ) -> list[Any]:
-        given = [_as_array(to_rule(ct) if symbolic_zeros else instantiate(ct)) for ct in cts]
+        as_seen = to_rule if params["symbolic_zeros"] else instantiate
+        given = [_as_array(as_seen(ct)) for ct in cts]
         found = bwd(args[:num_res], given)
         wanted = [from_rule(ct) for ct, z in zip(found, in_zeros, strict=True) if not z]
         return [None] * num_res + wanted

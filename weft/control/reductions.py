@@ -375,21 +375,9 @@ class SelectAndScatter(Primitive):
 
     shard = as_first
 
-    def shape(
-        self,
-        x: Any,
-        source: Any,
-        init: Any,
-        *,
-        select_jaxpr: Jaxpr,
-        select_consts: Any,
-        scatter_jaxpr: Jaxpr,
-        scatter_consts: Any,
-        window_dimensions: Shape,
-        window_strides: Shape,
-        padding: Padding,
-    ) -> ShapedArray:
-        expected = counted_windows(self.name, x, window_dimensions, window_strides, padding)
+    def shape(self, x: Any, source: Any, init: Any, **params: Any) -> ShapedArray:
+        window = [params[k] for k in ("window_dimensions", "window_strides", "padding")]
+        expected = counted_windows(self.name, x, *window)
         if source.shape != expected:
             raise TypeError(
                 f"{self.name} needs one source element for each window: shape {expected}, got"

@@ -44,14 +44,7 @@ class RematOpt(Primitive):
         return run(fwd_jaxpr.jaxpr, (), args)
 
     def jvp(
-        self,
-        primals: Any,
-        tangents: Any,
-        *,
-        num_consts: int,
-        num_res: int,
-        fwd_jaxpr: ClosedJaxpr,
-        fun_jaxpr_thunk: Any,
+        self, primals: Any, tangents: Any, *, fwd_jaxpr: ClosedJaxpr, **params: Any
     ) -> tuple[list[Any], list[Any]]:
         """The rule's own derivative; the choice of the cheaper function ends here."""
         nonzero = [type(t) is not Zero for t in tangents]

@@ -358,16 +358,8 @@ class SelectAndGatherAdd(Selection):
         elements = all_windows(g, np.zeros((), g.dtype), **window)
         return np.take_along_axis(elements, chosen[..., None], axis=-1)[..., 0]
 
-    def transpose(
-        self,
-        ct: Any,
-        g: Any,
-        x: Any,
-        *,
-        base_dilation: Shape,
-        window_dilation: Shape,
-        **params: Any,
-    ) -> list[Any]:
+    def transpose(self, ct: Any, g: Any, x: Any, **params: Any) -> list[Any]:
+        base_dilation, window_dilation = params.pop("base_dilation"), params.pop("window_dilation")
         dilates_base = any(d != 1 for d in base_dilation)
         if dilates_base:
             gaps = tuple((0, 0, d - 1) for d in base_dilation)
