@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
@@ -57,29 +58,12 @@ class AbstractRef(AbstractValue):
         self.memory_space = memory_space
         self.kind = kind
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.inner_aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.inner_aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.inner_aval.shape)
-
-    @property
-    def size(self) -> int:
-        return self.inner_aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.inner_aval.weak_type
-
-    @property
-    def sharding(self) -> Any:
-        return self.inner_aval.sharding
+    shape: Any = property(attrgetter("inner_aval.shape"))
+    dtype: Any = property(attrgetter("inner_aval.dtype"))
+    ndim: Any = property(attrgetter("inner_aval.ndim"))
+    size: Any = property(attrgetter("inner_aval.size"))
+    weak_type: Any = property(attrgetter("inner_aval.weak_type"))
+    sharding: Any = property(attrgetter("inner_aval.sharding"))
 
     def __len__(self) -> int:
         return len(self.inner_aval)
@@ -188,37 +172,14 @@ class Ref(AnyCell, metaclass=_RefKind):
         self._aval = aval
         self._refs = another(refs)
 
-    @property
-    def aval(self) -> AbstractRef:
-        return self._aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self._aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self._aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self._aval.size
-
-    @property
-    def sharding(self) -> Any:
-        return self.value.sharding
-
-    @property
-    def format(self) -> Any:
-        return self.value.format
-
-    @property
-    def committed(self) -> bool:
-        return self.value.committed
+    aval: Any = property(attrgetter("_aval"))
+    shape: Any = property(attrgetter("_aval.shape"))
+    dtype: Any = property(attrgetter("_aval.dtype"))
+    ndim: Any = property(attrgetter("_aval.ndim"))
+    size: Any = property(attrgetter("_aval.size"))
+    sharding: Any = property(attrgetter("value.sharding"))
+    format: Any = property(attrgetter("value.format"))
+    committed: Any = property(attrgetter("value.committed"))
 
     @property
     def value(self) -> Any:  # type: ignore[override]
@@ -313,9 +274,7 @@ class TransformedRef:
     def shape(self) -> tuple[int, ...]:
         return self.transforms[-1].result_shape if self.transforms else self.ref.shape
 
-    @property
-    def dtype(self) -> Any:
-        return self.ref.dtype
+    dtype: Any = property(attrgetter("ref.dtype"))
 
     @property
     def ndim(self) -> int:
