@@ -86,6 +86,12 @@ def elementwise(avals: Any, outs: Any) -> Factors:
     return Factors([dims(a.shape) for a in avals], [dims(a.shape) for a in outs], sizes)
 
 
+def all_but(whole: Sequence[int], avals: Any, outs: Any) -> Factors:
+    """Factors for all dimensions but some, of operands and results of one rank."""
+    names = [None if d in whole else d for d in range(len(avals[0].shape))]
+    return labelled([names] * len(avals), [names] * len(outs), avals, outs)
+
+
 def leading(avals: Any, outs: Any, inner: Sequence[int], out_inner: Sequence[int]) -> Factors:
     """Factors for dimensions before the last ``inner`` ones, which are whole; aligned at the
     front."""

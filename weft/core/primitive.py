@@ -31,7 +31,7 @@ from weft.base.lazy import Late
 from weft.core import hooks, varying
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.effects import Effects, no_effects, touches_refs
-from weft.core.factors import Factors, elementwise
+from weft.core.factors import Factors, all_but, elementwise
 from weft.core.registry import primitives
 from weft.core.trace import Trace, eval_trace, state, typeof
 
@@ -185,8 +185,14 @@ class Primitive:
         return [tuple(known.get(labels, ()) for labels in dims) for dims in factors.outs]
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        """Which dimensions of operands and results belong together; None where all are whole."""
-        return elementwise(avals, outs) if self.form == "map" else None
+        """Which dimensions of operands and results belong together; None where all are whole.
+
+        Where some of the first operand must be (``undivided``), the others are those of all.
+        """
+        if self.form == "map":
+            return elementwise(avals, outs)
+        whole = self.undivided(avals, params)
+        return all_but(whole[0], avals, outs) if whole else None
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         """A device's part of the results, from its parts of the operands, as factors are divided.

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
-from weft.core.factors import Factors, elementwise, labelled
+from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -124,10 +124,7 @@ class Cumulative(Primitive):
     shard = as_first
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        if self.joins:
-            return elementwise(avals, outs)
-        kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
-        return labelled([kept], [kept], avals, outs)
+        return elementwise(avals, outs) if self.joins else super().factors(avals, outs, params)
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         """Partial results of a part, and before them what all parts before it come to."""

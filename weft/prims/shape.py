@@ -671,10 +671,6 @@ class Tile(Primitive):
     def fuses(self, params: Any, ins: Any) -> bool:
         return prod(params["reps"]) <= MOST_JOINED
 
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        kept = [d if r == 1 else None for d, r in enumerate(params["reps"])]
-        return labelled([kept], [kept], avals, outs)
-
     def shape(self, x: Any, *, reps: Any) -> ShapedArray:
         if len(reps) != len(x.shape):
             raise TypeError(

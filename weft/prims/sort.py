@@ -12,7 +12,6 @@ from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.dims.dim import exceeds
-from weft.core.factors import Factors, labelled, leading
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
@@ -102,16 +101,11 @@ class Sort(Primitive):
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        kept = [None if d == params["dimension"] else d for d in range(len(avals[0].shape))]
-        return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
-
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["dimension"],)] * len(avals)
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        for spec, aval in zip(specs, avals, strict=True):
-            divisions.check_whole(self.name, spec, aval, (params["dimension"],))
+        super().explicit(specs, avals, outs, params)
         return [divisions.check_alike(self.name, specs, avals)] * len(outs)
 
     def shape(self, *avals: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
@@ -174,9 +168,6 @@ class Partition(Primitive):
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        return leading(avals, outs, [1] * len(avals), [1] * len(outs))
-
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(len(a.shape) - 1,) for a in avals]
 
@@ -232,10 +223,6 @@ class TopK(Primitive):
     flops = _sorting_flops
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
-
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
-        return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["axis"],)]
@@ -314,14 +301,8 @@ class ApproxTopK(Primitive):
     multiple_results = True
     holes = {"transpose": "not linear; its tangent is a gather"}
 
-    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
-        rank = len(avals[0].shape)
-        axis = params["reduction_dimension"] % rank
-        kept = [None if d == axis else d for d in range(rank)]
-        return labelled([kept] * len(avals), [kept] * len(outs), avals, outs)
-
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
-        return [(params["reduction_dimension"],)]
+        return [(params["reduction_dimension"] % len(avals[0].shape),)]
 
     def shape(
         self,
