@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes, lax
+from weft import lax
 from weft.api.placement import divided_as
 from weft.core.array import Array
 from weft.core.dims.dim import whole
@@ -16,18 +16,7 @@ from weft.numpy.creation import arange, asarray, full
 from weft.numpy.indexing import update_index
 from weft.numpy.promotion import check_arraylike, concrete
 from weft.numpy.ufuncs import floor_divide
-
-
-def _highest(dtype: Any) -> Any:
-    if dtype == np.bool_:
-        return True
-    return dtypes.iinfo(dtype).max if dtypes.issubdtype(dtype, np.integer) else np.inf
-
-
-def _lowest(dtype: Any) -> Any:
-    if dtype == np.bool_:
-        return False
-    return dtypes.iinfo(dtype).min if dtypes.issubdtype(dtype, np.integer) else -np.inf
+from weft.prims.reduce import max_identity, min_identity
 
 
 def _reduction(
@@ -102,8 +91,8 @@ segment_prod = _reduction(
     "[0., 6.]",
 )
 segment_max = _reduction(
-    "max", lax.scatter_max, _lowest, reductions.max, "The largest element", "[1., 3.]"
+    "max", lax.scatter_max, max_identity, reductions.max, "The largest element", "[1., 3.]"
 )
 segment_min = _reduction(
-    "min", lax.scatter_min, _highest, reductions.min, "The smallest element", "[0., 2.]"
+    "min", lax.scatter_min, min_identity, reductions.min, "The smallest element", "[0., 2.]"
 )

@@ -9,6 +9,8 @@ import numpy as np
 
 from weft.core.dims.dim import divided_up, is_constant_shape, max_dim
 from weft.core.jaxpr import Jaxpr
+from weft.prims.index import default_fill_value
+from weft.prims.reduce import max_identity, min_identity
 from weft.stablehlo import symbolic
 from weft.stablehlo.elementwise import compare, convert, out_of, select
 from weft.stablehlo.emitter import Emitter, Typed, rule
@@ -202,29 +204,13 @@ def _dynamic_update_slice(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 _REDUCERS = {
     "sum": ("add", lambda d: np.zeros((), d)),
     "prod": ("multiply", lambda d: np.ones((), d)),
-    "max": ("maximum", lambda d: lowest(d)),
-    "min": ("minimum", lambda d: highest(d)),
+    "max": ("maximum", max_identity),
+    "min": ("minimum", min_identity),
     "and": ("and", lambda d: np.asarray(True) if d == np.bool_ else np.asarray(-1).astype(d)),
     "or": ("or", lambda d: np.zeros((), d)),
     "xor": ("xor", lambda d: np.zeros((), d)),
-    "logsumexp": ("", lambda d: lowest(d)),
+    "logsumexp": ("", max_identity),
 }
-
-
-def lowest(dtype: Any) -> np.ndarray:
-    """The number that is the largest of itself and any other."""
-    kind = np.dtype(dtype).kind
-    if kind == "b":
-        return np.asarray(False)
-    return np.asarray(np.iinfo(dtype).min if kind in "iu" else -np.inf).astype(dtype)
-
-
-def highest(dtype: Any) -> np.ndarray:
-    """The number that is the smallest of itself and any other."""
-    kind = np.dtype(dtype).kind
-    if kind == "b":
-        return np.asarray(True)
-    return np.asarray(np.iinfo(dtype).max if kind in "iu" else np.inf).astype(dtype)
 
 
 def _log_add(e: Emitter, x: Typed, y: Typed) -> list[Typed]:
@@ -279,7 +265,7 @@ def _arg(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     shape, dtype = out_of(eqn)
     largest = eqn.primitive.name == "argmax"
     numbers = e.one("iota", [], x.shape, dtype, f"iota_dimension = {axis} : i64")
-    start = e.constant(lowest(x.dtype) if largest else highest(x.dtype))
+    start = e.constant((max_identity if largest else min_identity)(x.dtype))
     zero = e.constant(np.zeros((), dtype))
 
     def body(a: Typed, i: Typed, b: Typed, j: Typed) -> list[Typed]:
@@ -539,12 +525,7 @@ def _gather(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     batch = [i for i in range(len(shape)) if i not in d.offset_dims]
     ok = e.broadcast(ok, shape, batch)
     fill = p["fill_value"]
-    if fill is None:
-        kind = np.dtype(dtype).kind
-        fill = (
-            np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max if kind == "u" else np.nan
-        )
-        fill = True if kind == "b" else fill
+    fill = default_fill_value(dtype) if fill is None else fill
     other = e.broadcast(e.constant(np.asarray(fill).astype(dtype)), shape)
     return [select(e, ok, found, other)]
 
