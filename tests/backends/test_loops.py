@@ -307,3 +307,20 @@ def test_a_tree_of_many_small_arrays_is_little_text():
     for text in texts:
         assert text.count("\n") < 250
         assert vector_bits() > 128 or "masked" not in text
+
+
+@pytest.mark.parametrize("bits, count, tested", [(128, 16, 0), (128, 80, 1), (512, 80, 0)])
+def test_loops_of_many_constants_are_tested_for_on_arm(monkeypatch, bits, count, tested):
+    """LLVM hoists constants that registers do not hold only out of loops that it sees tested."""
+    monkeypatch.setattr(width, "vector_bits", lambda: bits)
+    monkeypatch.setattr(width, "registers", lambda: 32)
+    k = Builder()
+    at = affine(0, {"i": 1})
+    value = k.load(0, F32, at)
+    for number in range(count):
+        value = k.add(k.mul(value, value), k.const(number, F32))
+    loop = Loop("i", 1000, [Store(1, at, value)])
+    buffers = [Buffer(F32, 1000, "in"), Buffer(F32, 1000, "out")]
+    text = render(Kernel("any", buffers, None, [loop]))
+    before = text[: text.index("phi")]
+    assert before.count("icmp slt") == before.count("br i1") == tested

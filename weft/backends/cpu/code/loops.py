@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.backends.cpu.code import blocks
 from weft.backends.cpu.code.width import (
+    has_many_constants,
     lanes_of,
     latency_bound,
     masks,
@@ -507,6 +508,10 @@ def _run(
             outside.update(_kept(f, s.body))
     else:
         carried = [(f.type_of(r.dtype), starts.get(r.symbol, "")) for r in reduces]
+        if not f.unrolled and f.length(low, high) is not None and has_many_constants(s.body):
+            # Before a loop that is tested for, LLVM hoists all constants and spills some to the
+            # stack; before another it leaves those that find no register to every iteration.
+            high = f.emit(f"add i64 {high}, 0")
         finals = carry(f, reduces, low, high, carried, turn, step)
     f.lanes, f.steps, f.known = 1, {}, outside
     f.expect([])

@@ -83,6 +83,14 @@ def _latency_bound(loop: Loop, count: int, sizes: Sizes | None) -> bool:
     return loop.axis == sizes.grid
 
 
+def has_many_constants(body: list[Any]) -> bool:
+    """Whether a body has more constants than Arm has registers, which it loads none of at once."""
+    if vector_bits() != 128 or registers() != 32:
+        return False
+    roots = [v for s in statements(body) if not isinstance(s, Loop) for v in s.operands]
+    return sum(v.op == "const" for v in walk(roots)) > registers()
+
+
 def _apart(loop: Loop, operations: list[Value]) -> bool:
     """Whether a loop reads or writes elements of memory that lie further and further apart."""
     places = [v.attr[1] for v in operations if v.op == "load"]
