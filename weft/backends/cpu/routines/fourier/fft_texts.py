@@ -58,7 +58,6 @@ def pass_text(itemsize: int, bits: int, radix: int, may_be_last: bool) -> tuple[
     names = {**_names(itemsize, bits), "RADIX": radix, "LONGEST": LONGEST}
     names["MAY_BE_LAST"] = int(may_be_last)
     names["EIGHTH"] = _rounded(v, math.sqrt(0.5))[0]
-    names["AT_ONCE"] = 2 - radix % 2
     if radix in _ORDERS:
         names["ORDER"] = _ORDERS[radix]
     elif radix:

@@ -10,9 +10,11 @@ from typing import Any
 
 from weft.backends.cpu.routines.fourier.pass_stubs import times
 from weft.kernel.kinds import (
+    OPAQUE,
     f32,
     f64,
     i64,
+    invoke,
     memcpy,
     memset,
     ptr,
@@ -92,11 +94,13 @@ def make_factors(buffers: ptr, start: i64, stop: i64) -> void:
         at = ptr[buffers, 0] + i * ITEM if lane else ptr[buffers, 1] + (i - LANES) * n1 * ELEMENT
         ahead = i64(ROW) if lane else i64(ELEMENT)
         apart_ = i64(BYTES) if lane else i64(ITEM)
-        for row in range(n1):
-            re, im = root(tables, sizes + 16, row * column)
+        t = i64(0)
+        for _ in range(n1):
+            re, im = root(tables, sizes + 16, t)
             F[at, 0] = F(re)
             F[at + apart_, 0] = F(im)
             at = at + ahead
+            t = invoke(i64, OPAQUE, t + column)
 
 
 def twist(buffers: ptr, start: i64, stop: i64) -> void:

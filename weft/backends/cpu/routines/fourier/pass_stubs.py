@@ -48,8 +48,6 @@ LOW: Any = ()
 HIGH: Any = ()
 # Whether a pass may be the last one.
 MAY_BE_LAST = 1
-# Results that are multiplied together after the last pass of a first half.
-AT_ONCE = 1
 # The longest radix without straight code.
 LONGEST = 0
 # Nothing, of which LLVM does not know that it may be done where it is not asked for.
@@ -202,12 +200,9 @@ def store_multiplied(re: values, im: values, to: values, w: ptr) -> values:
 
 
 def twiddle(at: ptr, to: ptr, lane: ptr, group: ptr, s: i64, away: i64) -> values:
-    """A few results of a first half from memory: where those after them go, and their factors."""
-    lanes, groups = s * ROW, s * ELEMENT
-    for j in range(AT_ONCE):
-        V[to, 0], V[to, 1] = twiddled(V[at, 2 * j], V[at, 2 * j + 1], lane, group)
-        to, lane, group = to + away, lane + lanes, group + groups
-    return to, lane, group
+    """A result of a first half from memory: where the one after it goes, and its factors."""
+    V[to, 0], V[to, 1] = twiddled(V[at, 0], V[at, 1], lane, group)
+    return to + away, lane + s * ROW, group + s * ELEMENT
 
 
 def twiddled(re: V, im: V, lane: ptr, group: ptr) -> values:
@@ -334,11 +329,11 @@ def straight_pass(
             else:
                 store(zr, zi, places(held if lane else to[0], i64(ROW) if lane else away))
                 if lane:
-                    # a few after the other, which is less text
+                    # one after the other, which is less text
                     spot = to[0]
                     lanes = lane + row * ROW
                     groups = group + row * ELEMENT
-                    for j in range(0, RADIX, AT_ONCE):
+                    for j in range(RADIX):
                         at_ = held + j * ROW
                         spot, lanes, groups = twiddle(at_, spot, lanes, groups, s, away)
         # s transforms have the same factors
