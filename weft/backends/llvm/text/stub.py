@@ -33,7 +33,6 @@ from __future__ import annotations
 import ast
 import linecache
 import operator
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from struct import pack
 from types import FunctionType
@@ -45,6 +44,7 @@ from weft.backends.llvm.native import float_mode
 from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE
 from weft.backends.llvm.native.processor import counter
 from weft.backends.llvm.text.instructions import Lines, constant_text
+from weft.base.disk import digest
 from weft.base.functional import lru
 from weft.base.sizes import Size
 from weft.kernel.kinds import KINDS, External, Intrinsic, Kind, i64, ptr, truth, void
@@ -539,7 +539,7 @@ class Translation(Lines):
         if isinstance(value, Places):
             return [self.variables[place] for place in value]
         if isinstance(value, np.ndarray):
-            name = f"@array{zlib.crc32(value.tobytes())}"
+            name = f"@array{digest(value.tobytes()).hex()[:16]}"
             self.module.used[name] = constant_text(name, value)
             return Operand(name, ptr)
         if value is None:
