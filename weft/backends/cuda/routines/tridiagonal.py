@@ -41,8 +41,8 @@ def _solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine
     parts, kind = parts_of(b.dtype)
     room = Scratch()
     rows = room.new(3 * prod(b.shape) * b.dtype.itemsize)
-    main = stubs.solve if parts == 1 else stubs.solve_complex
-    text = text_of(main, C=kind, COUNT=count, SIZE=n, COLUMNS=k, THREADS=THREADS, GROUP=GROUP)
+    names = {"COUNT": count, "SIZE": n, "COLUMNS": k, "THREADS": THREADS, "GROUP": GROUP}
+    text = text_of(stubs.solve, C=kind, PARTS=parts, **names)
     places = (*map(given, range(4)), rows, made(0))
     run = Run(text, ceil_div(count * k, THREADS), THREADS, places)
     return Routine([run], tuple(room.sizes))
