@@ -16,6 +16,16 @@ from weft.backends.cuda.routines.device import (
     thread,
 )
 from weft.backends.cuda.routines.elements import bits_of, from_bits
+from weft.backends.cuda.routines.stubs.numbers import (
+    adjoint,
+    minus,
+    negative,
+    plus,
+    read,
+    real,
+    times,
+    write,
+)
 from weft.kernel.kinds import (
     External,
     bits,
@@ -75,188 +85,115 @@ def _reflector(column: ptr, j: i64, found: ptr) -> void:
     b = f64(0.0)
     if PARTS == 2:
         b = f64(C[column, j * 2 + 1])
-    C[found, 0] = C(a)
-    C[found, 1] = C(0.0)
-    C[found, 2] = C(0.0)
-    C[found, 3] = C(0.0)
-    C[found, 4] = C(0.0)
+    write(found, 0, real(C(a)))
+    write(found, 1, real(C(0.0)))
+    write(found, 2, real(C(0.0)))
     if total != 0.0 or b != 0.0:
         beta = sqrt(a * a + b * b + total)
         if a >= 0.0:
             beta = -beta
-        C[found, 0] = C(beta)
-        C[found, 1] = C((beta - a) / beta)
-        C[found, 2] = C(-(b / beta))
         # one over (first - beta)
         d = a - beta
         size = d * d + b * b
-        C[found, 3] = C(d / size)
-        C[found, 4] = C(-(b / size))
+        C[found, 0] = C(beta)
+        C[found, PARTS] = C((beta - a) / beta)
+        C[found, 2 * PARTS] = C(d / size)
+        if PARTS == 2:
+            C[found, 3] = C(-(b / beta))
+            C[found, 5] = C(-(b / size))
 
 
 def project(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
     """A reflector's adjoint times a column below row j, where it is 1, and the column's number in
     that row, which is read before the lanes meet: one of them writes it afterwards."""
-    p = C(0.0)
-    pi = C(0.0)
+    total = real(C(0.0))
     i = j + 1 + thread() % 32
     while i < M:
-        if PARTS == 1:
-            p = p + C[v, i] * C[column, i]
-        else:
-            a = C[v, i * 2]
-            b = C[v, i * 2 + 1]
-            d = C[column, i * 2]
-            e = C[column, i * 2 + 1]
-            p = p + a * d + b * e
-            pi = pi + a * e - b * d
+        total = plus(total, times(adjoint(read(v, i)), read(column, i)))
         i = i + 32
-    C[sums, 2] = C[column, j * PARTS]
-    if PARTS == 2:
-        C[sums, 3] = C[column, j * 2 + 1]
-        C[sums, 1] = _added_up(pi)
-    C[sums, 0] = _added_up(p)
+    write(sums, 1, read(column, j))
+    for k in unrolled(PARTS):
+        C[sums, k] = _added_up(total[k])
 
 
-def subtract(v: ptr, column: ptr, j: i64, q: C, qi: C) -> void:
-    """Subtract a multiple of a reflector from a column, below row j."""
+def subtract(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
+    """Subtract a multiple of a reflector, which is 1 in row j, from a column: of what was projected
+    the first number, in that row the second."""
+    q = read(sums, 0)
     i = j + 1 + thread() % 32
     while i < M:
-        if PARTS == 1:
-            C[column, i] = C[column, i] - q * C[v, i]
-        else:
-            a = C[v, i * 2]
-            b = C[v, i * 2 + 1]
-            C[column, i * 2] = C[column, i * 2] - (q * a - qi * b)
-            C[column, i * 2 + 1] = C[column, i * 2 + 1] - (q * b + qi * a)
+        write(column, i, minus(read(column, i), times(q, read(v, i))))
         i = i + 32
+    if thread() % 32 == 0:
+        write(column, j, read(sums, 1))
 
 
 def factor(x: ptr, taus: ptr) -> void:
     """R above reflectors, and their factors, in place."""
     base = x + block() * STRIDE * PARTS * WIDTH
     own = taus + block() * K * PARTS * WIDTH
-    warp = thread() // 32
-    lane = thread() % 32
     found = stack(64)
     sums = stack(32)
     for step in range(K):
         j = i64(step)
         v = base + j * M * PARTS * WIDTH
         _reflector(v, j, found)
-        tau = C[found, 1]
-        taui = C[found, 2]
-        s = C[found, 3]
-        si = C[found, 4]
-        c = j + 1 + warp
+        tau = read(found, 1)
+        s = read(found, 2)
+        c = j + 1 + thread() // 32
         while c < N:
             column = base + c * M * PARTS * WIDTH
             project(v, column, j, sums)
-            p = C[sums, 0]
-            first = C[sums, 2]
-            if PARTS == 1:
-                p = (p * s + first) * tau
-                subtract(v, column, j, p * s, C(0.0))
-                if lane == 0:
-                    C[column, j] = first - p
-            else:
-                pi = C[sums, 1]
-                firsti = C[sums, 3]
-                # conj(s) p + first, times conj(tau)
-                g = p * s + pi * si + first
-                gi = pi * s - p * si + firsti
-                h = g * tau + gi * taui
-                hi = gi * tau - g * taui
-                q = h * s - hi * si
-                qi = h * si + hi * s
-                subtract(v, column, j, q, qi)
-                if lane == 0:
-                    C[column, j * 2] = first - h
-                    C[column, j * 2 + 1] = firsti - hi
+            first = read(sums, 1)
+            h = times(plus(times(read(sums, 0), adjoint(s)), first), adjoint(tau))
+            write(sums, 0, times(h, s))
+            write(sums, 1, minus(first, h))
+            subtract(v, column, j, sums)
             c = c + WARPS
         barrier()
         # nothing reads this column any more
         i = j + 1 + thread()
         while i < M:
-            a = C[v, i * PARTS]
-            if PARTS == 1:
-                C[v, i] = a * s
-            else:
-                b = C[v, i * 2 + 1]
-                C[v, i * 2] = a * s - b * si
-                C[v, i * 2 + 1] = a * si + b * s
+            write(v, i, times(read(v, i), s))
             i = i + WARPS * 32
         if thread() == 0:
-            C[v, j * PARTS] = C[found, 0]
-            C[own, j * PARTS] = tau
-            if PARTS == 2:
-                C[v, j * 2 + 1] = C(0.0)
-                C[own, j * 2 + 1] = taui
+            write(v, j, real(C[found, 0]))
+            write(own, j, tau)
 
 
 def expand(x: ptr, taus: ptr) -> void:
     """The first N columns of the product of K reflectors, in their place."""
     base = x + block() * STRIDE * PARTS * WIDTH
     own = taus + block() * K * PARTS * WIDTH
-    warp = thread() // 32
-    lane = thread() % 32
     # columns that no reflector is of are those of the identity
     at = i64(K) * M + thread()
     while at < i64(N) * M:
-        C[base, at * PARTS] = C(1.0) if at % M == at // M else C(0.0)
-        if PARTS == 2:
-            C[base, at * 2 + 1] = C(0.0)
+        write(base, at, real(C(1.0) if at % M == at // M else C(0.0)))
         at = at + WARPS * 32
     barrier()
     sums = stack(32)
     for step in range(K):
         j = i64(K - 1) - i64(step)
         v = base + j * M * PARTS * WIDTH
-        tau = C[own, j * PARTS]
-        taui = C(0.0)
-        if PARTS == 2:
-            taui = C[own, j * 2 + 1]
-        c = j + 1 + warp
+        tau = read(own, j)
+        c = j + 1 + thread() // 32
         while c < N:
             column = base + c * M * PARTS * WIDTH
             project(v, column, j, sums)
-            p = C[sums, 0]
-            first = C[sums, 2]
-            if PARTS == 1:
-                p = (p + first) * tau
-                subtract(v, column, j, p, C(0.0))
-                if lane == 0:
-                    C[column, j] = first - p
-            else:
-                pi = C[sums, 1]
-                firsti = C[sums, 3]
-                g = p + first
-                gi = pi + firsti
-                h = g * tau - gi * taui
-                hi = g * taui + gi * tau
-                subtract(v, column, j, h, hi)
-                if lane == 0:
-                    C[column, j * 2] = first - h
-                    C[column, j * 2 + 1] = firsti - hi
+            first = read(sums, 1)
+            h = times(plus(read(sums, 0), first), tau)
+            write(sums, 0, h)
+            write(sums, 1, minus(first, h))
+            subtract(v, column, j, sums)
             c = c + WARPS
         barrier()
         i = thread()
         while i < M:
             if i < j:
-                C[v, i * PARTS] = C(0.0)
-                if PARTS == 2:
-                    C[v, i * 2 + 1] = C(0.0)
+                write(v, i, real(C(0.0)))
             if i == j:
-                C[v, i * PARTS] = C(1.0) - tau
-                if PARTS == 2:
-                    C[v, i * 2 + 1] = -taui
+                write(v, i, minus(real(C(1.0)), tau))
             if i > j:
-                a = C[v, i * PARTS]
-                if PARTS == 1:
-                    C[v, i] = -(tau * a)
-                else:
-                    b = C[v, i * 2 + 1]
-                    C[v, i * 2] = -(tau * a - taui * b)
-                    C[v, i * 2 + 1] = -(tau * b + taui * a)
+                write(v, i, negative(times(tau, read(v, i))))
             i = i + WARPS * 32
         barrier()

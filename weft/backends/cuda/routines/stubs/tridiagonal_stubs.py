@@ -1,7 +1,6 @@
 """Tridiagonal systems, a thread for each right-hand side, as stubs.
 
-Complex numbers are lists of two parts, and real ones of one. Their size is the sum of those of
-their parts.
+Numbers are lists of parts, as in ``numbers.py``.
 """
 
 from __future__ import annotations
@@ -9,40 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.kernel.kinds import f32, fabs, i64, ptr, stack, unrolled, values, void
+from weft.backends.cuda.routines.stubs.numbers import (
+    minus,
+    negative,
+    read,
+    real,
+    size,
+    times,
+    write,
+)
+from weft.kernel.kinds import f32, i64, ptr, stack, unrolled, values, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 PARTS = COUNT = SIZE = COLUMNS = THREADS = GROUP = 0
 UNKNOWN = float("nan")
-
-
-def read(p: ptr, i: i64) -> values:
-    return [C[p, i * PARTS + k] for k in range(PARTS)]
-
-
-def write(p: ptr, i: i64, x: values) -> values:
-    for k in range(PARTS):
-        C[p, i * PARTS + k] = x[k]
-
-
-def everywhere(x: C) -> values:
-    return [x for _ in range(PARTS)]
-
-
-def size(x: values) -> values:
-    found = [fabs(part) for part in x]
-    return found[0] if PARTS == 1 else found[0] + found[1]
-
-
-def times(x: values, y: values) -> values:
-    if PARTS == 1:
-        return [x[0] * y[0]]
-    return [x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]]
-
-
-def minus(x: values, y: values) -> values:
-    return [a - b for a, b in zip(x, y, strict=True)]
 
 
 def divisor(x: values) -> values:
@@ -96,7 +76,7 @@ def solve(below: ptr, middle: ptr, above: ptr, b: ptr, rows: ptr, out: ptr) -> v
                     d = read(middles, k)
                     e = read(aboves, k)
                     if at + 2 >= SIZE:
-                        e = everywhere(C(0.0))
+                        e = real(C(0.0))
                     other = read(others, k)
                     spot = at * 3 * total + number
                     if size(pivot) >= size(low):
@@ -106,7 +86,7 @@ def solve(below: ptr, middle: ptr, above: ptr, b: ptr, rows: ptr, out: ptr) -> v
                         factor = quotient(low, kept)
                         write(rows, spot, kept)
                         write(rows, spot + total, right)
-                        write(rows, spot + total * 2, everywhere(C(0.0)))
+                        write(rows, spot + total * 2, real(C(0.0)))
                         write(out, base + at * COLUMNS, mine)
                         pivot = minus(d, times(factor, right))
                         right = e
@@ -119,15 +99,15 @@ def solve(below: ptr, middle: ptr, above: ptr, b: ptr, rows: ptr, out: ptr) -> v
                         write(rows, spot + total * 2, e)
                         write(out, base + at * COLUMNS, other)
                         pivot = minus(right, times(factor, d))
-                        right = minus(everywhere(C(0.0)), times(factor, e))
+                        right = negative(times(factor, e))
                         mine = minus(mine, times(factor, other))
             start = start + GROUP
         if size(pivot) == 0.0:
             singular = C(1.0)
         one = quotient(mine, divisor(pivot))
-        two = everywhere(C(0.0))
+        two = real(C(0.0))
         if singular != 0.0:
-            one = everywhere(C(UNKNOWN))
+            one = times(one, real(C(UNKNOWN)))
         write(out, base + i64(SIZE - 1) * COLUMNS, one)
         start = i64(SIZE - 2)
         while start >= 0:
