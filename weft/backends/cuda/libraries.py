@@ -57,13 +57,18 @@ def check(status: int, what: str) -> None:
         raise DriverError(f"{what}: status {status}")
 
 
+def created(name: str, create: str, *given: Any) -> ctypes.c_void_p:
+    """What one of a library's functions makes, and writes to where its first argument says."""
+    found = ctypes.c_void_p()
+    check(getattr(library(name), create)(ctypes.byref(found), *given), create)
+    return found
+
+
 @driver.per_device(16)
 def handle(name: str, create: str) -> ctypes.c_void_p:
     """A library's handle, made by one of its functions."""
     driver.device().use()
-    found = ctypes.c_void_p()
-    check(getattr(library(name), create)(ctypes.byref(found)), create)
-    return found
+    return created(name, create)
 
 
 @driver.per_device(1)

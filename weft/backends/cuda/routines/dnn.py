@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.libraries import check, handle, library
+from weft.backends.cuda.libraries import check, created, handle, library
 from weft.backends.cuda.routines.dnn_graph import Graph, Plan, Window
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16, F32, F64
@@ -104,8 +104,7 @@ class Convolution:
         check(getattr(self.library, name)(*args), name)
 
     def _tensor(self, shape: tuple[int, ...]) -> Any:
-        found = _PTR()
-        self._call("cudnnCreateTensorDescriptor", ctypes.byref(found))
+        found = created("cudnn", "cudnnCreateTensorDescriptor")
         strides = _strides(shape, self.sizes.last)
         kind = TYPES[self.sizes.dtype]
         n = len(shape)
@@ -113,8 +112,7 @@ class Convolution:
         return found
 
     def _filters(self) -> Any:
-        found = _PTR()
-        self._call("cudnnCreateFilterDescriptor", ctypes.byref(found))
+        found = created("cudnn", "cudnnCreateFilterDescriptor")
         layout = _CHANNELS_LAST if self.sizes.last else _CHANNELS_FIRST
         kind, shape = TYPES[self.sizes.dtype], self.sizes.filters
         n = len(shape)
@@ -122,8 +120,8 @@ class Convolution:
         return found
 
     def _description(self) -> Any:
-        found, s = _PTR(), self.sizes
-        self._call("cudnnCreateConvolutionDescriptor", ctypes.byref(found))
+        s = self.sizes
+        found = created("cudnn", "cudnnCreateConvolutionDescriptor")
         mode = _CONVOLUTION if s.flipped else _CROSS_CORRELATION
         compute = TYPES[F64] if s.dtype == F64 else TYPES[F32]
         numbers = (_ints(s.padding), _ints(s.strides), _ints(s.dilation))
@@ -143,12 +141,7 @@ class Convolution:
         """The algorithm that is thought to be fastest of those that give the same in every run."""
         found, count = (_Performance * _RESULTS)(), ctypes.c_int()
         name = f"cudnnGetConvolution{self.kind}Algorithm_v7"
-        check(
-            getattr(self.library, name)(
-                self.handle, *self._order(), _RESULTS, ctypes.byref(count), found
-            ),
-            name,
-        )
+        self._call(name, self.handle, *self._order(), _RESULTS, ctypes.byref(count), found)
         for p in found[: count.value]:
             if p.status == 0 and p.deterministic and p.memory <= MOST_WORKSPACE:
                 return p.algorithm, p.memory

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.routines import lt
-from weft.backends.cuda.routines.base import Library, Place, Routine, given, scratch
-from weft.backends.cuda.routines.moves import permute
-from weft.backends.cuda.routines.products import analyse, compute_of, known, lt_product
+from weft.backends.cuda.routines.base import Library, Place, Routine
+from weft.backends.cuda.routines.products import analyse, compute_of, known, lt_product, transposed
 from weft.base.record import Record
 from weft.kernel import math as real
 from weft.kernel.build import Builder
@@ -134,16 +133,7 @@ class Offer(Record):
         lhs, rhs = (Type(x.aval.shape, x.aval.dtype) for x in eqn.invars)
         out = eqn.outvars[0].aval
         shape, left, right = analyse(lhs, rhs, eqn.params["dimension_numbers"])
-        steps: list[Any] = []
-        rooms: list[int] = []
-        places: list[Place] = []
-        for i, (t, order) in enumerate(((lhs, left), (rhs, right))):
-            place = given(i)
-            if order is not None:
-                place = scratch(len(rooms))
-                rooms.append(prod(t.shape) * t.dtype.itemsize)
-                steps.append((permute(t.shape, order, t.dtype.itemsize), (given(i), place)))
-            places.append(place)
+        places, steps, rooms = transposed((lhs, rhs), (left, right))
         compute = compute_of(lhs.dtype, eqn.params)
         found = lt_product(shape, lhs.dtype, out.dtype, compute, self.kind)
         more = [n for n in (self.result, self.bias, self.input) if n is not None]

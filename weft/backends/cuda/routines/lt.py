@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import driver
-from weft.backends.cuda.libraries import WORKSPACE, check, handle, library, workspace
+from weft.backends.cuda.libraries import WORKSPACE, check, created, handle, library, workspace
 from weft.backends.cuda.memory import Buffer
 from weft.base import disk
 from weft.base.record import Record
@@ -82,10 +82,8 @@ def _set(function: Any, thing: Any, attribute: int, value: Any) -> None:
 
 
 def _layout(lt: Any, m: Matrix) -> Any:
-    found = _PTR()
-    rows, columns, stride = (ctypes.c_uint64(n) for n in (m.rows, m.columns, m.stride))
-    create = lt.cublasLtMatrixLayoutCreate
-    check(create(ctypes.byref(found), m.kind, rows, columns, stride), "cublasLtMatrixLayoutCreate")
+    sizes = (ctypes.c_uint64(n) for n in (m.rows, m.columns, m.stride))
+    found = created("cublasLt", "cublasLtMatrixLayoutCreate", m.kind, *sizes)
     put = lt.cublasLtMatrixLayoutSetAttribute
     _set(put, found, _BATCH, ctypes.c_int32(m.batch))
     _set(put, found, _BATCH_STRIDE, ctypes.c_int64(m.batch_stride))
@@ -100,10 +98,8 @@ class Product:
     ) -> None:
         self.lt = lt = library("cublasLt")
         self.handle = handle("cublasLt", "cublasLtCreate")
-        self.operation = _PTR()
         kind, one = scale
-        create = lt.cublasLtMatmulDescCreate
-        check(create(ctypes.byref(self.operation), compute, kind), "cublasLtMatmulDescCreate")
+        self.operation = created("cublasLt", "cublasLtMatmulDescCreate", compute, kind)
         self.put = lt.cublasLtMatmulDescSetAttribute
         _set(self.put, self.operation, _TRANSPOSE_A, ctypes.c_int32(int(a.transposed)))
         _set(self.put, self.operation, _TRANSPOSE_B, ctypes.c_int32(int(b.transposed)))
@@ -169,9 +165,8 @@ class Product:
 
     def _proposed(self, most: int) -> list[_Algorithm]:
         """Algorithms in the order in which the heuristic expects them to be fast."""
-        preference = _PTR()
         lt = self.lt
-        check(lt.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)), "preference")
+        preference = created("cublasLt", "cublasLtMatmulPreferenceCreate")
         put = lt.cublasLtMatmulPreferenceSetAttribute
         _set(put, preference, _MOST_WORKSPACE, ctypes.c_uint64(WORKSPACE))
         found, count = (_Algorithm * most)(), ctypes.c_int(0)

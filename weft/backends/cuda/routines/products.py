@@ -3,6 +3,7 @@ where a library couldn't read them as they are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -82,6 +83,21 @@ def analyse(lhs: Type, rhs: Type, dimension_numbers: Any) -> tuple[Shape, Any, A
     return Shape(batch, rows, columns, depth, left_first, not right_first), left, right
 
 
+def transposed(
+    ins: Sequence[Type], orders: Sequence[Any]
+) -> tuple[list[Place], list[Any], list[int]]:
+    """Where operands are with axes in an order, the steps that bring them there, and the bytes of
+    their scratch memory."""
+    places, steps, rooms = list[Place](), list[Any](), list[int]()
+    for i, (t, order) in enumerate(zip(ins, orders, strict=True)):
+        places.append(given(i))
+        if order is not None:
+            places[i] = scratch(len(rooms))
+            rooms.append(prod(t.shape) * t.dtype.itemsize)
+            steps.append((permute(t.shape, order, t.dtype.itemsize), (given(i), places[i])))
+    return places, steps, rooms
+
+
 def compute_of(dtype: np.dtype, params: dict[str, Any]) -> int:
     """What a product is summed in."""
     if dtype in (F64, C128):
@@ -130,16 +146,7 @@ def dot_general(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Ro
     lhs, rhs = ins
     (out,) = outs
     shape, left, right = analyse(lhs, rhs, params["dimension_numbers"])
-    steps: list[Any] = []
-    rooms: list[int] = []
-    places: list[Place] = []
-    for i, (t, order) in enumerate(((lhs, left), (rhs, right))):
-        place = given(i)
-        if order is not None:
-            place = scratch(len(rooms))
-            rooms.append(prod(t.shape) * t.dtype.itemsize)
-            steps.append((permute(t.shape, order, t.dtype.itemsize), (given(i), place)))
-        places.append(place)
+    places, steps, rooms = transposed(ins, (left, right))
     if not shape.depth or not shape.rows * shape.columns * shape.batch:
         return Routine([Fill(made(0), 0, prod(out.shape) * out.dtype.itemsize)])
     if known(lhs, rhs, out):

@@ -46,19 +46,13 @@ JACOBI_SIZE, STACKED_JACOBI_SIZE = 1024, 32
 @lru(1)
 def _params() -> Any:
     """The settings of functions for any type, all at their defaults."""
-    found = PTR()
-    made_ = libraries.library("cusolver").cusolverDnCreateParams(ctypes.byref(found))
-    libraries.check(made_, "cusolverDnCreateParams")
-    return found
+    return libraries.created("cusolver", "cusolverDnCreateParams")
 
 
 @lru(1)
 def _jacobi() -> Any:
     """The settings of Jacobi's method, all at their defaults."""
-    found = PTR()
-    made_ = libraries.library("cusolver").cusolverDnCreateGesvdjInfo(ctypes.byref(found))
-    libraries.check(made_, "cusolverDnCreateGesvdjInfo")
-    return found
+    return libraries.created("cusolver", "cusolverDnCreateGesvdjInfo")
 
 
 def _any_type(

@@ -68,7 +68,7 @@ class _Turns(Clusters):
             sums = self._block_loop(axis, loop)
             bases.append(base)
         self._barrier()
-        self._in_turns(lambda turn: self._give(sums, range(self.schedule.cluster)))
+        self._in_turns(lambda turn: self._give_sums(sums, range(self.schedule.cluster)))
         self._word("void", "cluster_arrive", "")
         self._word("void", "cluster_wait", "")
 

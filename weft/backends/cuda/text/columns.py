@@ -175,20 +175,15 @@ class BlockColumns(Columns):
         start = self.emit(f"mul i64 {warp}, {columns}")
         start = self.emit(f"add i64 {start}, {self.own}")
         for s in own:
-            kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
-            room = "i8" if kind == "i1" else kind
-            size = f"[{warps * columns} x {room}]"
-            self.shared.append(f"{place} = internal addrspace(3) global {size} undef, align 16")
+            place = self._share(f"sums{s.symbol}", warps * columns, s.dtype)
             for i, sums in enumerate(carried):
-                value = self.emit(f"load {kind}, ptr {sums[s.symbol]}")
+                value = self.emit(f"load {scalar_type(s.dtype)}, ptr {sums[s.symbol]}")
                 distance = self.across
                 while distance < WARP:
                     value = self._combined(s, value, self._shuffled(value, s.dtype, distance))
                     distance *= 2
-                value = self.emit(f"zext i1 {value} to i8") if room != kind else value
                 at = self.emit(f"add i64 {start}, {i}") if i else start
-                at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
-                self.line(f"store {room} {value}, ptr addrspace(3) {at}")
+                self._give(place, at, s.dtype, value)
         return own
 
     def _total(self, s: Reduce) -> str:
@@ -196,14 +191,10 @@ class BlockColumns(Columns):
         return self._summed(s, self.constant_scalar(s.dtype, s.initial))
 
     def _summed(self, s: Reduce, total: str) -> str:
-        kind, place = scalar_type(s.dtype), f"@{self.prefix}sums{s.symbol}"
-        room = "i8" if kind == "i1" else kind
+        place = f"@{self.prefix}sums{s.symbol}"
         for warp in range(self.schedule.threads // WARP):
             at = self.emit(f"add i64 {self.tid}, {warp * self.schedule.columns}")
-            at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
-            one = self.emit(f"load {room}, ptr addrspace(3) {at}")
-            one = self.emit(f"icmp ne i8 {one}, 0") if room != kind else one
-            total = self._combined(s, total, one)
+            total = self._combined(s, total, self._taken(place, at, s.dtype))
         return total
 
 
@@ -294,13 +285,11 @@ class Clusters(BlockColumns):
         self.line(f"store <4 x i32> {found}, ptr {place}, align {COPIED}")
         return place
 
-    def _give(self, sums: list[Reduce], blocks: range) -> None:
+    def _give_sums(self, sums: list[Reduce], blocks: range) -> None:
         """Give some blocks of the cluster what this one has of a column."""
         cluster, columns = self.schedule.cluster, self.schedule.columns
         for s in sums:
-            place = f"@{self.prefix}all{s.symbol}"
-            room = f"[{cluster * columns} x float]"
-            self.shared.append(f"{place} = internal addrspace(3) global {room} undef, align 16")
+            place = self._share(f"all{s.symbol}", cluster * columns, F32)
             total = self._summed(s, self._unit(s))
             before = self.emit(f"mul i64 {self.rank}, {columns}")
             at = self.emit(f"add i64 {before}, {self.tid}")
@@ -314,7 +303,7 @@ class Clusters(BlockColumns):
         if self.schedule.cluster == 1:
             return some
         with self.when(some):
-            self._give(found, range(1))
+            self._give_sums(found, range(1))
         self._word("void", "cluster_arrive", "")
         first = self.emit(f"icmp eq i64 {self.rank}, 0")
         self.line(f"br i1 {first}, label %first, label %others")
@@ -331,8 +320,7 @@ class Clusters(BlockColumns):
         place = f"@{self.prefix}all{s.symbol}"
         for block in range(self.schedule.cluster):
             at = self.emit(f"add i64 {self.tid}, {block * self.schedule.columns}")
-            at = self.emit(f"getelementptr float, ptr addrspace(3) {place}, i64 {at}")
-            total = self._combined(s, total, self.emit(f"load float, ptr addrspace(3) {at}"))
+            total = self._combined(s, total, self._taken(place, at, F32))
         return total
 
     def copy_rows(self, number: str) -> None:

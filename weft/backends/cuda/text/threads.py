@@ -488,28 +488,45 @@ class Threads(Function):
     def _barrier(self) -> None:
         self.line("call void @llvm.nvvm.barrier0()")
 
-    def _between_warps(self, s: Reduce, value: str, warps: int) -> str:
-        kind, place = scalar_type(s.dtype), f"@{self.prefix}warps{s.symbol}"
-        room = kind if kind != "i1" else "i8"
+    def _share(self, name: str, count: int, dtype: np.dtype) -> str:
+        """Shared memory for so many values."""
         # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
-        words = f"[{warps} x {room}] undef, align 16"
-        self.shared.append(f"{place} = internal addrspace(3) global {words}")
-        if room != kind:
+        room = f"[{count} x {_shared_type(dtype)}] undef, align 16"
+        self.shared.append(f"@{self.prefix}{name} = internal addrspace(3) global {room}")
+        return f"@{self.prefix}{name}"
+
+    def _give(self, place: str, at: str, dtype: np.dtype, value: str) -> None:
+        """Write a value to shared memory."""
+        room = _shared_type(dtype)
+        if dtype.kind == "b":
             value = self.emit(f"zext i1 {value} to i8")
-        warp = self.emit(f"lshr i64 {self.tid}, 5")
-        at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {warp}")
+        at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
         self.line(f"store {room} {value}, ptr addrspace(3) {at}")
+
+    def _taken(self, place: str, at: str, dtype: np.dtype) -> str:
+        """A value of shared memory."""
+        room = _shared_type(dtype)
+        at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {at}")
+        one = self.emit(f"load {room}, ptr addrspace(3) {at}")
+        return self.emit(f"icmp ne i8 {one}, 0") if dtype.kind == "b" else one
+
+    def _between_warps(self, s: Reduce, value: str, warps: int) -> str:
+        place = self._share(f"warps{s.symbol}", warps, s.dtype)
+        warp = self.emit(f"lshr i64 {self.tid}, 5")
+        self._give(place, warp, s.dtype, value)
         self._barrier()
         total = ""
         for i in range(warps):
-            at = self.emit(f"getelementptr {room}, ptr addrspace(3) {place}, i64 {i}")
-            one = self.emit(f"load {room}, ptr addrspace(3) {at}")
-            if room != kind:
-                one = self.emit(f"icmp ne i8 {one}, 0")
+            one = self._taken(place, str(i), s.dtype)
             total = one if not total else self._combined(s, total, one)
         if self.again:
             self._barrier()
         return total
+
+
+def _shared_type(dtype: np.dtype) -> str:
+    """The type of values of reductions in shared memory."""
+    return "i8" if dtype.kind == "b" else scalar_type(dtype)
 
 
 def _remainder(dtype: np.dtype) -> str:
