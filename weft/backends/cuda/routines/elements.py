@@ -43,6 +43,19 @@ def put(p: ptr, i: i64, x: C) -> void:
         C[p, i] = x
 
 
+def strided(rows: ptr, count: i64, words: i64, n: i64, size: i64, part: i64) -> i64:
+    """Where the n-th of what so many axes count is; for each of these, the last one first, there
+    are some words, of which one is its size and another its stride."""
+    found = i64(0)
+    left = u32(n)
+    for k in range(count):
+        row = rows + 8 * words * k
+        extent = u32(i64[row, size])
+        found = found + i64(left % extent) * i64[row, part]
+        left = left // extent
+    return found
+
+
 def bits_of(x: C) -> u64:
     """A number as bits, to be sent or kept."""
     if WIDTH == 8:

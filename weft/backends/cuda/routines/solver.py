@@ -220,6 +220,13 @@ def _lu(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | 
     return Routine(steps, tuple(room.sizes))
 
 
+def _permutation(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine:
+    (swaps,), (order,) = (t.shape for t in ins), (t.shape for t in outs)
+    count = prod(order[:-1])
+    names = {"COUNT": count, "ROWS": order[-1], "COLUMNS": swaps[-1]}
+    return Routine([launch(stubs.permutation_of, count, (given(0), made(0)), **names)])
+
+
 def _triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     """By columns, all is transposed: the unknowns are on the other side, the triangle another."""
     a, b = ins
@@ -270,4 +277,9 @@ def _triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any])
     return Routine([*steps, *turns], tuple(room.sizes))
 
 
-ROUTINES |= {"cholesky": _cholesky, "lu": _lu, "triangular_solve": _triangular_solve}
+ROUTINES |= {
+    "cholesky": _cholesky,
+    "lu": _lu,
+    "lu_pivots_to_permutation": _permutation,
+    "triangular_solve": _triangular_solve,
+}

@@ -37,10 +37,10 @@ def _text(main: Any, numbers: tuple[int, ...], **names: Any) -> str:
 
 
 def _run(
-    main: Any, count: int, places: tuple[Place, ...], numbers: tuple[int, ...] = (), **names: Any
+    main: Any, count: int, places: tuple[Place, ...], numbers: tuple[int, ...], **names: Any
 ) -> Run:
     text = _text(main, numbers, COUNT=count, **names)
-    return Run(text, ceil_div(count, 256 * names.get("VECTOR", 1)), 256, places)
+    return Run(text, ceil_div(count, 256 * names["VECTOR"]), 256, places)
 
 
 def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:
@@ -142,17 +142,9 @@ def select_and_scatter_add(ins: Any, outs: Any, params: Any) -> Routine | None:
     return Routine([keep, add], (4 * count,))
 
 
-def lu_pivots_to_permutation(ins: Any, outs: Any, params: Any) -> Routine:
-    pivots, out = ins[0].shape, outs[0].shape
-    names = {"RANK": pivots[-1], "WINDOW": out[-1]}
-    places = (given(0), made(0))
-    return Routine([_run(stubs.permutation_of, prod(out[:-1]), places, **names)])
-
-
 for _name in _OPS:
     ROUTINES[_name] = lowering(_name)
 ROUTINES |= {
     "select_and_gather_add": select_and_gather_add,
     "select_and_scatter_add": select_and_scatter_add,
-    "lu_pivots_to_permutation": lu_pivots_to_permutation,
 }

@@ -10,26 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.backends.cuda.routines.elements import get, put
+from weft.backends.cuda.routines.elements import get, put, strided
 from weft.backends.cuda.routines.stubs.window_stubs import place
-from weft.kernel.kinds import f32, i64, ptr, u32, void
+from weft.kernel.kinds import f32, i64, ptr, void
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 RANK = COUNT = WINDOW = CHANNELS = FEATURES = GROUP = BATCHES = BATCH_GROUP = 0
 X_BATCH = X_CHANNEL = W_CHANNEL = W_FEATURE = O_BATCH = O_FEATURE = 0
-
-
-def offset(table: ptr, n: i64, part: i64, size: i64) -> i64:
-    """Where something that is counted is: 8 in the kernel, 9 in the result."""
-    found = i64(0)
-    left = u32(n)
-    for k in range(RANK):
-        row = table + 80 * k
-        count = u32(i64[row, size])
-        found = found + i64(left % count) * i64[row, part]
-        left = left // count
-    return found
 
 
 def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
@@ -48,8 +36,9 @@ def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
         for k in range(WINDOW):
             at = place(table, o, k)
             if at >= 0:
-                own = offset(table, k, i64(8), i64(1)) + feature * W_FEATURE
+                own = strided(table, RANK, 10, k, 1, 8) + feature * W_FEATURE
                 at = at + rows * X_BATCH + first * X_CHANNEL
                 for c in range(CHANNELS):
                     total = total + get(x, at + c * X_CHANNEL) * get(w, own + c * W_CHANNEL)
-        put(out, offset(table, o, i64(9), i64(0)) + batch * O_BATCH + feature * O_FEATURE, total)
+        at = strided(table, RANK, 10, o, 0, 9)
+        put(out, at + batch * O_BATCH + feature * O_FEATURE, total)

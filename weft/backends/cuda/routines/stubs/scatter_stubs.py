@@ -12,7 +12,7 @@ from weft.backends.cuda.routines.device import (
     shuffle_up_u32,
     thread,
 )
-from weft.backends.cuda.routines.elements import get, put, up
+from weft.backends.cuda.routines.elements import get, put, strided, up
 from weft.backends.cuda.routines.stubs.cumulative_stubs import larger, smaller
 from weft.kernel.kinds import External, f32, i32, i64, ptr, u32, unrolled, void
 
@@ -67,13 +67,7 @@ def of_batch(table: ptr, n: i64, part: i64) -> i64:
     batch = table + 8 * (2 * i64(DIMS) + 3 * AXES)
     if BATCH == 1:
         return n * i64[batch, part]
-    found = i64(0)
-    left = u32(n)
-    for k in range(BATCH):
-        size = u32(i64[batch, 3 * k])
-        found = found + i64(left % size) * i64[batch, 3 * k + part]
-        left = left // size
-    return found
+    return strided(batch, BATCH, 3, n, 0, part)
 
 
 def of_window(table: ptr, w: i64, part: i64) -> i64:
@@ -81,13 +75,7 @@ def of_window(table: ptr, w: i64, part: i64) -> i64:
     window = table + 8 * (2 * i64(DIMS))
     if AXES == 1:
         return w * i64[window, part]
-    found = i64(0)
-    left = u32(w)
-    for k in range(AXES):
-        size = u32(i64[window, 3 * k])
-        found = found + i64(left % size) * i64[window, 3 * k + part]
-        left = left // size
-    return found
+    return strided(window, AXES, 3, w, 0, part)
 
 
 def update(out: ptr, updates: ptr, table: ptr, at: i64, n: i64, w: i64) -> void:

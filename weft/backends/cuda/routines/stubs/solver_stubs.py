@@ -66,14 +66,26 @@ def pivots_of(x: ptr, swaps: ptr, order: ptr) -> void:
     """Row swaps from 0 on, and the permutation that they make; a thread for each matrix."""
     number = block() * 256 + thread()
     if number < COUNT:
-        for i in range(ROWS):
-            i32[order, number * ROWS + i] = i32(i)
         for i in range(COLUMNS):
-            j = i32[x, number * COLUMNS + i] - 1
-            i32[swaps, number * COLUMNS + i] = j
-            one = i32[order, number * ROWS + i]
-            i32[order, number * ROWS + i] = i32[order, number * ROWS + i64(j)]
-            i32[order, number * ROWS + i64(j)] = one
+            i32[swaps, number * COLUMNS + i] = i32[x, number * COLUMNS + i] - 1
+        permute(swaps + 4 * number * COLUMNS, order + 4 * number * ROWS)
+
+
+def permutation_of(swaps: ptr, order: ptr) -> void:
+    """The permutation that row swaps make; a thread for each matrix."""
+    number = block() * 256 + thread()
+    if number < COUNT:
+        permute(swaps + 4 * number * COLUMNS, order + 4 * number * ROWS)
+
+
+def permute(swaps: ptr, order: ptr) -> void:
+    for i in range(ROWS):
+        i32[order, i] = i32(i)
+    for i in range(COLUMNS):
+        j = i64(i32[swaps, i])
+        one = i32[order, i]
+        i32[order, i] = i32[order, j]
+        i32[order, j] = one
 
 
 def unpack_pairs(values: ptr, x: ptr, info: ptr, out: ptr) -> void:

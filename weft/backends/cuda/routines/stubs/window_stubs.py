@@ -135,16 +135,3 @@ def add_chosen(source: ptr, places: ptr, table: ptr, out: ptr) -> void:
                         C[found, j] = C[found, j] + get(source, at + j)
         for j in unrolled(VECTOR):
             put(out, first + j, C[found, j])
-
-
-def permutation_of(pivots: ptr, out: ptr) -> void:
-    """Exchanges of rows as a permutation, a thread for each matrix."""
-    number = block() * 256 + thread()
-    if number < COUNT:
-        for i in range(WINDOW):
-            i32[out, number * WINDOW + i] = i32(i)
-        for i in range(RANK):
-            j = i64(i32[pivots, number * RANK + i])
-            one = i32[out, number * WINDOW + i]
-            i32[out, number * WINDOW + i] = i32[out, number * WINDOW + j]
-            i32[out, number * WINDOW + j] = one
