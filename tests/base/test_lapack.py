@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from weft.base import lapack, openblas
+from weft.base import lapack
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 SHAPES = [(3, 3), (4, 2), (2, 5), (1, 1), (2, 3, 4, 4), (3, 5, 2)]
@@ -243,8 +243,3 @@ def test_loading_is_late_starts_no_thread_and_keeps_the_environment():
         pytest.skip("counts threads through /proc")
     environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-
-
-def test_supported():
-    assert openblas.is_supported(np.dtype(np.complex64))
-    assert not openblas.is_supported(np.dtype(np.int32))

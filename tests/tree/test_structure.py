@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from weft import tree, tree_util
-from weft.tree import nodes
-from weft.tree import treedef as treedefs
+from weft.tree import flattening, nodes
 
 Pair = collections.namedtuple("Pair", "a b")
 
@@ -213,8 +212,9 @@ def test_leaf_counts_are_checked():
 def test_generated_functions():
     sample = {"a": np.ones(2), "b": [Pair(1, {}), Box(2, 3)], 'q"\n': (None, Layer(4, 5))}
     treedef = tree.structure(sample)
-    flatten = treedefs.flatten_function(treedef)
-    unflatten = treedefs.unflatten_function(treedef)
+    generated = flattening.flattener_of(treedef.node)
+    flatten = lambda obj: generated(obj, True)
+    unflatten = flattening.unflattener_of(treedef.node)
     leaves = flatten(sample)
     assert all(x is y for x, y in zip(leaves, tree.leaves(sample)))
     assert tree.structure(unflatten(leaves)) == treedef

@@ -34,15 +34,6 @@ ADDRESS_SPACE = 384 << 20
 _loading = across_forks(threading.Lock())
 
 
-def is_supported(dtype: np.dtype) -> bool:
-    """Whether LAPACK has routines for `dtype`.
-
-    >>> is_supported(np.dtype(np.float32)), is_supported(np.dtype(np.float16))
-    (True, False)
-    """
-    return dtype in _LETTERS
-
-
 def _library_path() -> str:
     inside = os.path.join(folder_of(_PACKAGE) or "", "lib")
     for name in sorted(os.listdir(inside)) if os.path.isdir(inside) else ():

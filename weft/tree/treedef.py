@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.base.lazy import Late
 from weft.tree.flattening import (
     flatten_up_to,
-    flattener_of,
     is_prefix,
     unflatten,
-    unflattener_of,
 )
 from weft.tree.kinds import kind_of
 from weft.tree.nodes import LEAF, Node, graft, make_node, node_hash, same
@@ -157,38 +155,6 @@ def treedef_of(node: Node) -> PyTreeDef:
         treedef = node.treedef = object.__new__(PyTreeDef)
         treedef.node = node
     return treedef
-
-
-def flatten_function(treedef: PyTreeDef) -> Callable[[Any], list[Any] | None]:
-    """A generated function from a tree to its leaves, or to None if the structure differs.
-
-    >>> from weft import tree
-    >>> f = flatten_function(tree.structure({"a": 0, "b": [0]}))
-    >>> f({"b": [2], "a": 1}), f([1, 2])
-    ([1, 2], None)
-    """
-    run = flattener_of(treedef.node)
-    if run is None:
-        return lambda obj: _flatten_checked(treedef.node, obj)
-    known = run
-    return lambda obj: known(obj, True)
-
-
-def _flatten_checked(node: Node, obj: Any) -> list[Any] | None:
-    try:
-        return flatten_up_to(node, obj)
-    except ValueError:
-        return None
-
-
-def unflatten_function(treedef: PyTreeDef) -> Callable[[Sequence[Any]], Any]:
-    """A generated function from a list of leaves, of the right length, to the tree.
-
-    >>> from weft import tree
-    >>> unflatten_function(tree.structure({"a": 0, "b": [0]}))([1, 2])
-    {'a': 1, 'b': [2]}
-    """
-    return unflattener_of(treedef.node)
 
 
 def _rebuild_node(cls: type, aux: Any, children: list[Node]) -> Node:
