@@ -10,11 +10,13 @@ import numpy as np
 
 from weft.base import source
 from weft.base.record import Record
+from weft.core.ad import filled
 from weft.core.factors import Division, Factors, Spec, count
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.prims.collective import member_index
 from weft.prims.families import along, broadcast_in_dim, positions_along
 
 Sizes = dict[Any, int]
@@ -216,18 +218,6 @@ KINDS = {
 # --- collectives ----------------------------------------------------------------------------------
 
 
-def index_along(axes: Sequence[Any], mesh: Sizes) -> Any:
-    """The number of a device along axes, the first the slowest."""
-    index: Any = np.int32(0)
-    for axis in axes:
-        here = lookup("axis_index").bind(axis_name=axis)
-        if len(axes) == 1:
-            return here
-        scaled = lookup("mul").bind(index, np.int32(mesh[axis]))
-        index = lookup("add").bind(scaled, here)
-    return index
-
-
 def dynamic_part(x: Any, dim: int, start: Any, size: int) -> Any:
     """``size`` elements along a dimension, from a start that is computed."""
     shape = typeof(x).shape
@@ -278,7 +268,7 @@ class Reshard:
         if n == 1:
             return x
         size = typeof(x).shape[dim] // n
-        start = lookup("mul").bind(index_along(axes, self.mesh), np.int32(size))
+        start = lookup("mul").bind(member_index(axes), np.int32(size))
         return dynamic_part(x, dim, start, size)
 
     def gather(self, x: Any, dim: int, axes: Sequence[Any], tiled: bool = True) -> Any:
@@ -355,7 +345,7 @@ class Part:
 
     def index(self, labels: Sequence[int]) -> Any:
         """The number of the device's part."""
-        return index_along(self.axes(labels), self.mesh)
+        return member_index(self.axes(labels))
 
     def start(self, labels: Sequence[int], size: int) -> Any:
         """The first position of the device's part, where each has ``size`` elements."""
@@ -368,6 +358,8 @@ class Part:
     def shifted(self, x: Any, labels: Sequence[int], by: int) -> Any:
         """What the device ``by`` places before has; zeros where there is none."""
         n = self.count(labels)
+        if abs(by) >= n:
+            return filled(0, typeof(x))
         pairs = [(i, i + by) for i in range(n) if 0 <= i + by < n]
         return self.permuted(x, labels, pairs, "its neighbour's edge")
 
@@ -391,12 +383,12 @@ class Part:
         for hops in range(-(-max(low, 0) // size), 0, -1):
             take = min(size, low - (hops - 1) * size)
             edge = along(x, dim, size - take, size)
-            pieces.append(self.shifted(edge, labels, hops) if hops < n else zeros_like(edge))
+            pieces.append(self.shifted(edge, labels, hops))
         pieces.append(along(x, dim, max(-low, 0), size - max(-high, 0)))
         for hops in range(1, -(-max(high, 0) // size) + 1):
             take = min(size, high - (hops - 1) * size)
             edge = along(x, dim, 0, take)
-            pieces.append(self.shifted(edge, labels, -hops) if hops < n else zeros_like(edge))
+            pieces.append(self.shifted(edge, labels, -hops))
         found = pieces[0]
         if len(pieces) > 1:
             found = lookup("concatenate").bind(*pieces, dimension=dim)
@@ -405,20 +397,10 @@ class Part:
         shape = typeof(found).shape
         at = positions_along(shape, dim)
         first = lookup("sub").bind(self.start(labels, size), np.int32(low))
-        at = lookup("add").bind(at, spread(first, shape))
+        at = lookup("add").bind(at, broadcast_in_dim(first, shape))
         inside = lookup("and").bind(
-            lookup("ge").bind(at, spread(np.int32(0), shape)),
-            lookup("lt").bind(at, spread(np.int32(size * n), shape)),
+            lookup("ge").bind(at, broadcast_in_dim(np.int32(0), shape)),
+            lookup("lt").bind(at, broadcast_in_dim(np.int32(size * n), shape)),
         )
-        value = spread(np.asarray(fill, typeof(x).dtype), shape)
+        value = broadcast_in_dim(np.asarray(fill, typeof(x).dtype), shape)
         return lookup("select_n").bind(inside, value, found)
-
-
-def spread(x: Any, shape: Sequence[int]) -> Any:
-    """A scalar as an array."""
-    return broadcast_in_dim(x, tuple(shape))
-
-
-def zeros_like(x: Any) -> Any:
-    aval = typeof(x)
-    return spread(np.zeros((), aval.dtype), aval.shape)

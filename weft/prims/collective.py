@@ -21,8 +21,9 @@ from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import axis_size, state, typeof
-from weft.prims.arithmetic import mul
+from weft.prims.arithmetic import add, mul
 from weft.prims.families import as_first, broadcast_in_dim, const, positions_along, scalar, unmoved
+from weft.prims.index import gather
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.reduce import computable
 from weft.prims.selection import eq, select_n
@@ -283,40 +284,24 @@ def take_rows(x: Any, rows: Any, axis: int) -> Any:
     shape = np.shape(x)
     others = tuple(i for i in range(len(shape)) if i != axis)
     dims = GatherDimensionNumbers(others, (axis,), (axis,))
-    return lookup("gather").bind(
-        x,
-        np.asarray(rows, np.int32)[:, None],
-        dimension_numbers=dims,
-        slice_sizes=tuple(1 if i == axis else n for i, n in enumerate(shape)),
-        indices_are_sorted=False,
-        unique_indices=False,
-        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
-        fill_value=None,
-    )
+    sizes = tuple(1 if i == axis else n for i, n in enumerate(shape))
+    return gather(x, np.asarray(rows, np.int32)[:, None], dims, sizes)
 
 
 def rows_at(x: Any, index: Any, mode: Any = GatherScatterMode.PROMISE_IN_BOUNDS) -> Any:
     """The rows of ``x`` at an array of positions."""
     rest = np.shape(x)[1:]
     offsets = tuple(range(np.ndim(index), np.ndim(index) + len(rest)))
-    return lookup("gather").bind(
-        x,
-        reshape(index, (*np.shape(index), 1)),
-        dimension_numbers=GatherDimensionNumbers(offsets, (0,), (0,)),
-        slice_sizes=(1, *rest),
-        indices_are_sorted=False,
-        unique_indices=False,
-        mode=mode,
-        fill_value=None,
-    )
+    dims = GatherDimensionNumbers(offsets, (0,), (0,))
+    return gather(x, reshape(index, (*np.shape(index), 1)), dims, (1, *rest), mode=mode)
 
 
 def member_index(names: Names) -> Any:
-    """The position of a member on several axes together."""
+    """The position of a member on several axes together, the first the slowest."""
     index: Any = scalar(np.dtype(np.int32), 0)
-    for name in names:
+    for i, name in enumerate(names):
         here = axis_index_p.bind(axis_name=name)
-        index = lookup("add").bind(mul(index, const(index, axis_size(name))), here)
+        index = here if i == 0 else add(mul(index, const(index, axis_size(name))), here)
     return index
 
 

@@ -28,8 +28,8 @@ from weft.prims.families import (
     positions_along,
     scalar,
 )
-from weft.prims.index import gather_p
-from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
+from weft.prims.index import gather
+from weft.prims.index_dims import GatherDimensionNumbers
 from weft.prims.precision import Precision
 from weft.prims.selection import eq, ge, select_n
 
@@ -319,19 +319,12 @@ def take_rows(x: Any, order: Any) -> Any:
     ndim = len(shape)
     stack = tuple(range(ndim - 2))
     row = ndim - 2
-    return gather_p.bind(
-        x,
-        insert_axis(order, -1),
-        dimension_numbers=GatherDimensionNumbers(
-            offset_dims=(ndim - 1,),
-            collapsed_slice_dims=(row,),
-            start_index_map=(row,),
-            operand_batching_dims=stack,
-            start_indices_batching_dims=stack,
-        ),
-        slice_sizes=(*[1] * (ndim - 1), shape[-1]),
-        unique_indices=True,
-        indices_are_sorted=False,
-        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
-        fill_value=None,
+    numbers = GatherDimensionNumbers(
+        offset_dims=(ndim - 1,),
+        collapsed_slice_dims=(row,),
+        start_index_map=(row,),
+        operand_batching_dims=stack,
+        start_indices_batching_dims=stack,
     )
+    sizes = (*[1] * (ndim - 1), shape[-1])
+    return gather(x, insert_axis(order, -1), numbers, sizes, unique_indices=True)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.prims.families import is_narrow
-from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from weft.prims.index import gather, scatter, scatter_add_p
+from weft.prims.index_dims import GatherDimensionNumbers, ScatterDimensionNumbers
 from weft.prims.lowerings.tools import I32, bind, convert, dtype_of, fill, like
 from weft.prims.reduce import max_identity, min_identity, reduce_sum
 from weft.prims.selection import ge_p
@@ -16,7 +17,6 @@ from weft.prims.shape import expand_dims, iota, reshape, transpose
 from weft.prims.sort import gather_along
 
 _SUM, _MAX, _MIN = "reduce_window_sum", "reduce_window_max", "reduce_window_min"
-_MODE = GatherScatterMode
 
 
 def along(x: Any, axis: int, count: int, window: int, stride: int, dilation: int) -> Any:
@@ -36,17 +36,7 @@ def along(x: Any, axis: int, count: int, window: int, stride: int, dilation: int
         collapsed_slice_dims=(axis,),
         start_index_map=(axis,),
     )
-    return bind(
-        "gather",
-        x,
-        expand_dims(place, (2,)),
-        dimension_numbers=numbers,
-        slice_sizes=(*shape[:axis], 1, *shape[axis + 1 :]),
-        indices_are_sorted=False,
-        unique_indices=False,
-        mode=_MODE.PROMISE_IN_BOUNDS,
-        fill_value=None,
-    )
+    return gather(x, expand_dims(place, (2,)), numbers, (*shape[:axis], 1, *shape[axis + 1 :]))
 
 
 def _elements(x: Any, start: Any, window: dict[str, Any]) -> Any:
@@ -157,16 +147,6 @@ def select_and_scatter_add(
     indices = bind("concatenate", *places, dimension=rank) if rank > 1 else places[0]
     numbers = ScatterDimensionNumbers((), tuple(range(rank)), tuple(range(rank)))
     wide = _wide(source)
-    total = bind(
-        "scatter-add",
-        fill(np.shape(x), dtype_of(wide), 0),
-        indices,
-        wide,
-        dimension_numbers=numbers,
-        indices_are_sorted=False,
-        unique_indices=False,
-        mode=_MODE.FILL_OR_DROP,
-        update_jaxpr=None,
-        update_consts=(),
-    )
+    none = fill(np.shape(x), dtype_of(wide), 0)
+    total = scatter(none, indices, wide, numbers, primitive=scatter_add_p)
     return convert(total, dtype_of(source))
