@@ -15,7 +15,7 @@ from weft.backends.cuda.routines.device import DEFINITIONS, definitions
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
 from weft.backends.cuda.text.render import NAME, SerialText
-from weft.backends.cuda.text.threads import Threads
+from weft.backends.cuda.text.threads import Threads, counted
 from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
@@ -153,19 +153,9 @@ class Writer(Lines):
 
     def counted(self, first: str, step: int, stop: int, run: Callable[[str], None]) -> None:
         """A loop of numbers from a first one up."""
-        tag, at = self.tag(), self.variable("i64")
+        at = self.variable("i64")
         self.line(f"store i64 {first}, ptr {at}")
-        self.line(f"br label %{tag}head")
-        self.label(f"{tag}head")
-        now = self.emit(f"load i64, ptr {at}")
-        more = self.emit(f"icmp slt i64 {now}, {stop}")
-        self.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
-        self.label(f"{tag}body")
-        run(now)
-        after = self.emit(f"add i64 {now}, {step}")
-        self.line(f"store i64 {after}, ptr {at}")
-        self.line(f"br label %{tag}head")
-        self.label(f"{tag}end")
+        counted(self, at, stop, step, run)
 
     # --- barriers ---------------------------------------------------------------------------------
 

@@ -129,20 +129,16 @@ class _Tiles(Threads):
 
     def _guarded(self, firsts: Any, spots: dict[str, str], extents: Any, run: Any) -> None:
         """Do something at a spot of the square, if that is inside of the arrays."""
-        self.labels += 1
-        tag, inside = f"g{self.labels}", "true"
+        inside = "true"
         self.spots = spots
         for axis, spot in spots.items():
             self.axes[axis] = self.emit(f"add i64 {firsts[axis]}, {spot}")
             one = self.emit(f"icmp slt i64 {self.axes[axis]}, {extents[axis]}")
             inside = one if inside == "true" else self.emit(f"and i1 {inside}, {one}")
-        self.line(f"br i1 {inside}, label %{tag}in, label %{tag}out")
-        self.label(f"{tag}in")
-        self.known = {}
-        run()
-        self.known = {}
-        self.line(f"br label %{tag}out")
-        self.label(f"{tag}out")
+        with self.when(inside):
+            self.known = {}
+            run()
+            self.known = {}
 
     def _spot(self, v: Value) -> str:
         """Where an element of a load is in its square, a row for each place along the last axis."""

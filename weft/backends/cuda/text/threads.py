@@ -6,7 +6,7 @@ have the same bits; loops, reductions and the grid are the GPU's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from math import prod
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.schedule import WARP, Schedule, nest, private_rows
-from weft.backends.llvm.text.instructions import memory_type, scalar_type
+from weft.backends.llvm.text.instructions import Lines, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
@@ -42,6 +42,23 @@ def _computed_with(kernel: Kernel) -> set[int]:
     return {v.number for v in values if v.number in found and v.args[0].dtype == F64}
 
 
+def counted(f: Lines, at: str, stop: Any, step: int, run: Callable[[str], None]) -> None:
+    """A loop of numbers up to one, counted in a variable from what that is."""
+    f.count += 1
+    tag = f"l{f.count}"
+    f.line(f"br label %{tag}head")
+    f.label(f"{tag}head")
+    now = f.emit(f"load i64, ptr {at}")
+    more = f.emit(f"icmp slt i64 {now}, {stop}")
+    f.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
+    f.label(f"{tag}body")
+    run(now)
+    after = f.emit(f"add i64 {now}, {step}")
+    f.line(f"store i64 {after}, ptr {at}")
+    f.line(f"br label %{tag}head")
+    f.label(f"{tag}end")
+
+
 class Threads(Function):
     """The text of one kernel while it is written."""
 
@@ -54,7 +71,6 @@ class Threads(Function):
         self.ieee_minimum = False  # float64 has no such instruction
         self.schedule = schedule
         self.shared: list[str] = []  # memory that the threads of a block share
-        self.labels = 0
         self.computed_with = _computed_with(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
         self.place = 0  # which of its own elements of a row a thread is at
@@ -209,22 +225,10 @@ class Threads(Function):
 
     def _loop(self, start: str, stop: Any, step: int, run: Any) -> None:
         """A loop of one thread over its share of a range."""
-        self.labels += 1
-        tag = f"l{self.labels}"
-        at = self._variable("i64", start)
-        self.line(f"br label %{tag}head")
-        self.label(f"{tag}head")
-        now = self.emit(f"load i64, ptr {at}")
-        more = self.emit(f"icmp slt i64 {now}, {stop}")
-        self.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
-        self.label(f"{tag}body")
-        known = dict(self.known)
-        run(now)
+        known = self.known
+        self.known = dict(known)
+        counted(self, self._variable("i64", start), stop, step, run)
         self.known = known
-        after = self.emit(f"add i64 {now}, {step}")
-        self.line(f"store i64 {after}, ptr {at}")
-        self.line(f"br label %{tag}head")
-        self.label(f"{tag}end")
 
     def _body(self, body: list[Any]) -> None:
         """Statements of one thread."""
