@@ -102,20 +102,6 @@ def _float_bits(dtype):
     return lambda x: int(np.float32(x).astype(dtype).view(np.uint16))
 
 
-def _extreme(better):
-    def run(x, y):
-        if x != x or y != y:
-            return float("nan")
-        if x == y:
-            sign = (
-                np.signbit(x) and np.signbit(y) if better is max else np.signbit(x) or np.signbit(y)
-            )
-            return -abs(x) if sign and x == 0 else x
-        return better(x, y)
-
-    return run
-
-
 def _set(kind):
     def run(p, x):
         kind.from_address(p).value = x
@@ -150,10 +136,6 @@ WORDS = {
     "peek_u64": lambda p: U64.from_address(p).value,
     "release_u32": _set(U32),
     "poke_u64": _set(U64),
-    "largest_f32": _extreme(max),
-    "largest_f64": _extreme(max),
-    "smallest_f32": _extreme(min),
-    "smallest_f64": _extreme(min),
     "f32_of_f16": lambda x: float(np.uint16(x).view(np.float16)),
     "f16_of_f32": _float_bits(np.float16),
     "bf16_of_f32": _float_bits(ml_dtypes.bfloat16),
@@ -308,8 +290,8 @@ def _room(name, size):
 
 # Words that need no other thread: kernels of these alone are run a thread after the other.
 ALONE = frozenset(
-    "thread block blocks threads fence count_bits leading_zeros largest_f32 largest_f64"
-    " smallest_f32 smallest_f64 f32_of_f16 f16_of_f32 bf16_of_f32".split()
+    "thread block blocks threads fence count_bits leading_zeros"
+    " f32_of_f16 f16_of_f32 bf16_of_f32".split()
 ) | {name for name in WORDS if name.startswith("reduce_")}
 
 

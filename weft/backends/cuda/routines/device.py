@@ -9,7 +9,20 @@ from __future__ import annotations
 import re
 
 from weft.backends.cuda.ptx import WAIT
-from weft.kernel.kinds import External, Kind, f32, f64, i32, i64, ptr, u16, u32, u64, void
+from weft.kernel.kinds import (
+    External,
+    Intrinsic,
+    Kind,
+    f32,
+    f64,
+    i32,
+    i64,
+    ptr,
+    u16,
+    u32,
+    u64,
+    void,
+)
 
 DEFINITIONS: dict[str, str] = {}
 # How instructions that are written out call registers of each type.
@@ -232,12 +245,7 @@ bring_near = _instruction("bring_near", void, (ptr,), "prefetch.global.L2 [$0];"
 
 # --- numbers --------------------------------------------------------------------------------------
 
-largest_f32 = _called("largest_f32", f32, (f32, f32), "maximum.f32")
-largest_f64 = _called("largest_f64", f64, (f64, f64), "maximum.f64")
-smallest_f32 = _called("smallest_f32", f32, (f32, f32), "minimum.f32")
-smallest_f64 = _called("smallest_f64", f64, (f64, f64), "minimum.f64")
-fma_f32 = _called("fma_f32", f32, (f32, f32, f32), "fma.f32")
-fma_f64 = _called("fma_f64", f64, (f64, f64, f64), "fma.f64")
+maximum, minimum, fma = Intrinsic("maximum"), Intrinsic("minimum"), Intrinsic("fma")
 
 
 def _take_four(kind: Kind) -> External:

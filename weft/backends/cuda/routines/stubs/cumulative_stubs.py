@@ -14,13 +14,11 @@ from weft.backends.cuda.routines.device import (
     acquire_u32,
     barrier,
     block,
-    largest_f32,
-    largest_f64,
+    maximum,
+    minimum,
     peek_u64,
     poke_u64,
     release_u32,
-    smallest_f32,
-    smallest_f64,
     thread,
     warp_barrier,
 )
@@ -40,19 +38,11 @@ ADD, MUL, MAX, MIN, LOG_ADD_EXP = range(5)
 
 
 def larger(x: C, y: C) -> C:
-    if FLOATING == 0:
-        return max(x, y)
-    if WIDTH == 8:
-        return largest_f64(x, y)
-    return largest_f32(x, y)
+    return max(x, y) if FLOATING == 0 else maximum(x, y)
 
 
 def smaller(x: C, y: C) -> C:
-    if FLOATING == 0:
-        return min(x, y)
-    if WIDTH == 8:
-        return smallest_f64(x, y)
-    return smallest_f32(x, y)
+    return min(x, y) if FLOATING == 0 else minimum(x, y)
 
 
 def log_add_exp(x: C, y: C) -> C:

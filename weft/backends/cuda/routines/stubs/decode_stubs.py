@@ -21,7 +21,7 @@ from weft.backends.cuda.routines.device import (
     cluster_write_f32,
     exp2_fast,
     fence,
-    fma_f32,
+    fma,
     shuffle_xor_f32,
     take_four_f32,
     thread,
@@ -104,7 +104,7 @@ def of_lane(q: ptr, k: ptr, v: ptr, begin: i64, end: i64, blank: i64, own: ptr) 
             score = f32(0.0)
             for e in unrolled(VECTOR):
                 if inside(lane, e) == 1:
-                    score = fma_f32(f32[queries, e], element(keys + 4 * VECTOR * j, e), score)
+                    score = fma(f32[queries, e], element(keys + 4 * VECTOR * j, e), score)
             for n in unrolled(LANE_STEPS):
                 score = score + shuffle_xor_f32(score, i32(1) << i32(n))
             if blank == 1:
@@ -122,7 +122,7 @@ def of_lane(q: ptr, k: ptr, v: ptr, begin: i64, end: i64, blank: i64, own: ptr) 
             f32[own, 1] = f32[own, 1] + weight
             for e in unrolled(VECTOR):
                 value = element(values + 4 * VECTOR * j, e)
-                f32[own, 2 + e] = fma_f32(weight, value, f32[own, 2 + e])
+                f32[own, 2 + e] = fma(weight, value, f32[own, 2 + e])
     for n in unrolled(LANE_STEPS, LANE_STEPS + COLUMN_STEPS):
         join(own, i32(1) << i32(n))
 
@@ -136,8 +136,8 @@ def joined(rows: ptr, count: i64, d: i64, out: ptr) -> void:
     value = f32(0.0)
     for i in range(count):
         factor = exp2_fast(f32[rows, i * (D + 2)] - most)
-        total = fma_f32(f32[rows, i * (D + 2) + 1], factor, total)
-        value = fma_f32(f32[rows, i * (D + 2) + 2 + d], factor, value)
+        total = fma(f32[rows, i * (D + 2) + 1], factor, total)
+        value = fma(f32[rows, i * (D + 2) + 2 + d], factor, value)
     f32[out, 0] = most
     f32[out, 1] = total
     f32[out, 2] = value

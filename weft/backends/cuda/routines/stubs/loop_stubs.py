@@ -13,8 +13,7 @@ from weft.backends.cuda.routines.device import (
     blocks,
     bring_near,
     f16_of_f32,
-    fma_f32,
-    fma_f64,
+    fma,
     take_four_f32,
     take_four_f64,
     thread,
@@ -79,12 +78,6 @@ def write(p: ptr, i: i64, x: C) -> void:
         u16[p, i] = f16_of_f32(x)
     else:
         C[p, i] = x
-
-
-def multiplied(x: C, y: C, total: C) -> C:
-    if WIDTH == 8:
-        return fma_f64(x, y, total)
-    return fma_f32(x, y, total)
 
 
 def take_four(out: ptr, p: ptr) -> void:
@@ -225,7 +218,7 @@ def product(left: ptr, right: ptr, out: ptr, table: ptr) -> void:
                             for r in unrolled(OWN_ROWS):
                                 n = r * FOUR + c
                                 x = C[some, r * FOUR + k]
-                                C[own, n] = multiplied(x, C[other, c], C[own, n])
+                                C[own, n] = fma(x, C[other, c], C[own, n])
                     quad = quad + UNITS
         if unit < UNITS:
             for r in unrolled(OWN_ROWS):
