@@ -60,6 +60,13 @@ class Stack:
         self.names: dict[str, Any] = {}
         self.used = 0
 
+    def with_same_memory(self) -> Stack:
+        """What another kernel is given beside the arrays of this one so far."""
+        made = Stack(self.dtype, self.count)
+        made.places, made.numbers = [*self.places], [*self.numbers]
+        made.arrays, made.used = [*self.arrays], self.used
+        return made
+
     # --- what stubs read --------------------------------------------------------------------------
 
     def word(self, number: int) -> int:

@@ -42,7 +42,7 @@ SIDES: Any = ()
 
 
 class _Memory:
-    """The scratch memory of both tasks, in the same order in each."""
+    """The scratch memory of both tasks."""
 
     def __init__(self, s: Stack, n: int) -> None:
         s.numbers.append(n)
@@ -65,15 +65,17 @@ def _matrix(n: int, kind: int) -> tuple[int | None, ...]:
 def svd(a: Type) -> Lowered:
     """Descending singular values, U and Vᵀ of a real square matrix."""
     n = a.shape[-1]
-    first, second = Stack(a.dtype, 1), Stack(a.dtype, 1)
-    _bidiagonal(first, n)
-    _vectors(second, n)
+    first = Stack(a.dtype, 1)
+    memory = _Memory(first, n)
+    second = first.with_same_memory()
+    _bidiagonal(first, n, memory)
+    _vectors(second, n, memory)
     tasks = [first.task(bidiagonal, 1, 1), second.task(vectors, 2, 1)]
     return Lowered(tasks, (second.used,))
 
 
-def _bidiagonal(s: Stack, n: int) -> None:
-    m, values_ = _Memory(s, n), s.result(0, n)
+def _bidiagonal(s: Stack, n: int, m: _Memory) -> None:
+    values_ = s.result(0, n)
     s.turn(s.operand(0, n * n), n, m.matrix, n, n)
     s.lapack("lange", ("M", n, n, m.matrix, n, m.work))
     both = (m.u, n, m.vt, n, m.work)
@@ -111,8 +113,7 @@ def largest(buffers: ptr, table: ptr, at: values) -> values:
     return invoke(F, routine, i32(COLUMN_MAJOR), *arguments(LANGE, table, at))
 
 
-def _vectors(s: Stack, n: int) -> None:
-    m = _Memory(s, n)
+def _vectors(s: Stack, n: int, m: _Memory) -> None:
     for i, (head, factors, found, work) in enumerate(
         [(("Q", "L", "N"), m.left, m.u, m.work), (("P", "R", "T"), m.right, m.vt, m.more)]
     ):
