@@ -84,8 +84,12 @@ def test_a_long_text_is_joined_with_no_other() -> None:
         assert batch._taken() == [long]
         batch.queue = [text(2), text(3), text(4)]
         assert batch._taken() == [text(4), text(3)]
+        # two that are about as long are for two threads
+        other = long.replace("%a", "%b")
+        batch.queue = [text(2), other, long]
+        assert batch._taken() == [long, text(2)] and batch._taken() == [other]
         # what is made without care takes a fraction of the time
-        quick = QUICK + long.replace("%a", "%b")
+        quick = QUICK + other
         batch.queue = [quick, text(2), long]
         assert batch._taken() == [long]
 

@@ -231,10 +231,12 @@ class Batch:
             if size < share and joinable(found[0]):
                 care = _care(found[0])
                 for text in [x for x in self.queue[::-1] if _care(x) == care]:
-                    if size < share and lines < JOINED_LINES and joinable(text):
+                    more = _weight(text)
+                    # what goes over the share by more than half of it is left to others
+                    if size + more // 2 <= share and lines < JOINED_LINES and joinable(text):
                         self.queue.remove(text)
                         found.append(text)
-                        size, lines = size + _weight(text), lines + text.count("\n")
+                        size, lines = size + more, lines + text.count("\n")
             return found
 
 
