@@ -148,9 +148,7 @@ def ask(buffers: ptr, start: i64, stop: i64) -> void:
 
 @lru(8)
 def _text(function: Any) -> str:
-    names = {"STOP": STOP, "SITE": SITE, "COUNT": COUNT}
-    names |= {"SPINS": SPINS_PER_YIELD, "TURNS": SPINS_PER_SIGNAL_POLL}
-    return translate([function], names=names)
+    return translate([function])
 
 
 def _word(name: str) -> Place:

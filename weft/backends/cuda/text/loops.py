@@ -353,7 +353,6 @@ class Writer(Lines):
             "WIDTH": width,
             "NARROW": _NARROW.get(item.dtype, 0),
             "NARROW_OUT": _NARROW.get(item.out_dtype, 0),
-            "BATCH": shape.batch,
             "ROWS": shape.rows,
             "COLUMNS": shape.columns,
             "DEPTH": shape.depth,

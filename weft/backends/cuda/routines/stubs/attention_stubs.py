@@ -10,8 +10,6 @@ Arrays have strides for batch, head and row; elements of a row follow each other
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.backends.cuda.routines.device import (
     barrier,
     block,
@@ -50,7 +48,6 @@ tiles = External(ptr, ())  # shared memory
 log_single = External(f32, (f32,))
 
 # Names that stubs are given; here so that they can be written.
-C: Any = f32
 HALF = D = SWIZZLE = BATCH = HEADS = GROUP = ROWS = COLUMNS = CAUSAL = SHIFT = WARPS = TM = TN = (
     PADDED
 ) = 0

@@ -9,8 +9,6 @@ blocks, each has a range of the columns that are seen of one head, and all have 
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.backends.cuda.routines.device import (
     atomic_add_u32,
     await_previous,
@@ -33,7 +31,6 @@ from weft.kernel.kinds import External, bits, f32, i32, i64, ptr, stack, u32, un
 parts = flag = all = External(ptr, ())  # shared memory
 
 # Names that stubs are given; here so that they can be written.
-C: Any = f32
 SIZE = D = VECTOR = ALIGNED = HEADS = GROUP = COLUMNS = RANGE = RANGES = THREADS = WARPS = 0
 BLOCKS = LINES = 0
 LANES = LANE_STEPS = COLUMN_STEPS = ACROSS = DEEP = LIMITED = LIMIT_BATCH = SHIFT = MEAN = 0

@@ -28,8 +28,8 @@ follow = External(void, (ptr, i64))  # what is done with an element of the produ
 
 # Names that stubs are given; here so that they can be written.
 C: Any = f32  # what is summed in
-NARROW = NARROW_OUT = WIDTH = 0
-BATCH = ROWS = COLUMNS = DEPTH = LEFT_TRANSPOSED = RIGHT_TRANSPOSED = 0
+NARROW_OUT = WIDTH = 0
+ROWS = COLUMNS = DEPTH = LEFT_TRANSPOSED = RIGHT_TRANSPOSED = 0
 # Rows and columns of a tile, of a thread's part of it; depth of a chunk; units that share a chunk.
 TILE_ROWS = TILE_COLUMNS = OWN_ROWS = CHUNK = UNITS = THREADS = TILES = 0
 ACROSS = DOWN = RAGGED_ROWS = RAGGED_COLUMNS = RAGGED_DEPTH = 0
