@@ -173,6 +173,8 @@ EACH = [6, 9, 16, 25, 49, 64, 100, 33, 35, 103, 206, 1, 2]
 # lengths that have each radix before others
 EACH += [12, 15, 18, 14, 24, 27, 30, 22, 26]
 LINES = [11551, 2520, 3072, 2310, 231, 1013, 2026, 1012, 26, 2500, 4500]
+# those whose halves, which lie in memory in another way than rows, have all radices
+LINES += [1081, 1141, 8640, 8960, 9216, 98280, 135240, 180180, 500500]
 NEW_LINES = [1000, 1021, 640, 900, 5000, 4411, 7001, 363, 1800, 60, 2042]
 NEW_PLANES = [(20, 30), (99, 64), (19, 120), (64, 63), (33, 107), (107, 64), (50, 77), (9, 2)]
 
@@ -194,6 +196,13 @@ def test_long_lines_of_a_new_length_compile_nothing(texts):
         found = getattr(jnp.fft, name)(x)
         np.testing.assert_allclose(found, want, rtol=0, atol=3e-6 * np.abs(want).max())
         assert texts == [], (name, n)
+
+
+@pytest.mark.parametrize("radix", [4, 7])
+def test_passes_of_rows_do_not_ask_how_elements_lie(radix):
+    paired, split = (fft_kernels.pass_text(4, 128, radix, True, x)[0] for x in (True, False))
+    for question in ("icmp ne i64 %a.pairs_in", "icmp ne i64 %a.pairs_out", "icmp ne ptr %a.lane"):
+        assert question in paired and question not in split
 
 
 @pytest.mark.parametrize("name, axis", [("fft", 1), ("ifft", 0), ("rfft", 1), ("irfft", 1)])

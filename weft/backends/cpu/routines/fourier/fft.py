@@ -171,7 +171,8 @@ class Plan:
         gathered = inner > 1 or batch < v.count or 2 * n < v.count
         halves = tables.complex(circle(n // 2 + 1, 2 * n)) if real else 0
         swap = 0.0 if real else scale
-        places = tables.places([halves, batch, inner, ins, outs, n], n, swap, scale)
+        numbers = [halves, batch, inner, ins, outs, n]
+        places = tables.places(numbers, n, swap, scale, paired=False)
         text = texts.rows_text(*self.given(), real, gathered)
         self.task(text, "rows", [source, target, *places], -(-batch // v.count), n * v.row)
 

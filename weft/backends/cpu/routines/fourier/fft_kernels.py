@@ -51,12 +51,12 @@ def codes_of(n: int) -> list[int]:
     return list(dict.fromkeys([r if r in STRAIGHT else 0 for r in radices_of(n)]))
 
 
-def passes_of(v: Lanes, n: int) -> list[tuple[str, str]]:
+def passes_of(v: Lanes, n: int, paired: bool = True) -> list[tuple[str, str]]:
     """The texts and the names of what calls the passes of a length, and of these functions."""
     given = v.itemsize, 8 * v.bytes
     # LLVM begins with what takes it longest; the rest, of a few lines each, it takes together
     codes = codes_of(n)
-    passes = [hand_on(*pass_text(*given, code, code in (0, codes[-1]))) for code in codes]
+    passes = [hand_on(*pass_text(*given, code, code in (0, codes[-1]), paired)) for code in codes]
     return [calls_text(*given, n >= MIN_LONG_PASS), *passes]
 
 
@@ -92,9 +92,10 @@ class Tables:
         swap: float,
         scale: float,
         more: Sequence[Place] = (),
+        paired: bool = True,
     ) -> list[Place]:
         """What a kernel is given after its source and its target, for passes of length n."""
-        passes = [Place("code", made) for made in passes_of(self.v, n)]
+        passes = [Place("code", made) for made in passes_of(self.v, n, paired)]
         radices, codes, s, m = radices_of(n), codes_of(n), 1, n
         words = [*numbers, len(radices), int(swap != 0), bits_of(scale)]
         for radix in radices:

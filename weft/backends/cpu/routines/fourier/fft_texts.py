@@ -49,14 +49,17 @@ def move_text(stub: Any, itemsize: int, bits: int, more: tuple[tuple[str, int], 
 
 
 @lru(64)
-def pass_text(itemsize: int, bits: int, radix: int, may_be_last: bool) -> tuple[str, str]:
+def pass_text(
+    itemsize: int, bits: int, radix: int, may_be_last: bool, paired: bool
+) -> tuple[str, str]:
     """The text and the name of a pass of some radix, or of any odd prime one if that is 0.
 
-    What the last pass does is half of the text, and left out of passes that come before it.
+    What the last pass does is half of the text, and left out of passes that come before it. So is
+    what passes of columns do, whose elements lie as pairs, out of those of rows.
     """
     v = Lanes(itemsize, bits)
     names = {**_names(itemsize, bits), "RADIX": radix, "LONGEST": LONGEST}
-    names["MAY_BE_LAST"] = int(may_be_last)
+    names["MAY_BE_LAST"], names["PAIRED"] = int(may_be_last), int(paired)
     names["EIGHTH"] = _rounded(v, math.sqrt(0.5))[0]
     if radix in _ORDERS:
         names["ORDER"] = _ORDERS[radix]

@@ -46,8 +46,8 @@ EVEN: Any = ()
 ODD: Any = ()
 LOW: Any = ()
 HIGH: Any = ()
-# Whether a pass may be the last one.
-MAY_BE_LAST = 1
+# Whether a pass may be the last one, and whether elements may lie as pairs outside of passes.
+MAY_BE_LAST = PAIRED = 1
 # The longest radix without straight code.
 LONGEST = 0
 # Nothing, of which LLVM does not know that it may be done where it is not asked for.
@@ -308,12 +308,13 @@ def straight_pass(
         at = places(invoke(ptr, OPAQUE, source), near)
         to = places(invoke(ptr, OPAQUE, target), away)
         re, im = load(at, first, BYTES - first)
-        if pairs_in:
-            invoke(void, NOTHING)
-            re, im = apart(re, im)
-            if swap:
+        if PAIRED:
+            if pairs_in:
                 invoke(void, NOTHING)
-                re, im = im, re
+                re, im = apart(re, im)
+                if swap:
+                    invoke(void, NOTHING)
+                    re, im = im, re
         re, im = transform(re, im)
         if not MAY_BE_LAST:
             store_multiplied(re, im, to, invoke(ptr, OPAQUE, factors))
@@ -324,7 +325,9 @@ def straight_pass(
             if scale:
                 invoke(void, NOTHING)
                 zr, zi = scaled(re, im, factor)
-            if pairs_out:
+            if not PAIRED:
+                store(zr, zi, to)
+            elif pairs_out:
                 store_pairs(zr, zi, to)
             else:
                 store(zr, zi, places(held if lane else to[0], i64(ROW) if lane else away))
