@@ -17,7 +17,7 @@ from weft.core.jaxpr import jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.collective import member_index
-from weft.prims.families import along, broadcast_in_dim, positions_along
+from weft.prims.families import along, broadcast_in_dim, converted, positions_along
 
 Sizes = dict[Any, int]
 
@@ -310,13 +310,12 @@ class Reshard:
             return x, spec
         name = {"add": "psum", "max": "pmax", "min": "pmin"}.get(how)
         dtype = typeof(x).dtype
-        convert = lookup("convert_element_type").bind
         if name is not None:
             return self.all_reduce(x, rest, name), spec
         if how in ("and", "or") and dtype == np.bool_:
-            wide = convert(x, new_dtype=np.dtype(np.int32), weak_type=False, sharding=None)
+            wide = converted(x, np.dtype(np.int32))
             found = self.all_reduce(wide, rest, "pmin" if how == "and" else "pmax")
-            return convert(found, new_dtype=dtype, weak_type=False, sharding=None), spec
+            return converted(found, dtype), spec
         every = self.gather(x, 0, rest, tiled=False)
         names = {"mul": "reduce_prod", "and": "reduce_and", "or": "reduce_or", "xor": "reduce_xor"}
         return lookup(names[how]).bind(every, axes=(0,), out_sharding=None), spec

@@ -21,6 +21,7 @@ from weft.core.registry import lookup
 from weft.prims import threefry
 from weft.prims.counter_hashes import philox4x32
 from weft.prims.families import element
+from weft.prims.shape import reshape
 from weft.prims.threefry import UINT32, hash_words
 
 UINT64 = np.dtype(np.uint64)
@@ -134,9 +135,7 @@ class RngBitGenerator(Primitive):
         keys = moveaxis(args[0], dims[0], 0)
         key = element(keys, 0, 0)
         key, bits = self.bind(key, shape=(axis.size, *shape), **params)
-        row = lookup("reshape").bind(
-            key, new_sizes=(1, np.shape(keys)[1]), dimensions=None, sharding=None
-        )
+        row = reshape(key, (1, np.shape(keys)[1]))
         zero = np.int32(0)
         return [lookup("dynamic_update_slice").bind(keys, row, zero, zero), bits], [0, 0]
 

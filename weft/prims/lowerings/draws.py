@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.kernel.counts import MOST, stirling_tail
-from weft.prims.families import scalar
+from weft.prims.families import element, scalar
 from weft.prims.lowerings.tools import (
     I32,
     bind,
@@ -33,11 +33,7 @@ from weft.prims.shape import reshape
 
 def _child(keys: Any, count: int, number: int) -> Any:
     """One of the keys that keys are split into."""
-    split = bind("random_split", keys, shape=(count,))
-    rank = np.ndim(keys)
-    starts, stops = (0,) * rank + (number,), (*np.shape(keys), number + 1)
-    one = bind("slice", split, start_indices=starts, limit_indices=stops, strides=None)
-    return bind("squeeze", one, dimensions=(rank,))
+    return element(bind("random_split", keys, shape=(count,)), np.ndim(keys), number)
 
 
 def _uniform(keys: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Any:

@@ -21,6 +21,7 @@ from weft.prims.lowerings.tools import (
     fill,
     like,
     repeat,
+    spread,
     where,
 )
 from weft.prims.shape import expand_dims, iota
@@ -121,10 +122,7 @@ def partition(*xs: Any, kth: int) -> list[Any]:
     axis = np.ndim(xs[0]) - 1
     (key,) = _keys(xs[0])
     middle = along(_taken(key, order([key], axis), axis), axis, kth, kth + 1)
-    chosen = bind(
-        "broadcast_in_dim", middle, shape=np.shape(key),
-        broadcast_dimensions=tuple(range(axis + 1)), sharding=None,
-    )  # fmt: skip
+    chosen = spread(middle, np.shape(key), range(axis + 1))
     parts = [convert(bind(op, key, chosen), U8) for op in ("ge", "gt")]
     positions = order([bind("add", *parts)], axis)
     return [_taken(x, positions, axis) for x in xs]
