@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 import scipy.linalg
 
-from weft.base import lapack
+from weft.base import knobs, lapack, openblas
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 SHAPES = [(3, 3), (4, 2), (2, 5), (1, 1), (2, 3, 4, 4), (3, 5, 2)]
@@ -243,3 +244,15 @@ def test_loading_is_late_starts_no_thread_and_keeps_the_environment():
         pytest.skip("counts threads through /proc")
     environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_a_thread_loads_the_library_for_others():
+    openblas.library.cache_clear()
+    with knobs.scope(num_threads=2):
+        openblas.preload()
+    for _ in range(6000):
+        if openblas.library.cache_info().currsize:
+            break
+        time.sleep(0.01)
+    assert openblas.library.cache_info().currsize == 1
+    assert openblas.library().scipy_openblas_get_num_threads() == 1

@@ -112,3 +112,16 @@ def members(
         return sorted({*vars(sys.modules[package]), *modules, *homes})
 
     return find, listing
+
+
+def opener(path: str) -> Callable[[], Any]:
+    """What loads a library while other threads run; Python's own way makes them wait."""
+    import ctypes  # which not all who import this need
+
+    try:
+        opened = ctypes.CDLL(None).dlopen
+    except (AttributeError, OSError):
+        return lambda: None
+    opened.restype, opened.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
+    place = os.fsencode(path)
+    return lambda: opened(place, os.RTLD_NOW)

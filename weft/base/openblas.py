@@ -6,6 +6,7 @@ same call gives the same bits under any load; parallelism is left to the caller.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -14,8 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from weft.base.cores import threads
 from weft.base.forks import across_forks
-from weft.base.lazy import folder_of
+from weft.base.helpers import Helper
+from weft.base.lazy import folder_of, opener
 from weft.base.limits import need_address_space
 
 COLUMN_MAJOR = 102
@@ -45,6 +48,18 @@ def _library_path() -> str:
     )
 
 
+def preload() -> None:
+    """Begin to load it, by a thread; whoever needs it waits for that one, and hears what fails."""
+
+    def load() -> None:
+        with contextlib.suppress(Exception):
+            library()
+
+    if threads() > 1 and not library.cache_info().currsize:
+        with contextlib.suppress(RuntimeError):
+            Helper(load)
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """OpenBLAS, loaded once, private to this use, on one thread."""
@@ -56,6 +71,7 @@ def library() -> ctypes.CDLL:
         before = os.environ.get(_THREADS_VARIABLE)
         os.environ[_THREADS_VARIABLE] = "1"
         try:
+            opener(path)()
             loaded = ctypes.CDLL(path)
         finally:
             if before is None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.backends.llvm.native.llvm import BRIEF, LOOP, QUICK, Llvm, is_crowded, opener
+from weft.backends.llvm.native.llvm import BRIEF, LOOP, QUICK, Llvm, is_crowded, path
 from weft.backends.llvm.native.parts import divided, joined
 from weft.backends.llvm.native.together import apart, joinable, joint
 from weft.base import disk
@@ -15,6 +15,7 @@ from weft.base.cores import threads
 from weft.base.forks import Stay, across_forks
 from weft.base.functional import lru
 from weft.base.helpers import Helper
+from weft.base.lazy import opener
 from weft.base.limits import address_space_left, need_address_space
 from weft.base.stacks import with_room
 
@@ -117,7 +118,7 @@ def preload(first: Callable[..., None], needed: bool = False) -> None:
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=with_room, args=[_load, opener(), first]).start()
+        threading.Thread(target=with_room, args=[_load, opener(path()), first]).start()
 
 
 def _load(open_library: Callable[[], Any], first: Callable[..., None]) -> None:

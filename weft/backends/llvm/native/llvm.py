@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from weft.backends.llvm.native.processor import is_arm
@@ -93,25 +93,14 @@ def is_crowded(text: str) -> bool:
 
 
 @lru(1)
-def _path() -> str:
+def path() -> str:
     """Where llvmlite's library lies."""
-    path = os.path.join(folder_of("llvmlite") or "", "binding", "libllvmlite.so")
-    if os.path.exists(path):
-        return path
+    found = os.path.join(folder_of("llvmlite") or "", "binding", "libllvmlite.so")
+    if os.path.exists(found):
+        return found
     from llvmlite.binding import ffi  # inside an archive: it knows how to get it out
 
     return ffi.lib._name
-
-
-def opener() -> Callable[[], Any]:
-    """What loads the library while other threads run; Python's own way makes them wait."""
-    path = os.fsencode(_path())
-    try:
-        opened = ctypes.CDLL(None).dlopen
-    except (AttributeError, OSError):
-        return lambda: None
-    opened.restype, opened.argtypes = _POINTER, [_TEXT, _NUMBER]
-    return lambda: opened(path, os.RTLD_NOW)
 
 
 class Llvm:
@@ -122,8 +111,8 @@ class Llvm:
     output = OBJECT
 
     def __init__(self) -> None:
-        path = _path()
-        self.c, self.long = ctypes.PyDLL(path), ctypes.CDLL(path)
+        place = path()
+        self.c, self.long = ctypes.PyDLL(place), ctypes.CDLL(place)
         for name, (result, *parameters) in _FUNCTIONS.items():
             function = getattr(self.long if name in _SLOW_FUNCTIONS else self.c, f"LLVMPY_{name}")
             function.restype, function.argtypes = result, parameters

@@ -20,6 +20,7 @@ from weft.backends.cpu.routines.factorisations.stack_stubs import (
 from weft.backends.cpu.routines.factorisations.stacks import Stack, ask
 from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.sizes import hand_on
+from weft.base import openblas
 from weft.base.sizes import computed
 from weft.kernel.kinds import f32, i32, i64, invoke, ptr, values, void
 from weft.kernel.program import Lowered, Type
@@ -67,6 +68,7 @@ def _matrix(n: int, kind: int) -> tuple[int | None, ...]:
 def svd(a: Type) -> Lowered:
     """Descending singular values, U and Vᵀ of a real square matrix."""
     n = a.shape[-1]
+    openblas.preload()
     hand_on(*turn_code(a.dtype.itemsize))  # which takes LLVM longest
     first = Stack(a.dtype, 1)
     memory = _Memory(first, n)
