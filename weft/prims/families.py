@@ -272,7 +272,8 @@ class Elementwise(Primitive):
 
 def align_batched(axis: AxisData, args: Any, dims: Any) -> tuple[list[Any], int]:
     """Operands of one elementwise operation with their batch dimensions made to agree."""
-    first, alike, rank = None, True, 0
+    first: Any = None
+    alike, rank = True, 0
     for x, d in zip(args, dims, strict=True):
         shape = typeof(x).shape
         if d is None:
