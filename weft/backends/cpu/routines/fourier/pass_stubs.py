@@ -381,21 +381,23 @@ def any_pass(
         here = invoke(ptr, OPAQUE, source)
         there = invoke(ptr, OPAQUE, target)
         x, y = V[here + first, 0], V[here + second, 0]
-        if pairs_in:
-            invoke(void, NOTHING)
-            x, y = shuffle(x, y, EVEN), shuffle(x, y, ODD)
-            if swap:
+        if PAIRED:
+            if pairs_in:
                 invoke(void, NOTHING)
-                x, y = y, x
+                x, y = shuffle(x, y, EVEN), shuffle(x, y, ODD)
+                if swap:
+                    invoke(void, NOTHING)
+                    x, y = y, x
         total_x, total_y = x, y
         for k in range(1, half + 1):
             re, im = load_two(here, k * near, (radix - k) * near, first, second)
-            if pairs_in:
-                invoke(void, NOTHING)
-                re, im = apart(re, im)
-                if swap:
+            if PAIRED:
+                if pairs_in:
                     invoke(void, NOTHING)
-                    re, im = im, re
+                    re, im = apart(re, im)
+                    if swap:
+                        invoke(void, NOTHING)
+                        re, im = im, re
             a, b = keep_sums(re, im, held + (2 * k - 2) * ROW)
             total_x, total_y = total_x + a, total_y + b
         lanes = lane + row * ROW
