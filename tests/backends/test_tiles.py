@@ -280,3 +280,10 @@ def test_rows_of_several_axes_read_an_operand(machine):
         shared = decisions.Shared("rows", 4, False)
         found = decisions.decide(roles, "columns", lanes, 4, shared).packed[1]
         assert found == (packed or machine[0] == "neon")
+
+
+def test_few_depths_are_not_prefetched(monkeypatch):
+    """Most of what follows them is behind the operand, where there may be no memory."""
+    monkeypatch.setattr(product, "has_by_element_fma", lambda: True)
+    found = ["prefetch" in lower_product(6, depth, 512).tasks[-1].text for depth in (40, 256)]
+    assert found == [False, True]

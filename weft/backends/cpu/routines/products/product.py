@@ -52,8 +52,9 @@ STACK_BYTES = 1 << 18
 # 1 % slower than four depths, and compiled in two thirds of the time.
 MANY_SUMS = 20
 # Depths of the right operand that are prefetched where it is far and not packed: too few loads wait
-# for memory at a time otherwise.
-PREFETCHED_DEPTHS = 8
+# for memory at a time otherwise. Of fewer depths too many lie behind the operand, where a prefetch
+# takes as long as to find that there is no memory.
+PREFETCHED_DEPTHS, MIN_PREFETCHED_DEPTHS = 8, 64
 # Rows that a panel is read by at a time.
 PANEL_ROWS = 256
 # How many units a large product should have, so that many threads find work.
@@ -296,13 +297,14 @@ class Product(Plan):
         parts = 0 if writes and not pack[1] else parts
         grid = grid_of(placed, tiling, (lefts, rights), tuple(apart), parts=parts)
         turns, finish = 2 if height * vectors >= MANY_SUMS else 4, self.result.finish
+        deep = plain(depth.size) >= MIN_PREFETCHED_DEPTHS
         contraction = Contraction(
             self.work, self.result.dtype, grid.axes,
             (Dim(height, lefts["rows"], 0, rows.out),), Dim(width, *grid.vector), tuple(pieces),
             (Dim(depth.size, lefts["depth"], inside["depth"]),), 0, 0, 0, registers(),
             is_long(grid.cycles), None, finish is not None, "rows" if parts else "columns",
             grid.run, local, turns * height * vectors,
-            PREFETCHED_DEPTHS if has_by_element_fma() and far and not pack[1] else 0,
+            PREFETCHED_DEPTHS if has_by_element_fma() and far and deep and not pack[1] else 0,
         )  # fmt: skip
         whole = finish is not None and columns.size % panel == 0 == rows.out % panel
         places = (left, right, self.result.place)
