@@ -95,6 +95,22 @@ def test_out_of_memory_is_an_error_that_names_the_largest(walk):
     assert all(line.startswith("MemoryError") for line in lines[3:6]), lines
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory as Linux does")
+def test_small_operations_go_on_where_there_is_no_memory_to_compile_them():
+    text = """
+import resource
+import numpy as np, weft, weft.numpy as jnp
+x = jnp.asarray(np.arange(100, dtype=np.float32))
+weft.jit(lambda x: x + 1)(x)
+pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (pages + (40 << 20), -1))
+for n in range(20):
+    assert float(x[-1]) == 99 and float((x + n)[3]) == 3 + n and jnp.flip(x)[0] == 99
+print("went on")
+"""
+    assert python(text, WEFT_CACHE="off", WEFT_EAGER_COMPILE_SHARE="1").split() == ["went", "on"]
+
+
 def test_memory_that_no_machine_has(by_native):
     for n in (1 << 44, 1 << 47, 1 << 61, 1 << 62):
         function = weft.jit(lambda x, n=n: jnp.broadcast_to(x, (n,)))

@@ -519,11 +519,15 @@ def remember_operation_instance(function: Any, given: Any, avals: Any, instance:
     registry.native.entries.add_operation(function, given, {}, avals, instance)
 
 
-def compile_eagerly(closed: Any) -> None:
-    """Have the code of an eager operation, at the expense of those to come."""
+def compile_eagerly(closed: Any) -> bool:
+    """Have the code of an eager operation, at the expense of those to come, if memory allows."""
     began = perf_counter()
-    registry.native.compile_program(closed)
+    try:
+        registry.native.compile_program(closed)
+    except MemoryError:
+        return False
     policy.account.charge(began)
+    return True
 
 
 def remember_given(
@@ -552,7 +556,10 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
     if any(map(_is_away, operands)):
         return True
     began = perf_counter()
-    found = registry.native.remember_operation(function, closed, given, options or {}, places)
+    try:
+        found = registry.native.remember_operation(function, closed, given, options or {}, places)
+    except MemoryError:
+        return False
     policy.account.charge(began)
     return found
 
