@@ -164,7 +164,7 @@ def public_names(module: ModuleType) -> set[str]:
 
 LATE_PACKAGES = (
     "weft weft.numpy weft.lax weft.random weft.nn weft.linen weft.optim weft.optim.contrib "
-    "weft.optim.losses weft.optim.transforms"
+    "weft.optim.losses weft.optim.transforms weft.train"
 ).split()
 
 
