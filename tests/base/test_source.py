@@ -3,7 +3,10 @@
 import time
 import timeit
 
+import numpy as np
+
 from weft.base import source
+from weft.extend import source_info_util
 
 
 def compiled(code, filename, **names):
@@ -14,7 +17,7 @@ def compiled(code, filename, **names):
 def test_here():
     info = source.current()
     assert source.summarize(info).endswith("(test_here)")
-    assert info.file == __file__ and info.line() == 15 and info.function == "test_here"
+    assert info.file == __file__ and info.line() == 18 and info.function == "test_here"
     inner = lambda: source.current()
     assert inner().function.endswith("<lambda>")
 
@@ -35,6 +38,25 @@ def test_exclusions_can_be_registered():
     finally:
         source._excluded.remove("/some/library/")
         source._internal.clear()
+
+
+def test_a_folder_named_like_a_library_is_the_users():
+    hidden = source.is_hidden
+    assert hidden(np.linalg.__file__, True) and not hidden(np.linalg.__file__, False)
+    for name in ("weft", "numpy", "opt_einsum", "ml_dtypes"):
+        assert not hidden(f"/somewhere/{name}/model.py", True)
+
+
+def test_an_exclusion_is_a_file_or_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "_excluded", [*source._excluded])
+    monkeypatch.setattr(source, "_internal", {})
+    for name in ("library", "library_user"):
+        (tmp_path / name).mkdir()
+    source_info_util.register_exclusion(str(tmp_path / "library"))
+    source_info_util.register_exclusion(str(tmp_path / "helper.py"))
+    shown = [p for p in ("library/a.py", "library_user/a.py", "helper.py", "model.py")
+             if not source.is_internal(str(tmp_path / p))]  # fmt: skip
+    assert shown == ["library_user/a.py", "model.py"]
 
 
 def test_lines_of_a_long_statement_are_found_later():

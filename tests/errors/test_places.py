@@ -1,11 +1,14 @@
 """Errors as they are printed: in scripts, at `python -c`, from standard input, in notebooks."""
 
 import os
+import shutil
 import subprocess
 import sys
 import types
 
 import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 PROGRAM = """\
 import weft as jax, weft.numpy as jnp
@@ -28,16 +31,15 @@ x + y
 """
 
 
-def printed(arguments, text=None, **environment):
-    """Standard error of a Python process that fails."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+def printed(arguments, text=None, root=ROOT, **environment):
+    """Standard error of a Python process that fails, with the weft that is in a folder."""
     known = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "JAX_"))}
     run = subprocess.run(
         [sys.executable, *arguments],
         input=text,
         capture_output=True,
-        text=True,
-        env={**known, "PYTHONPATH": root, **environment},
+        encoding="utf-8",
+        env={**known, "PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8", **environment},
         check=False,
     )
     assert run.returncode == 1
@@ -65,13 +67,35 @@ def test_script(script):
     assert [line.rpartition(" ")[2] for line in shown] == ["<module>", "outer", "loss"]
 
 
+@pytest.mark.parametrize("folder", ["", "weft", "numpy"])
+def test_clone_in_a_folder_named_weft(folder, clone):
+    # The user's file lies beside the package, or in a folder with the name of a library.
+    path = clone / "examples" / folder / "model.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(PROGRAM, encoding="utf-8")
+    text = printed([str(path)], root=clone)
+    assert text.splitlines()[-1].endswith(" — model.py:4, in loss")
+    shown = frames(text)
+    assert len(shown) == 3 and all(str(path) in line for line in shown)
+    if folder == "weft":
+        full = printed([str(path)], root=clone, WEFT_TRACEBACK="full")
+        assert sum(os.path.join(str(clone), "weft", "") in line for line in frames(full)) > 5
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of the package where `git clone` puts it, below an awkward path."""
+    folder = tmp_path_factory.mktemp("a clone") / "folder ü" / "weft"
+    shutil.copytree(os.path.join(ROOT, "weft"), folder / "weft")
+    return folder
+
+
 @pytest.mark.parametrize(
     "setting", [{"WEFT_TRACEBACK": "full"}, {"JAX_TRACEBACK_FILTERING": "off"}], ids=["ours", "jax"]
 )
 def test_full_traceback(script, setting):
     text = printed([script], **setting)
-    package = os.sep + "weft" + os.sep
-    assert sum(package in line for line in frames(text)) > 5
+    assert sum(os.path.join(ROOT, "weft", "") in line for line in frames(text)) > 5
     assert text.splitlines()[-1].endswith(" — model.py:4, in loss")
 
 

@@ -39,14 +39,23 @@ def is_internal(filename: str) -> bool:
     return known
 
 
-_LIBRARIES = tuple(os.sep + name + os.sep for name in ("numpy", "opt_einsum", "ml_dtypes"))
+_LIBRARIES = ("numpy", "opt_einsum", "ml_dtypes")
 
 
 def is_hidden(filename: str, caller_hidden: bool) -> bool:
     """Whether a frame is weft's, or that of a library which weft called."""
     if is_internal(filename):
         return True
-    return caller_hidden and any(name in filename for name in _LIBRARIES)
+    # A user's folder may have any name, so compare with the folders of the libraries themselves.
+    return caller_hidden and filename.startswith(tuple(_folders(_LIBRARIES)))
+
+
+def _folders(packages: tuple[str, ...]) -> Iterator[str]:
+    """The folders of those of some packages that are imported."""
+    for name in packages:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            yield os.path.dirname(file) + os.sep
 
 
 class Transformed(str):

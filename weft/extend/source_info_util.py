@@ -18,7 +18,7 @@ __all__ = [
 
 def register_exclusion(path: str) -> None:
     """Leave the files below a folder, or one file, out of tracebacks and reported lines."""
-    _source.register_exclusion(os.path.dirname(path) if path.endswith(".py") else path)
+    _source.register_exclusion(os.path.join(path, "") if os.path.isdir(path) else path)
 
 
 def current() -> Any:
