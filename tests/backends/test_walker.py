@@ -92,7 +92,7 @@ class Maker:
         made = object.__new__(native.Executable)
         made.avals = [ShapedArray(x.shape, LONG) for x in args]
         made.out_avals = [ShapedArray(shape, LONG) for shape in out_shapes]
-        made.plan, made.code, made.call, made.asked = program, compile_many(CODES), None, 0
+        made.plan, made.code, made.call, made.walked = program, compile_many(CODES), None, 0
         made.places = None
         made.host = host or native.Hosts(program, made.avals, made.out_avals)
         made.flushes = True

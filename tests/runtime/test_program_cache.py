@@ -13,9 +13,10 @@ import weft
 import weft.numpy as jnp
 from weft import lax
 from weft.backends.cpu import target
-from weft.backends.cpu.calls import identity, stored
+from weft.backends.cpu.calls import stored
 from weft.backends.llvm.native import machine
 from weft.base import disk, knobs, later
+from weft.compiler import identity
 from weft.extend import core
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")
@@ -115,13 +116,13 @@ def test_programs_that_differ_have_plans_of_their_own(name, plans):
             with knobs.cache_programs(False):
                 want = again(fun, X)
             same(again(fun, X), want)
-    key = [identity.identify(weft.make_jaxpr(fun)(X)).key for fun in DIFFERENT[name]]
+    key = [identity.identify(weft.make_jaxpr(fun)(X)).key(b"") for fun in DIFFERENT[name]]
     assert key[0] != key[1]
 
 
 def test_types_and_knobs_are_part_of_a_program(room):
     def key(x):
-        return identity.identify(weft.make_jaxpr(lambda x: x + x)(x)).key
+        return identity.identify(weft.make_jaxpr(lambda x: x + x)(x)).key(b"")
 
     keys = [key(x) for x in (X, X[:3], X.astype(np.int32), 1.0, np.float32(1))]
     with weft.default_matmul_precision("highest"):
@@ -197,7 +198,7 @@ def test_primitives_of_users_are_planned_anew(room):
 
 
 def entry_of(fun, *args):
-    return identity.identify(weft.make_jaxpr(fun)(*args)).key.hex()
+    return identity.identify(weft.make_jaxpr(fun)(*args)).key(machine.setting()).hex()
 
 
 def test_damaged_and_foreign_entries_are_planned_again(room, plans):

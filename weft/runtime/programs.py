@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 from weft.base import events, knobs, logs
-from weft.base.functional import lru
+from weft.base.forks import across_forks
+from weft.base.functional import lru, register_cache
 from weft.base.lazy import Late
+from weft.compiler.identity import identify
 from weft.compiler.plan import Unplannable
 from weft.core import sharding as meshes
 from weft.core.jaxpr import ClosedJaxpr
@@ -18,8 +22,8 @@ from weft.core.staging import stage
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
 
-# Programs that a user's loop may have, for arrays of several shapes.
-MOST_OF_LOOP = 64
+# Programs that a user's loop may have, for arrays of several shapes; programs kept by structure.
+MOST_OF_LOOP, MAX_INTERNED = 64, 512
 
 
 def compiled(closed: ClosedJaxpr, key: Any, make: Callable[[ClosedJaxpr], Any]) -> Any:
@@ -85,8 +89,41 @@ def of_loop(primitive: Any, avals: Any, params: Any) -> ClosedJaxpr:
     known = inner[-1]._memo.setdefault("called", {})
     closed = known.get(key)
     if closed is None:
-        closed = stage(lambda *xs: primitive.bind(*xs, **params), avals)
+        closed = interned(stage(lambda *xs: primitive.bind(*xs, **params), avals))
         if len(known) >= MOST_OF_LOOP:
             known.clear()
         known[key] = closed  # it keeps its programs, whose numbers are no others' then
     return closed
+
+
+class _Interned(OrderedDict[Any, ClosedJaxpr]):
+    """Programs by structure, the one used last at the end."""
+
+    lock = across_forks(threading.RLock())
+
+    def cache_clear(self) -> None:
+        with self.lock:
+            self.clear()
+
+
+_interned = _Interned()
+register_cache(_interned)
+
+
+def interned(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program kept for all of this structure, with what was compiled for it.
+
+    A loop that a user's function runs outside of ``jit`` has a new body at every call, which is
+    staged again. Its structure is the same, so its code is too. Programs that call Python are kept
+    apart: what a user's function does is not in their structure.
+    """
+    identity = identify(closed)
+    if identity is None or identity.calls_users:
+        return closed
+    key = (identity.text(), *[id(const) for const, _ in identity.consts])
+    with _interned.lock:
+        found = _interned.setdefault(key, closed)
+        _interned.move_to_end(key)
+        if len(_interned) > MAX_INTERNED:
+            _interned.popitem(last=False)
+    return found

@@ -56,8 +56,15 @@ def dce_closed(
     closed: ClosedJaxpr, used_outputs: Sequence[bool], instantiate: Sequence[bool] | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """``dce_jaxpr`` on a closed program; constants that are no longer read are dropped."""
-    jaxpr, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs, instantiate)
-    return drop_unused_consts(ClosedJaxpr(jaxpr, closed.consts)), used_inputs
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(closed.jaxpr.invars)
+    key = ("dce", tuple(used_outputs), tuple(instantiate))
+
+    def make() -> tuple[ClosedJaxpr, list[bool]]:
+        jaxpr, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs, instantiate)
+        return drop_unused_consts(ClosedJaxpr(jaxpr, closed.consts)), used_inputs
+
+    return remembered(closed, key, make)
 
 
 def drop_unused_consts(closed: ClosedJaxpr) -> ClosedJaxpr:

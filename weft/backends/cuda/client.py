@@ -126,7 +126,6 @@ class Gpu(Client):
         self.number = number
         self.dlpack_device = (dlpack.CUDA, number)
         self.target = Cuda()
-        self.asked = 0  # how often calls were to become native
 
     @property
     def device_kind(self) -> str:

@@ -22,6 +22,7 @@ from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.llvm.calls.dispatch import (
     Native,
     busy,
+    companions,
     is_loaded,
     is_loading,
     native,
@@ -50,12 +51,10 @@ entries = Late("weft.backends.llvm.calls.entries")
 by_numpy = Late("weft.runtime.plain")
 generic = Late("weft.backends.cpu.calls.generic")
 layout = Late("weft.backends.cpu.calls.layout")
+companions.append(layout._module)
 
 # Nodes run by one call from which on nobody walks them in Python.
 MAX_WALKED_NODES = 5000
-
-# How often a program is walked by Python before it waits for the native walker.
-MAX_WALKED_CALLS = 16
 
 # Rounds of a user's loop up to which it hardly matters that it calls a function for each step,
 # where it would be one function otherwise; and those of loops whose length is not known. Elements
@@ -122,7 +121,7 @@ class Executable:
         self.stops = _stops(self.plan.nodes)
         self.host = Hosts(self.plan, self.avals, self.out_avals)
         self.call: Any = None
-        self.asked = 0
+        self.walked = 0  # calls made while there was no native walker
         self.flushes = knobs.thread.denormals == "flush"
         self.slowly = Walk(self.plan, self.code, self.out_avals, self.host, self.flushes)
 
@@ -131,28 +130,31 @@ class Executable:
         found = self.elsewhere.get(places)
         if found is None:
             found = copy.copy(self)
-            found.places, found.call, found.asked = places, None, self.asked
+            found.places, found.call, found.walked = places, None, self.walked
             self.elsewhere[places] = found
         return found
 
     def __call__(self, args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
-        if self.call is None and not self.settle():
-            results = self.slowly(*args)
-            native(wait=False)
-            return results
+        if self.call is None:
+            self.walked += 1
+            if not self.settle():
+                results = self.slowly(*args)
+                native(wait=False)
+                return results
         return self.call(*args)
 
     def settle(self) -> bool:
-        """Write the tables for the native walker, if it is there by now."""
+        """Write the tables for the native walker, if it is there by now.
+
+        The first call is for its result alone. Later ones go on in Python until a thread has made
+        the native walker; only a program with very many nodes waits for it.
+        """
         if self.call is None:
-            # The first call is for its result alone; who calls again and again, or has a long
-            # way to go, is better off waiting than walking slowly.
-            self.asked += 1
             far = not is_loaded() and _steps(self.plan.nodes) > MAX_WALKED_NODES
-            if self.asked == 1 and not is_loaded() and not far:
+            if self.walked <= 1 and not is_loaded() and not far:
                 return False
-            walks = native(wait=far or self.asked > MAX_WALKED_CALLS)
+            walks = native(wait=far)
             if walks is None:
                 return False
             with _settling:  # tables point at each other: there may be one set only
@@ -474,7 +476,7 @@ def remember(
             and _makes_exact(executable, closed, donated)
         ):
             return False
-        if executable.call is None and executable.asked < 2:
+        if executable.call is None and executable.walked < 2:
             return False
         if places is not None:
             executable = executable.at(places)

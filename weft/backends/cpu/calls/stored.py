@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
-from weft.backends.cpu.calls.identity import Walked, identify
-from weft.backends.llvm.native.machine import Address, load_known
+from weft.backends.llvm.native.machine import Address, load_known, setting
 from weft.base import disk, knobs
+from weft.compiler.identity import Identity, identify
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import (
@@ -47,7 +47,7 @@ class TypeName(str):
 
 def identity(
     closed: ClosedJaxpr, donated: tuple[bool, ...] = (), general: bool = False
-) -> Walked | None:
+) -> Identity | None:
     """What a program is found by; None where it is not kept, or is to be seen while it is made."""
     knob = knobs.thread
     if knob.debug or knob.dump or knob.verify or knob.compilation_cache_check_contents:
@@ -57,11 +57,12 @@ def identity(
     return identify(closed, donated, general)
 
 
-def find(walked: Walked) -> tuple[Assembly, dict[int, Address]] | None:
+def find(walked: Identity) -> tuple[Assembly, dict[int, Address]] | None:
     """A planned program and its code, if the disk has all of it."""
     blob = None
-    if disk.has_entries() and walked.key is not None:
-        blob = disk.load(walked.key)
+    if disk.has_entries():
+        name = walked.key(setting())
+        blob = None if name is None else disk.load(name)
     if blob is None:
         return None
     try:
@@ -73,12 +74,12 @@ def find(walked: Walked) -> tuple[Assembly, dict[int, Address]] | None:
     return None if code is None else (program, dict(zip(keys, code, strict=True)))
 
 
-def keep(walked: Walked, program: Assembly, code: Mapping[int, Address]) -> None:
+def keep(walked: Identity, program: Assembly, code: Mapping[int, Address]) -> None:
     """Write a planned program to disk."""
     keys = {number: function.key for number, function in code.items()}
 
     def made() -> tuple[bytes, bytes] | None:
-        name = walked.key
+        name = walked.key(setting())
         if name is None:
             return None
         try:
@@ -97,7 +98,7 @@ class _Tied(Exception):
 # --- to plain values and back ---------------------------------------------------------------------
 
 
-def _encoded(walked: Walked, program: Assembly) -> Sequence[Any]:
+def _encoded(walked: Identity, program: Assembly) -> Sequence[Any]:
     slots = [(role, size, _plain(what)) for role, size, what in program.slots]
     nodes = _told(program.nodes)
     constants: list[Any] = []
@@ -115,7 +116,7 @@ def _encoded(walked: Walked, program: Assembly) -> Sequence[Any]:
 
 
 def _decoded(
-    walked: Walked, slots: Any, nodes: Any, sizes: Any, constants: Any, hosts: Any, results: Any
+    walked: Identity, slots: Any, nodes: Any, sizes: Any, constants: Any, hosts: Any, results: Any
 ) -> Assembly:
     codes, offsets, arena = sizes
     found: list[Any] = []
@@ -155,7 +156,7 @@ def _untold(told: Any) -> tuple[Any, ...]:
     return tuple([with_regions(_NODES[n](*fields), _untold) for n, *fields in told])
 
 
-def _place(walked: Walked, eqn: Any) -> int:
+def _place(walked: Identity, eqn: Any) -> int:
     """Where an equation that Python computes stands in the staged program."""
 
     def types(found: Any) -> list[Any]:

@@ -37,8 +37,6 @@ from weft.runtime.places import array_type
 
 # Kernels that are launched one by one; more of them are sooner launched as a graph.
 MOST_LAUNCHES = 3
-# How often calls become no native ones before they wait for the native caller.
-PATIENCE = 16
 # What native code takes as numbers, besides arrays.
 _NUMBERS = (bool, int, float, range, np.generic)
 
@@ -246,12 +244,6 @@ def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> D
     return found
 
 
-def _is_early(client: Any) -> bool:
-    """Whether the native caller is still being made; who has come often waits for it."""
-    client.asked += 1
-    return is_loading() and native(wait=client.asked > PATIENCE) is None
-
-
 def remember(
     client: Any,
     function: Any,
@@ -265,7 +257,7 @@ def remember(
     places: Any,
 ) -> bool:
     """Give a function an entry for calls like this one; False if it is too early for that."""
-    if _is_early(client):
+    if is_loading() and native(wait=False) is None:
         return False
     if refs != ((), ()):
         return True
@@ -279,7 +271,7 @@ def remember_operation(
     client: Any, function: Any, closed: Any, given: Any, options: Any, places: Any
 ) -> bool:
     """Give an operation an entry for arguments like these; False if it is too early for that."""
-    if _is_early(client):
+    if is_loading() and native(wait=False) is None:
         return False
     leaves = [x for kind, value in given for x in operands_of(kind, value)]
     found = _call(client, closed, (), places, leaves)

@@ -246,6 +246,8 @@ class _Loading:
         try:
             self.made = Native()
             pool.load()
+            for module in companions:
+                lazy.load(module)
         except BaseException as error:
             self.error = error
 
@@ -269,6 +271,8 @@ class _Loading:
         return self.made
 
 
+# Modules that the first native call needs: whoever makes the native caller loads them too.
+companions = ["weft.backends.llvm.calls.entries"]
 _native: Native | None = None
 _loading: _Loading | None = None
 _busy: list[None] = []

@@ -1,14 +1,13 @@
-"""What a staged program is, in 32 bytes: equal for programs whose plans are interchangeable.
+"""The identity of a staged program: equal for programs whose plans are interchangeable.
 
-Everything that planning looks at is in it: equations, types, parameters, literals and which
-constants are the same object, the knobs, the machine, and weft's own source. What an array holds
-and what a user's function does is not; a program that could depend on more has no identity.
+It holds everything that planning looks at: equations, types, parameters, literals, which constants
+are the same object, and the knobs. It leaves out what an array holds and what a user's function
+does. A program that could depend on more has no identity.
 """
 
 from __future__ import annotations
 
 import enum
-import functools
 import os
 import sys
 from types import FunctionType
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.backends.llvm.native.machine import setting
 from weft.base import knobs
 from weft.base.disk import digest
 from weft.base.functional import lru
@@ -39,8 +37,8 @@ class Unknown(Exception):
     """A program with something in it that this file cannot tell from others of its kind."""
 
 
-class Walked:
-    """A program that was gone through once, in an order that another process finds too."""
+class Identity:
+    """A program walked once, in an order that another process follows too."""
 
     def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...], general: bool) -> None:
         self.types: dict[int, int] = {}
@@ -51,18 +49,24 @@ class Walked:
         self.const_numbers: dict[int, int] = {}
         self.eqns: list[JaxprEqn] = []  # all that Python may have to run
         self.names: dict[int, str] = {}
+        self.calls_users = False  # whether it may depend on what a user's function does
+        self._key: bytes | None = None
         self._program(closed.jaxpr, closed.consts)
         context = [self._value(v) for v in knobs.context_key().values]
         self.context = (FORMAT, donated, general, context)
 
-    @functools.cached_property
-    def key(self) -> bytes | None:
-        """What the program is kept under; None where it is not."""
-        stamp = source_stamp()
-        if stamp is None:
-            return None
-        text = repr((*self.context, list(self.told), self.rows))
-        return digest(setting() + stamp + text.encode("utf-8", "surrogatepass"))
+    def text(self) -> str:
+        """All that planning looks at, as text."""
+        return repr((*self.context, list(self.told), self.rows))
+
+    def key(self, target: bytes) -> bytes | None:
+        """The name of the program's plan for a target on disk; None where plans are not kept."""
+        if self._key is None:
+            stamp = source_stamp()
+            if stamp is None:
+                return None
+            self._key = digest(target + stamp + self.text().encode("utf-8", "surrogatepass"))
+        return self._key
 
     def _program(self, jaxpr: Jaxpr, consts: Any) -> int:
         """The number of a program, written where it is first met."""
@@ -104,7 +108,9 @@ class Walked:
             return self._program(callee.jaxpr, callee.consts)
         if primitive.form is None:
             self.eqns.append(eqn)
+            self.calls_users |= bool(eqn.effects or primitive.unplanned)
             if type(primitive).__module__ == _CALLBACKS:
+                self.calls_users = True
                 return (name, sorted(map(repr, eqn.effects)))
             if eqn.effects:
                 return (name, self._params(primitive, params), sorted(map(repr, eqn.effects)))
@@ -194,10 +200,10 @@ def _name(primitive: Any) -> str:
 
 def identify(
     closed: ClosedJaxpr, donated: tuple[bool, ...] = (), general: bool = False
-) -> Walked | None:
-    """A program gone through, or None where it has no identity."""
+) -> Identity | None:
+    """The identity of a program; None where it has none."""
     try:
-        return Walked(closed, donated, general)
+        return Identity(closed, donated, general)
     except (Unknown, KeyError, RecursionError):
         return None
 
@@ -212,7 +218,7 @@ def source_stamp() -> bytes | None:
 
     None where they are not in a folder, or were changed while this process had them loaded.
     """
-    root = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
+    root = os.path.abspath(os.path.join(__file__, *[os.pardir] * 2))
     found = [sys.version, np.__version__, root]
     folders = [os.path.join(root, room) for room in _SOURCES.split()]
     try:

@@ -1,0 +1,126 @@
+"""A second call plans nothing: what a stack of transformations made, the next call finds again.
+
+A stack over a jitted function has all of it after its first call. Operations outside of ``jit`` are
+compiled when they come for the second time, so what has some of them is settled after three.
+"""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from tests.compose.programs import generate
+from tests.compose.stacks import Stack
+from weft import lax
+from weft.base import events, knobs
+
+X = np.linspace(0.1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+@weft.custom_vjp
+def own_vjp(x):
+    return jnp.sin(x)
+
+
+own_vjp.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x),))
+
+
+@weft.custom_jvp
+def own_jvp(x):
+    return jnp.sin(x)
+
+
+own_jvp.defjvp(lambda p, t: (jnp.sin(p[0]), t[0] * jnp.cos(p[0])))
+
+
+FUNCTIONS = {
+    "elementwise": lambda x: jnp.tanh(x) * 2 + x.sum(),
+    "scan": lambda x: lax.scan(lambda c, a: (c * 0.5 + jnp.sin(a), c), x[0], x)[1],
+    "cond": lambda x: lax.cond(x.sum() > 0, jnp.sin, lambda y: y * 2, x),
+    "fori_loop": lambda x: lax.fori_loop(0, 3, lambda i, c: c * x, x),
+    "custom_vjp": lambda x: own_vjp(x * 2),
+    "custom_jvp": lambda x: own_jvp(x * 2),
+    "checkpoint": weft.checkpoint(lambda x: jnp.sin(jnp.sin(x))),
+    "sort": lambda x: jnp.sort(x) + jnp.linalg.norm(x),
+    "product": lambda x: x @ x.T,
+    "while_loop": lambda x: lax.while_loop(lambda c: c.sum() < 40, lambda c: c * 1.5, x),
+    "constants": lambda x: x * jnp.asarray(X) + jnp.arange(4.0),
+}
+total = lambda f: lambda x: f(x).sum()
+STACKS = {
+    "jit": lambda f: f,
+    "grad": lambda f: weft.grad(total(f)),
+    "value_and_grad": lambda f: weft.value_and_grad(total(f)),
+    "grad of grad": lambda f: weft.grad(total(weft.grad(total(f)))),
+    "hessian": lambda f: weft.hessian(total(f)),
+    "jacrev": weft.jacrev,
+    "jacfwd": weft.jacfwd,
+    "jvp": lambda f: lambda x: weft.jvp(f, (x,), (x,)),
+    "vjp": lambda f: lambda x: weft.vjp(f, x)[1](f(x)),
+    "linearize": lambda f: lambda x: weft.linearize(f, x)[1](x),
+    "vmap": lambda f: weft.vmap(f, in_axes=None, axis_size=2),
+    "grad of checkpoint": lambda f: weft.grad(total(weft.checkpoint(f))),
+    "jit of grad": lambda f: weft.jit(weft.grad(total(f))),
+    "jit of vmap of grad": lambda f: weft.jit(
+        weft.vmap(weft.grad(total(f)), in_axes=None, axis_size=2)
+    ),
+}
+FORWARD_ONLY, REVERSE_ONLY = {"while_loop"}, {"custom_vjp"}
+FORWARD = {"jvp", "linearize", "jacfwd", "hessian"}
+REVERSE = {name for name in STACKS if "grad" in name or name in ("jacrev", "vjp", "hessian")}
+
+
+def fits(function, stack):
+    if function in FORWARD_ONLY:
+        return stack not in REVERSE
+    return function not in REVERSE_ONLY or stack not in FORWARD
+
+
+@pytest.fixture
+def made():
+    """What is traced and compiled, as it happens."""
+    seen = []
+    events.watch(lambda kind, name, *rest: seen.append((kind, name)))
+    with knobs.eager_compile_share(1.0):
+        yield seen
+    events.watch(None)
+
+
+PAIRS = [(function, stack) for function in FUNCTIONS for stack in STACKS if fits(function, stack)]
+
+
+@pytest.mark.parametrize(("function", "stack"), PAIRS)
+def test_a_settled_call_makes_nothing(function, stack, made):
+    fun = STACKS[stack](weft.jit(FUNCTIONS[function]))
+    x = jnp.asarray(X)
+    for _ in range(3):
+        fun(x)
+    made.clear()
+    fun(x)
+    assert not made
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_new_body_of_a_loop_has_the_code_of_the_one_before(function, made):
+    """Outside of ``jit`` bodies are staged at every call; their code is there by structure."""
+    x = jnp.asarray(X)
+    for _ in range(3):
+        FUNCTIONS[function](x)
+    made.clear()
+    FUNCTIONS[function](x)
+    assert not made
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_stacks(seed, made):
+    with weft.enable_x64(True):
+        program, args, traits = generate(seed)
+        stack = Stack(seed, args, traits)
+        stack.grow(lambda *xs: program(True, *xs))
+        fun = stack.build(weft.jit(lambda *xs: program(False, *xs)), "fast")
+        args = [jnp.asarray(x) for x in stack.args]
+        for _ in range(3):
+            fun(*args)
+        made.clear()
+        fun(*args)
+        assert not made, stack.names()
