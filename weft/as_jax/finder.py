@@ -2,7 +2,7 @@
 
 Where weft has a module of the same path and the table adds nothing, that very module is given:
 ``jax.numpy is weft.numpy``. Otherwise an ``Alias`` shows the names of the table, then those of
-weft's module.
+weft's modules, then placeholders for what weft does not have.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from weft.as_jax.absent import ABSENT, placeholder
+from weft.as_jax.homes import HOMES
 from weft.as_jax.table import TABLE
 
 ROOTS = ("jax", "jaxlib")
@@ -23,6 +25,10 @@ HIDDEN = frozenset(
     "api as_jax backends base compiler control core kernel prims runtime state transforms"
     " linen optim train".split()
 )
+
+# Modules that something is said of, and those that have such modules below them.
+MODULES = frozenset({*TABLE, *HOMES, *ABSENT})
+PACKAGES = frozenset(name[:i] for name in MODULES for i, c in enumerate(name) if c == ".")
 
 
 def load(where: str) -> Any:
@@ -35,10 +41,15 @@ def load(where: str) -> Any:
 
 
 class Alias(ModuleType):
-    """A module of JAX's name: what the table says, then what weft's module has."""
+    """A module of JAX's name: what the table says, then what weft's modules have.
+
+    ``_module`` is weft's module of the same path, ``_homes`` names modules that have the public
+    functions which JAX defines in this one.
+    """
 
     _names: dict[str, Any]
     _module: ModuleType | None
+    _homes: tuple[str, ...]
 
     def __getattr__(self, name: str) -> Any:
         if name in self._names:
@@ -54,6 +65,15 @@ class Alias(ModuleType):
                 pass
         if name != "__all__" and exists(f"{self.__name__}.{name}"):
             return importlib.import_module(f"{self.__name__}.{name}")
+        if not name.startswith("_"):
+            for home in map(importlib.import_module, self._homes):
+                try:
+                    return getattr(home, name)
+                except AttributeError:
+                    pass
+        if name in ABSENT.get(self.__name__, ()):
+            value = self.__dict__[name] = placeholder(self.__name__, name)
+            return value
         raise AttributeError(
             f"weft, under the name {self.__name__}, has no {name!r}", name=name, obj=self
         )
@@ -67,7 +87,10 @@ class Alias(ModuleType):
 
     def __dir__(self) -> list[str]:
         own = [] if self._module is None else dir(self._module)
-        return sorted({*self.__dict__, *self._names, *own})
+        for home in map(importlib.import_module, self._homes):
+            own += [name for name in dir(home) if not name.startswith("_")]
+        absent = ABSENT.get(self.__name__, ())
+        return sorted({*self.__dict__, *self._names, *own, *absent})
 
 
 def weft_module(name: str) -> ModuleType | None:
@@ -95,11 +118,11 @@ def weft_module(name: str) -> ModuleType | None:
 
 def exists(name: str) -> bool:
     """Whether there is a module of this name."""
-    return name in TABLE or _is_package(name) or weft_module(name) is not None
+    return name in MODULES or _is_package(name) or weft_module(name) is not None
 
 
 def _is_package(name: str) -> bool:
-    return any(other.startswith(name + ".") for other in TABLE)
+    return name in PACKAGES
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -117,12 +140,15 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         names = TABLE[spec.name].names if spec.name in TABLE else {}
         alias = Alias(spec.name)
-        alias.__dict__.update(_names=names, _module=weft_module(spec.name))
+        alias.__dict__.update(
+            _names=names, _module=weft_module(spec.name), _homes=HOMES.get(spec.name, ())
+        )
         alias.__doc__ = getattr(alias._module, "__doc__", None)
         return alias
 
     def exec_module(self, module: ModuleType) -> None:
         assert isinstance(module, Alias)
-        if module._module is not None and not module._names and not _is_package(module.__name__):
+        name = module.__name__
+        if module._module is not None and name not in MODULES and not _is_package(name):
             # the import system returns what lies here when this is done
-            sys.modules[module.__name__] = module._module
+            sys.modules[name] = module._module

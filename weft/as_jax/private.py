@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+import operator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from weft.base.source import is_internal
 from weft.core.dims.dim import max_dim as max_dim
 from weft.core.dims.dim import min_dim as min_dim
-from weft.core.trace import eval_trace, set_trace
+from weft.core.trace import Tracer, eval_trace, set_trace
 from weft.dtypes.kinds import ExtendedDType as _ExtendedDType
 from weft.extend.backend import backends as _backends
 from weft.runtime import devices
@@ -19,6 +21,18 @@ from weft.tree.registry import is_tree_node
 
 class TypedNdArray(np.ndarray):
     """The class of literals that carry a dtype: weft has none, so nothing is an instance."""
+
+
+class TypedInt(int):
+    """The class of Python integers that carry a dtype, which weft does not make."""
+
+
+class TypedFloat(float):
+    """The class of Python floats that carry a dtype, which weft does not make."""
+
+
+class TypedComplex(complex):
+    """The class of Python complex numbers that carry a dtype, which weft does not make."""
 
 
 class Nothing:
@@ -75,6 +89,39 @@ class _InUse(Mapping[str, Any]):
 
 
 backends = _InUse()
+
+
+def infer_argnums_and_argnames(
+    sig: inspect.Signature, argnums: Any, argnames: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of parameters, where one of them is given.
+
+    >>> infer_argnums_and_argnames(inspect.signature(lambda x, n: x), None, "n")
+    ((1,), ('n',))
+    """
+    nums = () if argnums is None else as_positions(argnums)
+    names = (
+        () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    )
+    by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    both = [(i, k) for i, (k, p) in enumerate(sig.parameters.items()) if p.kind == by_name]
+    if argnums is None:
+        nums = tuple(i for i, name in both if name in names)
+    elif argnames is None:
+        names = tuple(name for i, name in both if i in nums)
+    return nums, names
+
+
+def as_positions(argnums: Any) -> tuple[int, ...]:
+    """One position or several, as a tuple."""
+    many = argnums if isinstance(argnums, Iterable) else (argnums,)
+    return tuple(operator.index(i) for i in many)
+
+
+def full_lower(x: Any) -> Any:
+    """A value without the tracers that merely wrap it."""
+    lower = getattr(x, "full_lower", None)
+    return x if lower is None or not isinstance(x, Tracer) else lower()
 
 
 def eval_context() -> Any:

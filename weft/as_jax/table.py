@@ -20,10 +20,36 @@ jax.version                  __version__              weft.as_jax.table:VERSION 
 jax.version                  __version_info__         weft.as_jax.table:VERSION_INFO             flax
 jaxlib                       __version__              weft.as_jax.table:VERSION                  numpyro orbax
 jaxlib.version               __version__              weft.as_jax.table:VERSION                  orbax
-jaxlib.xla_extension         Device                   weft.runtime.devices                       tensorflow_probability
 jaxlib.xla_client            Device                   weft.runtime.devices                       orbax
+jaxlib.xla_client            Array                    weft.core.array                            orbax
+jaxlib.xla_client            ArrayImpl                weft.runtime.array                         orbax
+jaxlib.xla_client            NamedSharding            weft.sharding                              orbax
+jaxlib.xla_client            Sharding                 weft.sharding                              orbax
+jaxlib.xla_client            SingleDeviceSharding     weft.sharding                              orbax
+jaxlib.xla_client            XlaRuntimeError          weft.errors:JaxRuntimeError                orbax
+jaxlib._jax                  Device                   weft.runtime.devices                       gpjax
+jaxlib._jax                  PjitFunction             weft.api.jit:JitFunction                        gpjax
+jaxlib._jax                  Array                    weft.core.array                            gpjax
+jaxlib._jax                  ArrayImpl                weft.runtime.array                         gpjax
+jaxlib._jax                  JaxRuntimeError          weft.errors                                gpjax
+jaxlib._jax                  NamedSharding            weft.sharding                              gpjax
+jaxlib._jax                  PyTreeDef                weft.tree_util                             gpjax
+jaxlib._jax                  Sharding                 weft.sharding                              gpjax
+jaxlib._jax                  SingleDeviceSharding     weft.sharding                              gpjax
+jax.lib                      __version__              weft.as_jax.table:VERSION                  s2fft
+jax.ffi                      build_ffi_lowering_function  weft.as_jax.ffi                        s2fft
+jax.ffi                      ffi_call                 weft.as_jax.ffi                            s2fft
+jax.ffi                      ffi_lowering             weft.as_jax.ffi                            s2fft
+jax.ffi                      include_dir              weft.as_jax.ffi                            s2fft
+jax.ffi                      pycapsule                weft.as_jax.ffi                            s2fft
+jax.ffi                      register_ffi_target      weft.as_jax.ffi                            s2fft
+jax.ffi                      register_ffi_target_as_batch_partitionable  weft.as_jax.ffi         s2fft
+jax.ffi                      register_ffi_type        weft.as_jax.ffi                            s2fft
+jax.ffi                      register_ffi_type_id     weft.as_jax.ffi                            s2fft
 
 jax.experimental             MutableArray             weft.ref:Ref                               flax
+jax.experimental.pallas      cdiv                     weft.as_jax.util:ceil_of_ratio             jax_md
+jax.experimental.pallas      next_power_of_2          weft.as_jax.util                           jax_md
 jax.experimental.shard_map   shard_map                weft.as_jax.one_device                     blackjax flax
 jax.experimental.colocated_python=  colocated_python         weft.as_jax.one_device              orbax
 jax.experimental.colocated_python   colocated_python_class   weft.as_jax.one_device              orbax
@@ -34,6 +60,8 @@ jax.experimental.colocated_python.serialization=  DeviceList     weft.as_jax.pri
 jax.core=                    AbstractValue            weft.core.avals                            diffrax
 jax.core                     Atom                     weft.core.jaxpr                            haiku
 jax.core                     ClosedJaxpr              weft.core.jaxpr                            equinox haiku
+jax.core                     DebugInfo                weft.extend.core                           kfac_jax
+jax.core                     Effects                  weft.extend.core                           kfac_jax
 jax.core                     DropVar                  weft.core.jaxpr                            haiku
 jax.core                     Jaxpr                    weft.core.jaxpr                            equinox haiku
 jax.core                     JaxprEqn                 weft.core.jaxpr                            haiku
@@ -61,6 +89,7 @@ jax.interpreters.xla         pytype_aval_mappings     weft.core.trace:aval_handl
 jax.interpreters.pxla        global_avals_to_results_handler  weft.as_jax.private:refuse_results orbax
 
 jax._src.ad_util             stop_gradient_p          weft.prims.arithmetic                      lineax
+jax._src.api_util            infer_argnums_and_argnames  weft.as_jax.private                     e3nn_jax
 jax._src.api_util            flatten_axes             weft.tree.compare                          flax
 jax._src.api_util            flatten_fun              weft.api_util                              flax
 jax._src.checkify            Error                    weft.experimental.check_errors             flax
@@ -69,6 +98,8 @@ jax._src.checkify            Out                      weft.as_jax.private:Out   
 jax._src.checkify            checkify                 weft.experimental.checkify                 flax
 jax._src.checkify            user_checks              weft.experimental.checkify                 flax
 jax._src.compiler            backend_compile_and_load weft.as_jax.private                        chex
+jax._src.core                Trace                    weft.core.trace                            quax
+jax._src.core                full_lower               weft.as_jax.private                        quax
 jax._src.core                AbstractValue            weft.core.avals                            flax
 jax._src.core                Primitive                weft.extend.core                           flax
 jax._src.core                ShapedArray              weft.core.avals                            flax
@@ -86,6 +117,14 @@ jax._src.dtypes              extended                 weft.dtypes               
 jax._src.dtypes              finfo                    weft.numpy                                 flax
 jax._src.dtypes              supports_inf             weft.dtypes.kinds                          flax
 jax._src.flatten_util        ravel_pytree             weft.flatten_util                          blackjax
+jax._src.lax.lax             asarray                  weft.numpy                                 aqt
+jax._src.lib                 _jax                     jaxlib                                     dynamiqs
+jax._src.lib                 version                  weft.as_jax.table:VERSION_INFO             grain
+jax._src.lib                 version_str              weft.as_jax.table:VERSION                  grain
+jax._src.lib                 xla_client               jaxlib                                     dynamiqs
+jax._src.literals            TypedInt                 weft.as_jax.private                        quax
+jax._src.literals            TypedFloat               weft.as_jax.private                        quax
+jax._src.literals            TypedComplex             weft.as_jax.private                        quax
 jax._src.literals            TypedNdArray             weft.as_jax.private                        equinox jaxtyping
 jax._src.literals            LiteralArray             weft.as_jax.private:TypedNdArray           equinox
 jax._src.state.types         AbstractRef              weft.state.types                           flax
