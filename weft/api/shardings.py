@@ -18,6 +18,7 @@ from weft.core.sharding import (
     Sharding,
     SingleDeviceSharding,
     UnspecifiedValue,
+    as_given,
 )
 from weft.core.trace import typeof
 from weft.runtime.array import ArrayImpl
@@ -115,7 +116,7 @@ def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., A
             wanted = spread_shardings(shardings, result, "out_shardings of jit")
         else:
             wanted = [here] * len(outs)
-        found = [_constrained(y, s, "out") for y, s in zip(outs, wanted, strict=True)]
+        found = [_constrained(y, as_given(s), "out") for y, s in zip(outs, wanted, strict=True)]
         return tree_unflatten(out_tree, found)
 
     return placed

@@ -111,6 +111,9 @@ def results(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> 
         outs = [_as_said(primitive, a, said) for a in outs]
     else:
         found: Sequence[Spec] | None = None
+        if mesh is None and primitive.name == "device_put":
+            mesh = next((s.mesh for s in primitive.shardings(params) if s is not None), None)
+            mesh = None if mesh is None else mesh.abstract_mesh
         if mesh is not None:
             found = _divided(primitive, avals, outs, params, mesh)
         if found is None:

@@ -123,4 +123,9 @@ def struct_of(aval: Any) -> Any:
     if type(aval) is AbstractToken:
         return aval
     divided = getattr(aval, "divided", None)
+    if divided is None and type(aval) is ShapedArray:
+        there = aval.sharding
+        divided = there if there.mesh.are_all_axes_explicit else None
+    elif divided is not None and not divided.mesh.are_all_axes_explicit:
+        divided = None
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=divided)

@@ -623,6 +623,7 @@ class NamedSharding(Sharding):
 
     mesh: Any
     spec: PartitionSpec
+    as_given = False  # whether results that have it keep its spec as the user wrote it
 
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         if not isinstance(mesh, (Mesh, AbstractMesh)) or not isinstance(spec, PartitionSpec):
@@ -747,6 +748,15 @@ class NamedSharding(Sharding):
     def with_spec(self, spec: Any) -> NamedSharding:
         """The sharding with another spec."""
         return self.update(spec=spec)
+
+
+def as_given(sharding: Any) -> Any:
+    """A sharding whose spec the results that have it keep as it is written."""
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    made = sharding.update()
+    made.__dict__["as_given"] = True
+    return made
 
 
 def check_spec(spec: PartitionSpec, mesh: Any) -> None:

@@ -15,6 +15,7 @@ from weft.core.sharding import (
     AbstractMesh,
     NamedSharding,
     PartitionSpec,
+    as_given,
     axes_of,
     explicit_part,
 )
@@ -65,6 +66,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
                 continue
             if is_tracing():
                 sharding = _fitting(sharding, np.shape(leaf))
+            else:
+                sharding = as_given(sharding)
             check_fits(sharding, np.shape(leaf), "with_sharding_constraint")
             leaf = sharding_constraint_p.bind(leaf, sharding=sharding)
         outs.append(leaf)

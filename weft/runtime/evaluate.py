@@ -307,6 +307,9 @@ def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         places = _resharded(params["dst_sharding"], args)
     if places is None:
         places = _places(name, args, program, found if several else [found])
+        if places and primitive.name == "shard_map":
+            if params["manual_axes"] == frozenset(params["mesh"].axis_names):
+                places = _as_written(places, primitive.shardings(params))
     client = _client(args, places)
     if client is not None and not _watched() and not state.axis_env:
         closed = _alone(primitive, avals, params, program)
@@ -329,6 +332,12 @@ def _alone(primitive: Any, avals: Any, params: dict[str, Any], program: Any) -> 
     if any(type(p) is ClosedJaxpr for p in params.values()):
         return programs.of_loop(primitive, avals, params)
     return programs.of_primitive(primitive, avals, params)
+
+
+def _as_written(places: Any, shardings: Any) -> Any:
+    """Placements with the specs that were given for results, word for word."""
+    found = zip(places, shardings, strict=True)
+    return tuple([p if s is None else placement(s, p.committed) for p, s in found])
 
 
 def _resharded(sharding: Any, args: Any) -> Any:

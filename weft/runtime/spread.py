@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import propagate
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.runtime.places import Placement, placement
 
@@ -39,7 +39,25 @@ def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placemen
         spec_of(getattr(x, "sharding", None), mesh, len(a.shape))
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
-    return divided(program, given, mesh, where.sharding.memory_kind)
+    found = divided(program, given, mesh, where.sharding.memory_kind)
+    return found if mesh.explicit_axes else _as_arguments(found, program.out_avals, args)
+
+
+def _as_arguments(found: Any, avals: Any, args: Any) -> tuple[Placement, ...]:
+    """Placements of results, of which those that are divided as an argument have its own spec."""
+    shardings = [(x.sharding, len(x.shape)) for x in args if hasattr(x, "sharding")]
+    written = {
+        (as_spec(spec_of(s, s.mesh, ndim)), ndim): s.spec
+        for s, ndim in reversed(shardings)
+        if isinstance(s, NamedSharding) and not s.is_fully_replicated
+    }
+    if all(spec == key[0] for key, spec in written.items()):
+        return found  # written as results are
+    made = []
+    for where, aval in zip(found, avals, strict=True):
+        spec = written.get((where.sharding.spec, len(getattr(aval, "shape", ()))))
+        made.append(where if spec is None else placement(where.sharding.with_spec(spec), True))
+    return tuple(made)
 
 
 def divided(
@@ -53,8 +71,31 @@ def divided(
         found = [((),) * len(getattr(a, "shape", ())) for a in avals]
     if mesh.explicit_axes:
         found = [_with_types(s, a, auto) for s, a in zip(found, avals, strict=True)]
-    shardings = [NamedSharding(mesh, as_spec(s), memory_kind=kind) for s in found]
+    # on explicit axes a sharding is the one of the type, with an entry for each dimension
+    specs = [PartitionSpec(*s) if mesh.explicit_axes else as_spec(s) for s in found]
+    kept = _kept(program, mesh)
+    shardings = [NamedSharding(mesh, kept.get(i, s), memory_kind=kind) for i, s in enumerate(specs)]
     return tuple(placement(s, True) for s in shardings)
+
+
+def _kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
+    """The specs of results whose shardings the user gave, which are kept as they were written."""
+    if not any(eqn.primitive.name in _PLACING for eqn in program.eqns[-len(program.out_avals) :]):
+        return {}
+    wanted = {
+        eqn.outvars[0]: eqn.primitive.shardings(eqn.params)[0]
+        for eqn in program.eqns
+        if eqn.primitive.name in _PLACING
+    }
+    found = {}
+    for i, v in enumerate(program.jaxpr.outvars):
+        sharding = None if isinstance(v, Literal) else wanted.get(v)
+        if getattr(sharding, "as_given", False) and _alike(sharding.mesh, mesh):
+            found[i] = sharding.spec
+    return found
+
+
+_PLACING = ("sharding_constraint", "reshard")
 
 
 def _with_types(spec: Spec, aval: Any, auto: set[Any]) -> Spec:
