@@ -59,8 +59,8 @@ HOOKS, FILLER, MOST_HOOKS = "weft.core.hooks", "weft", 3
 # a file, and a module that it does not need before something is compiled, solved or printed.
 # Packages may list what they only pass on, with `members`: that counts as imports, too.
 LAZY = "weft.base.lazy"
-# What may import by computed names besides: it gives weft's modules other names.
-BY_NAME = (LAZY, "weft.as_jax.finder")
+# What may import by computed names besides: they give weft's modules other names.
+BY_NAME = (LAZY, "weft.as_jax.finder", "weft.as_jax.child.sitecustomize")
 # The one file that names backends, and is imported by those that stand below them.
 REGISTRY = "weft.runtime.registry"
 LATE = {

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from weft.as_jax.children import keep_alias
 from weft.as_jax.distributions import Distributions
 from weft.as_jax.finder import Finder
 from weft.as_jax.table import VERSION as VERSION
@@ -25,13 +26,15 @@ __all__ = ["VERSION", "install", "is_installed"]
 
 
 def install() -> None:
-    """Make ``import jax`` and ``import jaxlib`` give weft from now on, in this process.
+    """Make ``import jax`` and ``import jaxlib`` give weft from now on.
 
-    >>> import weft, weft.as_jax
-    >>> weft.as_jax.install()
-    >>> import jax, jax.numpy as jnp
-    >>> jnp is weft.numpy, jax.__version__
-    (True, '0.10.2')
+    This holds for this process and for those it starts with the same interpreter: forks, workers of
+    ``multiprocessing`` and ``subprocess``. ``WEFT_AS_JAX=0`` in the environment leaves them to JAX.
+
+    >>> import subprocess, sys
+    >>> code = "import weft.as_jax; weft.as_jax.install(); import jax; print(jax.numpy.__name__)"
+    >>> subprocess.check_output([sys.executable, "-c", code], text=True)
+    'weft.numpy\\n'
     """
     if is_installed():
         return
@@ -45,6 +48,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, Finder())
     sys.meta_path.insert(0, Distributions())
+    keep_alias()
 
 
 def is_installed() -> bool:
