@@ -1,4 +1,5 @@
 """The lines that tests/parallel/cases_types.py runs, and those that weft answers otherwise."""
+# ruff: noqa: E501
 
 LINES = []
 # Answers that differ from JAX's on purpose; docs/moving-from-jax.md gives the reasons.
@@ -64,6 +65,31 @@ add(
     "auto agrid",
     "lax.with_sharding_constraint(X, P('x', None))",
     "jit(lambda x: lax.with_sharding_constraint(x, P('x', None)))(X)",
+)
+# --- types inside of shard_map --------------------------------------------------------------------
+
+add(
+    "line auto",
+    "noted(lambda n: shard_map(n, in_specs=P('x'), out_specs=P('x'))(put((4,), 'x')))",
+    "noted(lambda n: jit(shard_map(lambda x: n(x * 2), in_specs=P('x'), out_specs=P('x')))(X))",
+    "noted(lambda n: shard_map(lambda x: n(lax.psum(x, 'x')), in_specs=P('x'), out_specs=P())(put((4,), 'x')))",
+)
+add(
+    "agrid",
+    "noted(lambda n: shard_map(lambda x: n(x), in_specs=P('y', 'x'), out_specs=P('y', 'x'))(X))",
+    "noted(lambda n: shard_map(lambda x: n(lax.psum(x, 'x')), in_specs=P('y', 'x'), out_specs=P('y'))(X))",
+    "str([sorted(typeof(x).mat.varying) for x in [X]])",
+)
+add(
+    "-",
+    "repr(ManualAxisType(varying=frozenset('x')))",
+    "repr(ManualAxisType(varying=frozenset('x')).update(reduced=frozenset('y')))",
+    "setattr(ManualAxisType(), 'varying', frozenset('x'))",
+    "ManualAxisType(varying=frozenset('x'), reduced=frozenset('x'))",
+    "ManualAxisType(varying=frozenset('x')) == ManualAxisType(varying=frozenset('x'))",
+    "repr(typeof(jnp.ones(3)).mat)",
+    "typeof(jnp.ones(3)).vma",
+    "jax.core.ShapedArray((2,), 'float32').manual_axis_type.empty",
 )
 add(
     "-",

@@ -92,7 +92,7 @@ class Walked:
         if type(aval) is not ShapedArray:
             raise Different
         self.numbers += aval.shape
-        return (len(aval.shape), aval.dtype, aval.weak_type, aval.vma)
+        return (len(aval.shape), aval.dtype, aval.weak_type, aval.mat)
 
     def _literal(self, x: Literal, eqn: Any = None) -> Any:
         self.literals.append(x.val)

@@ -30,7 +30,7 @@ from weft.control.custom_rules import (
 )
 from weft.control.remat_opt import cheap_primal
 from weft.core.ad import Zero, instantiate, zeros
-from weft.core.avals import ShapedArray, same_type, without_axes
+from weft.core.avals import ShapedArray, same_type, varying_of, without_axes
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import observable
@@ -533,7 +533,7 @@ def _checked_cotangent(rule: str, in_tree: Any, i: int, aval: Any, ct: Any) -> A
     if ct is None or getattr(expected, "dtype", None) == dtypes.float0:
         return Zero(expected)
     found = ct.aval if type(ct) is SymbolicZero else typeof(ct)
-    extra = frozenset(getattr(found, "vma", ())) - getattr(aval, "vma", frozenset())
+    extra = varying_of(found) - varying_of(aval)
     if extra and state.manual.issuperset(extra):
         # what all devices share gets the sum of what each of them has to say
         ct = lookup("psum").bind(ct, axes=tuple(sorted(extra, key=str)), axis_index_groups=None)

@@ -51,7 +51,8 @@ without_refs = Late("weft.transforms.discharge")
 
 def stacked(aval: Any, length: int) -> ShapedArray:
     """The type of ``length`` values of a type."""
-    made = ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type, aval.vma)
+    shape = (length, *aval.shape)
+    made = ShapedArray(shape, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
         return made
     return made.update(sharding=aval.divided.with_spec([None, *aval.divided.spec]))

@@ -48,8 +48,8 @@ class ShardMap(Primitive):
         sizes = dict(mesh.shape)
         manual = params["manual_axes"]
         found = [whole_aval(a, s, sizes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
-        outer = [a.vma - manual for a in jaxpr.out_avals]
-        found = [a.update(vma=v) if v else a for a, v in zip(found, outer, strict=True)]
+        outer = [a.mat.varying - manual for a in jaxpr.out_avals]
+        found = [a.varying(v) if v else a for a, v in zip(found, outer, strict=True)]
         if not mesh.explicit_axes:
             return found
         given = zip(found, jaxpr.out_avals, out_specs, strict=True)

@@ -10,6 +10,7 @@ from typing import Any
 from weft.base import knobs
 from weft.base.forks import across_forks
 from weft.core import varying
+from weft.core.avals import varying_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import AxisType, Mesh
 from weft.core.trace import state
@@ -50,7 +51,7 @@ def _count(change: int) -> None:
 def check_out_specs(closed: ClosedJaxpr, specs: Any, manual: Any, name: str) -> None:
     """Raise ValueError where a result may differ over an axis that its spec does not name."""
     for i, (aval, spec) in enumerate(zip(closed.out_avals, specs, strict=True)):
-        varying = getattr(aval, "vma", frozenset()) & frozenset(manual)
+        varying = varying_of(aval) & frozenset(manual)
         left = sorted(varying - set(spec.names()), key=str)
         if left:
             raise ValueError(

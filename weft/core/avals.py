@@ -12,6 +12,8 @@ from weft.base import knobs
 from weft.base.polynomials import Polynomial
 from weft.core.sharding import (
     NO_AXES,
+    SHARED,
+    ManualAxisType,
     NamedSharding,
     PartitionSpec,
     axes_of,
@@ -73,7 +75,7 @@ class ShapedArray(AbstractValue):
         "shape",
         "dtype",
         "weak_type",
-        "vma",
+        "mat",
         "divided",
         "_tangent",
         "_home",
@@ -83,7 +85,7 @@ class ShapedArray(AbstractValue):
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
-    vma: frozenset[Any]  # the mesh axes over which it varies, in shard_map
+    mat: ManualAxisType  # over which mesh axes it varies, in shard_map
     divided: NamedSharding | None  # over which explicit mesh axes, for all dimensions
     _tangent: ShapedArray | None
     _home: Any  # the type of arrays in memory where most are, see runtime.places
@@ -93,14 +95,15 @@ class ShapedArray(AbstractValue):
         shape: Any,
         dtype: Any,
         weak_type: bool = False,
-        vma: frozenset[Any] = frozenset(),
+        *,
         sharding: NamedSharding | None = None,
-        **unused: Any,
+        manual_axis_type: ManualAxisType = SHARED,
+        memory_space: Any = None,
     ) -> ShapedArray:
-        if vma or sharding is not None:
-            sizes, varying = tuple([dimension(n) for n in shape]), frozenset(vma)
+        if manual_axis_type is not SHARED or sharding is not None:
+            sizes, mat = tuple([dimension(n) for n in shape]), manual_axis_type
             divided = None if sharding is None else explicit_part(sharding, len(sizes))
-            return _intern(sizes, _dtype_object(dtype), bool(weak_type), varying, divided)
+            return _intern(sizes, _dtype_object(dtype), bool(weak_type), mat, divided)
         try:
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -132,7 +135,7 @@ class ShapedArray(AbstractValue):
             and self.shape == other.shape
             and self.dtype == other.dtype
             and self.weak_type == other.weak_type
-            and self.vma == other.vma
+            and self.mat == other.mat
             and self.divided == other.divided
         )
 
@@ -145,20 +148,31 @@ class ShapedArray(AbstractValue):
         weak_type = changes.get("weak_type", self.weak_type)
         divided = self.divided if shape is self.shape else None
         sharding = changes.get("sharding", divided)
-        return ShapedArray(shape, dtype, weak_type, changes.get("vma", self.vma), sharding)
+        mat = changes.get("manual_axis_type", self.mat)
+        return ShapedArray(shape, dtype, weak_type, sharding=sharding, manual_axis_type=mat)
+
+    @property
+    def manual_axis_type(self) -> ManualAxisType:
+        return self.mat
+
+    def varying(self, axes: frozenset[Any]) -> ShapedArray:
+        """The type of values that vary over axes, and over no others."""
+        if axes == self.mat.varying:
+            return self
+        left = {k: getattr(self.mat, k) - axes for k in ("unreduced", "reduced")}
+        return self.update(manual_axis_type=ManualAxisType(varying=axes, **left))
 
     def strip_weak_type(self) -> ShapedArray:
         if not self.weak_type:
             return self
-        return ShapedArray(self.shape, self.dtype, False, self.vma, self.divided)
+        return self.update(weak_type=False)
 
     def to_tangent_aval(self) -> ShapedArray:
         tangent = self._tangent
         if tangent is None:
             dtype = dtypes.primal_to_tangent_dtype(self.dtype)
             weak_type = self.weak_type and dtype == self.dtype
-            tangent = ShapedArray(self.shape, dtype, weak_type, self.vma, self.divided)
-            self._tangent = tangent
+            tangent = self._tangent = self.update(dtype=dtype, weak_type=weak_type)
         return tangent
 
     def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
@@ -167,11 +181,27 @@ class ShapedArray(AbstractValue):
         else:
             name = self.dtype.name
         sizes = map(repr, self.shape) if self.divided is None else self._divided_sizes()
-        text = f"{name}[{','.join(sizes)}]"
-        if not self.vma:
-            return text
-        axes = sorted(map(str, self.vma))
-        return f"{text}{{V:{axes[0] if len(axes) == 1 else '(' + ','.join(axes) + ')'}}}"
+        return f"{name}[{','.join(sizes)}]{self._marks()}"
+
+    def _marks(self) -> str:
+        """Over which axes it varies, is a sum to be made, or one that gradients are."""
+        spec = PartitionSpec() if self.divided is None else self.divided.spec
+        given = {
+            "V": self.mat.varying,
+            "U": self.mat.unreduced | spec.unreduced,
+            "R": self.mat.reduced | spec.reduced,
+        }
+        mesh = NO_AXES if self.divided is None else self.divided.mesh
+        if mesh.empty and knobs.thread.mesh is not None:
+            mesh = knobs.thread.mesh[1]
+        order = {axis: i for i, axis in enumerate(mesh.axis_names)}
+        texts = []
+        for mark, axes in given.items():
+            names = sorted(axes, key=lambda axis: (order.get(axis, len(order)), str(axis)))
+            listed = ",".join(map(str, names))
+            if names:
+                texts.append(f"{mark}:{listed if len(names) == 1 else f'({listed})'}")
+        return f"{{{', '.join(texts)}}}" if texts else ""
 
     def _divided_sizes(self) -> list[str]:
         """Sizes with the mesh axes that divide them."""
@@ -190,7 +220,8 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
     def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma, self.divided)
+        given = (self.shape, self.dtype, self.weak_type, self.divided, self.mat)
+        return _unpickled, given
 
     def __len__(self) -> int:
         if not self.shape:
@@ -240,29 +271,42 @@ def _intern(
     shape: tuple[int, ...],
     dtype: Any,
     weak_type: bool,
-    vma: frozenset[Any] = frozenset(),
+    mat: ManualAxisType = SHARED,
     divided: NamedSharding | None = None,
 ) -> ShapedArray:
     key: Any = (shape, dtype, weak_type)
-    if vma or divided is not None:
-        key = (shape, dtype, weak_type, vma, divided)
+    if mat is not SHARED and mat.empty:
+        mat = SHARED
+    if mat is not SHARED or divided is not None:
+        key = (shape, dtype, weak_type, mat, divided)
     aval = _interned.get(key)
     if aval is None:
         if len(_interned) >= INTERN_LIMIT:
             _interned.clear()
         aval = object.__new__(ShapedArray)
-        aval.shape, aval.dtype, aval.weak_type, aval.vma = shape, dtype, weak_type, vma
+        aval.shape, aval.dtype, aval.weak_type, aval.mat = shape, dtype, weak_type, mat
         aval.divided = divided
         aval._tangent = aval._home = None
         aval = _interned.setdefault(key, aval)
     return aval
 
 
+def _unpickled(shape: Any, dtype: Any, weak: bool, divided: Any, mat: Any) -> ShapedArray:
+    return ShapedArray(shape, dtype, weak, sharding=divided, manual_axis_type=mat)
+
+
+def varying_of(aval: Any) -> frozenset[Any]:
+    """The mesh axes over which values of a type vary."""
+    return getattr(aval, "mat", SHARED).varying
+
+
 def without_axes(aval: Any) -> Any:
     """An abstract value that says nothing of mesh axes: over which it varies or is divided."""
-    if type(aval) is ShapedArray and (aval.vma or aval.divided is not None):
+    if type(aval) is ShapedArray:
+        if aval.mat is SHARED and aval.divided is None:
+            return aval
         return ShapedArray(aval.shape, aval.dtype, aval.weak_type)
-    return aval.update(vma=frozenset()) if getattr(aval, "vma", None) else aval
+    return aval if getattr(aval, "mat", SHARED).empty else aval.update(manual_axis_type=SHARED)
 
 
 def same_type(a: AbstractValue, b: AbstractValue) -> bool:

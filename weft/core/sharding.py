@@ -360,9 +360,18 @@ NO_AXES = AbstractMesh((), ())
 
 
 class ManualAxisType:
-    """Over which mapped axes a value differs, or is a sum that is still to be made."""
+    """Over which axes of ``shard_map`` values vary, are parts of a sum, or are one in whose place
+    gradients are such parts.
+
+    >>> ManualAxisType(varying={'x'}).varying
+    frozenset({'x'})
+    """
 
     __slots__ = ("varying", "unreduced", "reduced")
+
+    varying: frozenset[Any]
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
 
     def __init__(
         self,
@@ -371,12 +380,40 @@ class ManualAxisType:
         unreduced: Any = frozenset(),
         reduced: Any = frozenset(),
     ) -> None:
-        self.varying = frozenset(varying)
-        self.unreduced = frozenset(unreduced)
-        self.reduced = frozenset(reduced)
+        given = {"varying": varying, "unreduced": unreduced, "reduced": reduced}
+        for name, axes in given.items():
+            object.__setattr__(self, name, frozenset(axes))
+        twice = self.varying & (self.unreduced | self.reduced)
+        if twice:
+            raise ValueError(
+                f"{self!r} says two things of the axes {set(twice)}: values vary over an axis, or"
+                " are unreduced, or reduced"
+            )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a ManualAxisType does not change; write mat.update({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a ManualAxisType does not change")
+
+    def update(self, **changes: Any) -> ManualAxisType:
+        """The same but for some of its sets of axes.
+
+        >>> ManualAxisType(varying={'x'}).update(varying=frozenset())
+        ManualAxisType(varying=frozenset(), unreduced=frozenset(), reduced=frozenset())
+        """
+        names = ("varying", "unreduced", "reduced")
+        return ManualAxisType(**{n: getattr(self, n) for n in names} | changes)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.varying or self.unreduced or self.reduced)
 
     def _key(self) -> Any:
         return self.varying, self.unreduced, self.reduced
+
+    def __reduce__(self) -> Any:
+        return _manual, self._key()
 
     def __eq__(self, other: object) -> bool:
         return type(other) is ManualAxisType and self._key() == other._key()
@@ -389,6 +426,14 @@ class ManualAxisType:
             f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced},"
             f" reduced={self.reduced})"
         )
+
+
+def _manual(varying: Any, unreduced: Any, reduced: Any) -> ManualAxisType:
+    return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)
+
+
+# Of values outside of shard_map, and of those that all devices share.
+SHARED = ManualAxisType()
 
 
 class _Entered(threading.local):

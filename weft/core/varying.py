@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core.avals import ShapedArray
+from weft.core.avals import ShapedArray, varying_of
 from weft.core.jaxpr import ClosedJaxpr, jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import state, typeof
@@ -34,15 +34,15 @@ def alike(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     avals = [typeof(x) for x in args]
     if not all(type(a) is ShapedArray for a in avals):
         return args
-    wanted = frozenset().union(*[a.vma for a in avals])
+    wanted = frozenset().union(*[a.mat.varying for a in avals])
     if primitive.axis_names is not None:
         wanted |= state.manual & frozenset(primitive.axis_names(params))
-    if all(a.vma == wanted for a in avals):
+    if all(a.mat.varying == wanted for a in avals):
         return args
     pvary = lookup("pvary")
     return tuple(
         [
-            x if a.vma == wanted else pvary.bind(x, axes=tuple(sorted(wanted - a.vma, key=str)))
+            x if not (left := wanted - a.mat.varying) else pvary.bind(x, axes=ordered(left))
             for x, a in zip(args, avals, strict=True)
         ]
     )
@@ -52,8 +52,13 @@ def like(x: Any, model: Any) -> Any:
     """``x``, made to vary over the axes that a model varies over."""
     if not state.manual:
         return x
-    left = typeof(model).vma - typeof(x).vma
-    return lookup("pvary").bind(x, axes=tuple(sorted(left, key=str))) if left else x
+    left = typeof(model).mat.varying - typeof(x).mat.varying
+    return lookup("pvary").bind(x, axes=ordered(left)) if left else x
+
+
+def ordered(axes: Any) -> tuple[Any, ...]:
+    """Mesh axes in the order of their names."""
+    return tuple(sorted(axes, key=str))
 
 
 def vary(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any:
@@ -63,13 +68,12 @@ def vary(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any
     if programs:
         found = _of_programs(programs, avals, params, results)
     else:
-        given = frozenset().union(*[getattr(a, "vma", ()) for a in avals])
+        given = frozenset().union(*map(varying_of, avals))
         rule = primitive.vma
         one = given if rule is None else rule(given, params)
         found = [one] * len(results)
     typed = [
-        a.update(vma=v) if type(a) is ShapedArray else a
-        for a, v in zip(results, found, strict=True)
+        a.varying(v) if type(a) is ShapedArray else a for a, v in zip(results, found, strict=True)
     ]
     return typed if primitive.multiple_results else typed[0]
 
@@ -80,12 +84,10 @@ def _of_programs(programs: Any, avals: Any, params: Any, results: Any) -> list[f
     for program in programs:
         jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
         if len(jaxpr.outvars) == len(results):
-            outs: list[frozenset[Any]] = [
-                getattr(v.aval, "vma", frozenset()) for v in jaxpr.outvars
-            ]
+            outs = [varying_of(v.aval) for v in jaxpr.outvars]
             found = [a | b for a, b in zip(found, outs, strict=True)]
     if "manual_axes" in params:
         found = [v - params["manual_axes"] for v in found]
     if "branches" in params:
-        found = [v | avals[0].vma for v in found]
+        found = [v | varying_of(avals[0]) for v in found]
     return found

@@ -458,7 +458,7 @@ def _scan_program(
 def _element(aval: Any) -> Any:
     if aval.is_ref:
         return aval.update(shape=aval.shape[1:])
-    made = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, aval.vma)
+    made = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
         return made
     if aval.divided.spec[0] is not None:

@@ -542,7 +542,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 def _cast_varying(x: Any, names: tuple[Any, ...]) -> Any:
     if not state.manual:  # types say nothing of axes here
         return x
-    already = [n for n in names if n in typeof(x).vma]
+    already = [n for n in names if n in typeof(x).mat.varying]
     if already:
         raise ValueError(
             f"pcast to 'varying' over {names} got a value that varies over {already} already:"
@@ -562,7 +562,7 @@ def pvary(x: Any, axis_name: Any) -> Any:
         axes_size((name,))
 
     def one(leaf: Any) -> Any:
-        left = tuple([n for n in names if n in state.manual and n not in typeof(leaf).vma])
+        left = tuple([n for n in names if n in state.manual and n not in typeof(leaf).mat.varying])
         return pvary_p.bind(leaf, axes=left) if left else leaf
 
     return tree_map(one, x)

@@ -186,8 +186,8 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
     bound = [(axis, n) for axis, n in mesh.shape.items() if axis in manual]
     with extend_axis_env(bound), manual_scope(mesh, manual if check_vma else None):
         if check_vma:
-            outer = [a.vma for a in avals]
-            inner = [a.update(vma=v | o) for a, v, o in zip(inner, varying, outer, strict=True)]
+            outer = [a.mat.varying for a in avals]
+            inner = [a.varying(v | o) for a, v, o in zip(inner, varying, outer, strict=True)]
         closed, out_tree = stage_call(f, args, {}, inner, in_tree, "shard_map")
     closed, hoisted = hoist_tracers(closed)
     specs = [PartitionSpec()] * len(hoisted) + specs

@@ -152,7 +152,7 @@ def unbatched(aval: Any, dim: int | None) -> Any:
     shape = aval.shape[:dim] + aval.shape[dim + 1 :]
     if aval.is_ref:
         return aval.update(shape=shape)
-    made = ShapedArray(shape, aval.dtype, aval.weak_type, aval.vma)
+    made = ShapedArray(shape, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
         return made
     parts = list(aval.divided.spec)
@@ -165,7 +165,8 @@ def batched(aval: Any, size: int, dim: int | None) -> Any:
     if dim is None:
         return aval
     shape = aval.shape
-    made = ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, aval.vma)
+    sizes = (*shape[:dim], size, *shape[dim:])
+    made = ShapedArray(sizes, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
         return made
     parts = list(aval.divided.spec)
