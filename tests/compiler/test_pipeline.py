@@ -38,11 +38,24 @@ def test_passes_run_in_the_order_of_the_list():
     for step in steps:
         schedule(step.kernel, watch)
     for_others = "decode attention straighten pack special put_off interchange overlap orient"
-    left_out = {*for_others.split(), "plain_grid"}
+    left_out = for_others.split()
     expected = [p.name for p in PIPELINE if p.name not in left_out]
     assert [p.name for p in watch.passes] == expected
     assert set(watch.seconds) == {"simplify", "fuse", "schedule"}
     assert all(p.seconds >= 0 for p in watch.passes)
+
+
+def test_a_stage_within_another_is_counted_once(monkeypatch):
+    clock = iter([0.0, 1.0, 4.0, 6.0, 6.0, 10.0])
+    monkeypatch.setattr("weft.compiler.watch.perf_counter", lambda: next(clock))
+    watch = Watch(traced(twice, X))
+    plan = watch.mark()
+    fusing = watch.mark()
+    watch.spent("render", (3.0, 0.0))  # from 3 to 4, while kernels are fused
+    watch.passed("pack", "steps", None, fusing)
+    watch.spent("plan", plan)
+    assert watch.passes[0].seconds == 5.0
+    assert watch.seconds == {"render": 1.0, "fuse": 4.0, "plan": 5.0}
 
 
 def test_watching_changes_nothing():

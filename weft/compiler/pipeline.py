@@ -9,7 +9,6 @@ nodes of these, or of a loop as a whole; a kernel becomes parts that run in orde
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
 from typing import Any
 
 from weft.base import knobs
@@ -203,9 +202,9 @@ def _run(passes: list[Pass], given: Any, context: Any, watch: Any) -> Any:
     for step in passes:
         if not step.asked(context):
             continue
-        begin = perf_counter()
+        since = watch.mark()
         given = step.run(given, context)
-        watch.passed(step.name, step.on, given, perf_counter() - begin)
+        watch.passed(step.name, step.on, given, since)
         if knobs.thread.verify:
             _verify(step, given)
     return given

@@ -4,6 +4,7 @@ result and time, every step of the plan with its kernels, tasks and nodes."""
 from __future__ import annotations
 
 from collections import Counter
+from time import perf_counter
 from typing import Any
 
 from weft.base.record import Record
@@ -57,15 +58,21 @@ class Watch:
         """What this compilation knows of a program; kept apart, so that all passes are seen."""
         return self.memos.setdefault(id(closed), (closed, {}))[1]
 
-    def passed(self, name: str, on: str, made: Any, seconds: float) -> None:
-        """Note a pass."""
-        self.passes.append(Passed(name, on, made, seconds))
+    def passed(self, name: str, on: str, made: Any, since: tuple[float, float]) -> None:
+        """Note a pass that began at a mark."""
+        self.passes.append(Passed(name, on, made, perf_counter() - since[0]))
         if on in _STAGES:
-            self.spent(_STAGES[on], seconds)
+            self.spent(_STAGES[on], since)
 
-    def spent(self, stage: str, seconds: float) -> None:
-        """Add to the time of a stage."""
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+    def mark(self) -> tuple[float, float]:
+        """The time now, and the time that all stages have taken so far."""
+        return perf_counter(), sum(self.seconds.values())
+
+    def spent(self, stage: str, since: tuple[float, float]) -> None:
+        """Give a stage the time since a mark, less the time of the stages that ran within it."""
+        now, known = self.mark()
+        own = max(0.0, now - since[0] - (known - since[1]))  # rounding can take it below zero
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + own
 
     @property
     def current(self) -> Seen | None:
@@ -128,7 +135,7 @@ class Unwatched:
     def _ignore(self, *told: Any) -> None:
         pass
 
-    passed = spent = begin = end = enter = leave = assembled = note = settle = _ignore
+    mark = passed = spent = begin = end = enter = leave = assembled = note = settle = _ignore
 
 
 UNWATCHED: Any = Unwatched()

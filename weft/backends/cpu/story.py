@@ -28,6 +28,8 @@ from weft.kernel.kernel import Loop
 _NAMES, _LINES = 8, 3
 # Bytes of a row that stay in the caches from pass to pass.
 _CACHED_ROW_BYTES = 1 << 18
+# Stages in the order in which they begin.
+_STAGES = ("simplify", "fuse", "schedule", "render", "plan", "LLVM")
 
 
 def size_text(n: float) -> str:
@@ -112,7 +114,7 @@ class Story:
         self.moved = sum(t.moved for t in self.steps)
         self.arena = program.arena
         self.temporaries = sum(s.size for s in program.slots if s.role == "temp")
-        self.seconds = dict(watch.seconds)
+        self.seconds = {k: watch.seconds[k] for k in _STAGES if k in watch.seconds}
         self.origins = Counter(watch.origins)
         kinds = Counter(t.kind for t in self._all(self.steps))
         self.kernels = sum(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Any
 
 from weft.backends.cpu.assemble import Assembler
@@ -164,7 +163,7 @@ class Cpu(Target):
     def _rendered(self, kernel: Kernel) -> Rendered:
         scheduled = self.scheduled.get(self._signature(kernel))
         parts, scratch = schedule(kernel, self.watch) if scheduled is None else scheduled[0]
-        begin = perf_counter()
+        since = self.watch.mark()
         pieces = []
         for i, (part, buffers) in enumerate(parts):
             extent = 1 if part.grid is None else part.grid[1]
@@ -179,7 +178,7 @@ class Cpu(Target):
             else:
                 text = render(part, chunk=count)
             pieces.append(Piece(text, part.name, extent, count, tuple(buffers), tuple(sizes)))
-        self.watch.spent("render", perf_counter() - begin)
+        self.watch.spent("render", since)
         return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
     def begin(self, text: str, name: str, early: bool = False) -> None:
@@ -206,10 +205,10 @@ class Cpu(Target):
                 alike[kind][sizes] = part
                 marks.append((kind, sizes))
             self.scheduled[number] = parts, marks
-        begin = perf_counter()
+        since = self.watch.mark()
         for kind, members in enumerate(alike):
             self._unify(kind, members)
-        self.watch.spent("render", perf_counter() - begin)
+        self.watch.spent("render", since)
 
     def _unify(self, kind: int, members: Mapping[tuple[int, ...], Kernel]) -> None:
         """One function for the first of some kernels that are alike, and for all that its code
@@ -297,10 +296,10 @@ class Cpu(Target):
         given = [*[t.shape for t in ins + outs], *params.values()]
         if self.general and (self.eager or Size in map(type, tree_leaves(given))):
             return routines.lower_sized(name, ins, outs, params, self.eager)
-        begin = perf_counter()
+        since = self.watch.mark()
         # others may come to nothing, or become part of a larger function
         begun = self.begin if finish is None and not looped else None
         with recording(), handing_on(begun):  # routines have sizes of their own
             lowered = routines.lower(name, ins, outs, params, finish)
-        self.watch.spent("render", perf_counter() - begin)
+        self.watch.spent("render", since)
         return lowered

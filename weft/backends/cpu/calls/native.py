@@ -9,7 +9,6 @@ import gc
 import threading
 from collections.abc import Iterator
 from math import prod
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
+from weft.compiler.watch import UNWATCHED
 from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import For, While, all_nodes, inner_regions
@@ -219,11 +219,13 @@ def _made(
     closed: ClosedJaxpr, watch: Any, identity: Any = None, donated: tuple[bool, ...] = ()
 ) -> tuple[Assembly, dict[int, Address]]:
     """A program planned, and its code compiled; kept on disk where it has an identity."""
-    begin = perf_counter()
+    notes = watch or UNWATCHED
+    since = notes.mark()
     with Ahead() as ahead:
         cpu = target.Cpu(watch, ahead if watch is None else None)
         plan = cpu.assemble(closed, donated)
-        planned = perf_counter()
+        notes.spent("plan", since)
+        since = notes.mark()
         if not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:
             native(wait=False, wanted=True)  # somebody will wait for it
         used = sorted(launched(plan.nodes) | called(plan.slots))
@@ -232,8 +234,7 @@ def _made(
         made = compile_many([plan.codes[i] for i in used], ahead)
     code = dict(zip(used, made, strict=True))
     if watch is not None:
-        watch.spent("plan", planned - begin - sum(watch.seconds.values()))
-        watch.spent("LLVM", perf_counter() - planned)
+        watch.spent("LLVM", since)
         tell.tell(watch, plan)
     if identity is not None:
         stored.keep(identity, plan, code)
