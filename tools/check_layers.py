@@ -142,6 +142,7 @@ LATE = {
     ("weft.backends.cpu.calls.native", "weft.backends.llvm.calls.entries"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.generic"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.tell"),
+    ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.traces"),
     ("weft.api.jit", "weft.api.high"),
     ("weft.api.jit", "weft.api.stages"),
     *((f"weft.api.{name}", "weft.api.shardings") for name in ("jit", "stages")),

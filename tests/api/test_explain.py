@@ -1,6 +1,8 @@
 """``weft.explain``, the compiled stage of ``jit``, and the knobs ``debug`` and ``dump``."""
 
 import os
+import re
+import time
 
 import numpy as np
 import pytest
@@ -283,3 +285,67 @@ def test_dump_writes_numbered_files(tmp_path, capsys):
     assert names[:9] == ["story.txt", "traced.txt", *(f"{name}.txt" for name in passes)]
     assert {"fused-k0.txt", "scheduled-k0.txt", "program.txt", "llvm-k0.ll"} <= set(names)
     assert "define void" in (folder / rooms[0] / files[names.index("llvm-k0.ll")]).read_text()
+
+
+def test_measured_kernels_have_times_rates_and_shares():
+    def f(w, x):
+        return jnp.tanh(x @ w).sum(), jnp.sort(x, axis=0)
+
+    told = weft.explain(f, quiet=True, measure=True)(jnp.ones((64, 64)), jnp.ones((256, 64)))
+    assert all(t.seconds > 0 and t.launches == 1 for t in told.steps)
+    assert sum(t.share for t in told.steps) == pytest.approx(1)
+    for line in told.lines()[1:]:
+        assert re.search(r"\], took [\d.]+ us \([\d.e+-]+ GB/s, \d+ %\)$", line), line
+    assert re.search(r"a call took [\d.]+ us, its steps [\d.]+ us", str(told))
+    # nothing of it is kept: the function's own calls have no clocks
+    assert "took" not in str(weft.explain(f, quiet=True)(jnp.ones((64, 64)), jnp.ones((256, 64))))
+
+
+def test_measured_loops_have_the_time_of_all_rounds():
+    def body(c, x):
+        c = lax.fori_loop(0, 7, lambda i, z: jnp.sin(z) * 1.1, c @ x)
+        c = lax.while_loop(lambda q: q[0] < 5, lambda q: (q[0] + 1, jnp.sort(q[1], 0)), (0, c))[1]
+        return c, jnp.linalg.cholesky(c @ c.T + 1e3 * jnp.eye(64)).sum()
+
+    told = weft.explain(lambda x, xs: lax.scan(body, x, xs), quiet=True, measure=True)(
+        jnp.ones((64, 64)), 0.01 * jnp.ones((5, 64, 64))
+    )
+    (loop,) = [t for t in told.steps if t.kind == "loop"]
+    assert loop.inner and "in 5 rounds" in loop.head()
+    assert loop.seconds >= sum(t.seconds or 0 for t in loop.inner) > 0
+    if all(t.seconds is None for t in loop.inner):
+        pytest.skip("the whole loop is one function on this processor")
+    measured = [t for t in loop.inner if t.nodes and t.name != "no kernel"]
+    assert all(t.seconds for t in measured), [t.head() for t in measured if not t.seconds]
+    assert {t.launches for t in loop.inner if t.seconds and not t.inner} == {5}
+
+
+def test_functions_with_effects_are_measured_in_one_run():
+    def f(x):
+        weft.debug.callback(seen.append, x[0])
+        return lax.cond(x[0] > 0, lambda x: jnp.sort(x), lambda x: x * 2, x)
+
+    seen = []
+    told = weft.explain(f, quiet=True, measure=True)(jnp.ones(5000))
+    weft.effects_barrier()
+    assert len(seen) == 1
+    (branch,) = [t for t in told.steps if t.kind == "branch"]
+    assert [t.seconds is None for t in branch.inner].count(False) == 1
+    assert any(t.kind == "python" and t.seconds > 0 for t in told.steps)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_measured_time_is_that_of_all_threads_together(threads):
+    x = jnp.ones(1 << 20)
+    with weft.num_threads(threads):
+        began = time.perf_counter()
+        told = weft.explain(lambda x: jnp.sin(jnp.exp(x)), quiet=True, measure=True)(x)
+        spent = time.perf_counter() - began
+    (kernel,) = told.steps
+    assert kernel.launches == 1 and 0 < kernel.seconds < spent / 3  # of three runs or more
+    assert kernel.moved / kernel.seconds < 1e12  # bytes a second that no memory has
+
+
+def test_measuring_needs_arrays():
+    with pytest.raises(TypeError, match=r"takes arrays and not only their types"):
+        weft.explain(lambda x: x + 1, measure=True)(weft.ShapeDtypeStruct((3,), jnp.float32))

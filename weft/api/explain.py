@@ -13,6 +13,7 @@ from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
+from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.runtime import registry
 from weft.runtime.evaluate import client_of, is_shape_generic
 
@@ -31,21 +32,27 @@ class Explanation:
     """
 
     def __init__(
-        self, closed: ClosedJaxpr, name: str, traced: float, made: Any = None, there: Any = None
+        self,
+        closed: ClosedJaxpr,
+        name: str,
+        traced: float,
+        made: Any = None,
+        client: Any = None,
+        args: Any = None,
     ) -> None:
-        if there is None:
-            self._describe(closed, name, traced)
+        if client is None:
+            self._describe(closed, name, traced, args)
         else:
-            self._describe_there(closed, name, traced, *there)
+            self._describe_there(closed, name, traced, client, args)
         self.moves = () if made is None else made.moves
         if made is not None:
             self._text += f"\n{movement.story(made)}"
 
-    def _describe(self, closed: ClosedJaxpr, name: str, traced: float) -> None:
+    def _describe(self, closed: ClosedJaxpr, name: str, traced: float, args: Any) -> None:
         self.name = name
         self.equations = count_eqns(closed.jaxpr)
         study = registry.study.Study(closed)
-        story = study.story()
+        story = study.story(args)
         if story is None:
             self.kernels = self.libraries = self.own = 0
             self.python = self.equations
@@ -118,15 +125,19 @@ def explain(
 ) -> Callable[..., Explanation]:
     """A function that compiles ``fun`` for given arguments and prints what came of it.
 
-    Nothing is run, unless ``measure`` asks for the time of each kernel, which arguments on a GPU
-    have. The result is the story as an object: its ``str`` is what was printed, or would have been
-    if ``quiet`` is true.
+    Nothing is run, unless ``measure`` asks for the time of each kernel: then the function runs
+    several times, or once if it has effects, and each kernel is shown with its least time, the
+    bytes it moves in a second, and its share. The result is the story as an object: its ``str`` is
+    what was printed, or would have been if ``quiet`` is true.
 
     >>> import weft, weft.numpy as jnp
     >>> told = weft.explain(lambda x: jnp.exp(x - x.max()))(jnp.ones(1000))
     <lambda>: 3 equations → 2 kernels; ...
     >>> told.kernels, told.moved < told.unfused
     (2, True)
+    >>> told = weft.explain(jnp.sin, quiet=True, measure=True)(jnp.ones(1000))
+    >>> print(told.steps[0].head())
+    k0: sin ... took ... us (... GB/s, 100 %)
     """
     check_callable(fun)
     jitted = fun if isinstance(fun, JitFunction) else jit(fun)
@@ -138,8 +149,8 @@ def explain(
         traced = jitted.trace(*args, **kwargs)
         seconds = time.perf_counter() - begin
         made = traced._partitioned()
-        there = _there(traced, measure)
-        told = Explanation(traced._program, traced.fun_name, seconds, made, there)
+        client, given = _runner(traced, measure)
+        told = Explanation(traced._program, traced.fun_name, seconds, made, client, given)
         if not quiet:
             print(told)
         return told
@@ -147,16 +158,13 @@ def explain(
     return explain_of
 
 
-def _there(traced: Any, measure: bool) -> Any:
-    """Who runs a program, if it isn't the host, and the arguments if parts are to be measured."""
+def _runner(traced: Any, measure: bool) -> tuple[Any, Any]:
+    """Who runs a program, None for the host, and the arguments if its parts are measured."""
     args = traced._leaves()
     client = client_of(traced._program, args)
-    if client is None:
-        if measure:
-            raise ValueError(
-                "explain(measure=True) takes arrays that are on a GPU: put them there with"
-                " weft.device_put(x, weft.devices('gpu')[0]); on the CPU weft.profiler.trace"
-                " measures"
-            )
-        return None
+    if measure and any(type(x) is ShapeDtypeStruct for x in args):
+        raise TypeError(
+            "explain(measure=True) runs the function, so it takes arrays and not only their types;"
+            " pass for example weft.numpy.zeros(x.shape, x.dtype)"
+        )
     return client, args if measure else None

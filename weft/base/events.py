@@ -48,6 +48,26 @@ def stop_devices() -> list[tuple[str, list[Any]]]:
     return [told for device in devices for told in device.stop()]
 
 
+class Kernels:
+    """The kernels of the host while a trace is taken: the backend that runs them sets ``source``,
+    whose ``stop`` gives records as those of devices, with a thread's name for ``stream``."""
+
+    source: Any = None
+
+    def records(self) -> list[Any]:
+        """What was done."""
+        return [] if self.source is None else self.source.stop()
+
+
+kernels: Kernels | None = None
+
+
+def trace_kernels(new: Kernels | None) -> None:
+    """Have kernels of the host noted from now on; None for not."""
+    global kernels
+    kernels = new
+
+
 # Told of traces, compilations and the disk cache only, so that calls may stay native.
 watcher: Listener | None = None
 

@@ -1,7 +1,9 @@
-"""Traces: what is traced, compiled and called, what GPUs did, and the user's own spans, as JSON.
+"""Traces: what is traced, compiled and called, the kernels of each thread and of GPUs, and the
+user's own spans, as JSON.
 
 The file is the one that chrome://tracing and Perfetto read. While a trace is taken, calls of
-compiled functions come by Python, so that they are seen: each costs some microseconds more.
+compiled functions come by Python, so that they are seen: each costs some microseconds more, and a
+kernel about a tenth of one for each piece that a thread takes.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class Recording:
         self.rows: list[tuple[str, str, int, int, int, dict[str, Any]]] = []
         self.threads: dict[int, str] = {}
         self.devices: list[tuple[str, list[Any]]] = []
+        self.kernels = events.Kernels()
         self.begin = time.perf_counter_ns()
 
     def __call__(self, kind: str, name: str, begin: int, end: int, details: Any) -> None:
@@ -61,6 +64,16 @@ class Recording:
             if thread not in self.threads:
                 self.threads[thread] = threading.current_thread().name
             self.rows.append((kind, name, begin, end, thread, details))
+
+    def take_kernels(self) -> None:
+        """Take what kernels of the host did, in threads that may be of the pool."""
+        names = {t.ident: t.name for t in threading.enumerate()}
+        pool = 0
+        for a in self.kernels.records():
+            if a.stream not in self.threads:
+                pool += a.stream not in names
+                self.threads[a.stream] = names.get(a.stream, f"weft-pool {pool}")
+            self.rows.append((a.kind, a.name, a.begin, a.end, a.stream, a.details))
 
     def to_json(self) -> dict[str, Any]:
         """The trace as the dictionary that is written."""
@@ -74,7 +87,7 @@ class Recording:
                 "tid": numbers[thread],
                 "ts": (begin - self.begin) / 1000,
                 "dur": (end - begin) / 1000,
-                "name": name if kind == "span" else f"{kind} {name}",
+                "name": name if kind in ("span", "kernel") else f"{kind} {name}",
                 "cat": kind,
                 "args": {key: _plain(value) for key, value in details.items()},
             }
@@ -142,6 +155,8 @@ def start_trace(
         _recording = Recording(
             log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
         )
+        if _recording.options.host_tracer_level >= 2:
+            events.trace_kernels(_recording.kernels)
         if _recording.options.device_tracer_level:
             events.start_devices()
         events.listen(_recording)
@@ -156,6 +171,8 @@ def stop_trace() -> None:
             raise RuntimeError("no trace is being taken: call start_trace first")
         recording, _recording = _recording, None
         events.listen(None)
+        events.trace_kernels(None)
+    recording.take_kernels()
     recording.devices = events.stop_devices()
     path = recording.write()
     if recording.link:
@@ -169,7 +186,8 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """Take a trace of what a block does: functions traced, compiled and called, and spans.
+    """Take a trace of what a block does: functions traced, compiled and called, operations and
+    kernels with the lines of your code and the thread that ran them, and spans.
 
     >>> import tempfile, weft, weft.numpy as jnp
     >>> from pathlib import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import errors, knobs, source
+from weft.base import errors, events, knobs, source
 from weft.base.lazy import Late
 from weft.core import processes
 from weft.core import sharding as meshes
@@ -354,6 +354,17 @@ def _resharded(sharding: Any, args: Any) -> Any:
 
 
 def _evaluate_here(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+    if events.listener is not None and primitive.callee(params) is None:
+        began = events.begin()
+        try:
+            return _evaluate_checked(primitive, args, params)
+        finally:
+            where = source.summarize(state.source or source.current())
+            events.end(began, "operation", primitive.name, lines=where)
+    return _evaluate_checked(primitive, args, params)
+
+
+def _evaluate_checked(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if not knobs.thread.debug_key_reuse:
         return _evaluate(primitive, args, params)
     masks = key_reuse.before(primitive, [typeof(x) for x in args], args, params)

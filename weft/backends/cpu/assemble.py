@@ -362,16 +362,18 @@ class Assembler(Slots):
             self.target.begin(*self.texts[node.code])
         return with_regions(node, self._inner)
 
-    def _inner(self, nodes: Sequence[Any]) -> tuple[Any, ...]:
+    def _inner(self, region: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
-        for node in nodes:
+        for node in region:
             held = self.held.get(id(node))
             if held is None:
                 found.append(self._settled(node))
                 continue
             _, inside, seen = held
             made = self._small(node, inside, seen)
-            found += self._walked(node, seen) if made is None else self._called(made)
+            nodes = self._walked(node, seen) if made is None else self._called(made)
+            self.watch.assembled(node, nodes)
+            found += nodes
         return tuple(found)
 
     def _blocks(self, node: RunBlocks) -> list[Any]:

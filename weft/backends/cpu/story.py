@@ -4,6 +4,7 @@ they read and write, and why what is stored in between is stored."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -23,11 +24,14 @@ from weft.compiler.pull import Domain, reduces
 from weft.compiler.watch import Seen, Watch, computed, primitive_names
 from weft.core.jaxpr import DropVar, JaxprEqn, count_eqns
 from weft.kernel.kernel import Loop
+from weft.kernel.program import all_nodes
 
 # Names and lines that are listed before "and more".
 _NAMES, _LINES = 8, 3
 # Bytes of a row that stay in the caches from pass to pass.
 _CACHED_ROW_BYTES = 1 << 18
+# Bytes from which on it says something how many are moved in a second.
+_RATED_BYTES = 1024
 # Stages in the order in which they begin.
 _STAGES = ("simplify", "fuse", "schedule", "render", "plan", "LLVM")
 
@@ -53,7 +57,7 @@ class Told:
     """
 
     __slots__ = ("kind", "name", "primitives", "lines", "details", "read", "written", "inner",
-                 "times")  # fmt: skip
+                 "times", "counted", "nodes", "seconds", "launches", "share")  # fmt: skip
 
     def __init__(self, kind: str, name: str, eqns: list[JaxprEqn]) -> None:
         self.kind = kind
@@ -64,6 +68,11 @@ class Told:
         self.read = self.written = 0
         self.inner: list[Told] = []
         self.times = 1
+        self.counted = True  # whether it is known how often what is inside runs
+        self.nodes: list[Any] = []  # that it has become
+        self.seconds: float | None = None  # in one call, if that was measured
+        self.launches = 0
+        self.share = 0.0  # of the time of all steps
 
     @property
     def moved(self) -> float:
@@ -79,7 +88,29 @@ class Told:
         """One line."""
         known = [line for line in self.lines if line != "<unknown>"]
         where = f"  [{_listed(known, _LINES)}]" if known else ""
-        return f"{self.name}: {_listed(self.primitives, _NAMES)}{where}"
+        return f"{self.name}: {_listed(self.primitives, _NAMES)}{where}{self._took()}"
+
+    def _took(self) -> str:
+        """How long it took, if that was measured."""
+        if self.seconds is None:
+            return ""
+        text = f", took {1e6 * self.seconds:.1f} us"
+        rounds = (self.times if self.counted else 1) if self.inner else self.launches
+        if rounds > 1:
+            text += f" in {rounds:,} rounds"
+        moved, told = self._moved_in_call(), [f"{100 * self.share:.0f} %"]
+        if moved >= _RATED_BYTES and self.seconds:
+            told.insert(0, f"{moved / self.seconds / 1e9:.3g} GB/s")
+        return f"{text} ({', '.join(told)})"
+
+    def _moved_in_call(self) -> float:
+        """Bytes that a call that was measured moves; 0 where they are not known."""
+        within = [t for t in self.inner if t.seconds is not None]
+        if within:
+            return sum(t._moved_in_call() for t in within)
+        if self.inner:  # in one native function
+            return self.moved if self.counted else 0
+        return self.moved * self.launches
 
     def text(self, depth: int = 1) -> list[str]:
         """The lines of this step and of those inside it."""
@@ -113,6 +144,8 @@ class Story:
         self.steps = [self._told(seen) for seen in watch.steps]
         self.moved = sum(t.moved for t in self.steps)
         self.arena = program.arena
+        self.whole: float | None = None  # seconds of a call, and of its steps, if measured
+        self.busy = 0.0
         self.temporaries = sum(s.size for s in program.slots if s.role == "temp")
         self.seconds = {k: watch.seconds[k] for k in _STAGES if k in watch.seconds}
         self.origins = Counter(watch.origins)
@@ -124,6 +157,35 @@ class Story:
 
     def _all(self, steps: list[Told]) -> list[Told]:
         return [t for told in steps for t in [told, *self._all(told.inner)]]
+
+    def owners(self) -> dict[int, Told]:
+        """The innermost step of each node, by the ``id`` of the node."""
+        steps = self._all(self.steps)  # those around others first
+        return {id(node): told for told in steps for node in all_nodes(told.nodes)}
+
+    def measured(self, times: Mapping[int, tuple[float, int]], whole: float) -> None:
+        """Take the times of nodes, with how often each ran, by ``id``; and that of a call."""
+        owners = self.owners()
+        for node, (seconds, launches) in times.items():
+            told = owners.get(node)
+            if told is not None and launches:
+                told.seconds = (told.seconds or 0.0) + seconds
+                told.launches = max(told.launches, launches)
+        self.whole = whole
+        self.busy = sum(seconds for seconds, _ in times.values())
+        for told in self.steps:
+            self._sum_up(told)
+
+    def _sum_up(self, told: Told) -> None:
+        """Give a loop or a branch the time of what is inside it, and every step its share."""
+        for inner in told.inner:
+            self._sum_up(inner)
+        within = [t.seconds for t in told.inner if t.seconds is not None]
+        if within:
+            told.seconds = (told.seconds or 0.0) + sum(within)
+            told.launches = 1
+        if told.seconds is not None:
+            told.share = told.seconds / self.busy if self.busy else 0.0
 
     # --- sentences --------------------------------------------------------------------------------
 
@@ -148,7 +210,9 @@ class Story:
         stages = ", ".join(f"{k} {1e3 * v:.1f}" for k, v in self.seconds.items())
         origins = ", ".join(f"{n} from {k}" for k, n in sorted(self.origins.items()))
         moved, alone = size_text(self.moved), size_text(self.unfused.moved)
+        times = f"a call took {1e6 * (self.whole or 0):.1f} us, its steps {1e6 * self.busy:.1f} us"
         return [
+            *([times] if self.whole is not None else []),
             f"moves {moved}; equation by equation it would be {alone} ({ratio:.1f}×)",
             f"arena {size_text(self.arena)} for {size_text(self.temporaries)} of values in between",
             f"milliseconds: {stages}",
@@ -165,6 +229,11 @@ class Story:
     # --- steps ------------------------------------------------------------------------------------
 
     def _told(self, seen: Seen) -> Told:
+        told = self._step(seen)
+        told.nodes = seen.nodes
+        return told
+
+    def _step(self, seen: Seen) -> Told:
         eqn = seen.step.eqn
         if eqn is None:
             return self._kernel(seen)
@@ -242,6 +311,7 @@ class Story:
             told.times = rounds
             times = counted(rounds, "time")
         else:
+            told.counted = False
             times = "as long as its condition holds (counted once here)"
         ways = {
             "one": "all in one native function",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import functools
 import gc
 import threading
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from weft.backends.llvm.calls.dispatch import (
 )
 from weft.backends.llvm.native.compiling import preload
 from weft.backends.llvm.native.machine import Address, Ahead, compile_many, origins
-from weft.base import errors, knobs
+from weft.base import errors, events, knobs
 from weft.base.background import in_background
 from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
@@ -50,6 +51,8 @@ entries = Late("weft.backends.llvm.calls.entries")
 # loaded when a program has no native code
 by_numpy = Late("weft.runtime.plain")
 generic = Late("weft.backends.cpu.calls.generic")
+# loaded when a trace is taken
+traces = Late("weft.backends.cpu.calls.traces")
 layout = Late("weft.backends.cpu.calls.layout")
 companions.append(layout._module)
 
@@ -350,7 +353,7 @@ def _stops(nodes: Any) -> bool:
 
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
-    key, donated = _key(donated)
+    key, donated = key_of(donated)
 
     def make(source: ClosedJaxpr) -> Any:
         with contextlib.suppress(Unplannable):
@@ -364,7 +367,7 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
 def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) -> Executable | None:
     """The executable of a program with notes of how it was made, which calls run if they have none
     yet; None where the interpreter runs it."""
-    key, donated = _key(donated)
+    key, donated = key_of(donated)
     try:
         found = Executable(programs.without_shardings(closed), watch, donated)
     except Unplannable:
@@ -373,7 +376,7 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
     return found
 
 
-def _key(donated: tuple[bool, ...]) -> tuple[Any, tuple[bool, ...]]:
+def key_of(donated: tuple[bool, ...]) -> tuple[Any, tuple[bool, ...]]:
     """What the executable of a program is kept under, for arguments that are donated."""
     donated = donated if any(donated) else ()
     return ("executable", donated, knobs.thread.denormals), donated
@@ -384,7 +387,7 @@ def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[boo
     after = knobs.thread.exact_after
     executable.calls += 1
     if executable.calls == after:
-        key, donated = _key(donated)
+        key, donated = key_of(donated)
 
         def compile_exactly() -> None:
             source = programs.without_shardings(closed)
@@ -396,7 +399,16 @@ def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[boo
 
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays, NumPy arrays and Python numbers."""
-    return compile_program(closed)(_arguments(args, avals))
+    return _runner(closed)(arguments(args, avals))
+
+
+def _runner(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
+    """The executable of a program; while a trace is taken, one that notes its kernels."""
+    if events.kernels is None:
+        return compile_program(closed, donated)
+    make = functools.partial(compile_noted, closed, donated)
+    found = traces.traced(events.kernels, closed, key_of(donated)[0], make)
+    return found or compile_program(closed, donated)
 
 
 def call_donating(
@@ -408,10 +420,10 @@ def call_donating(
     ``refs`` has the numbers of those that references hold, and whether nobody else does: a
     reference never loses its value without getting another one.
     """
-    executable = compile_program(closed, tuple(donated))
+    executable = _runner(closed, tuple(donated))
     taken = getattr(executable, "taken", ())
     kept = [i for i, alone in refs if not alone or executable.stops] if taken else ()
-    given, lost = given_up(_arguments(args, avals), avals, taken, kept)
+    given, lost = given_up(arguments(args, avals), avals, taken, kept)
     try:
         return executable(given)
     except MemoryError:
@@ -442,7 +454,7 @@ def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
     return call_program(closed, args, avals)
 
 
-def _arguments(args: Any, avals: Any) -> list[Any]:
+def arguments(args: Any, avals: Any) -> list[Any]:
     """Arguments as arrays, or as contiguous NumPy arrays of their types."""
     pairs = zip(args, avals, strict=True)
     return [x if type(x) is ArrayImpl else _settled(x, aval) for x, aval in pairs]

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.assembly_text import whole_text
-from weft.backends.cpu.calls.native import Executable, compile_noted
+from weft.backends.cpu.calls import timing
+from weft.backends.cpu.calls.native import Executable, arguments, compile_noted
 from weft.backends.cpu.calls.native import compile_program as compile_program
 from weft.backends.cpu.story import Story, costs
 from weft.backends.llvm.calls.dispatch import supported
@@ -15,6 +16,7 @@ from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats
 from weft.compiler.analysis.cost import unfused_costs as unfused_costs
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
+from weft.kernel.program import all_nodes
 
 
 class Study:
@@ -27,11 +29,19 @@ class Study:
         if supported() and knobs.thread.backend == "native":
             self.executable = compile_noted(closed, donated, self.watch)
 
-    def story(self) -> Any:
-        """What happened, in the user's words; None where nothing was compiled."""
-        if self.executable is None:
+    def story(self, args: Any = None) -> Any:
+        """What happened, in the user's words; None where nothing was compiled. With arguments, the
+        program runs and the time of each step is part of it."""
+        found = self.executable
+        if found is None:
             return None
-        return Story(self.watch, self.executable.plan)
+        told = Story(self.watch, found.plan)
+        if args is not None:
+            numbers = {id(node): i for i, node in enumerate(all_nodes(found.plan.nodes))}
+            given = arguments(args, self.closed.in_avals)
+            times, whole = timing.measure(found, given, numbers)
+            told.measured({i: times[n] for i, n in numbers.items() if n in times}, whole)
+        return told
 
     def text(self) -> str:
         """Nodes and kernels; the program itself where the interpreter runs it."""
