@@ -6,6 +6,7 @@
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def main() -> int:
     for line in Path(sys.argv[1]).read_text().splitlines():
         scope, name = line.split()[:2]
         failed.setdefault(scope, set()).add(name)
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=2"
     harness.environment()
     runner, refused, left = harness.Runner("jax"), scopes.refused(), 0
     for scope, names in failed.items():

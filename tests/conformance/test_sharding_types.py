@@ -67,16 +67,21 @@ def test_one_mesh_in_blocks_of_two_threads():
         with mesh:
             entered.set()
             left.wait(30)
-            seen.append(weft.sharding.get_mesh() is mesh)
+            seen.append(constrained() is mesh)
+
+    def constrained():
+        return weft.lax.with_sharding_constraint(jnp.ones(2), P("x")).sharding.mesh
 
     thread = threading.Thread(target=other)
     thread.start()
     assert entered.wait(30)
     with mesh:
-        assert weft.sharding.get_mesh() is mesh
+        assert constrained() is mesh and weft.sharding.get_mesh().empty
     left.set()
     thread.join()
-    assert seen == [True] and weft.sharding.get_mesh().empty
+    assert seen == [True]
+    with pytest.raises(RuntimeError):
+        constrained()
 
 
 def test_texts_of_specs():

@@ -224,6 +224,8 @@ class Runner:
             return fn(*args)
         if mode == "jit":
             return self.jit(fn, args)
+        if mode.startswith("shard:"):
+            return self.shard(fn, args, mode.partition(":")[2])
         if mode in ("jvp", "vjp"):
             return self.derivative(case, fn, args, mode)
         return self.vmap(case, fn, args, mode.partition(":")[2], variant)
@@ -253,6 +255,22 @@ class Runner:
             return self.J.jit(staged)(*[args[i] for i in which])
         closed = self.J.make_jaxpr(staged)(*[args[i] for i in which])
         return [self.abstract(aval) for aval in closed.out_avals]
+
+    def shard(self, fn: Any, args: list[Any], which: str) -> Any:
+        """The results of both devices of a mesh, along a first axis; of the arguments all vary
+        over the mesh, or the first alone does."""
+        J, arrays = self.J, [i for i, a in enumerate(args) if is_array(a)]
+        mesh = J.make_mesh((2,), ("x",), axis_types=(J.sharding.AxisType.Auto,))
+        merge = self.split(args, arrays)
+        varying = len(arrays) if which == "all" else 1
+
+        def body(*xs: Any) -> Any:
+            given = [J.lax.pcast(x, "x", to="varying") for x in xs[:varying]]
+            outs = arrays_of(fn(*merge([*given, *xs[varying:]])))
+            return [J.jnp.expand_dims(y, 0) for y in outs]
+
+        spread = J.shard_map(body, mesh=mesh, in_specs=J.P(), out_specs=J.P("x"))
+        return spread(*[args[i] for i in arrays])
 
     def abstract(self, aval: Any) -> str:
         return f"{aval.dtype} {tuple(aval.shape)} {bool(getattr(aval, 'weak_type', False))}"

@@ -29,6 +29,12 @@ SCOPES: dict[str, tuple[str, dict[str, Any]]] = {
     "nans": ("value", {"debug_nans": True}),
     "leaks": ("jit", {"check_tracer_leaks": True}),
 }
+# The same inside of shard_map on two devices, which the process has to show: of the arguments all
+# vary over the mesh, or the first alone.
+SHARDED: dict[str, tuple[str, dict[str, Any]]] = {
+    "shard_all": ("shard:all", {}),
+    "shard_first": ("shard:first", {}),
+}
 # How many cases of each function are run by every test, and how many have been run on JAX.
 TESTED, RECORDED = 1, 3
 
@@ -62,6 +68,9 @@ def is_meant(case: Case, scope: str) -> bool:
     """Whether a scope says anything of a case: NaN is looked for where there is none."""
     record = _record(case.id.partition("/")[0])
     entry = record.entry(case) or {}
+    if scope in SHARDED:
+        arrays = sum(isinstance(x, np.ndarray) for x in case.args)
+        return "l" in entry.get("jit", ()) and arrays > 0
     if scope == "leaks":
         return "l" in entry.get("jit", ())
     if scope != "nans":
@@ -77,7 +86,7 @@ def _has_nan(x: Any) -> bool:
 
 def run(runner: harness.Runner, case: Case, scope: str) -> harness.Outcome:
     """What a case gives under the settings of a scope."""
-    mode, settings = SCOPES[scope]
+    mode, settings = {**SCOPES, **SHARDED}[scope]
     J, old = runner.J, {}
     for name, value in settings.items():
         old[name] = getattr(J.config, f"jax_{name}")
@@ -87,6 +96,25 @@ def run(runner: harness.Runner, case: Case, scope: str) -> harness.Outcome:
     finally:
         for name, value in old.items():
             J.config.update(f"jax_{name}", value)
+
+
+def _like_one_device(case: Case, outcome: harness.Outcome) -> harness.Outcome:
+    """What both devices gave, or an error where that is not what one gives alone."""
+    record = _record(case.id.partition("/")[0])
+    entry = record.entry(case) or {}
+    wanted = [leaf.array for leaf in record.outcome(entry["value"]).leaves]
+    wanted = [x for x in wanted if x is not None]
+    found = [leaf.array for leaf in outcome.leaves]
+    if len(wanted) != len(found):
+        return outcome
+    for x, y in zip(wanted, found, strict=True):
+        if not is_inexact(x.dtype) or y.shape != (2, *x.shape):
+            continue
+        wide = complex if x.dtype.kind == "c" else float
+        near = {"rtol": 1e-2 if x.dtype.itemsize < 4 else 1e-3, "atol": 1e-2, "equal_nan": True}
+        if not np.allclose(y.astype(wide), x.astype(wide), **near):
+            return harness.Outcome(error="AssertionError", message="other values than alone")
+    return outcome
 
 
 def refused() -> dict[str, list[str]]:
@@ -103,6 +131,8 @@ def failures(scope: str, wanted: set[str]) -> Iterator[tuple[Case, harness.Outco
     try:
         for case in found:
             outcome = run(runner, case, scope)
+            if not outcome.error and scope in SHARDED:
+                outcome = _like_one_device(case, outcome)
             if outcome.error:
                 yield case, outcome
     finally:
@@ -115,7 +145,7 @@ def main() -> int:
     count = 0
     wanted = chosen(int(sys.argv[1]) if len(sys.argv) > 1 else RECORDED)
     with knobs.scope(backend="reference"):
-        for scope in sys.argv[2:] or SCOPES:
+        for scope in sys.argv[2:] or (*SCOPES, *SHARDED):
             for case, outcome in failures(scope, wanted):
                 print(f"{scope} {case.id} {outcome.error}: {outcome.message[:160]}", flush=True)
                 count += 1

@@ -77,6 +77,7 @@ class Staged:
         "tries",
         "refs",
         "writing",
+        "lent",
         "warned",
         "said",
         "void",
@@ -94,6 +95,8 @@ class Staged:
         # whether it is given references, and then, once it is called, what it writes
         self.refs = any(aval.is_ref for aval in closed.in_avals)
         self.writing: Any = None
+        # parameters of a call that donates, less what is donated in vain
+        self.lent: Any = None
         # whether it has been said that memory is donated in vain
         self.warned = False
         # the shardings that were given for the results, None without any
@@ -190,6 +193,8 @@ class JitFunction(NativeFunction):
                 return self._call_opened(args, kwargs)
         if self._placed:
             self._check_places(args, kwargs)
+            if self._options["device"] is not None and state.trace is eval_trace:
+                args, kwargs = shardings.moved((args, kwargs), self._options["device"])
         began = events.begin()
         try:
             leaves, staged = self._stage(args, kwargs)
@@ -211,7 +216,7 @@ class JitFunction(NativeFunction):
             if staged.refs and state.trace is eval_trace:
                 outs = stages.call_writing(staged, [*staged.hoisted, *leaves])
             elif donates:
-                outs = call_donating(jit_p, [*staged.hoisted, *leaves], staged.params)
+                outs = call_donating(jit_p, [*staged.hoisted, *leaves], stages.lent(staged))
             else:
                 outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
         except RuntimeError:
@@ -258,7 +263,7 @@ class JitFunction(NativeFunction):
         call = (positional, named)
         # the tree as it was: a callback may have changed the containers meanwhile
         tree = staged.in_tree
-        params, refs = staged.params, ((), ())
+        params, refs = staged.lent or staged.params, ((), ())
         if staged.refs:
             written, params = staged.writing
             refs = staged.hoisted, written
@@ -570,10 +575,15 @@ def jit(
     }
     if fun is None:
         return lambda f: jit(f, **options)
+    return compiled(fun, options)
+
+
+def compiled(fun: Any, options: dict[str, Any], kind: Any = JitFunction) -> JitFunction:
+    """A function that is staged and compiled as its options say."""
     check_callable(fun)
     _check_marks(fun, options)
     load_compiler(_is_of_package(fun))
-    return JitFunction(fun, options)
+    return kind(fun, options)
 
 
 # Rooms whose functions are called by users with arrays of all shapes.

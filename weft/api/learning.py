@@ -84,6 +84,7 @@ class Learning(NativeFunction):
         "_variants",
         "_staged",
         "_named",
+        "_converts",
         "__weakref__",
     )
 
@@ -101,6 +102,8 @@ class Learning(NativeFunction):
             filling=marks.get("fill_value") == "Setting",
         )
         self._alone = home in _MAKERS or name in _COUNTERS
+        # of a model, which need not have values, only the shape and dtype are asked for
+        self._converts = fun.__module__.startswith(_OPEN) and not name.endswith("_like")
         self._exact = "Exact" in kinds
         self._loose = numbers or self._exact or "Number" in kinds
         self._forget()
@@ -130,7 +133,7 @@ class Learning(NativeFunction):
             if not (self._alone or call.leaves):
                 raise Unknown
         except Unknown:
-            given = as_arrays(args, kwargs) if self._fun.__module__.startswith(_OPEN) else None
+            given = as_arrays(args, kwargs) if self._converts else None
             if given is not None:
                 return self(*given[0], **given[1])
             return self._fun(*args, **kwargs)

@@ -82,12 +82,19 @@ def device_put(
     outs = put.bind(
         *leaves,
         devices=tuple(places),
-        srcs=(src,) * len(leaves),
+        srcs=tuple(_source(leaf) if src is None else src for leaf in leaves),
         copy_semantics=("reuse",) * len(leaves),
     )
     given = zip(leaves, outs, places, strict=True)
     placed = [y._at(where_to(x, p)) if type(y) is ArrayImpl else y for x, y, p in given]
     return tree_unflatten(tree, placed)
+
+
+def _source(x: Any) -> Any:
+    """The sharding to which the cotangent of an array that is moved goes back."""
+    while hasattr(x, "primal"):
+        x = x.primal
+    return x.sharding if type(x) is ArrayImpl and x.committed else None
 
 
 def _spread(name: str, value: Any, x: Any, count: int) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.api.placement import check_fits, current_mesh, device_put
+from weft.base import knobs
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.registry import lookup
 from weft.core.sharding import (
@@ -26,7 +27,7 @@ from weft.runtime.evaluate import says_where
 from weft.runtime.places import default_placement
 from weft.runtime.spread import divided, spec_of
 from weft.tree.compare import broadcast_prefix
-from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 
 def is_given(shardings: Any) -> bool:
@@ -39,16 +40,18 @@ def _is_leaf(x: Any) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec, UnspecifiedValue))
 
 
-def spread_shardings(shardings: Any, tree: Any, what: str) -> list[Sharding | None]:
+def spread_shardings(
+    shardings: Any, tree: Any, what: str, entered: bool = False
+) -> list[Sharding | None]:
     """The sharding of each leaf of a tree, of which shardings are a prefix."""
     try:
         found = broadcast_prefix(shardings, tree, is_leaf=_is_leaf)
     except ValueError as error:
         raise ValueError(f"the shardings of {what} do not fit: {error}") from None
-    return [_full(s, what) for s in found]
+    return [_full(s, what, entered) for s in found]
 
 
-def _full(sharding: Any, what: str) -> Sharding | None:
+def _full(sharding: Any, what: str, entered: bool) -> Sharding | None:
     if sharding is None or isinstance(sharding, (Sharding, UnspecifiedValue)):
         return sharding if isinstance(sharding, Sharding) else None
     if not isinstance(sharding, PartitionSpec):
@@ -56,8 +59,9 @@ def _full(sharding: Any, what: str) -> Sharding | None:
             f"{what} takes shardings, partition specs or None, got {sharding!r}; write"
             " NamedSharding(mesh, P('x'))"
         )
+    mesh = knobs.thread.entered_mesh if entered and knobs.thread.mesh is None else None
     try:
-        mesh = current_mesh()
+        mesh = mesh or current_mesh()
     except ValueError as error:
         raise RuntimeError(f"{what}: {error}") from None
     return NamedSharding(mesh, sharding)
@@ -97,6 +101,19 @@ def check_arguments(shardings: Any, args: Any, kwargs: Any) -> None:
                 f" {x.aval.str_short()}, which is committed to {x.sharding}; move it first with"
                 " device_put, or leave that sharding out (None)"
             )
+
+
+def moved(tree: Any, to: Any) -> Any:
+    """A tree with its arrays at a device or sharding, if they are committed to other devices."""
+    where = to if isinstance(to, Sharding) else SingleDeviceSharding(to)
+
+    def move(x: Any) -> Any:
+        if type(x) is not ArrayImpl or not x.committed:
+            return x
+        there = x.sharding._device_assignment == where._device_assignment
+        return x if there else device_put(x, where)
+
+    return tree_map(move, tree)
 
 
 def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -106,7 +105,7 @@ class _Stage:
     def _donated(self) -> tuple[bool, ...]:
         """Which arguments of the program are donated: what references hold, where it is written."""
         staged = self._staged
-        return tuple((_writing(staged)[1] if staged.refs else staged.params)["donated_invars"])
+        return tuple((_writing(staged)[1] if staged.refs else lent(staged))["donated_invars"])
 
     def _partitioned(self) -> Any:
         """The program of one device of the mesh that the arguments are on, None without one."""
@@ -234,7 +233,7 @@ class Compiled(_Stage):
             outs = call_writing(self._staged, given)
             delete_donated(self._staged, leaves, outs)
         elif any(self._donated) and state.trace is eval_trace:
-            outs = call_donating(jit_p, given, self._staged.params)
+            outs = call_donating(jit_p, given, lent(self._staged))
             delete_donated(self._staged, leaves, outs)
         else:
             outs = jit_p.bind(*given, **self._staged.params)
@@ -352,9 +351,41 @@ def call_writing(staged: Any, args: list[Any]) -> list[Any]:
     return without_refs.store(args, written, outs)
 
 
+def lent(staged: Any) -> dict[str, Any]:
+    """The parameters of a call by which only arguments are donated whose memory is of use."""
+    if staged.lent is None:
+        params, usable = staged.params, _usable(staged)
+        if not staged.refs and usable != params["donated_invars"]:
+            params = {**params, "donated_invars": usable}
+        staged.lent = params
+    return staged.lent
+
+
+def _usable(staged: Any) -> tuple[bool, ...]:
+    """Which donated arguments have memory that a result can take: one of the same type, else one of
+    as many bytes."""
+    jaxpr, used = staged.closed.jaxpr, _used(staged)
+    given = zip(jaxpr.invars, staged.params["donated_invars"], strict=True)
+    open_ones = {i: v.aval for i, (v, donated) in enumerate(given) if donated and v in used}
+    results = [v.aval for v in jaxpr.outvars]
+    taken = set()
+    for alike in (_same_memory, lambda a, b: _nbytes(a) == _nbytes(b)):
+        for i, aval in open_ones.items():
+            at = next((k for k, out in enumerate(results) if alike(aval, out)), None)
+            if i not in taken and at is not None:
+                del results[at]
+                taken.add(i)
+    return tuple(i in taken for i in range(len(jaxpr.invars)))
+
+
+def _same_memory(a: Any, b: Any) -> bool:
+    types = [(getattr(x, "shape", None), getattr(x, "dtype", None)) for x in (a, b)]
+    return types[0] == types[1]
+
+
 def delete_donated(staged: Any, leaves: Any, outs: Any) -> None:
     """Mark donated arguments as deleted, as their memory may be reused."""
-    donated = staged.params["donated_invars"][len(staged.hoisted) :]
+    donated = lent(staged)["donated_invars"][len(staged.hoisted) :]
     returned = {id(o) for o in outs}
     for x, d in zip(leaves, donated, strict=True):
         if d and hasattr(x, "delete") and id(x) not in returned:
@@ -366,18 +397,9 @@ def warn_unusable(staged: Any) -> None:
     if staged.warned or staged.refs:
         return
     staged.warned = True
-    jaxpr = staged.closed.jaxpr
-    used = _used(staged)
-    free = Counter(_nbytes(v.aval) for v in jaxpr.outvars)
-    unusable = []
-    for v, donated in zip(jaxpr.invars, staged.params["donated_invars"], strict=True):
-        if not donated or v not in used:
-            continue
-        size = _nbytes(v.aval)
-        if free[size]:
-            free[size] -= 1
-        else:
-            unusable.append(v.aval.str_short())
+    jaxpr, used = staged.closed.jaxpr, _used(staged)
+    given = zip(jaxpr.invars, staged.params["donated_invars"], _usable(staged), strict=True)
+    unusable = [v.aval.str_short() for v, donated, ok in given if donated and v in used and not ok]
     if unusable:
         warn(
             f"Some donated buffers were not usable: {', '.join(unusable)}. No result of"

@@ -479,6 +479,8 @@ default_device = Knob(
 )
 # set by weft.sharding.set_mesh, which says what it takes
 mesh = Knob("mesh", object, None, "", in_key=True, env=())
+# set by ``with mesh:``; pjit and with_sharding_constraint read it
+entered_mesh = Knob("entered_mesh", object, None, "", in_key=True, env=())
 default_prng_impl = _choice(
     "default_prng_impl", "threefry2x32 threefry4x32 rbg unsafe_rbg philox2x32 philox4x32",
     "threefry2x32", "The generator behind keys made without naming one.", in_key=True,

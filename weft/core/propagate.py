@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.core.factors import Division, Factors, Spec, count, fitting, spec_for, split_axes, whole
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, join_effects, remembered
-from weft.core.sharding import NamedSharding, axes_of
+from weft.core.sharding import UNCONSTRAINED, NamedSharding, axes_of
 
 Sizes = dict[Any, int]
 MAX_ROUNDS = 4
@@ -175,11 +175,23 @@ class Flow:
                     self.learn(v, self.read(x))
                 continue
             shape = v.aval.shape
-            spec = fitting(spec_of(sharding, self.mesh, len(shape)), shape, self.sizes)
+            spec = spec_of(sharding, self.mesh, len(shape))
+            if x is not None and UNCONSTRAINED in getattr(sharding, "spec", ()):
+                spec = _left_open(spec, sharding.spec, self.read(x))
+            spec = fitting(spec, shape, self.sizes)
             self.say(v, spec)
             self.fixed.add(v)
         if eqn.primitive.name == "sharding_constraint":
             self.learn(eqn.invars[0], self.read(eqn.outvars[0]))
+
+
+def _left_open(spec: Spec, said: Any, given: Spec) -> Spec:
+    """A spec with open dimensions divided as the operand is, but for axes that are in use."""
+    taken = {name for part in spec for name in part}
+    return tuple(
+        tuple(n for n in own if n not in taken) if d < len(said) and said[d] is UNCONSTRAINED else p
+        for d, (p, own) in enumerate(zip(spec, given, strict=True))
+    )
 
 
 def merged(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -459,13 +459,23 @@ class Mesh(MeshAxes):
         return made
 
     def __enter__(self) -> Mesh:
-        scope = knobs.mesh((self, self.abstract_mesh))
+        scope = knobs.entered_mesh(self)
         scope.__enter__()
         _entered.scopes.append(scope)
         return self
 
     def __exit__(self, *_: Any) -> None:
         _entered.scopes.pop().__exit__()
+
+    def __call__(self, function: Any) -> Any:
+        """A function that runs in the ``with`` block of this mesh."""
+
+        @wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
 
     @cached_property
     def abstract_mesh(self) -> AbstractMesh:

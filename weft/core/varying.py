@@ -48,17 +48,31 @@ def alike(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     )
 
 
+def varying_of(x: Any) -> frozenset[Any]:
+    """The axes over which a value, or values of a type, vary."""
+    aval = x if type(x) is ShapedArray else typeof(x)
+    return aval.mat.varying if type(aval) is ShapedArray else frozenset()
+
+
 def like(x: Any, model: Any) -> Any:
     """``x``, made to vary over the axes that a model varies over."""
     if not state.manual:
         return x
-    left = typeof(model).mat.varying - typeof(x).mat.varying
+    left = varying_of(model) - varying_of(x)
     return lookup("pvary").bind(x, axes=ordered(left)) if left else x
 
 
 def ordered(axes: Any) -> tuple[Any, ...]:
     """Mesh axes in the order of their names."""
     return tuple(sorted(axes, key=str))
+
+
+def together(*xs: Any) -> list[Any]:
+    """Values that all vary over the axes that any of them varies over."""
+    found = list(xs)
+    for model in xs:
+        found = [like(x, model) for x in found]
+    return found
 
 
 def vary(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any:

@@ -169,7 +169,7 @@ class Error:
 
     def get_exception(self) -> JaxException | None:
         """The first error as an exception, or None."""
-        shape = np.shape(next(iter(self._pred.values()), False))
+        shape = max(map(np.shape, self._pred.values()), key=len, default=())
         if not shape:
             return self._at(())
         found = {index: self._at(index) for index in np.ndindex(*shape)}
@@ -183,13 +183,15 @@ class Error:
             raise JaxRuntimeError(str(error)) from error
 
     def _at(self, index: tuple[int, ...]) -> JaxException | None:
-        at = lambda x: np.asarray(x)[index]
-        failed = [e for e in self._pred if at(self._pred[e])]
+        # failures that were looked for outside of a batch are those of all its elements
+        place = {e: index if np.shape(self._pred[e]) else () for e in self._pred}
+        at = lambda e, x: np.asarray(x)[place[e]]
+        failed = [e for e in self._pred if at(e, self._pred[e])]
         if not failed:
             return None
-        first = min(failed, key=lambda e: at(self._code[e]))
-        recipe = self._metadata[int(at(self._code[first]))]
-        return recipe([jnp.asarray(x)[index] for x in self._payload[first]])
+        first = min(failed, key=lambda e: at(e, self._code[e]))
+        recipe = self._metadata[int(at(first, self._code[first]))]
+        return recipe([jnp.asarray(x)[place[first]] for x in self._payload[first]])
 
     def __str__(self) -> str:
         return f"Error({self.get()})"
@@ -286,11 +288,41 @@ def joined(first: Error, second: Error) -> Error:
             pred[effect], code[effect] = failed, second._code[effect]
             payload[effect] = second._payload[effect]
             continue
-        keep = lambda old, new, before=before: jnp.where(before, old, new)
-        pred[effect] = jnp.logical_or(before, failed)
-        code[effect] = keep(code[effect], second._code[effect])
-        payload[effect] = tree_map(keep, payload[effect], second._payload[effect])
+        old = [before, code[effect], *payload[effect]]
+        new = [failed, second._code[effect], *second._payload[effect]]
+        rank = max(np.ndim(before), np.ndim(failed))
+        shape = np.shape(before if np.ndim(before) == rank else failed)
+        old, new = (_batched(values, shape) for values in (old, new))
+        pred[effect] = jnp.logical_or(old[0], new[0])
+        keep = lambda a, b, first=old[0]: jnp.where(_before(first, a), a, b)
+        code[effect], *payload[effect] = map(keep, old[1:], new[1:])
     return Error(pred, code, Metadata(first._metadata | second._metadata), payload)
+
+
+def _batched(values: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """The values of a failure, for all elements of a batch if they are of none."""
+    if np.shape(values[0]) == shape:
+        return values
+    return [jnp.broadcast_to(x, (*shape, *np.shape(x))) for x in values]
+
+
+def _before(failed: Any, x: Any) -> Any:
+    """Whether something failed before, for all numbers of a value."""
+    if not np.ndim(failed):
+        return failed
+    return jnp.reshape(failed, (*np.shape(failed), *(1,) * (np.ndim(x) - np.ndim(failed))))
+
+
+def any_of_all(error: Error) -> Error:
+    """One error of all elements of a batch, of each kind."""
+    pred, code, payload = dict(error._pred), dict(error._code), dict(error._payload)
+    for effect in pred:
+        while np.ndim(pred[effect]):
+            chosen = jnp.argmax(jnp.reshape(pred[effect], (len(pred[effect]), -1)).any(1))
+            pred[effect], code[effect], payload[effect] = tree_map(
+                lambda x, i=chosen: x[i], (pred[effect], code[effect], payload[effect])
+            )
+    return Error(pred, code, error._metadata, payload)
 
 
 def only(error: Error, categories: Iterable[ErrorCategory]) -> Error:

@@ -23,14 +23,15 @@ from weft.control.custom_vjp import custom_vjp_call_p
 from weft.control.jit import jit_p
 from weft.control.remat import remat_p
 from weft.control.scan import scan_p
+from weft.control.varying import manual_scope
 from weft.control.while_loop import while_p
 from weft.core.ad import zeros
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
-from weft.core.sharding import UNSPECIFIED
+from weft.core.sharding import UNSPECIFIED, PartitionSpec
 from weft.core.staging import stage
-from weft.core.trace import Trace, state, typeof
+from weft.core.trace import Trace, extend_axis_env, state, typeof
 from weft.experimental.check_errors import (
     DivisionByZeroError,
     Error,
@@ -39,6 +40,7 @@ from weft.experimental.check_errors import (
     Metadata,
     NaNError,
     OOBError,
+    any_of_all,
     count_values,
     division_by_zero,
     effects_of,
@@ -248,6 +250,8 @@ def _checked(
 
     def with_errors(*args: Any) -> list[Any]:
         error, outs = run_checked(fun, enabled, *args)
+        if wanted is not None:
+            error = any_of_all(error)
         effects = effects_of(error) if wanted is None else list(wanted)
         kept.extend((effects, error._metadata))
         return [*flat_values(error, effects), *outs]
@@ -279,6 +283,29 @@ def _check_jit(trace: CheckTrace, primitive: Any, args: Any, params: Any) -> Any
         ),
     )
     return _results(trace, effects, metadata, outs)
+
+
+@rule_for("shard_map")
+def _check_shard_map(trace: CheckTrace, primitive: Any, args: Any, params: Any) -> Any:
+    """Errors of all devices, in a row along a first axis."""
+    closed, mesh, manual = params["jaxpr"], params["mesh"], params["manual_axes"]
+    names = tuple(n for n in mesh.axis_names if n in manual)
+    fun, kept = jaxpr_as_fun(closed), []
+
+    def with_errors(*args: Any) -> list[Any]:
+        error, outs = run_checked(fun, trace.enabled, *args)
+        effects = effects_of(error)
+        kept.extend((effects, error._metadata))
+        return [*(jnp.reshape(x, (1, *np.shape(x))) for x in flat_values(error, effects)), *outs]
+
+    sizes = [(n, mesh.shape[n]) for n in names]
+    scope = manual_scope(mesh, manual if params["check_vma"] else None)
+    with extend_axis_env(sizes), scope:
+        program = stage(with_errors, closed.in_avals, closed.debug_info)
+    effects, metadata = kept
+    rows = (PartitionSpec(names),) * count_values(effects)
+    new_params = dict(params, jaxpr=program, out_specs=rows + tuple(params["out_specs"]))
+    return _results(trace, effects, metadata, primitive.bind(*args, **new_params))
 
 
 @rule_for("remat2")
@@ -351,6 +378,7 @@ def _carrying(
             return outs
 
         error, outs = run_checked(step, enabled)
+        error = any_of_all(error)
         metadata.update(error._metadata)
         before = from_flat_values(effects, values, metadata)
         return [*flat_values(joined(before, error), effects), *outs]

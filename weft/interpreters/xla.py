@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.control.jit import jit_p, jit_parameters
+from weft.core.trace import typeof
+from weft.extend.core.primitive import Primitive
+
 __all__ = ["apply_primitive", "canonicalize_dtype_handlers"]
 
 
@@ -26,4 +30,13 @@ def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
     >>> float(apply_primitive(add_p, 1.0, 2.0))
     3.0
     """
-    return prim.impl(*args, **params)
+    if not isinstance(prim, Primitive):
+        return prim.impl(*args, **params)
+    closed = prim.program([typeof(x) for x in args], params)
+    if closed is None:
+        raise NotImplementedError(
+            f"{prim.name} has no lowering, by which apply_primitive computes it; give it with"
+            f" mlir.register_lowering({prim.name}_p, mlir.lower_fun(...))"
+        )
+    found = jit_p.bind(*args, **jit_parameters(closed, prim.name))
+    return found if prim.multiple_results else found[0]

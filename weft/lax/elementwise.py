@@ -18,8 +18,9 @@ from weft.core.array import Exponent, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, whole
 from weft.core.registry import lookup
+from weft.core.shape_dtype import ShapeDtypeStruct, abstractify
 from weft.core.staging import StagingTrace
-from weft.core.trace import state, typeof
+from weft.core.trace import Tracer, state, typeof
 from weft.lax.shape import boxed
 from weft.prims import arithmetic, bits, convert, selection, transcendental
 from weft.prims.families import scalar
@@ -831,7 +832,7 @@ def full_like(
     >>> lax.full_like(np.zeros(2, np.float32), 7)
     Array([7., 7.], dtype=float32)
     """
-    aval = typeof(x)
+    aval = abstractify(x) if isinstance(x, ShapeDtypeStruct) else typeof(x)
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.check_user_dtype(dtype, "lax.full_like")
     shape = aval.shape if shape is None else tuple(shape)
@@ -840,8 +841,10 @@ def full_like(
         divided = aval.divided if sharding is None and shape == aval.shape else None
         value = _scalar_of(fill_value, dtype, weak)
         made = broadcast_in_dim(value, shape, (), divided)
-    made = varying.like(made, x)
-    if sharding is None and getattr(x, "committed", False):
+    if isinstance(x, Tracer):
+        made = varying.like(made, x)
+    described = isinstance(x, ShapeDtypeStruct) and x.sharding is not None
+    if sharding is None and getattr(x, "committed", described):
         if shape == aval.shape or x.sharding.num_devices == 1:
             sharding = x.sharding
     return made if sharding is None else device_put(made, sharding)

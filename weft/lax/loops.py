@@ -25,13 +25,14 @@ from weft.control.initial_style import (
 )
 from weft.control.scan import scan_p
 from weft.control.while_loop import while_p
+from weft.core import varying
 from weft.core.array import Array
 from weft.core.avals import ShapedArray, same_type
 from weft.core.debug_info import DebugInfo, hollow
 from weft.core.dims.dim import is_constant_shape
 from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.trace import Tracer, box, is_tracing, typeof
+from weft.core.trace import Tracer, box, is_tracing, state, typeof
 from weft.lax.slicing import index_in_dim
 from weft.prims.arithmetic import add
 from weft.prims.convert import convert, convert_values
@@ -44,6 +45,10 @@ from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_map, tree_unflatten, treedef_tuple
 from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
+
+# Where bodies are whose initial values are made to vary over the mesh axes that results vary over;
+# users say so themselves.
+_OWN = tuple(f"weft.{room}." for room in "numpy lax nn random scipy image ops".split())
 
 
 class Loop(Record):
@@ -65,6 +70,15 @@ class Loop(Record):
         inner = tuple(path)[1 if self.counted else 0 :]
         name = self.carry_name()
         return f"{name}{keystr(inner)}" if name else f"at {keystr(inner)}" if inner else ""
+
+    def promoted(
+        self, carry: Sequence[Any], avals: Sequence[Any], returned: Sequence[Any]
+    ) -> list[Any] | None:
+        """A carry that is more like the one that the body returns; None if it stays as it is."""
+        found = [promote_weak(*row) for row in zip(carry, avals, returned, strict=True)]
+        if state.manual and (getattr(self.body, "__module__", None) or "").startswith(_OWN):
+            found = [varying.like(x, aval) for x, aval in zip(found, returned, strict=True)]
+        return None if all(map(operator.is_, found, carry)) else found
 
     def place(self) -> str:
         info = DebugInfo(self.what, self.body)
@@ -155,6 +169,13 @@ def _difference(given: Any, returned: Any) -> str:
     if not hasattr(given, "shape") or not hasattr(returned, "shape"):
         return ""
     parts = [name for name in ("shape", "dtype") if getattr(given, name) != getattr(returned, name)]
+    left = varying.varying_of(returned) - varying.varying_of(given)
+    if not parts and left:
+        axes = varying.ordered(left)
+        return (
+            f" (it varies over the mesh axes {axes}: make the initial value vary too, by"
+            f" lax.pcast(x, {axes}, to='varying'))"
+        )
     return f" (the {' and the '.join(parts)} differ{'s' if len(parts) == 1 else ''})"
 
 
@@ -194,11 +215,12 @@ def _while_loop(cond_fun: Any, body_fun: Any, init_val: Any, loop: Loop) -> Any:
     init, init_tree = flatten(init_val)
     avals = [typeof(x) for x in init]
     cond, body, out_tree = _while_programs(cond_fun, body_fun, init_tree, avals, loop)
-    if len(body.out_avals) == len(avals):
-        promoted = [promote_weak(*row) for row in zip(init, avals, body.out_avals, strict=True)]
-        if any(new is not old for new, old in zip(promoted, init, strict=True)):
-            init, avals = promoted, [typeof(x) for x in promoted]
-            cond, body, out_tree = _while_programs(cond_fun, body_fun, init_tree, avals, loop)
+    while len(body.out_avals) == len(avals):
+        promoted = loop.promoted(init, avals, body.out_avals)
+        if promoted is None:
+            break
+        init, avals = promoted, [typeof(x) for x in promoted]
+        cond, body, out_tree = _while_programs(cond_fun, body_fun, init_tree, avals, loop)
     check_carry(loop, init_tree, avals, out_tree, body.out_avals)
     cond, cond_consts = separate_consts(cond)
     body, body_consts = separate_consts(body)
@@ -390,12 +412,12 @@ def _scan(
         names_of = debug_info("scan", f, in_tree).names
         check_references([*carry, *scanned], (), f, "scan", names_of)
     body, out_carry_tree, ys_tree = _scan_program(f, in_tree, avals, x_avals, loop)
-    if out_carry_tree.num_leaves == len(carry):
-        rows = zip(carry, avals, body.out_avals[: len(carry)], strict=True)
-        promoted = [promote_weak(*row) for row in rows]
-        if any(new is not old for new, old in zip(promoted, carry, strict=True)):
-            carry, avals = promoted, [typeof(x) for x in promoted]
-            body, out_carry_tree, ys_tree = _scan_program(f, in_tree, avals, x_avals, loop)
+    while out_carry_tree.num_leaves == len(carry):
+        promoted = loop.promoted(carry, avals, body.out_avals[: len(carry)])
+        if promoted is None:
+            break
+        carry, avals = promoted, [typeof(x) for x in promoted]
+        body, out_carry_tree, ys_tree = _scan_program(f, in_tree, avals, x_avals, loop)
     out_avals = body.out_avals[: out_carry_tree.num_leaves]
     check_carry(loop, carry_tree, avals, out_carry_tree, out_avals)
     outs = _bind_scan(body, carry, scanned, count, reverse, unroll)

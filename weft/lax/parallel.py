@@ -14,9 +14,17 @@ import numpy as np
 from weft import dtypes
 from weft.core.shape_dtype import abstractify
 from weft.core.trace import Tracer, state, typeof
-from weft.lax.elementwise import add, convert_element_type, div, full_like, mul, select
+from weft.lax.elementwise import add, convert_element_type, div, full_like, lt, mul, select
 from weft.lax.reductions import reduce_max, reduce_min, reduce_sum
-from weft.lax.shape import broadcast, concatenate, expand_dims, reshape, squeeze, transpose
+from weft.lax.shape import (
+    broadcast,
+    broadcast_in_dim,
+    concatenate,
+    expand_dims,
+    reshape,
+    squeeze,
+    transpose,
+)
 from weft.lax.slicing import dynamic_index_in_dim, dynamic_slice_in_dim
 from weft.prims.collective import (
     all_gather_p,
@@ -101,14 +109,18 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = psum(1, axis_name, axis_index_groups=axis_index_groups)
+    if axis_index_groups is not None and len({len(g) for g in axis_index_groups}) > 1:
+        size = psum(np.int32(1), axis_name, axis_index_groups=axis_index_groups)
 
     def divide(leaf: Any) -> Any:
         if type(leaf) in (int, float, complex):
             return leaf / size
         aval = typeof(leaf)
         if not dtypes.issubdtype(aval.dtype, np.inexact):
-            leaf = convert_element_type(leaf, dtypes.result_type(aval.dtype, float))
-        return div(leaf, const(leaf, size))
+            leaf = convert_element_type(leaf, dtypes.to_inexact_dtype(aval.dtype))
+        if type(size) is int:
+            return div(leaf, const(leaf, size))
+        return div(leaf, broadcast(convert_element_type(size, typeof(leaf).dtype), np.shape(leaf)))
 
     return tree_map(divide, total)
 
@@ -194,10 +206,11 @@ def _group_of_each(groups: Any) -> tuple[np.ndarray, np.ndarray]:
     size = len(groups[0])
     if any(len(g) != size for g in groups):
         raise ValueError(f"axis_index_groups must be of equal sizes, got {groups}")
-    rows = np.zeros((size * len(groups), size), np.int32)
-    place = np.zeros(size * len(groups), np.int32)
+    count = len({member for group in groups for member in group})
+    rows = np.zeros((count, size), np.int32)
+    place = np.zeros(count, np.int32)
     for group in groups:
-        for at, member in enumerate(group):
+        for at, member in enumerate(dict.fromkeys(group)):
             rows[member], place[member] = group, at
     return rows, place
 
@@ -221,7 +234,19 @@ def _gathered_group(x: Any, names: tuple[Any, ...], groups: Any) -> tuple[Any, A
 def _over_groups(x: Any, axes: tuple[Any, ...], groups: Any, reduce: Any) -> Any:
     if isinstance(x, (int, float, complex)) and not isinstance(x, bool) and reduce is _sum_rows:
         return x * len(groups[0])
-    return reduce(_gathered_group(x, axes, groups)[0])
+    sizes = np.zeros(sum(map(len, groups)), np.int32)
+    for group in groups:
+        sizes[list(group)] = len(group)
+    if (sizes == sizes[0]).all():
+        return reduce(_gathered_group(x, axes, groups)[0])
+    # groups of different sizes: the smaller ones have their first members more than once
+    most = int(sizes.max())
+    stacked, _ = _gathered_group(x, axes, [[*g, *[g[0]] * (most - len(g))] for g in groups])
+    if reduce is _sum_rows:
+        own = broadcast_in_dim(np.arange(most, dtype=np.int32), np.shape(stacked), (0,))
+        count = broadcast(_row(sizes, axis_index(axes)), np.shape(stacked))
+        stacked = select(lt(own, count), stacked, full_like(stacked, 0))
+    return reduce(stacked)
 
 
 def _sum_rows(x: Any) -> Any:

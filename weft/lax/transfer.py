@@ -55,7 +55,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     leaves, tree = tree_flatten(x)
-    wanted = spread_shardings(shardings, x, "with_sharding_constraint")
+    wanted = spread_shardings(shardings, x, "with_sharding_constraint", entered=True)
     outs = []
     for leaf, sharding in zip(leaves, wanted, strict=True):
         # the sharding of a type that says nothing of devices, as typeof(x).sharding, asks for none

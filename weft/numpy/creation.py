@@ -460,12 +460,14 @@ def full_like(
             value = filled(sizes, convert_operand(fill_value, wanted, weak))
     if device is None and out_sharding is None:
         own = getattr(getattr(a, "aval", None), "divided", None)
-        if getattr(a, "committed", False):
+        if getattr(a, "committed", isinstance(a, ShapeDtypeStruct)) and a.sharding is not None:
             if sizes == a.shape or a.sharding.num_devices == 1:
                 device = a.sharding
         elif own is not None and sizes == a.shape:
             return resharded(value, own)
-    return placed(value if shape is not None else varying.like(value, a), device, out_sharding)
+    if shape is None and isinstance(a, Tracer):
+        value = varying.like(value, a)
+    return placed(value, device, out_sharding)
 
 
 def zeros_like(
@@ -561,7 +563,9 @@ def _symbolic_range(first: Any, last: Any, stride: Any, dtype: Any) -> Any:
             f"arange with a symbolic dimension takes whole numbers, got {(first, last, stride)}"
         ) from None
     first, last, stride = bounds
-    if type(stride) is int and stride < 0:
+    if stride == 0:
+        raise ZeroDivisionError("arange needs a step other than 0")
+    if not stride > 0:  # which is an error if it depends on the dimensions
         size = max_dim(divided_up(first - last, -stride), 0)
     else:
         size = max_dim(divided_up(last - first, stride), 0)

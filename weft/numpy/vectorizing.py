@@ -13,6 +13,7 @@ from weft import lax
 from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.base import knobs
+from weft.core import varying
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
 from weft.numpy.creation import asarray
@@ -269,8 +270,8 @@ def _piecewise(x: Any, masks: Any, constants: Any, functions: Any, args: Any, kw
 
     def branch(i: int, function: Any) -> Any:
         if function is None:
-            return lambda v: asarray(constants[i], dtype=v.dtype)
-        return lambda v: function(v, *args, **kw).astype(v.dtype)
+            return lambda v: varying.like(asarray(constants[i], dtype=v.dtype), v)
+        return lambda v: varying.like(function(v, *args, **kw).astype(v.dtype), v)
 
     none = lax.full((1, *masks.shape[1:]), False, np.bool_)
     chosen = argmax(cumsum(concatenate([none, masks], 0), 0), 0)

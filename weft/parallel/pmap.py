@@ -22,7 +22,7 @@ from weft.runtime.devices import devices as all_devices
 from weft.runtime.devices import local_devices
 from weft.runtime.spanning import of_process, part_of_process
 from weft.tree.compare import broadcast_prefix
-from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
+from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 # The name of an axis that was given none; JAX's, since shardings show it.
 UNNAMED = "_internal_pmap_axis_name"
@@ -58,11 +58,39 @@ class PmapFunction:
         if processes.count > 1 and state.trace is eval_trace:
             return self._call_across(args, kwargs)
         found = self._prepared(args, kwargs)
+        if state.trace is eval_trace:
+            given = self._at_devices(args, kwargs)
+            if given is not None:
+                return found(*given[0], **given[1])
         if not kwargs and not self._static and all(type(x) is ArrayImpl for x in args):
             if len(self._known) >= KNOWN:
                 self._known.clear()
             self._known[tuple([x._type for x in args])] = found
         return found(*args, **kwargs)
+
+    def _at_devices(self, args: Any, kwargs: Any) -> Any:
+        """Arguments that are committed to other devices than this function's, moved to those; None
+        if all are there."""
+        leaves = [x for x in tree_leaves((args, kwargs)) if type(x) is ArrayImpl and x.committed]
+        if not leaves:
+            return None
+        static = set(normalize_positions(self._static, len(args)))
+        axes = self._axes(args, kwargs, static)
+        devices = self._devices()[: self._size(args, kwargs, static, axes)]
+        if all(x.sharding._device_assignment == tuple(devices) for x in leaves):
+            return None
+        mesh = Mesh(np.array(devices, dtype=object), (self._name,))
+        dynamic = [x for i, x in enumerate(args) if i not in static]
+        leaves, tree = tree_flatten((dynamic, kwargs))
+        placed = [
+            device_put(x, NamedSharding(mesh, _spec(a, x.ndim, self._name)))
+            if type(x) is ArrayImpl
+            else x
+            for x, a in zip(leaves, axes, strict=True)
+        ]
+        given, named = tree_unflatten(tree, placed)
+        rest = iter(given)
+        return [x if i in static else next(rest) for i, x in enumerate(args)], named
 
     def _call_across(self, args: Any, kwargs: Any) -> Any:
         """A call by several processes: each gives and gets the elements of its own devices."""

@@ -239,6 +239,12 @@ def _argument_specs(
     in_specs: Any, args: Any, leaves: Any, avals: Any, mesh: Any, manual: Any, name: str
 ) -> list[PartitionSpec]:
     if in_specs is Infer:
+        auto = [n for n in mesh.auto_axes if n in manual]
+        if auto:
+            raise TypeError(
+                f"shard_map of {name} needs in_specs (in_axes for smap): its axes {auto} are of"
+                " type Auto, so that types do not say how arguments are divided over them"
+            )
         specs = [_inferred(x, mesh, manual) for x in leaves]
     else:
         if isinstance(in_specs, list):
@@ -292,6 +298,11 @@ def _inferred(x: Any, mesh: Any, manual: Any) -> PartitionSpec:
 
 def _check_axes(spec: PartitionSpec, mesh: Any, manual: Any, what: str, name: str) -> None:
     check_spec(spec, mesh)
+    if PartitionSpec.UNCONSTRAINED in spec:
+        raise ValueError(
+            f"{what} of {name} leave a dimension open in {spec}, and each device has to know its"
+            " part: name mesh axes, or None for all of the dimension"
+        )
     for axis in spec.names():
         if axis not in manual:
             raise ValueError(

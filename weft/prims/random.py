@@ -6,6 +6,7 @@ that movement works on keys as on numbers and a reference sees which generator i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from math import prod
@@ -164,6 +165,23 @@ class OnKeys(Primitive):
     batch = batch_in_place
 
 
+def layout() -> dict[str, Any]:
+    """The parameter of what is drawn now: none where bits depend on their positions alone."""
+    return {} if knobs.thread.threefry_partitionable else {"partitionable": False}
+
+
+def _laid_out(partitionable: bool) -> Any:
+    """A scope in which generators lay bits out as a primitive's parameter says."""
+    if knobs.thread.threefry_partitionable == partitionable:
+        return contextlib.nullcontext()
+    return knobs.threefry_partitionable(partitionable)
+
+
+def is_partitionable(params: dict[str, Any]) -> bool:
+    """Whether bits were asked for that depend on their positions alone."""
+    return params.get("partitionable", True)
+
+
 class RandomSeed(OnKeys):
     """Keys made from integers."""
 
@@ -189,19 +207,22 @@ class RandomSplit(OnKeys):
     element = element_rule(kernel_random, "split")
 
     def fuses(self, params: Any, ins: Any) -> bool:
-        return knobs.thread.threefry_partitionable
+        return is_partitionable(params)
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return leading(avals, outs, [0], [len(params["shape"])])
 
-    def shape(self, keys: Any, *, shape: tuple[int, ...]) -> ShapedArray:
+    def shape(
+        self, keys: Any, *, shape: tuple[int, ...], partitionable: bool = True
+    ) -> ShapedArray:
         self._check(keys)
         return ShapedArray((*keys.shape, *shape), keys.dtype)
 
     @staticmethod
-    def ref(keys: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    def ref(keys: np.ndarray, *, shape: tuple[int, ...], partitionable: bool = True) -> np.ndarray:
         impl = impl_of(keys)
-        return keys_of(impl.split(words_of(keys), shape), impl)
+        with _laid_out(partitionable):
+            return keys_of(impl.split(words_of(keys), shape), impl)
 
 
 class RandomFoldIn(OnKeys):
@@ -233,12 +254,12 @@ class RandomBits(OnKeys):
     element = element_rule(kernel_random, "random_bits")
 
     def fuses(self, params: Any, ins: Any) -> bool:
-        return knobs.thread.threefry_partitionable
+        return is_partitionable(params)
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         by_position = (
             avals[0].dtype._impl is threefry_impl
-            and knobs.thread.threefry_partitionable
+            and is_partitionable(params)
             and prod(params["shape"]) <= 1 << 32
         )
         rank = len(outs[0].shape)
@@ -271,15 +292,20 @@ class RandomBits(OnKeys):
             return lookup("or").bind(lookup("shift_left").bind(high, by), low)
         return converted(lookup("xor").bind(high, low), dtype)
 
-    def shape(self, keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> ShapedArray:
+    def shape(
+        self, keys: Any, *, bit_width: int, shape: tuple[int, ...], partitionable: bool = True
+    ) -> ShapedArray:
         self._check(keys)
         if bit_width not in (8, 16, 32, 64):
             raise TypeError(f"random bits come 8, 16, 32 or 64 at a time, not {bit_width}")
         return ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"))
 
     @staticmethod
-    def ref(keys: np.ndarray, *, bit_width: int, shape: tuple[int, ...]) -> np.ndarray:
-        return impl_of(keys).random_bits(words_of(keys), bit_width, shape)
+    def ref(
+        keys: np.ndarray, *, bit_width: int, shape: tuple[int, ...], partitionable: bool = True
+    ) -> np.ndarray:
+        with _laid_out(partitionable):
+            return impl_of(keys).random_bits(words_of(keys), bit_width, shape)
 
 
 class RandomWrap(OnKeys):

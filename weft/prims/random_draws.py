@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs
 from weft.base.lazy import Late
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
@@ -23,7 +24,7 @@ from weft.core.interpret import run_decomposed
 from weft.core.primitive import Primitive
 from weft.prims.arithmetic import div, mul
 from weft.prims.families import FLOAT, broadcast_to, const, kind_of
-from weft.prims.random import impl_of, is_key, key_type
+from weft.prims.random import impl_of, is_key, is_partitionable, key_type
 from weft.prims.selection import eq, select_n
 from weft.prims.special import random_gamma_grad_p
 from weft.prims.transcendental import exp_p
@@ -64,11 +65,12 @@ class Draws(Primitive):
             raise TypeError(f"{self.name} takes operands of one floating dtype, got {given}")
         return first.strip_weak_type()
 
-    def decompose(self, *args: Any, **params: Any) -> Any:
-        return getattr(lowerings, self.name)(*args, **params)
+    def decompose(self, *args: Any, partitionable: bool = True, **params: Any) -> Any:
+        with knobs.threefry_partitionable(partitionable):
+            return getattr(lowerings, self.name)(*args, **params)
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
-        return avals[0].dtype.name != "key<fry>"
+        return avals[0].dtype.name != "key<fry>" or not is_partitionable(params)
 
     def ref(self, key: np.ndarray, *operands: np.ndarray, **params: Any) -> np.ndarray:
         avals = [ShapedArray(key.shape, key_type(impl_of(key)))]
@@ -90,12 +92,16 @@ class RandomGamma(Draws):
     name = "random_gamma"
     neutral = "draws.random_gamma"
 
-    def shape(self, key: Any, a: Any, *, log_space: bool) -> ShapedArray:
+    def shape(
+        self, key: Any, a: Any, *, log_space: bool, partitionable: bool = True
+    ) -> ShapedArray:
         return self.checked(key, a)
 
-    def jvp(self, primals: Any, tangents: Any, *, log_space: bool) -> tuple[Any, Any]:
+    def jvp(
+        self, primals: Any, tangents: Any, *, log_space: bool, **params: Any
+    ) -> tuple[Any, Any]:
         key, a = primals
-        out = self.bind(key, a, log_space=log_space)
+        out = self.bind(key, a, log_space=log_space, **params)
         if type(tangents[1]) is Zero:
             return out, Zero.from_primal(out)
         return out, mul(tangents[1], _derivative(out, a, log_space))
@@ -118,7 +124,7 @@ class RandomPoisson(Draws):
     name = "random_poisson"
     neutral = "draws.random_poisson"
 
-    def shape(self, key: Any, lam: Any) -> ShapedArray:
+    def shape(self, key: Any, lam: Any, *, partitionable: bool = True) -> ShapedArray:
         return self.checked(key, lam)
 
 
@@ -128,7 +134,9 @@ class RandomBinomial(Draws):
     name = "random_binomial"
     neutral = "draws.random_binomial"
 
-    def shape(self, key: Any, n: Any, p: Any, few: Any) -> ShapedArray:
+    def shape(
+        self, key: Any, n: Any, p: Any, few: Any, *, partitionable: bool = True
+    ) -> ShapedArray:
         return self.checked(key, n, p, few)
 
 

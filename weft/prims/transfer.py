@@ -12,7 +12,14 @@ from weft.core.batching import AxisData, batch_in_place
 from weft.core.effects import Effect
 from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
-from weft.core.sharding import NamedSharding, Sharding, axes_of, explicit_part, full_spec
+from weft.core.sharding import (
+    UNCONSTRAINED,
+    NamedSharding,
+    Sharding,
+    axes_of,
+    explicit_part,
+    full_spec,
+)
 from weft.core.trace import typeof
 from weft.prims.families import as_first, forwarded, unmoved
 
@@ -55,13 +62,39 @@ class DevicePut(Primitive):
         return list(xs)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        return self.bind(*primals, **params), list(tangents)
+        return self.bind(*primals, **params), self._each(tangents, **params)
 
-    def transpose(self, cts: Any, *xs: Any, **params: Any) -> list[Any]:
-        return list(cts)
+    def transpose(
+        self, cts: Any, *xs: Any, devices: Any, srcs: Any, copy_semantics: Any
+    ) -> list[Any]:
+        return self._each(cts, devices=srcs, srcs=devices, copy_semantics=copy_semantics)
+
+    def _each(self, xs: Any, **params: Any) -> list[Any]:
+        """Tangents or cotangents at their places; zeros have none."""
+        found = list(xs)
+        for i, x in enumerate(xs):
+            own = {key: values[i : i + 1] for key, values in params.items()}
+            if type(x) is not Zero and own["devices"] != (None,):
+                (found[i],) = self.bind(x, **own)
+        return found
 
     def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, Any]:
         return self.bind(*args, **params), list(dims)
+
+
+def _with_batch(spec: Any, d: int, spmd_name: Any) -> list[Any]:
+    """The parts of a spec with a batch dimension: over the axes that it is said to be spread over,
+    else left to the compiler."""
+    parts = [*spec, *[None] * (d - len(spec))]
+    names = () if spmd_name is None else axes_of(spmd_name)
+    if set(names) & {*spec.names()}:
+        raise ValueError(
+            f"vmap spreads its batch over spmd_axis_name={spmd_name!r}, and"
+            f" with_sharding_constraint inside names that axis too, in {spec}; leave it out of one"
+            " of them"
+        )
+    parts.insert(d, names or UNCONSTRAINED)
+    return parts
 
 
 class ShardingConstraint(Primitive):
@@ -93,10 +126,7 @@ class ShardingConstraint(Primitive):
     ) -> tuple[Any, Any]:
         d = dims[0]
         if isinstance(sharding, NamedSharding):
-            parts = list(sharding.spec)
-            if d < len(parts):
-                parts.insert(d, None)
-            sharding = sharding.with_spec(parts)
+            sharding = sharding.with_spec(_with_batch(sharding.spec, d, axis.spmd_name))
         return self.bind(*args, sharding=sharding, **params), d
 
 

@@ -12,7 +12,7 @@ from weft.core.trace import typeof
 from weft.lax.shape import canonical_shape
 from weft.prims.families import const as const
 from weft.prims.families import scalar
-from weft.prims.random import random_bits_p
+from weft.prims.random import layout, random_bits_p
 
 _KINDS = {
     np.floating: "a float",
@@ -87,7 +87,7 @@ def placed(x: Any, out_sharding: Any) -> Any:
 
 def random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     """Random integers of a width, of one typed key."""
-    return random_bits_p.bind(key, bit_width=bit_width, shape=shape)
+    return random_bits_p.bind(key, bit_width=bit_width, shape=shape, **layout())
 
 
 def unpack(x: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from weft.api.jit import jit
 from weft.core.array import Array
 from weft.core.trace import typeof
 from weft.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from weft.prims.random import threefry_impl
+from weft.prims.random import layout, threefry_impl
 from weft.prims.random_draws import random_binomial_p, random_poisson_p
 from weft.random.arguments import (
     broadcast,
@@ -82,7 +82,7 @@ def poisson(
 
 @jit(static_argnums=(2, 3))
 def _poisson(key: Any, lam: Any, shape: Any, dtype: Any) -> Any:
-    return lax.convert_element_type(random_poisson_p.bind(key, lam), dtype)
+    return lax.convert_element_type(random_poisson_p.bind(key, lam, **layout()), dtype)
 
 
 # --- binomial -------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def _binomial(key: Any, count: Any, prob: Any, shape: Any, dtype: Any) -> Any:
     q = lax.select(q_nan | q_negative, lax.full_like(q, 0.01), q)
     few = count_bad | (count * q <= 10.0)
     count = lax.floor(count)
-    few_or_many = random_binomial_p.bind(key, count, q, few)
+    few_or_many = random_binomial_p.bind(key, count, q, few, **layout())
     samples = lax.convert_element_type(few_or_many, dtype)
     invalid = q_negative | q_nan | count_bad
     samples = lax.select(invalid, lax.full_like(samples, np.nan, dtype), samples)

@@ -10,6 +10,7 @@ from weft import lax
 from weft.api.jit import jit
 from weft.core.array import Array
 from weft.numpy.norms import norm
+from weft.prims.random import layout
 from weft.prims.random_draws import random_gamma_p as random_gamma_p
 from weft.random.arguments import (
     broadcast,
@@ -57,7 +58,7 @@ def loggamma(
 @jit(static_argnums=(2, 3, 4))
 def _gamma(key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Any:
     a = broadcast(lax.convert_element_type(a, dtype), shape)
-    return random_gamma_p.bind(key, a, log_space=log_space)
+    return random_gamma_p.bind(key, a, log_space=log_space, **layout())
 
 
 def beta(

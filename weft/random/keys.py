@@ -185,7 +185,7 @@ def split_key(key: Any, num: Any = 2) -> Any:
     shape = tuple([whole(n) for n in shape])
     if any(n < 0 for n in shape):
         raise ValueError(f"split cannot make a negative number of keys: {num}")
-    return prims.random_split_p.bind(key, shape=shape)
+    return prims.random_split_p.bind(key, shape=shape, **prims.layout())
 
 
 def fold_in(key: Any, data: Natural) -> Array:

@@ -251,7 +251,7 @@ class ArrayImpl(Array):
         inner = ShapedArray(self.aval.shape[1:], self.aval.dtype, self.aval.weak_type)
         value = self._value
         where = self._type.placement
-        if where.is_spread:
+        if where.is_spread and not where.sharding.is_fully_replicated:
             where = on_device(where.sharding._device_assignment[0], where.committed)
         return (box(value[i, ...], inner, where) for i in range(len(value)))
 

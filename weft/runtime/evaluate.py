@@ -15,11 +15,12 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.plain import plain
-from weft.core.sharding import AbstractMesh, NamedSharding
+from weft.core.sharding import AbstractMesh, NamedSharding, Sharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime import policy, registry
 from weft.runtime.array import ArrayImpl, box
+from weft.runtime.devices import Device
 from weft.runtime.places import (
     HOME,
     Incompatible,
@@ -28,6 +29,7 @@ from weft.runtime.places import (
     common,
     default_placement,
     described,
+    on_device,
     placement,
 )
 
@@ -211,21 +213,44 @@ def says_where(closed: Any) -> Any:
 
 
 def _said(closed: Any) -> Any:
+    every = list(_prescribed(closed))
+    concrete = [pair for pair in every if not is_abstract(pair[0])]
+    if not concrete:
+        return every[0][0] if every else None
+    first, one = concrete[0]
+    for sharding, eqn in concrete:
+        if sharding._device_assignment != first._device_assignment:
+            raise _conflict(first, one, sharding, eqn)
+    return placement(first, True)
+
+
+def is_abstract(sharding: Any) -> bool:
+    """Whether a sharding is over a mesh without devices."""
+    return isinstance(getattr(sharding, "mesh", None), AbstractMesh)
+
+
+def _conflict(first: Any, one: Any, second: Any, other: Any) -> ValueError:
+    """The error for a program that is to run on different devices."""
+    pairs = [(first, one), (second, other)]
+    places = [described(placement(s, True)) for s, _ in pairs]
+    parts = [f"{eqn.primitive.name} on {p}" for (_, eqn), p in zip(pairs, places, strict=True)]
+    message = f"one program cannot run on different devices: {' and '.join(parts)}"
+    advice = "Have the shardings of arguments, results and constraints over the same devices."
+    return ValueError(errors.located(message, advice))
+
+
+def _prescribed(closed: Any) -> Any:
+    """The shardings that equations of a program prescribe, with those, or its types."""
     for eqn in closed.eqns:
         rule = eqn.primitive.shardings
-        said = [] if rule is None else [s for s in rule(eqn.params) if s is not None]
-        if said:
-            abstract = isinstance(getattr(said[0], "mesh", None), AbstractMesh)
-            return said[0] if abstract else placement(said[0], True)
-        inner = [] if rule is not None else list(eqn.params.values())
-        for part in [x for p in inner for x in (p if type(p) is tuple else (p,))]:
+        if rule is not None:
+            yield from [(s, eqn) for s in rule(eqn.params) if s is not None]
+            continue
+        for part in [x for p in eqn.params.values() for x in (p if type(p) is tuple else (p,))]:
             if type(part) is ClosedJaxpr:
-                found = part._memo.get("says_where", "")
-                found = _said(part) if found == "" else found
-                if found is not None:
-                    return found
+                yield from _prescribed(part)
     divided = [getattr(a, "divided", None) for a in closed.out_avals]
-    return next((s for s in divided if s is not None), None)
+    yield from [(s, None) for s in divided if s is not None]
 
 
 def _across(closed: Any, args: Any, name: str) -> Any:
@@ -302,6 +327,8 @@ def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if form is not None:
         results = _run_across(form, args, name)
         return results if several else results[0]
+    if primitive.name == "device_put" and all(type(a) is ShapedArray for a in avals):
+        return _moved(primitive, args, params)
     places = None
     if primitive.name == "reshard":
         places = _resharded(params["dst_sharding"], args)
@@ -321,6 +348,24 @@ def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     if places is None:
         return results
     return _put(results, places) if several else _put([results], places)[0]
+
+
+def _moved(primitive: Any, args: Any, params: dict[str, Any]) -> list[Any]:
+    """Arrays at the places of ``device_put``, wherever they are."""
+    results = _evaluate_here(primitive, _brought(args), params) if _watched() else args
+    found = []
+    for x, result, to in zip(args, results, params["devices"], strict=True):
+        to = getattr(to, "sharding", to)  # of a format
+        if type(result) is not ArrayImpl:
+            aval = typeof(result)
+            result = box(np.array(result, aval.dtype), aval)
+        where = x._type.placement if type(x) is ArrayImpl else default_placement()
+        if isinstance(to, Device):
+            where = on_device(to)
+        elif isinstance(to, Sharding):
+            where = placement(to, True)
+        found.append(result._at(where))
+    return found
 
 
 def _alone(primitive: Any, avals: Any, params: dict[str, Any], program: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
+from weft.core import varying
 from weft.core.array import Array
 from weft.numpy.operands import real
 from weft.scipy.special_gamma import digamma, gamma
@@ -219,7 +220,7 @@ def _beyond_one(a: Any, b: Any, c: Any, x: Any) -> Any:
 
 @custom_jvp
 def _hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
-    a, b, c, x = (jnp.asarray(v) for v in (a, b, c, x))
+    a, b, c, x = varying.together(*(jnp.asarray(v) for v in (a, b, c, x)))
     ends = _is_minus_integer(a) | _is_minus_integer(b)
     polynomial = _if_any(ends, lambda: _hyp2f1_series(a, b, c, jnp.where(ends, x, 0)), x)
     # Pfaff's transformation takes the negative axis to [0, 1).

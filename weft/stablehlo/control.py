@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import exceeds
-from weft.prims.random import threefry_impl
+from weft.prims.random import is_partitionable, threefry_impl
 from weft.prims.threefry import threefry2x32_p
 from weft.stablehlo import symbolic
 from weft.stablehlo.elementwise import compare, convert, out_of
@@ -121,7 +121,9 @@ def _linear_solve(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 # --- random keys ----------------------------------------------------------------------------------
 
 
-def _threefry(impl: Any) -> None:
+def _threefry(impl: Any, params: dict[str, Any] | None = None) -> None:
+    if not is_partitionable(params or {}):
+        raise Unlowered("random bits have no StableHLO here without threefry_partitionable")
     if impl != threefry_impl:
         raise Unlowered(f"random keys of {impl.name} have no StableHLO here, those of Threefry do")
 
@@ -178,7 +180,7 @@ def _seed(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 
 @rule("random_split")
 def _split(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
-    _threefry(eqn.invars[0].aval.dtype._impl)
+    _threefry(eqn.invars[0].aval.dtype._impl, eqn.params)
     keys, counters = _counters(e, ins[0], eqn.params["shape"])
     return [_joined(e, *_hashed(e, *keys, *counters))]
 
@@ -196,7 +198,7 @@ def _fold_in(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 
 @rule("random_bits")
 def _bits(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
-    _threefry(eqn.invars[0].aval.dtype._impl)
+    _threefry(eqn.invars[0].aval.dtype._impl, eqn.params)
     width = eqn.params["bit_width"]
     keys, counters = _counters(e, ins[0], eqn.params["shape"])
     first, second = _hashed(e, *keys, *counters)

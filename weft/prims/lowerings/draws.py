@@ -28,19 +28,21 @@ from weft.prims.lowerings.tools import (
     spread,
     where,
 )
+from weft.prims.random import layout
 from weft.prims.shape import reshape
 
 
 def _child(keys: Any, count: int, number: int) -> Any:
     """One of the keys that keys are split into."""
-    return element(bind("random_split", keys, shape=(count,)), np.ndim(keys), number)
+    return element(bind("random_split", keys, shape=(count,), **layout()), np.ndim(keys), number)
 
 
 def _uniform(keys: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Any:
     """Numbers from 0 to 1, an array of them for each key."""
     info = dtypes.finfo(dtype)
     width, unsigned = 8 if info.nmant < 8 else info.bits, np.dtype(f"uint{info.bits}")
-    raw = bind("random_bits", keys, bit_width=width, shape=(prod(shape),) if shape else ())
+    count = (prod(shape),) if shape else ()
+    raw = bind("random_bits", keys, bit_width=width, shape=count, **layout())
     raw = convert(reshape(raw, (*np.shape(keys), *shape)), unsigned)
     one = np.array(1.0, dtype)
     shifted = bind("shift_right_logical", raw, like(raw, width - info.nmant))
@@ -163,7 +165,7 @@ def _cubes(keys: Any, c: Any, d: Any) -> Any:
 
 
 def random_gamma(key: Any, a: Any, *, log_space: bool) -> Any:
-    keys = bind("random_split", key, shape=(prod(np.shape(a)[np.ndim(key) :]),))
+    keys = bind("random_split", key, shape=(prod(np.shape(a)[np.ndim(key) :]),), **layout())
     draw = lambda keys, a: _gammas(keys, a, log_space)
     return _by_key(draw, reshape(keys, np.shape(a)), a)
 

@@ -11,7 +11,6 @@ from weft.backends.cpu.routines.draws import sampling_kernels as kernels
 from weft.backends.cpu.routines.draws import sampling_stubs as stubs
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.text.scalar_math import translate_with_math
-from weft.base import knobs
 from weft.base.functional import lru
 from weft.kernel.counts import MOST
 from weft.kernel.kinds import kind_of
@@ -29,7 +28,7 @@ EACH, PIECES = 731_592_064, 731_592_065
 
 def _known(keys: Type, like: Type) -> bool:
     """Whether the kernels draw as the reference does."""
-    fry = keys.dtype.name == "key<fry>" and knobs.thread.threefry_partitionable
+    fry = keys.dtype.name == "key<fry>"
     return fry and like.dtype in (F32, F64) and _sizes(keys, like)[1] <= 1 << 32
 
 
