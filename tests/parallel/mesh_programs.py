@@ -404,12 +404,15 @@ def constraint_under_vmap(J):
     x = J.device_put(np.ones((4, 4)), J.NamedSharding(J.two, J.P()))
     y = J.device_put(np.ones((4, 4)), J.NamedSharding(J.grid, J.P("x", "y")))
     g = lambda x: J.lax.with_sharding_constraint(x, J.NamedSharding(J.grid, J.P("y")))
+    h = lambda x: J.lax.with_sharding_constraint(x * 2, J.NamedSharding(J.grid, J.P("y")))
+    z = J.device_put(np.ones((8, 4)), J.NamedSharding(J.grid, J.P("x")))
     return [
+        str(J.jit(J.vmap(h))(z).sharding.shard_shape((8, 4))),
         str(J.vmap(f)(x).sharding.shard_shape((4, 4))),
         str(J.jit(J.vmap(f))(x).sharding.shard_shape((4, 4))),
         str(J.jit(J.vmap(g))(y).sharding.shard_shape((4, 4))),
         str(J.jit(J.vmap(f, in_axes=1, out_axes=1))(x).sharding.shard_shape((4, 4))),
-        str(J.jit(J.vmap(g, spmd_axis_name="x"))(x).sharding.shard_shape((4, 4))),
+        str(J.jit(J.vmap(g, spmd_axis_name="x"))(np.ones((4, 4))).sharding.shard_shape((4, 4))),
     ]
 
 
@@ -980,12 +983,12 @@ def cond_of_operands_that_vary_differently(J):
 
     def body(x, y):
         a, b = J.lax.cond(True, lambda x, y: (x, y), lambda x, y: (x + 1, y), x, y)
-        seen.append([sorted(J.typeof(a).vma), sorted(J.typeof(b).vma)])
+        seen.append([sorted(J.typeof(v).mat.varying) for v in (a, b)])
         return a, b
 
     f = J.spread(body, (J.P("x"), J.P("y")), (J.P("x"), J.P("y")), J.grid)
     out = f(J.jnp.arange(4.0), J.jnp.arange(4.0))
-    return [*out]
+    return [*out, seen[0]]
 
 
 # --- printing and looking -------------------------------------------------------------------------

@@ -48,17 +48,12 @@ def alike(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     )
 
 
-def varying_of(x: Any) -> frozenset[Any]:
-    """The axes over which a value, or values of a type, vary."""
-    aval = x if type(x) is ShapedArray else typeof(x)
-    return aval.mat.varying if type(aval) is ShapedArray else frozenset()
-
-
 def like(x: Any, model: Any) -> Any:
-    """``x``, made to vary over the axes that a model varies over."""
+    """``x``, made to vary over the axes that a model, a value or a type, varies over."""
     if not state.manual:
         return x
-    left = varying_of(model) - varying_of(x)
+    aval = model if type(model) is ShapedArray else typeof(model)
+    left = varying_of(aval) - varying_of(typeof(x))
     return lookup("pvary").bind(x, axes=ordered(left)) if left else x
 
 

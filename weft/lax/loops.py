@@ -27,7 +27,7 @@ from weft.control.scan import scan_p
 from weft.control.while_loop import while_p
 from weft.core import varying
 from weft.core.array import Array
-from weft.core.avals import ShapedArray, same_type
+from weft.core.avals import ShapedArray, same_type, varying_of
 from weft.core.debug_info import DebugInfo, hollow
 from weft.core.dims.dim import is_constant_shape
 from weft.core.high import flatten
@@ -169,7 +169,7 @@ def _difference(given: Any, returned: Any) -> str:
     if not hasattr(given, "shape") or not hasattr(returned, "shape"):
         return ""
     parts = [name for name in ("shape", "dtype") if getattr(given, name) != getattr(returned, name)]
-    left = varying.varying_of(returned) - varying.varying_of(given)
+    left = varying_of(returned) - varying_of(given)
     if not parts and left:
         axes = varying.ordered(left)
         return (
