@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
+from weft.base.functional import wraps
 from weft.control.custom_jvp import custom_jvp as custom_jvp
 from weft.control.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
 from weft.control.custom_rules import SymbolicZero as SymbolicZero
@@ -60,7 +60,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     """
 
     @custom_vjp
-    @functools.wraps(fun)
+    @wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)[0]
 

@@ -1,6 +1,5 @@
 """Shardings: meshes of devices, partition specs, and where arrays live."""
 
-import functools as _functools
 import math
 
 import numpy as np
@@ -12,6 +11,7 @@ from weft.api.placement import resharded as _resharded
 from weft.api.placement import result_sharding as _result_sharding
 from weft.base import knobs as _knobs
 from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
+from weft.base.functional import wraps as _wraps
 from weft.base.traceback import api_boundary as _api_boundary
 from weft.core.array import Array as _Array
 from weft.core.avals import ShapedArray as _ShapedArray
@@ -186,7 +186,7 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
     if f is None:
         return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
 
-    @_functools.wraps(f)
+    @_wraps(f)
     @_api_boundary
     def automatic(*args, **kwargs):
         wanted = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
@@ -220,7 +220,7 @@ def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
     if f is None:
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)
 
-    @_functools.wraps(f)
+    @_wraps(f)
     @_api_boundary
     def explicit(*args, **kwargs):
         wanted = kwargs.pop("in_sharding", None) if in_sharding is None else in_sharding

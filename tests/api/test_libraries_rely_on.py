@@ -1,6 +1,8 @@
 """Behaviour that libraries written for JAX rely on, each case seen in one of them."""
 
+import functools
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -319,3 +321,92 @@ def test_primitives_are_bound_with_a_trace_and_types():
         np.testing.assert_allclose(
             lookup("sin").bind_with_trace(eval_trace, [x], *given), np.sin(1.0)
         )
+
+
+# --- callables whose names are no strings ---------------------------------------------------------
+
+
+class Callable:
+    """A function object with a name of the user's own kind."""
+
+    def __init__(self, name):
+        self.__name__ = name
+
+    def __call__(self, x):
+        return 2.0 * x
+
+
+USES = {
+    "vmap": lambda f: weft.vmap(f)(jnp.ones(2))[0],
+    "grad": lambda f: weft.grad(f)(1.0),
+    "value_and_grad": lambda f: weft.value_and_grad(f)(1.0)[1],
+    "checkpoint": lambda f: weft.checkpoint(f)(1.0),
+    "jacfwd": lambda f: weft.jacfwd(f)(1.0),
+    "hessian": lambda f: 2.0 + weft.hessian(f)(1.0),
+    "make_jaxpr": lambda f: 1 + len(weft.make_jaxpr(f)(1.0).eqns),
+    "jit": lambda f: weft.jit(f)(1.0),
+    "lower": lambda f: weft.jit(f).lower(1.0).compile()(1.0),
+    "pmap": lambda f: weft.pmap(f)(jnp.ones(1))[0],
+    "checkify": lambda f: checkify.checkify(f)(1.0)[1],
+    "vectorize": lambda f: jnp.vectorize(f)(1.0),
+    "partial": lambda f: weft.vmap(functools.partial(f))(jnp.ones(2))[1],
+}
+
+
+@pytest.mark.parametrize("name", [None, 3])
+@pytest.mark.parametrize("use", USES)
+def test_callables_whose_name_is_no_string(use, name):
+    assert float(USES[use](Callable(name))) == 2.0
+
+
+def test_a_callable_without_a_name_is_printed_as_unnamed():
+    assert weft.vmap(Callable(None)).__name__ == "<unnamed function>"
+    assert "name=<unnamed function>" in str(weft.make_jaxpr(weft.jit(Callable(None)))(1.0))
+
+
+# --- device_get, fields of closed programs, argument names ----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "transform, expected",
+    [
+        (lambda f: f, 3.0),
+        (weft.jit, 3.0),
+        (weft.grad, [2.0, 2.0, 2.0]),
+        (lambda f: weft.jit(weft.grad(f)), [2.0, 2.0, 2.0]),
+    ],
+)
+def test_device_get_leaves_tracers_alone(transform, expected):
+    got = []
+
+    def f(x):
+        got.append(weft.device_get({"x": x, "y": 3}))
+        return jnp.sum(got[-1]["x"] ** 2)
+
+    assert np.asarray(transform(f)(jnp.ones(3))).tolist() == expected
+    assert got[0]["y"] == 3
+
+
+def test_device_get_of_mapped_arrays():
+    doubled = weft.vmap(lambda x: weft.device_get(x) * 2)(jnp.arange(3))
+    assert doubled.tolist() == [0, 2, 4]
+
+
+def test_closed_programs_have_the_fields_of_their_program():
+    closed = weft.make_jaxpr(lambda x: x + np.ones(2, np.float32))(1.0)
+    assert closed.invars is closed.jaxpr.invars and closed.outvars is closed.jaxpr.outvars
+    assert closed.constvars is closed.jaxpr.constvars
+
+
+@pytest.mark.parametrize("fun", [weft.nn.gelu, jnp.sum, weft.lax.scan, weft.random.normal])
+def test_argument_names_are_found_without_following_wrappers(fun):
+    spec, signature = inspect.getfullargspec(fun), inspect.signature(fun)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    assert spec.args == [p.name for p in signature.parameters.values() if p.kind in kinds]
+    assert pickle.loads(pickle.dumps(signature)) == signature
+    assert type(signature.replace(parameters=[])) is inspect.Signature
+    assert repr(signature).startswith("<Signature (")
+
+
+def test_defaults_are_found_by_getfullargspec():
+    assert inspect.getfullargspec(weft.nn.gelu).defaults == (True,)

@@ -7,6 +7,7 @@ import pytest
 from tests.as_jax.test_alias import program
 from weft.as_jax.absent import ABSENT, placeholder
 from weft.as_jax.homes import HOMES
+from weft.as_jax.private import registry
 from weft.as_jax.table import TABLE
 
 
@@ -131,3 +132,13 @@ def test_modules_that_jax_does_not_have_are_not_there():
     assert program(text).splitlines() == [
         "No module named 'jaxlib.xla_extension'", "No module named 'jax.lib.xla_bridge'", "True"
     ]  # fmt: skip
+
+
+def test_the_registry_of_containers_is_a_mapping():
+    found = registry[dict]
+    assert found.to_iter({"b": 1, "a": 2}) == ((2, 1), ("a", "b"))
+    assert found.from_iter(("a", "b"), [3, 4]) == {"a": 3, "b": 4}
+    assert registry[tuple].from_iter(None, [1, 2]) == (1, 2)
+    assert dict in registry and float not in registry and list in set(registry)
+    with pytest.raises(KeyError):
+        registry[float]

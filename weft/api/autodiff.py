@@ -471,7 +471,7 @@ def value_and_grad(
             name = lambda i=i: names()[i]
             _check_inputs("grad", holomorphic, allow_int, x, name)
 
-        @functools.wraps(fun)
+        @wraps(fun)
         def with_kwargs(*xs: Any) -> Any:
             return of_chosen(*xs, **kwargs)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
 from weft.base import knobs
+from weft.base.functional import wraps
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
@@ -142,7 +142,7 @@ def explain(
     check_callable(fun)
     jitted = fun if isinstance(fun, JitFunction) else jit(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @api_boundary
     def explain_of(*args: Any, **kwargs: Any) -> Explanation:
         begin = time.perf_counter()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.functional import wraps
 from weft.core.high import Parts, is_high, is_mutable, take_apart
 from weft.core.trace import Tracer
 from weft.tree.functions import tree_leaves, tree_map
@@ -58,7 +58,7 @@ def has_mutable(trees: Any) -> bool:
 def opening(fun: Callable[..., Any]) -> Callable[..., Any]:
     """``fun`` of opened arguments; it returns also what they hold in the end."""
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def run(*args: Any, **kwargs: Any) -> Any:
         values: dict[int, Any] = {}
 

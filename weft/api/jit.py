@@ -30,7 +30,7 @@ from weft.api.compiler_options import check_options, options_items, refuse_neste
 from weft.api.reports import explain_miss, report_trace
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
-from weft.base.functional import name_of, register_cache, weakref_lru_cache
+from weft.base.functional import name_of, register_cache, take_names, weakref_lru_cache, wraps
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
@@ -151,9 +151,7 @@ class JitFunction(NativeFunction):
     __signature__ = _Signature()
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
-        functools.update_wrapper(self, fun, updated=())
-        if not hasattr(fun, "__qualname__"):
-            self.__name__ = self.__qualname__ = name_of(fun)
+        take_names(self, fun, updated=())
         _keep_attributes(self, fun)
         self._fun = fun
         self._options = options
@@ -507,7 +505,7 @@ def _with_static(fun: Callable[..., Any], count: int, static: Any) -> Callable[.
     fixed = {i: h.value for i, h in static[0]}
     named = {k: h.value for k, h in static[1]}
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun, updated=())
     def with_static(*dynamic: Any, **keywords: Any) -> Any:
         rest = iter(dynamic)
         full = [fixed[i] if i in fixed else next(rest) for i in range(count)]

@@ -10,7 +10,6 @@ gives the same bits every time.
 from __future__ import annotations
 
 import enum
-import functools
 import weakref
 from collections.abc import Callable
 from types import FunctionType
@@ -22,7 +21,7 @@ from weft.api.arguments import as_arrays
 from weft.api.jit import JitFunction, Staged
 from weft.api.making import Making
 from weft.base import events, knobs
-from weft.base.functional import register_cache
+from weft.base.functional import register_cache, wraps
 from weft.base.lazy import Late
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
@@ -519,7 +518,7 @@ def _holds_arrays(x: Any) -> bool:
 def _checked(fun: Callable[..., Any]) -> Callable[..., Any]:
     """``fun``, to be staged: what gives no arrays, or several it was given, is no program."""
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def checked(*args: Any, **kwargs: Any) -> Any:
         args = tuple([list(x) if type(x) is Listed else x for x in args])
         kwargs = {k: list(x) if type(x) is Listed else x for k, x in kwargs.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -12,6 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.functional import wraps
 from weft.base.lazy import Late
 from weft.base.source import NameStack
 from weft.base.traceback import api_boundary
@@ -314,7 +314,7 @@ def _watched() -> bool:
 
 @api_boundary
 def device_get(x: Any) -> Any:
-    """A tree of arrays as NumPy arrays.
+    """A tree of arrays as NumPy arrays. Traced arrays stay what they are.
 
     >>> import weft
     >>> weft.device_get(weft.numpy.ones(2))
@@ -323,7 +323,7 @@ def device_get(x: Any) -> Any:
 
     def get(leaf: Any) -> Any:
         if isinstance(leaf, Tracer):
-            return np.asarray(leaf)
+            return leaf
         if isinstance(leaf, Array):
             extended = dtypes.issubdtype(leaf.dtype, dtypes.extended)
             return leaf if extended else np.asarray(leaf)
@@ -394,7 +394,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     """``fun`` traced under a name."""
     label = name or fun.__name__
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(label):
             return fun(*args, **kwargs)

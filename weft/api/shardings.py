@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from weft.api.placement import check_fits, current_mesh, device_put
 from weft.base import knobs
+from weft.base.functional import wraps
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.registry import lookup
 from weft.core.sharding import (
@@ -121,7 +121,7 @@ def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., A
     device = options["device"]
     here = None if device is None else SingleDeviceSharding(device)
 
-    @functools.wraps(fun, updated=())
+    @wraps(fun, updated=())
     def placed(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten(args)
         wanted = _of_arguments(options["in_shardings"], args, kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -97,7 +96,7 @@ def make_jaxpr(
         positions = {n % len(args) for n in static} if args else set()
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
 
-        @functools.wraps(fun)
+        @wraps(fun)
         def of_dynamic(*given: Any, **keywords: Any) -> Any:
             rest = iter(given)
             full = [x if i in positions else next(rest) for i, x in enumerate(args)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from weft.core.trace import Tracer, eval_trace, set_trace
 from weft.dtypes.kinds import ExtendedDType as _ExtendedDType
 from weft.extend.backend import backends as _backends
 from weft.runtime import devices
+from weft.tree.kinds import kind_of, kinds
 from weft.tree.registry import is_tree_node
 
 
@@ -62,11 +63,30 @@ class ExtendedDType(_ExtendedDType):
         return self.physical_dtype
 
 
-class _Registry:
-    """The types that are containers, as something to look them up in."""
+class RegistryEntry(NamedTuple):
+    """How containers of one type are taken apart and put together."""
+
+    to_iter: Callable[[Any], Any]
+    from_iter: Callable[[Any, Any], Any]
+
+
+class _Registry(Mapping[type, RegistryEntry]):
+    """The types that are containers, by type. Named tuples are known without being registered."""
 
     def __contains__(self, typ: Any) -> bool:
         return is_tree_node(typ)
+
+    def __getitem__(self, typ: type) -> RegistryEntry:
+        kind = kind_of(typ)
+        if kind is None:
+            raise KeyError(typ)
+        return RegistryEntry(kind.expand, kind.build)
+
+    def __iter__(self) -> Iterator[type]:
+        return iter(kinds)
+
+    def __len__(self) -> int:
+        return len(kinds)
 
 
 registry = _Registry()

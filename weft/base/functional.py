@@ -30,16 +30,29 @@ def name_of(fun: Any) -> str:
     """
     while isinstance(fun, functools.partial):
         fun = fun.func
-    return getattr(fun, "__name__", "<unnamed function>")
+    name = getattr(fun, "__name__", None)
+    return name if isinstance(name, str) else "<unnamed function>"
 
 
-def wraps(fun: Any, what: str = "") -> Callable[[F], F]:
+_NAMES = ("__name__", "__qualname__")
+_OTHERS = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name not in _NAMES)
+
+
+def take_names(wrapper: Any, fun: Any, updated: Sequence[str] = ("__dict__",)) -> None:
+    """``functools.update_wrapper`` of a callable whose names may be missing or no strings."""
+    named = [isinstance(getattr(fun, name, None), str) for name in _NAMES]
+    if all(named):
+        functools.update_wrapper(wrapper, fun, updated=updated)
+    else:
+        functools.update_wrapper(wrapper, fun, _OTHERS, updated)
+        wrapper.__name__ = wrapper.__qualname__ = name_of(fun)
+
+
+def wraps(fun: Any, what: str = "", updated: Sequence[str] = ("__dict__",)) -> Callable[[F], F]:
     """``functools.wraps`` that names what has no name, and puts before its text ``what`` it is."""
 
     def decorate(wrapper: F) -> F:
-        functools.update_wrapper(wrapper, fun)
-        if not hasattr(fun, "__qualname__"):
-            wrapper.__name__ = wrapper.__qualname__ = name_of(fun)
+        take_names(wrapper, fun, updated)
         if what:
             own = getattr(fun, "__doc__", None)
             first = f"{what} {wrapper.__name__}."

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from weft.base import absl_flags
 from weft.base.forks import across_forks
 
 _TRUE = ("1", "true", "t", "yes", "y", "on")
@@ -395,6 +396,17 @@ class Config:
         """Every option under its `jax_` name (`weft_` for our own), with its value here."""
         return {_public_name(k): k.value for k in registry() if k.doc}
 
+    def config_with_absl(self) -> None:
+        """Make every option a flag of absl; ``app.run(main)`` sets what the command line gives.
+
+        Call it before ``app.run``: ``python train.py --jax_enable_x64``.
+        """
+        absl_flags.define(_flags())
+
+    def parse_flags_with_absl(self) -> None:
+        """Read the options on the command line now, for programs without ``app.run``."""
+        absl_flags.parse(lambda: absl_flags.define(_flags()), _flags())
+
     @property
     def x64_enabled(self) -> bool:
         """Whether 64-bit types are kept."""
@@ -409,6 +421,10 @@ class Config:
 
     def __dir__(self) -> list[str]:
         return sorted([*object.__dir__(self), *self.values])
+
+
+def _flags() -> list[tuple[str, Knob]]:
+    return [(_public_name(knob), knob) for knob in registry() if knob.doc]
 
 
 def _public_name(knob: Knob) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
+import inspect
 from collections.abc import Callable
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar, cast
 
 from weft.base import knobs
 from weft.base.errors import locate
+from weft.base.functional import take_names
 from weft.base.source import is_hidden, is_internal
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,8 +47,43 @@ def named_as(fun: F, wrapped: Any) -> F:
             wrapped.__dict__.update(fun.__dict__)
         wrapped.__wrapped__ = fun  # type: ignore[attr-defined]
     else:
-        functools.update_wrapper(wrapped, fun)
+        take_names(wrapped, fun)
+    # for those who do not follow __wrapped__, as inspect.getfullargspec
+    wrapped.__signature__ = LateSignature(fun)
     return cast(F, wrapped)
+
+
+class LateSignature(inspect.Signature):
+    """The signature of a function, read when it is looked at.
+
+    >>> LateSignature(lambda x, n=1: x)
+    <Signature (x, n=1)>
+    """
+
+    __slots__ = ("_fun",)
+
+    def __init__(self, fun: Any) -> None:
+        self._fun = fun
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("_parameters", "_return_annotation"):
+            raise AttributeError(name)
+        found = self._read()
+        for slot in ("_parameters", "_return_annotation"):
+            setattr(self, slot, getattr(found, slot))
+        return getattr(found, name)
+
+    def _read(self) -> inspect.Signature:
+        return inspect.signature(self._fun)
+
+    def replace(self, **changes: Any) -> Any:
+        return self._read().replace(**changes)
+
+    def __reduce__(self) -> Any:
+        return self._read().__reduce__()
+
+    def __repr__(self) -> str:
+        return f"<Signature {self}>"
 
 
 def expose(*modules: ModuleType) -> None:

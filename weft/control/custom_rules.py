@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.errors import UnexpectedTracerError
+from weft.base.functional import take_names
 from weft.control.jit import used_axis_names
 from weft.core.ad import Zero, zeros
 from weft.core.avals import same_type, without_axes
@@ -137,7 +138,8 @@ class CustomCall(Primitive):
 
 def name_of(fun: Any) -> str:
     """The name of a function for messages and printed programs."""
-    return getattr(fun, "__name__", None) or type(fun).__name__
+    name = getattr(fun, "__name__", None)
+    return name if name and isinstance(name, str) else type(fun).__name__
 
 
 def named(flat: Any, fun: Any) -> Any:
@@ -200,7 +202,7 @@ class CustomFunction:
     """A function with rules of the user's; for the rest it is like the function."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, fun)
+        take_names(self, fun)
         self.fun = fun
         self._signature = Signature(fun)
 

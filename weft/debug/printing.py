@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import source
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.control.callbacks import (
     debug_callback_p,
@@ -63,7 +64,7 @@ def callback(
             )
         in_tree, dynamic, static = _split_static(args, kwargs)
 
-        @functools.wraps(function)
+        @wraps(function)
         def flat(*values: Any) -> None:
             given, keywords = merge_static(in_tree, values, static)
             function(*given, **keywords)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from weft import numpy as jnp
 from weft.base import knobs
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.core.array import Array
 from weft.core.batching import AxisData, at_front
@@ -136,7 +136,7 @@ def checkify(
     enabled = frozenset(errors)
 
     @api_boundary
-    @functools.wraps(f)
+    @wraps(f)
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         return run_checked(lambda: f(*args, **kwargs), enabled)
 

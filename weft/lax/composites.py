@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.api.jit import jit
 from weft.base.errors import UnexpectedTracerError
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.control.composite import composite_p
 from weft.core.trace import Tracer
@@ -29,7 +30,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     9.0
     """
 
-    @functools.wraps(decomposition)
+    @wraps(decomposition)
     @api_boundary
     def composed(*args: Any, **kwargs: Any) -> Any:
         attributes = tuple(

@@ -13,6 +13,7 @@ from weft import lax
 from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.base import knobs
+from weft.base.functional import wraps
 from weft.core import varying
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
@@ -80,7 +81,7 @@ def _bind_static(
 def _checking(function: Callable[..., Any], sizes: _Sizes, outputs: list[CoreDims]) -> Any:
     """The function with the shapes of its results held against the signature."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def checked(*args: Any) -> Any:
         out = function(*args)
         if len(outputs) > 1 and not isinstance(out, tuple):
@@ -120,7 +121,7 @@ def vectorize(
         if isinstance(item, int) and item < 0:
             raise ValueError(f"vectorize cannot exclude negative positions, got {excluded!r}")
 
-    @functools.wraps(pyfunc)
+    @wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return _call_vectorized(pyfunc, excluded, signature, args, kwargs)
 

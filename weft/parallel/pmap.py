@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from weft.api.arguments import as_tuple, normalize_positions
 from weft.api.jit import JitFunction, jit
 from weft.api.placement import device_put
+from weft.base.functional import take_names, wraps
 from weft.base.traceback import api_boundary
 from weft.core import processes
 from weft.core.sharding import IndivisibleError, Mesh, NamedSharding, PartitionSpec
@@ -34,7 +34,7 @@ class PmapFunction:
     """A function that devices run side by side; compiled for each number of them."""
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
-        functools.update_wrapper(self, fun, updated=())
+        take_names(self, fun, updated=())
         self._fun = fun
         self._options = options
         name = options["axis_name"]
@@ -233,7 +233,7 @@ class PmapFunction:
         mesh = Mesh(np.array(devices, dtype=object), (self._name,))
         fun, name, out_axes = self._fun, self._name, self._options["out_axes"]
 
-        @functools.wraps(fun, updated=())
+        @wraps(fun, updated=())
         def spread(*args: Any, **kwargs: Any) -> Any:
             dynamic = [x for i, x in enumerate(args) if i not in static]
             leaves, tree = tree_flatten((dynamic, kwargs))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from weft.api.jit import hoist_tracers
 from weft.api.staging import stage_call
 from weft.base import knobs
+from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.control.shard_map import shard_map_p
 from weft.control.varying import check_out_specs, manual_scope
@@ -83,7 +83,7 @@ def shard_map(
         raise TypeError(f"shard_map takes a function, got {f!r}")
     _check_specs_given(in_specs, out_specs)
 
-    @functools.wraps(f, updated=())
+    @wraps(f, updated=())
     @api_boundary
     def mapped(*args: Any) -> Any:
         return _call(f, options, args)

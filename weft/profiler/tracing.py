@@ -8,7 +8,6 @@ kernel about a tenth of one for each piece that a thread takes.
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import os
@@ -22,6 +21,7 @@ from typing import Any
 
 from weft.api.jit import forget_entries
 from weft.base import events
+from weft.base.functional import wraps
 
 
 class ProfileOptions:
@@ -262,7 +262,7 @@ def annotate_function(
     """
     label = name or getattr(func, "__qualname__", type(func).__name__)
 
-    @functools.wraps(func)
+    @wraps(func)
     def annotated(*args: Any, **kwargs: Any) -> Any:
         with TraceAnnotation(label, **decorator_kwargs):
             return func(*args, **kwargs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from weft import numpy as jnp
 from weft.api import autodiff, jacobians
 from weft.api.staging import eval_shape
+from weft.base.functional import wraps
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.transform import is_sparse
 from weft.tree.functions import (
@@ -65,7 +65,7 @@ def value_and_grad(
     (Array(1., dtype=float32), Array([0., 1.], dtype=float32))
     """
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def differentiated(*args: Any, **named: Any) -> Any:
         of_elements, chosen, single = _of_elements(fun, argnums, args, named)
         both = autodiff.value_and_grad(of_elements, has_aux=has_aux, **kwargs)
@@ -88,7 +88,7 @@ def grad(
     """
     both = value_and_grad(fun, argnums, has_aux, **kwargs)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def gradient(*args: Any, **named: Any) -> Any:
         value, found = both(*args, **named)
         return (found, value[1]) if has_aux else found
@@ -97,7 +97,7 @@ def grad(
 
 
 def _jacobian(transform: Any, fun: Any, argnums: Any, has_aux: bool, options: Any) -> Any:
-    @functools.wraps(fun)
+    @wraps(fun)
     def differentiated(*args: Any, **named: Any) -> Any:
         of_elements, chosen, single = _of_elements(fun, argnums, args, named)
         data = _elements(chosen)

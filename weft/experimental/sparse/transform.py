@@ -6,13 +6,13 @@ values. A result that would not be sparse is refused rather than made dense.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable
 from typing import Any
 
 from weft import lax
 from weft import numpy as jnp
+from weft.base.functional import wraps
 from weft.base.traceback import bounded
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
@@ -304,7 +304,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     Array([0.841, 0.841], dtype=float32)
     """
 
-    @functools.wraps(f)
+    @wraps(f)
     def sparse_f(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree_flatten((args, kwargs), is_leaf=is_sparse)
         avals = [ShapedArray(x.shape, x.dtype) if is_sparse(x) else typeof(x) for x in leaves]
