@@ -180,12 +180,18 @@ class Einsum(Module):
         """The shape of the bias, and the same with ones where it has no axis of the result."""
         operands, _, result = equation.partition("->")
         left, _, right = operands.partition(",")
-        sizes = dict(zip(right.replace("...", ""), self.shape[-len(right.replace("...", "")) :]))
-        if "..." in result:  # the ellipsis stands for axes of the inputs, which have no bias
-            ellipsis = ndim - len(left.replace("...", ""))
-            result = result.replace("...", "." * ellipsis)
-        aligned = tuple(sizes.get(letter, 1) for letter in result)
-        return tuple(sizes[letter] for letter in result if letter in sizes), aligned
+        hidden = [max(n - len(t.replace("...", "")), 0) if "..." in t else 0
+                  for t, n in ((left, ndim), (right, len(self.shape)))]  # fmt: skip
+        sizes = dict(zip(_axes(right, hidden[1]), self.shape))
+        axes = _axes(result, max(hidden))
+        aligned = tuple(sizes.get(axis, 1) for axis in axes)
+        return tuple(sizes[axis] for axis in axes if axis in sizes), aligned
+
+
+def _axes(term: str, hidden: int) -> list:
+    """The axes of an operand of an equation: letters, and -1, -2, ... for those of an ellipsis."""
+    before, ellipsis, after = term.partition("...")
+    return [*before, *(range(-hidden, 0) if ellipsis else ()), *after]
 
 
 class Embed(Module):
