@@ -158,7 +158,8 @@ def _look_for_outside(
     """Look for indices (one a column, for ``axes`` of an array of ``shape``) not in [0, last]."""
     dtype = indices.dtype
     last = np.minimum(np.asarray(last, np.int64), np.iinfo(dtype).max).astype(dtype)
-    outside = (indices < 0) | (indices > last)
+    row = last.reshape((1,) * (indices.ndim - last.ndim) + last.shape)
+    outside = (indices < 0) | (indices > row)
     place = jnp.argmax(outside)
     axis = jnp.asarray(np.array(axes, np.int32))[place % len(axes)]
     size = jnp.asarray(np.minimum(shape, np.iinfo(np.int32).max).astype(np.int32))[axis]

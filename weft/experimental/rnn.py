@@ -168,7 +168,7 @@ def _run(cell: Any, h: Any, c: Any, inputs: Any, valid: Any) -> Any:
     def step(carry: Any, at: Any) -> Any:
         h, c = carry
         x, here = at
-        gates = x @ W_ih.T + b_ih + h @ W_hh.T + b_hh
+        gates = x @ W_ih.T + b_ih[None] + h @ W_hh.T + b_hh[None]
         i, f, g, o = jnp.split(gates, GATES, -1)
         new_c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
         new_h = sigmoid(o) * jnp.tanh(new_c)

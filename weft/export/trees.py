@@ -115,7 +115,7 @@ def _write(x: Any) -> Any:
 
 def _key(key: Any) -> Any:
     if type(key) not in (str, int, bool, float):
-        raise ValueError(f"keys of dictionaries are strings or numbers, got {key!r}")
+        raise TypeError(f"keys of dictionaries are strings or numbers, got {key!r}")
     return key
 
 

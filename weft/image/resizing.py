@@ -10,6 +10,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import lax
+from weft.base import knobs
 from weft.core.array import Array
 from weft.numpy.operands import arraylike
 from weft.numpy.promotion import mixes_inside, promote_dtypes_inexact
@@ -147,7 +148,6 @@ def _apply(x: Array, axis: int, weights: Array, precision: Any) -> Array:
     return jnp.moveaxis(product, -1, axis)
 
 
-@mixes_inside
 def scale_and_translate(
     image: Any,
     shape: Sequence[int],
@@ -185,12 +185,17 @@ def scale_and_translate(
             raise ValueError(f"dimension {axis} is not in spatial_dims, and {n} would become {m}")
     (x,) = promote_dtypes_inexact(x)
     scale, translation = promote_dtypes_inexact(scale, translation)
-    for i, axis in enumerate(dims):
-        weights = _weights(x.shape[axis], shape[axis], scale[i], translation[i], kind, antialias)
-        x = _apply(x, axis, weights, precision)
+    # only the two above must agree; the weights take the image's dtype
+    with knobs.scope(numpy_rank_promotion="allow", numpy_dtype_promotion="standard"):
+        for i, axis in enumerate(dims):
+            n, m = x.shape[axis], shape[axis]
+            x = _apply(
+                x, axis, _weights(n, m, scale[i], translation[i], kind, antialias), precision
+            )
     return x
 
 
+@mixes_inside
 def resize(
     image: Any,
     shape: Sequence[int],

@@ -4,7 +4,6 @@ and gather. Nothing here reads or writes the indexed array; ``indexing`` does.""
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -175,12 +174,12 @@ def static_bounds(item: slice, size: int) -> tuple[int, int, int] | None:
         return None
 
 
-def slice_indices(item: slice, size: Any) -> tuple[Any, Any, int]:
+def slice_indices(item: slice, size: Any) -> tuple[Any, Any, Any]:
     """Start, stop and step of a slice along an axis, whose size may have no fixed value."""
-    symbolic = isinstance(item.start, Polynomial) or isinstance(item.stop, Polynomial)
-    if not symbolic and not isinstance(size, Polynomial):
+    given = (item.start, item.stop, item.step, size)
+    if not any(isinstance(n, Polynomial) for n in given):
         return item.indices(size)
-    step = 1 if item.step is None else operator.index(item.step)
+    step = 1 if item.step is None else whole(item.step)
     if step == 0:
         raise ValueError("slice step cannot be zero")
     low, high = (0, size) if step > 0 else (-1, size - 1)

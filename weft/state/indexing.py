@@ -9,6 +9,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base.errors import NonConcreteBooleanIndexError
 from weft.core.array import Array
+from weft.core.dims.dim import Dim, divided_up, max_dim
 from weft.core.trace import Tracer, typeof
 from weft.numpy.index_plan import (
     DynamicPlan,
@@ -18,6 +19,7 @@ from weft.numpy.index_plan import (
     parse,
     plan_dynamic,
     plan_static,
+    slice_indices,
 )
 from weft.numpy.indexing import take_index, update_index
 from weft.prims.families import converted
@@ -51,14 +53,14 @@ class NDIndexer:
     def is_whole(self) -> bool:
         """Whether it is everything."""
         return self.result_shape == self.shape and all(
-            type(e) is Slice and type(e.start) is int and e.stride == 1 for e in self.indices
+            type(e) is Slice and _is_size(e.start) and e.stride == 1 for e in self.indices
         )
 
     @property
     def is_known(self) -> bool:
         """Whether it is made of integers and slices that are known, and inside."""
         return all(
-            type(e.start) is int if type(e) is Slice else type(e) is int and -n <= e
+            _is_size(e.start) if type(e) is Slice else type(e) is int and type(n) is int and -n <= e
             for e, n in zip(self.indices, self.shape, strict=True)
         )
 
@@ -83,7 +85,7 @@ class NDIndexer:
 
 
 def _slice_children(item: Slice) -> tuple[Any, Any]:
-    if type(item.start) is int:
+    if _is_size(item.start):
         return (), (item.start, item.size, item.stride)
     return (item.start,), (None, item.size, item.stride)
 
@@ -136,8 +138,9 @@ def _entry(item: Any, size: int, axis: int) -> Any:
     if isinstance(item, slice):
         return _static_slice(item, size)
     if type(item) is Slice:
-        last = item.start + (item.size - 1) * item.stride if type(item.start) is int else 0
-        if last >= size and item.size:
+        known = type(item.start) is int and type(item.size) is int and type(size) is int
+        last = item.start + (item.size - 1) * item.stride if known else 0
+        if known and last >= size and item.size:
             raise ValueError(
                 f"the slice at axis {axis} is out of bounds: start={item.start}, size={item.size},"
                 f" stride={item.stride}, in an axis of size {size}"
@@ -148,6 +151,8 @@ def _entry(item: Any, size: int, axis: int) -> Any:
             "an index into a reference is made of integers, slices, weft.ds and integer arrays;"
             f" got {item!r} of type {type(item).__name__}"
         )
+    if type(item) is Dim or type(size) is Dim:
+        return item
     if isinstance(item, (int, np.integer)):
         if item >= size:
             raise ValueError(f"index {item} is out of bounds for axis {axis} with size {size}")
@@ -156,9 +161,13 @@ def _entry(item: Any, size: int, axis: int) -> Any:
 
 
 def _is_integral(item: Any) -> bool:
-    if isinstance(item, (int, np.integer)):
+    if isinstance(item, (int, np.integer)) or type(item) is Dim:
         return True
     return isinstance(item, (Array, np.ndarray)) and dtypes.issubdtype(item.dtype, np.integer)
+
+
+def _is_size(n: Any) -> bool:
+    return type(n) is int or type(n) is Dim
 
 
 def _static_slice(item: slice, size: int) -> Slice:
@@ -168,10 +177,10 @@ def _static_slice(item: slice, size: int) -> Slice:
                 f"the bounds of a slice must be known while tracing, got {item}; write"
                 " weft.ds(start, size) for a slice of known size"
             )
-    start, stop, step = item.indices(size)
+    start, stop, step = slice_indices(item, size)
     if step < 1:
         raise ValueError(f"a slice of a reference must have a step of 1 or more, got {step}")
-    return Slice(start, len(range(start, stop, step)), step)
+    return Slice(start, max_dim(0, divided_up(stop - start, step)), step)
 
 
 def _result_shape(entries: tuple[Any, ...]) -> Shape:
@@ -188,7 +197,7 @@ def _result_shape(entries: tuple[Any, ...]) -> Shape:
 
 
 def _python_slice(entry: Any) -> Any:
-    if type(entry) is Slice and type(entry.start) is int:
+    if type(entry) is Slice and _is_size(entry.start):
         return slice(entry.start, entry.start + entry.size * entry.stride, entry.stride)
     return entry
 

@@ -3,6 +3,8 @@
 import sys as _sys
 
 from weft.base.traceback import expose as _expose
+from weft.experimental.sparse import linalg as linalg
+from weft.experimental.sparse import util as util
 from weft.experimental.sparse.base import CuSparseEfficiencyWarning as CuSparseEfficiencyWarning
 from weft.experimental.sparse.base import JAXSparse as JAXSparse
 from weft.experimental.sparse.base import SparseEfficiencyError as SparseEfficiencyError

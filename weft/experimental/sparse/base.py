@@ -52,7 +52,14 @@ class SparseOperation(Composed):
         """The results for these buffers."""
         avals = tuple([typeof(x) for x in args])
         jaxpr = _program(self, avals, tuple(params.items()), knobs.context_key())
-        return self.bind(*args, jaxpr=jaxpr, **params)
+        return super().bind(*args, jaxpr=jaxpr, **params)
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """The same, a single result without its list; programs give the staged computation too."""
+        if "jaxpr" in params:
+            return super().bind(*args, **params)
+        outs = self.call(*args, **params)
+        return outs if len(outs) > 1 else outs[0]
 
 
 @lru(1024)
@@ -156,11 +163,12 @@ def scattered(shape: Any, places: Any, values: Any) -> Any:
 
 def inside(indices: Any, shape: Any) -> Any:
     """Which rows of indices lie within a shape; the others are padding."""
-    return (indices < limits(shape, indices.dtype)).all(-1)
+    return (indices < limits(shape, indices.dtype, indices.ndim)).all(-1)
 
 
-def limits(shape: Any, dtype: Any) -> Any:
-    return jnp.array(shape, dtype).reshape(len(shape))
+def limits(shape: Any, dtype: Any, ndim: int = 1) -> Any:
+    """A shape as a row of indices, with leading dimensions of size 1 up to ``ndim``."""
+    return jnp.array(shape, dtype).reshape((1,) * (ndim - 1) + (len(shape),))
 
 
 def trailing(mask: Any, like: Any) -> Any:

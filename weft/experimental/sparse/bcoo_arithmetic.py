@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import numpy as jnp
 from weft.experimental.sparse.base import inside, over_batch, taken, trailing
-from weft.experimental.sparse.bcoo_array import BCOO, masked_data
+from weft.experimental.sparse.bcoo_array import BCOO, bcoo_fromdense, masked_data
 from weft.experimental.sparse.bcoo_buffers import (
     bcoo_dot_general_p,
     bcoo_dot_general_sampled_p,
@@ -16,7 +16,12 @@ from weft.experimental.sparse.bcoo_buffers import (
     bcoo_spdot_general_p,
     ordered_rows,
 )
-from weft.experimental.sparse.bcoo_layout import bcoo_update_layout, full_buffers
+from weft.experimental.sparse.bcoo_layout import (
+    bcoo_broadcast_in_dim,
+    bcoo_update_layout,
+    full_buffers,
+)
+from weft.lax.windows import padtype_to_pads
 
 
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
@@ -89,21 +94,21 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Any:
     v = v.reshape((1,) * (sp_mat.ndim - v.ndim) + v.shape)
     n, s = sp_mat.n_batch, sp_mat.n_sparse
     # a dimension of size 1 is read at 0 whatever the coordinate
-    flat = jnp.array([int(size != 1) for size in v.shape[n : n + s]], sp_mat.indices.dtype)
+    flat = [int(size != 1) for size in v.shape[n : n + s]]
     v = jnp.broadcast_to(v, (*sp_mat.shape[:n], *v.shape[n:]))
     data, indices = full_buffers(sp_mat)
 
     def one(data: Any, indices: Any, v: Any) -> Any:
         if s == 0:
-            return data * v
-        places = tuple((indices * flat)[:, i] for i in range(s))
+            return data * v[None]
+        places = tuple(indices[:, i] * flat[i] for i in range(s))
         return data * taken(v, places)
 
     return over_batch(one, n)(data, indices, v)
 
 
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
-    """The elementwise product of two sparse arrays of one shape.
+    """The elementwise product of two sparse arrays; dimensions of size 1 are repeated.
 
     It stores as many elements as ``lhs``: those are matched with ``rhs`` by sorting.
 
@@ -112,9 +117,8 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     Array([2., 2., 2.], dtype=float32)
     """
     if lhs.shape != rhs.shape:
-        raise NotImplementedError(
-            f"the product of {lhs} and {rhs}, whose shapes differ; bcoo_broadcast_in_dim first"
-        )
+        shape = np.broadcast_shapes(lhs.shape, rhs.shape)
+        lhs, rhs = _widened(lhs, shape), _widened(rhs, shape)
     if (lhs.n_batch, lhs.n_dense) != (rhs.n_batch, rhs.n_dense):
         layout = {
             "n_batch": min(lhs.n_batch, rhs.n_batch),
@@ -140,6 +144,13 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         indices_sorted=lhs.indices_sorted,
         unique_indices=lhs.unique_indices,
     )
+
+
+def _widened(mat: BCOO, shape: tuple[int, ...]) -> BCOO:
+    if mat.shape == shape:
+        return mat
+    places = range(len(shape) - mat.ndim, len(shape))
+    return bcoo_broadcast_in_dim(mat, shape=shape, broadcast_dimensions=list(places))
 
 
 # --- products over dimensions ---------------------------------------------------------------------
@@ -263,8 +274,8 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
 
 
 def bcoo_conv_general_dilated(
-    lhs: BCOO,
-    rhs: BCOO,
+    lhs: Any,
+    rhs: Any,
     *,
     window_strides: Any,
     padding: Any,
@@ -277,7 +288,9 @@ def bcoo_conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> BCOO:
-    """The convolution of two sparse signals: one spatial dimension, one batch, one channel.
+    """The convolution of two signals, sparse: one spatial dimension, one batch, one channel.
+
+    Either of them may be dense.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -298,13 +311,16 @@ def bcoo_conv_general_dilated(
             "sparse convolutions have one spatial dimension, one batch and one channel; got"
             f" {lhs} and {rhs}"
         )
-    (low, high) = padding[0]
     stride = window_strides[0]
     spread_by = 1 if lhs_dilation is None else lhs_dilation[0]
     apart = 1 if rhs_dilation is None else rhs_dilation[0]
-    lhs, rhs = (bcoo_update_layout(x, n_batch=0, n_dense=0) for x in (lhs, rhs))
-    length = (lhs.shape[2] - 1) * spread_by + 1 + low + high
+    lhs, rhs = (_flat_layout(x) for x in (lhs, rhs))
+    length = (lhs.shape[2] - 1) * spread_by + 1
     window = (rhs.shape[2] - 1) * apart + 1
+    if isinstance(padding, str):
+        padding = padtype_to_pads((length,), (window,), (stride,), padding)
+    (low, high) = padding[0]
+    length += low + high
     size = max(0, (length - window) // stride + 1)
     place = lhs.indices[:, None, 2] * spread_by + low - rhs.indices[None, :, 2] * apart
     good = inside(lhs.indices, lhs.shape)[:, None] & inside(rhs.indices, rhs.shape)[None]
@@ -318,3 +334,11 @@ def bcoo_conv_general_dilated(
     indices = jnp.stack([ahead, ahead, where], -1)
     made = BCOO((data, indices), shape=(1, 1, size))
     return made.sum_duplicates(nse=size, remove_zeros=False) if size < made.nse else made
+
+
+def _flat_layout(x: Any) -> BCOO:
+    """An array, dense or sparse, with sparse dimensions only."""
+    if not isinstance(x, BCOO):
+        x = jnp.asarray(x)
+        return bcoo_fromdense(x, nse=x.size)
+    return bcoo_update_layout(x, n_batch=0, n_dense=0)

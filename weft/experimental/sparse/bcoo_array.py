@@ -223,7 +223,7 @@ def _without_zeros(mat: BCOO) -> BCOO:
     zero = (mat.data == 0).all(dense)
     batch = mat.shape[: mat.n_batch]
     indices = jnp.broadcast_to(mat.indices, (*batch, *mat.indices.shape[mat.n_batch :]))
-    padding = limits(mat._sparse_shape, indices.dtype)
+    padding = limits(mat._sparse_shape, indices.dtype, indices.ndim)
     return BCOO((mat.data, jnp.where(zero[..., None], padding, indices)), shape=mat.shape)
 
 

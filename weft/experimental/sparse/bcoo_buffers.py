@@ -40,7 +40,7 @@ def ordered_rows(indices: Any, shape: Any) -> tuple[Any, Any, Any]:
     Equal rows form a group.
     """
     count, n_sparse = indices.shape
-    rows = jnp.where(inside(indices, shape)[:, None], indices, limits(shape, indices.dtype))
+    rows = jnp.where(inside(indices, shape)[:, None], indices, limits(shape, indices.dtype, 2))
     if n_sparse == 0 or count == 0:
         return rows, jnp.arange(count), jnp.zeros(count, jnp.int32)
     place = lax.iota(jnp.int32, count)

@@ -32,7 +32,8 @@ def replace_rows(mat: BCOO, rows: Any, shape: Any, keep: Any = None) -> BCOO:
     good = inside(mat.indices, mat._sparse_shape)
     if keep is not None:
         good = good & keep
-    rows = jnp.where(good[..., None], rows, limits(shape, rows.dtype)).astype(mat.indices.dtype)
+    padding = limits(shape, rows.dtype, rows.ndim)
+    rows = jnp.where(good[..., None], rows, padding).astype(mat.indices.dtype)
     data = jnp.where(trailing(good, mat.data), mat.data, 0)
     n, s = mat.n_batch, mat.n_sparse
     return BCOO((data, rows), shape=(*mat.shape[:n], *shape, *mat.shape[n + s :]))
@@ -128,11 +129,10 @@ def _unfold_batch(data: Any, indices: Any, shape: Any) -> tuple[Any, Any]:
     """The first sparse dimension made the last batch one."""
     n, s = indices.ndim - 2, indices.shape[-1]
     size, rest = shape[n], shape[n + 1 : n + s]
-    number = jnp.arange(size, dtype=indices.dtype)[:, None]
+    number = lax.broadcasted_iota(indices.dtype, (*(1,) * n, size, 1), n)
     here = indices[..., None, :, 0] == number
-    rows = jnp.where(
-        here[..., None], indices[..., None, :, 1:], limits(rest, indices.dtype)
-    ).astype(indices.dtype)
+    rows = indices[..., None, :, 1:]
+    rows = jnp.where(here[..., None], rows, limits(rest, indices.dtype, rows.ndim))
     spread_data = data.reshape(*data.shape[:n], 1, *data.shape[n:])
     return jnp.where(trailing(here, spread_data), spread_data, 0), rows
 
@@ -141,7 +141,7 @@ def _unfold_dense(data: Any, indices: Any, shape: Any) -> tuple[Any, Any]:
     """The last sparse dimension made the first dense one."""
     n, s = indices.ndim - 2, indices.shape[-1]
     size = shape[n + s - 1]
-    here = indices[..., -1:] == jnp.arange(size, dtype=indices.dtype)
+    here = indices[..., -1:] == lax.broadcasted_iota(indices.dtype, (*(1,) * (n + 1), size), n + 1)
     spread_data = data.reshape(*data.shape[: n + 1], 1, *data.shape[n + 1 :])
     return jnp.where(trailing(here, spread_data), spread_data, 0), indices[..., :-1]
 
@@ -213,12 +213,12 @@ def bcoo_reshape(
         mat = mat.transpose(dimensions)
     sizes = tuple(new_sizes)
     if math.prod(sizes) != mat.size:
-        raise TypeError(f"{mat} of {mat.size} elements cannot be given the shape {sizes}")
+        raise ValueError(f"{mat} of {mat.size} elements cannot be given the shape {sizes}")
     n, s = mat.n_batch, mat.n_sparse
     new_batch = _prefix(sizes, math.prod(mat.shape[:n]), n)
     new_dense = _prefix(sizes[::-1], math.prod(mat.shape[n + s :]), mat.n_dense)
     if new_batch is None or new_dense is None:
-        raise NotImplementedError(
+        raise ValueError(
             f"{mat} cannot be given the shape {sizes} without mixing batch, sparse and dense"
             " dimensions; update_layout makes them of one kind"
         )
@@ -274,7 +274,8 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
         good = inside(indices, arr._sparse_shape)
         data = jnp.where(trailing(good, data), data, 0)
         if kept:
-            outer = limits(tuple(arr._sparse_shape[d] for d in kept), indices.dtype)
+            sizes = tuple(arr._sparse_shape[d] for d in kept)
+            outer = limits(sizes, indices.dtype, indices.ndim)
             indices = jnp.stack([indices[..., d] for d in kept], -1)
             indices = jnp.where(good[..., None], indices, outer)
         else:
@@ -401,7 +402,9 @@ def bcoo_gather(
     mode: Any = None,
     fill_value: Any = None,
 ) -> BCOO:
-    """Parts of the array, one for each row of indices, which become batch dimensions.
+    """Parts of the array, one for each row of indices.
+
+    Dimensions of the indices become batch dimensions where they come first in the result.
 
     >>> import weft.numpy as jnp
     >>> from weft import lax
@@ -418,15 +421,11 @@ def bcoo_gather(
             " write mode='clip' or mode='promise_in_bounds'"
         )
     numbers, start_indices = dimension_numbers, jnp.asarray(start_indices)
-    count = start_indices.ndim - 1
-    offsets = tuple(numbers.offset_dims)
-    if getattr(numbers, "operand_batching_dims", ()) or offsets != tuple(
-        range(count, count + len(offsets))
-    ):
+    if getattr(numbers, "operand_batching_dims", ()):
         raise NotImplementedError(
-            "a gather from a sparse array gives its parts after the dimensions of the indices;"
-            f" these dimension numbers do not: {numbers}"
+            f"a gather from a sparse array has no batching dimensions, got {numbers}; use vmap"
         )
+    count = start_indices.ndim - 1
 
     def one(start: Any) -> BCOO:
         starts: list[Any] = [jnp.zeros((), start.dtype)] * operand.ndim
@@ -437,7 +436,18 @@ def bcoo_gather(
 
     for _ in range(count):
         one = vmap(one)
-    return one(start_indices)
+    found = one(start_indices)
+    # dimensions of the indices come first so far
+    offsets = tuple(numbers.offset_dims)
+    others = [d for d in range(found.ndim) if d not in offsets]
+    order = [0] * found.ndim
+    for here, there in enumerate((*others, *offsets)):
+        order[there] = here
+    if order == list(range(found.ndim)):
+        return found
+    if sorted(order[:count]) != list(range(count)):
+        found = bcoo_update_layout(found, n_batch=0)
+    return found.transpose(order)
 
 
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
@@ -469,7 +479,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     sizes = shape[n : n + s]
     for x in operands:
         shift = [offset if i == axis - n else 0 for i in range(s)]
-        rows = x.indices + jnp.array(shift, x.indices.dtype)
+        rows = x.indices + limits(shift, x.indices.dtype, x.indices.ndim)
         full = replace_rows(BCOO(full_buffers(x), shape=x.shape), rows, sizes)
         moved.append(full_buffers(full))
         offset += x.shape[axis]

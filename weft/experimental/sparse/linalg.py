@@ -59,7 +59,7 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> t
 
     def residual(theta: Any, X: Any) -> Any:
         AX = times(X)
-        R = AX - X * theta
+        R = AX - X * theta[None]
         bound = 10 * tol * n * (jnp.abs(theta) + jnp.linalg.norm(AX, axis=0))
         return R, (jnp.linalg.norm(R, axis=0) > bound).any()
 
@@ -89,7 +89,7 @@ def _best(times: Callable[[Any], Any], basis: Any, k: int) -> tuple[Any, Any]:
 def _away(Y: Any, X: Any) -> Any:
     """Columns of ``Y`` without their part in the span of orthonormal ``X``, of length 1."""
     Y = Y - X @ (X.T.conj() @ Y)
-    norm = jnp.linalg.norm(Y, axis=0)
+    norm = jnp.linalg.norm(Y, axis=0, keepdims=True)
     return Y / jnp.where(norm == 0, 1, norm)
 
 

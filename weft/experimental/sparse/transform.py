@@ -39,7 +39,13 @@ from weft.experimental.sparse.bcoo_layout import (
     bcoo_update_layout,
     full_buffers,
 )
-from weft.experimental.sparse.bcsr import BCSR, bcsr_dot_general
+from weft.experimental.sparse.bcsr import (
+    BCSR,
+    bcsr_broadcast_in_dim,
+    bcsr_concatenate,
+    bcsr_dot_general,
+)
+from weft.experimental.sparse.loops import branch, scan, while_loop
 from weft.experimental.sparse.rows import COO, CSC, CSR, rows_of
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
@@ -84,16 +90,16 @@ def _rule(name: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _with_data(mat: BCOO, data: Any) -> BCOO:
-    return BCOO(
-        (data, mat.indices),
+def _with_data(mat: Any, data: Any) -> Any:
+    return type(mat)(
+        (data, *mat._bufs[1:]),
         shape=mat.shape,
         indices_sorted=mat.indices_sorted,
         unique_indices=mat.unique_indices,
     )
 
 
-def _elementwise(eqn: JaxprEqn, x: BCOO) -> BCOO:
+def _elementwise(eqn: JaxprEqn, x: Any) -> Any:
     name = eqn.primitive.name
     if (name == "integer_pow" and eqn.params["y"] <= 0) or name == "is_finite":
         raise _dense_result(name)
@@ -105,6 +111,8 @@ def _elementwise(eqn: JaxprEqn, x: BCOO) -> BCOO:
 @_rule("mul")
 def _mul(eqn: JaxprEqn, x: Any, y: Any) -> BCOO:
     if is_sparse(x) and is_sparse(y):
+        if x.indices is y.indices and x.unique_indices and x.shape == y.shape:
+            return _with_data(x, lax.mul(x.data, y.data))
         return bcoo_multiply_sparse(x, y)
     mat, other = (x, y) if is_sparse(x) else (y, x)
     return _with_data(mat, bcoo_multiply_dense(mat, other))
@@ -129,6 +137,12 @@ def _add(eqn: JaxprEqn, x: Any, y: Any) -> Any:
         if jnp.shape(other) != mat.shape:
             raise _dense_result(f"the sum with an array of shape {jnp.shape(other)}")
         return mat.todense() + other
+    if x.shape != y.shape:
+        raise NotImplementedError(
+            f"the sum of {x} and {y}, whose shapes differ; bcoo_broadcast_in_dim first"
+        )
+    if x.indices is y.indices and x.data.shape == y.data.shape:
+        return _with_data(x, lax.add(x.data, y.data))
     layout = {"n_batch": min(x.n_batch, y.n_batch), "n_dense": min(x.n_dense, y.n_dense)}
     x, y = bcoo_update_layout(x, **layout), bcoo_update_layout(y, **layout)
     both = [full_buffers(x), full_buffers(y)]
@@ -203,22 +217,44 @@ def _gather(eqn: JaxprEqn, x: BCOO, starts: Any) -> BCOO:
 
 
 @_rule("broadcast_in_dim")
-def _broadcast_in_dim(eqn: JaxprEqn, x: BCOO) -> BCOO:
-    names = ("shape", "broadcast_dimensions")
-    return bcoo_broadcast_in_dim(x, **{name: eqn.params[name] for name in names})
+def _broadcast_in_dim(eqn: JaxprEqn, x: Any) -> Any:
+    params = {name: eqn.params[name] for name in ("shape", "broadcast_dimensions")}
+    if isinstance(x, BCSR):
+        return bcsr_broadcast_in_dim(x, **params)
+    return bcoo_broadcast_in_dim(x, **params)
 
 
 @_rule("concatenate")
-def _concatenate(eqn: JaxprEqn, *operands: Any) -> BCOO:
+def _concatenate(eqn: JaxprEqn, *operands: Any) -> Any:
+    return _joined(operands, eqn.params["dimension"])
+
+
+def _joined(operands: Any, dimension: int) -> Any:
     if not all(map(is_sparse, operands)):
         raise _dense_result("sparse and dense arrays joined")
-    return bcoo_concatenate(operands, dimension=eqn.params["dimension"])
+    if all(isinstance(x, BCSR) for x in operands):
+        return bcsr_concatenate(operands, dimension=dimension)
+    return bcoo_concatenate([to_bcoo(x) for x in operands], dimension=dimension)
+
+
+@_rule("stack")
+def _stack(eqn: JaxprEqn, *operands: Any) -> Any:
+    if not all(map(is_sparse, operands)):
+        raise _dense_result("sparse and dense arrays stacked")
+    axis = eqn.params["axis"]
+    return _joined([_wider(x, axis) for x in operands], axis)
+
+
+def _wider(x: Any, axis: int) -> Any:
+    """``x`` with a new dimension of size 1."""
+    shape = (*x.shape[:axis], 1, *x.shape[axis:])
+    places = [d for d in range(len(shape)) if d != axis]
+    widen = bcsr_broadcast_in_dim if isinstance(x, BCSR) else bcoo_broadcast_in_dim
+    return widen(x, shape=shape, broadcast_dimensions=places)
 
 
 @_rule("conv_general_dilated")
 def _conv(eqn: JaxprEqn, x: Any, y: Any) -> BCOO:
-    if not (is_sparse(x) and is_sparse(y)):
-        raise NotImplementedError("a convolution of a sparse with a dense array")
     numbers = eqn.params["dimension_numbers"]
     names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation", "feature_group_count",
              "batch_group_count", "preferred_element_type")  # fmt: skip
@@ -243,6 +279,11 @@ def _known_dense(name: str) -> bool:
                     "not"}  # fmt: skip
 
 
+# Rules that leave BCSR what it is, and those that need to evaluate programs.
+_OF_ROWS = {"broadcast_in_dim", "concatenate", "stack"}
+_CONTROL = {"cond": branch, "while": while_loop, "scan": scan}
+
+
 # --- evaluation -----------------------------------------------------------------------------------
 
 
@@ -264,15 +305,19 @@ def _step(eqn: JaxprEqn, values: list[Any]) -> Any:
         leading, params = primitive.get_bind_params(eqn.params)
         out = primitive.bind(*leading, *values, **params)
         return out if primitive.multiple_results else [out]
+    if primitive.name in _CONTROL:
+        return _CONTROL[primitive.name](_evaluate, eqn, *values)
+    if primitive.name == "todense":
+        return [x.todense() for x in values]
     callee = primitive.callee(eqn.params)
     if callee is not None:
         return _evaluate(callee, values)
     if primitive.name == "dot_general" and isinstance(values[0], BCSR):
         return [_bcsr_dot(eqn, *values)]
-    values = [to_bcoo(x) if is_sparse(x) else x for x in values]
-    rule = _rules.get(primitive.name)
-    if primitive.name in LINEAR or primitive.name in ZERO_AT_ZERO:
-        rule = _elementwise
+    elementwise = primitive.name in LINEAR or primitive.name in ZERO_AT_ZERO
+    kept = BCSR if elementwise or primitive.name in _OF_ROWS else BCOO
+    values = [to_bcoo(x) if is_sparse(x) and not isinstance(x, kept) else x for x in values]
+    rule = _elementwise if elementwise else _rules.get(primitive.name)
     if rule is None:
         if _known_dense(primitive.name):
             raise _dense_result(f"the operation {primitive.name} on a sparse array")
@@ -316,10 +361,23 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
             trees.append(tree)
             return outs
 
-        outs = _evaluate(stage(flat, avals), leaves)
+        outs = _evaluate(stage(flat, avals), _apart(leaves))
         return tree_unflatten(trees[0], outs)
 
     return sparse_f
+
+
+def _apart(args: list[Any]) -> list[Any]:
+    """Arguments of which no two have one array of indices: sums join the elements of two."""
+    seen: set[int] = set()
+    found = []
+    for x in args:
+        if isinstance(x, (BCOO, BCSR)):
+            if id(x.indices) in seen:
+                x = tree_map(lambda buffer: jnp.array(buffer, copy=True), x)
+            seen.add(id(x.indices))
+        found.append(x)
+    return found
 
 
 # --- operators ------------------------------------------------------------------------------------
