@@ -1,9 +1,13 @@
 """List helpers are checked, and caches let go of what they should."""
 
 import gc
+import re
+import threading
+from pathlib import Path
 
 import pytest
 
+import weft
 from weft.base import functional as fn
 
 
@@ -95,3 +99,90 @@ def test_by_id():
     assert fn.ById(a) == fn.ById(a) != fn.ById(b)
     assert len({fn.ById(a), fn.ById(a), fn.ById(b)}) == 2
     assert fn.is_hashable(()) and not fn.is_hashable(([],))
+
+
+def test_kept_property_computes_once_and_takes_no_lock():
+    calls = []
+
+    class Owner:
+        @fn.kept_property
+        def value(self):
+            """What is kept."""
+            calls.append(self)
+            return [len(calls)]
+
+    owner, other = Owner(), Owner()
+    assert owner.value is owner.value
+    assert owner.value == [1] and other.value == [2]
+    assert Owner.value.__doc__ == "What is kept."
+
+    class Slow:
+        @fn.kept_property
+        def value(self):
+            begun.set()
+            assert go_on.wait(10)
+            return object()
+
+    # another object's value is computed meanwhile, and threads that meet get one value
+    begun, go_on = threading.Event(), threading.Event()
+    slow, got = Slow(), []
+    threads = [threading.Thread(target=lambda: got.append(slow.value)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(10)
+    assert Owner().value == [3]
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert got[0] is got[1] is got[2] is slow.value
+
+
+def test_functools_cached_property_is_used_nowhere():
+    """Up to Python 3.11 it has one lock for all objects, which a forked child may find held."""
+    package = Path(weft.__file__).parent
+    assert [
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.search(r"\bcached_property\b", line)
+    ] == []
+
+
+def test_weak_members_change_while_they_are_gone_through():
+    members, kept = fn.WeakMembers(), [Key() for _ in range(3)]
+    for x in kept:
+        members.add(x)
+    seen = []
+    for x in members:
+        seen.append(x)
+        kept.append(Key())
+        members.add(kept[-1])
+    assert seen == kept[:3] and len(members) == 6
+    del x, seen[:], kept[1:]
+    gc.collect()
+    assert list(members) == kept and len(members) == 1
+
+
+def test_caches_registered_while_caches_are_cleared_are_kept():
+    late = []
+
+    class Cache:
+        def __init__(self):
+            self.cleared = 0
+
+        def cache_clear(self):
+            self.cleared += 1
+            if not late:
+                thread = threading.Thread(target=lambda: late.append(add()))
+                thread.start()
+                thread.join(10)
+
+    def add():
+        cache = Cache()
+        fn.register_cache(cache)
+        return cache
+
+    first = add()
+    fn.clear_all_caches()
+    fn.clear_all_caches()
+    assert (first.cleared, late[0].cleared) == (2, 1)

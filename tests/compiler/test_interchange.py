@@ -226,3 +226,37 @@ def test_complex_numbers_in_named_sizes():
     with recording():
         made = target.Cpu(named=True, eager=True).assemble(template.closed)
     assert launched(made.nodes)
+
+
+def unchanged(x, n=4):
+    """Its backward loop carries the cotangent as it is, beside a counter."""
+    return lax.fori_loop(0, n, lambda i, c: c + i, x)
+
+
+def stepped(x):
+    return lax.scan(lambda c, _: (c + 1, None), x, None, length=3)[0]
+
+
+def part(x):
+    return unchanged(x)[:5]
+
+
+@pytest.mark.parametrize("size", [8, 16, 56, 300])
+@pytest.mark.parametrize("fun", [unchanged, stepped, part])
+def test_jacobians_of_loops_that_carry_cotangents_as_they_are(fun, size):
+    x = numbers(size)
+    want = np.eye(size, dtype=np.float32)[: fun(x).shape[0]]
+    np.testing.assert_array_equal(weft.jit(weft.jacrev(fun))(x), want)
+    np.testing.assert_array_equal(weft.jit(weft.jacfwd(fun))(x), want)
+
+
+def test_loops_whose_large_values_stay():
+    """The carry that changes is a scalar, or of another shape than the one that stays."""
+    still, small = numbers(40, 30), numbers(7)
+    loop = lambda s, c: lax.fori_loop(0, 5, lambda i, v: (v[0], v[1] * 2 + i), (s, c))
+    for fun, args in [(loop, (still, small)), (loop, (still, np.float32(2)))]:
+        assert not in_blocks(fun, *args)
+        got, want = weft.jit(fun)(*args), ways.interpreted(fun, *args)
+        ways.same(got, want)
+    until = lambda s, n: lax.while_loop(lambda v: v[1] < n, lambda v: (v[0], v[1] + 1), (s, 0))
+    ways.same(weft.jit(until)(still, 9), ways.interpreted(until, still, 9))

@@ -6,7 +6,6 @@ import functools
 import inspect
 import operator
 import time
-import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -30,7 +29,14 @@ from weft.api.compiler_options import check_options, options_items, refuse_neste
 from weft.api.reports import explain_miss, report_trace
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
-from weft.base.functional import name_of, register_cache, take_names, weakref_lru_cache, wraps
+from weft.base.functional import (
+    WeakMembers,
+    name_of,
+    register_cache,
+    take_names,
+    weakref_lru_cache,
+    wraps,
+)
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
@@ -514,12 +520,12 @@ def _with_static(fun: Callable[..., Any], count: int, static: Any) -> Callable[.
     return with_static
 
 
-_functions: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+_functions = WeakMembers()
 
 
 def forget_entries() -> None:
     """Let the calls of all functions come by Python again."""
-    for function in list(_functions):
+    for function in _functions:
         function.forget_entries()
 
 
@@ -527,7 +533,7 @@ class _AllCaches:
     """All functions' caches as one, for ``weft.clear_caches``."""
 
     def cache_clear(self) -> None:
-        for function in list(_functions):
+        for function in _functions:
             function.clear_cache()
 
 

@@ -10,7 +10,6 @@ gives the same bits every time.
 from __future__ import annotations
 
 import enum
-import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from weft.api.arguments import as_arrays
 from weft.api.jit import JitFunction, Staged
 from weft.api.making import Making
 from weft.base import events, knobs
-from weft.base.functional import register_cache, wraps
+from weft.base.functional import WeakMembers, register_cache, wraps
 from weft.base.lazy import Late
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
@@ -533,14 +532,14 @@ def _checked(fun: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-_functions: weakref.WeakSet[Learning] = weakref.WeakSet()
+_functions = WeakMembers()
 
 
 class _AllCaches:
     """What all functions have learnt, for ``weft.clear_caches``."""
 
     def cache_clear(self) -> None:
-        for function in list(_functions):
+        for function in _functions:
             function._forget()
             if hasattr(function, "_entries"):
                 del function._entries

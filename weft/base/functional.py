@@ -7,8 +7,8 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 from weft.base.forks import across_forks
 
@@ -190,20 +190,82 @@ def is_hashable(x: object) -> bool:
     return True
 
 
+class kept_property(Generic[T]):
+    """A property that is computed once and kept in the object's dictionary, without a lock.
+
+    Up to Python 3.11 that of ``functools`` has one lock for all objects: a child forked while
+    another thread computes one waits for ever. Threads that meet here compute it twice, and all of
+    them get the value that was kept first.
+
+    >>> class Circle:
+    ...     radius = 2
+    ...     @kept_property
+    ...     def area(self):
+    ...         return 3 * self.radius**2
+    >>> circle = Circle()
+    >>> circle.area, circle.__dict__
+    (12, {'area': 12})
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, obj: None, owner: Any = None) -> kept_property[T]: ...
+
+    @overload
+    def __get__(self, obj: object, owner: Any = None) -> T: ...
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        if obj is None:
+            return self
+        return obj.__dict__.setdefault(self.name, self.compute(obj))
+
+
+class WeakMembers:
+    """Objects as long as they live. One thread may add some while another goes through them.
+
+    That is an error for ``weakref.WeakSet`` up to Python 3.13.
+    """
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, x: Any) -> None:
+        """Add an object, which is held weakly and told apart by identity."""
+        # Called with the dead reference, which pop takes for a default.
+        drop = functools.partial(self._refs.pop, id(x))
+        self._refs[id(x)] = weakref.ref(x, drop)
+
+    def __iter__(self) -> Iterator[Any]:
+        for ref in self._refs.copy().values():
+            x = ref()
+            if x is not None:
+                yield x
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+
 # ---------------------------------------------------------------------------- caches
 
 _caches: list[weakref.ref[Any]] = []
+_caches_lock = across_forks(threading.RLock())
 
 
 def register_cache(cache: Any) -> None:
     """Have `cache.cache_clear()` called by `clear_all_caches`; the cache is held weakly."""
-    _caches.append(weakref.ref(cache))
+    with _caches_lock:
+        _caches.append(weakref.ref(cache))
 
 
 def clear_all_caches() -> None:
     """Empty every cache that was made here or registered."""
-    alive = [(r, cache) for r in _caches if (cache := r()) is not None]
-    _caches[:] = [r for r, _ in alive]
+    with _caches_lock:
+        alive = [(r, cache) for r in _caches if (cache := r()) is not None]
+        _caches[:] = [r for r, _ in alive]
     for _, cache in alive:
         cache.cache_clear()
 

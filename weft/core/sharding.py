@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Sequence
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -13,6 +13,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from weft.base import knobs
+from weft.base.forks import across_forks
+from weft.base.functional import kept_property
 from weft.core import processes
 
 
@@ -219,6 +221,7 @@ def _device_text(device: AbstractDevice) -> str:
 
 
 _meshes: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+_meshes_lock = across_forks(threading.RLock())
 
 
 class MeshAxes:
@@ -251,7 +254,8 @@ class MeshAxes:
             made = object.__new__(cls)
             axes = {"axis_sizes": sizes, "axis_names": names, "axis_types": types}
             made.__dict__.update(axes, **fields)
-            found = _meshes.setdefault(whole, made)
+            with _meshes_lock:  # threads that meet here get one object
+                found = _meshes.setdefault(whole, made)
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -477,7 +481,7 @@ class Mesh(MeshAxes):
 
         return inside
 
-    @cached_property
+    @kept_property
     def abstract_mesh(self) -> AbstractMesh:
         """The mesh without its devices."""
         first = next(iter(self.devices.flat), None)

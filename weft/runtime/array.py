@@ -10,7 +10,6 @@ view a copy.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -456,7 +455,6 @@ def _elements(x: ArrayImpl) -> np.ndarray:
 
 
 _new = object.__new__
-_live: weakref.WeakSet[ArrayImpl] | None = None
 
 
 def box(value: np.ndarray, aval: ShapedArray, where: Placement = HOME) -> ArrayImpl:

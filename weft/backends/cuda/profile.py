@@ -7,7 +7,6 @@ with events around each.
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +14,10 @@ from weft.backends.cuda import commands as c
 from weft.backends.cuda import cupti, driver, libraries
 from weft.backends.cuda.cupti import Activity
 from weft.base import events, source
-from weft.base.functional import lru
+from weft.base.functional import WeakMembers, lru
 
 # Programs that there are, whose kernels are found by their names.
-programs: weakref.WeakSet[Any] = weakref.WeakSet()
+programs = WeakMembers()
 # What times commands while a trace is taken without CUPTI.
 timed: Timed | None = None
 
@@ -125,7 +124,7 @@ class Table:
         self.lines: dict[str, dict[str, None]] = {}
         self.calls: dict[str, dict[str, None]] = {}
         self.of_calls: dict[str, dict[str, None]] = {}
-        for program in list(programs):
+        for program in programs:
             before = ""
             for command in c.leaves(program.commands):
                 if isinstance(command, (c.Launched, c.LoopKernel)):

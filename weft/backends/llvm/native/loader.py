@@ -11,6 +11,7 @@ import functools
 import mmap
 import struct
 import sys
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,11 +66,10 @@ class Region:
         self.size = size
         self.symbols = symbols
         self.others: list[Region] = []  # that it calls
-
-    def __del__(self) -> None:
-        # At exit a daemon thread may still be inside.
-        if sys is not None and not sys.is_finalizing():
-            _libc().munmap(self.address, self.size)
+        # Not __del__: weak references still find an object while its __del__ runs, so that another
+        # thread could take the region from a cache while its memory goes.
+        ending = weakref.finalize(self, _libc().munmap, address, size)
+        ending.atexit = False  # at exit a daemon thread may still be inside
 
 
 def supported() -> bool:

@@ -1,0 +1,153 @@
+"""Threads and forked children that meet in weft's caches."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+import weft
+from weft.backends.llvm.native import loader, machine
+from weft.core import sharding
+
+fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+native = pytest.mark.skipif(not loader.supported(), reason="no machine code on this system")
+
+
+def run(text):
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        **{"capture_output": True, "text": True, "timeout": 120, "check": False},
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+    return done.stdout
+
+
+@native
+def test_dying_code_is_in_no_cache(monkeypatch):
+    """Memory is given back when weak references no longer find its owner."""
+    cache, found, real = machine.Loaded(1), [], loader._libc()
+
+    class Libc:
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def munmap(self, address, size):
+            found.append(cache.get(b"key"))
+            return real.munmap(address, size)
+
+    monkeypatch.setattr(loader, "_libc", Libc)
+    size = 4096
+    region = loader.Region(loader.reserve(size), size, {})
+    cache.put(b"key", region)
+    cache.cache_clear()
+    assert cache.get(b"key") is region
+    cache.cache_clear()
+    del region
+    assert found == [None]
+
+
+CLEARING = """
+import threading, numpy as np, weft, weft.numpy as jnp
+f = weft.jit(lambda x: jnp.sin(x) * 2 + jnp.cos(x))
+x = np.ones((300, 400), np.float32)
+want = np.asarray(f(x))
+def work():
+    for _ in range(300):
+        assert np.array_equal(f(x), want)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for t in threads: t.start()
+while any(t.is_alive() for t in threads): weft.clear_caches()
+print("done")
+"""
+
+
+def test_clearing_caches_while_other_threads_call():
+    assert run(CLEARING) == "done\n"
+
+
+def test_clearing_caches_while_another_thread_makes_functions():
+    failed, ended = [], threading.Event()
+
+    def work():
+        try:
+            kept = []
+            for i in range(3000):
+                kept.append(weft.jit(lambda x, i=i: x + i))
+                kept.append(weft.vmap(kept[-1]))
+        except BaseException as error:
+            failed.append(error)
+        ended.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    held = [weft.jit(lambda x, i=i: x * i) for i in range(2000)]
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        while not ended.is_set():
+            weft.clear_caches()
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert failed == [] and len(held) == 2000
+
+
+def test_threads_that_make_the_same_mesh_get_one(monkeypatch):
+    """Equal meshes are one object, also where two threads make the first of them."""
+
+    class Slow(dict):
+        def __getitem__(self, key):
+            try:
+                return super().__getitem__(key)
+            except KeyError:
+                time.sleep(0.1)  # between the look and the store
+                raise
+
+    meshes = weakref.WeakValueDictionary()
+    meshes.data = Slow()
+    monkeypatch.setattr(sharding, "_meshes", meshes)
+    got = []
+    make = lambda: got.append(weft.sharding.AbstractMesh((2,), ("of_threads",)))
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 3 and got[0] is got[1] is got[2]
+
+
+# The window in which another thread computes what a program is kept under is made wide.
+FORKING = """
+import os, signal, threading, time, numpy as np, weft
+from weft.backends.cpu.calls import identity
+x = np.ones(3, np.float32)
+weft.jit(lambda x: x + 1)(x)
+real, inside = identity.source_stamp, threading.Event()
+def slowly():
+    inside.set()
+    time.sleep(1)
+    return real()
+identity.source_stamp = slowly
+key = lambda fun: identity.identify(weft.make_jaxpr(fun)(x)).key
+thread = threading.Thread(target=key, args=(lambda x: x * 2,))
+thread.start()
+inside.wait(30)
+child = os.fork()
+if child == 0:
+    identity.source_stamp = real
+    signal.alarm(20)
+    key(lambda x: x * 3)
+    os._exit(7 if weft.jit(lambda x: x * 3)(x)[0] == 3 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+"""
+
+
+@fork
+@native
+def test_child_forked_while_another_thread_compiles():
+    assert run(FORKING) == "7\n"
