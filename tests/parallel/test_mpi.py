@@ -159,6 +159,48 @@ def test_faults_are_named_and_end_the_job(kind, tmp_path):
     )
 
 
+PLACES = "processes wait for each other in different places: process 0 in "
+MET = "processes have met in different collectives: process 0 in "
+# What all processes are told where one of them calls programs, all of them known, in another order.
+ORDERS = {
+    "order_shard_map": [
+        PLACES + "pmax over 'i' — mpi_faults.py:",
+        ": <lambda>(f32[2,3]); process 1 in psum over 'i' — mpi_faults.py:",
+        ": <lambda>(f32[2,3]). All of them must call the same collectives in the same order",
+    ],
+    "order_long": [PLACES + "pmax over 'i'", "<lambda>(f32[2,5000]); process 1 in psum over 'i'"],
+    "order_shift": [PLACES + "ppermute over 'i'", "; process 1 in ppermute over 'i'"],
+    "order_jit": [PLACES, ": <lambda>(f32[2,3]); process 1 in "],
+    "order_pmap": [PLACES + "pmax over 'i'", "; process 1 in psum over 'i'"],
+    "order_shapes": [
+        PLACES + "psum over 'i'",
+        ": total(f32[2,5]); process 1 in psum over 'i'",
+        ": total(f32[2,3]). All",
+    ],
+    "order_sizes": [PLACES, ": total(f32[2,100000]); process 1 in ", ": total(f32[2,3]). All"],
+    "order_sizes_many": [MET, ": total(f32[2,100000]); process 1 in ", ": total(f32[2,3]). All"],
+    "order_long_many": [MET + "pmax over 'i'", "<lambda>(f32[2,5000]); process 1 in psum over 'i'"],
+    "gathers": [
+        MET + "process_allgather of float64[3], with 24 bytes; process 1 in process_allgather of"
+        " float64[4], with 32 bytes. All processes must run"
+    ],
+    "gathers_as": [MET + "process_allgather of float32[4], with 16 bytes; process 1 in"],
+    "moves": [MET + "a move of f32[2,4] from ", "; process 1 in a move of f32[2,3] from "],
+}
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_known_programs_in_another_order_are_named(kind, tmp_path):
+    began = time.monotonic()
+    job(2, 1, HERE / "mpi_faults.py", kind, tmp_path, check=False, WEFT_DISTRIBUTED_TIMEOUT="5")
+    assert time.monotonic() - began < LIMIT / 2
+    for rank in (0, 1):
+        text = (tmp_path / str(rank)).read_text()
+        assert text.startswith("JaxRuntimeError: ")
+        for part in ORDERS[kind]:
+            assert part in text, text
+
+
 def test_a_killed_process_ends_the_job(tmp_path):
     job(3, 1, HERE / "mpi_faults.py", "killed", tmp_path, check=False)
     time.sleep(0.5)

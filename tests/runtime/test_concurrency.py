@@ -19,8 +19,7 @@ native = pytest.mark.skipif(not loader.supported(), reason="no machine code on t
 
 def run(text):
     done = subprocess.run(
-        [sys.executable, "-c", text],
-        **{"capture_output": True, "text": True, "timeout": 120, "check": False},
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return done.stdout

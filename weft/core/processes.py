@@ -18,6 +18,11 @@ counts: tuple[int, ...] = ()  # devices of each process; empty where there is on
 platform: str | None = None  # of which every process has a device; None for the host
 
 
+# Processes up to which each sends what a collective needs to every other one itself, marked with
+# the number of its program. More of them call MPI's collectives, and compare marks beside.
+DIRECT_PROCESSES = 8
+# What native code says of a message that met one with another mark; MPI's own codes are smaller.
+MET_ANOTHER = 1 << 40
 # How the collective that a process waits for is told where GPUs have been given more than that.
 QUEUED = ", queued on the GPU"
 
@@ -28,8 +33,9 @@ class Alone:
     native = False  # whether native code may call functions of it
 
     @contextmanager
-    def at(self, site: Any) -> Iterator[None]:
-        """Say which collective messages belong to."""
+    def at(self, site: Any, kind: str = "") -> Iterator[None]:
+        """Say which collective messages belong to; ``kind`` is what must be the same in all
+        processes, by default how ``site`` reads."""
         yield
 
     def all_gather(self, data: np.ndarray, ranks: tuple[int, ...]) -> np.ndarray:
@@ -40,8 +46,10 @@ class Alone:
         """A row from each process; row ``i`` of each one's own goes to the ``i``-th."""
         return data.copy()
 
-    def permute(self, data: np.ndarray, moves: tuple[tuple[int, ...], ...]) -> np.ndarray:
-        """Rows that others send, zeros where none arrives.
+    def permute(
+        self, data: np.ndarray, moves: tuple[tuple[int, ...], ...], ranks: tuple[int, ...]
+    ) -> np.ndarray:
+        """Rows that others of some processes send, zeros where none arrives.
 
         A move has the process and the row that is sent, and those that it goes to.
         """
@@ -50,18 +58,28 @@ class Alone:
             out[target] = data[row]
         return out
 
-    def swap(self, sends: dict[int, np.ndarray], sizes: dict[int, int]) -> dict[int, np.ndarray]:
-        """Bytes for each process and from each, of sizes that both know."""
+    def swap(
+        self, sends: dict[int, np.ndarray], sizes: dict[int, int], what: str
+    ) -> dict[int, np.ndarray]:
+        """Bytes for each process and from each, of sizes that both know; ``what`` says of what."""
         return sends
 
     def share(self, value: bytes, ranks: tuple[int, ...] | None = None) -> list[bytes]:
         """A short message of every process."""
         return [value]
 
-    def begin_program(self, name: str, ranks: tuple[int, ...], text: str) -> None:
-        """Raise where others are about to run another program."""
+    def begin_program(self, name: str, ranks: tuple[int, ...], text: str) -> int:
+        """The number of a program among the processes that run it, all of them now.
 
-    def stopped(self, site: Any, code: int) -> None:
+        Raises where others are about to run another one.
+        """
+        return 0
+
+    def mark(self, site: Any) -> int:
+        """The mark of a collective's messages, which those of other programs do not have."""
+        return 0
+
+    def stopped(self, site: Any, ranks: tuple[int, ...], code: int) -> None:
         """Raise what has stopped a message of native code."""
 
     def check(self) -> None:

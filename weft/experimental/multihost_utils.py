@@ -28,7 +28,7 @@ def _of_all(x: Any, name: str) -> np.ndarray:
     value = np.ascontiguousarray(x).reshape(np.shape(x))
     if processes.count == 1:
         return value[None]
-    with processes.transport.at(name):
+    with processes.transport.at(name, f"{name} of {value.dtype}{list(value.shape)}"):
         return processes.transport.all_gather(value, tuple(range(processes.count)))
 
 
@@ -80,7 +80,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 def sync_global_devices(name: str) -> None:
     """Wait until all processes have come here, with the same name."""
     if processes.count > 1:
-        with processes.transport.at(f"sync_global_devices({name!r})"):
+        with processes.transport.at(f"sync_global_devices({name!r})", "sync_global_devices"):
             names = processes.transport.share(name.encode())
         wrong = [i for i, other in enumerate(names) if other != names[0]]
         if wrong:

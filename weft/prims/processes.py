@@ -21,16 +21,28 @@ _LATE = "made for one process, after all transformations"
 
 
 class Site:
-    """The collective that a message belongs to, and the user's line; for errors."""
+    """The collective that a message belongs to, and the user's line; for errors.
 
-    __slots__ = ("what", "where")
+    Once processes have agreed on a program, it also has the program's number and name.
+    """
+
+    __slots__ = ("number", "program", "what", "where")
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.where = source.summarize(state.source) if state.source is not None else ""
+        self.number, self.program = 0, ""
+
+    def of(self, number: int, program: str) -> Site:
+        """The same collective as one of a program that has a number."""
+        made = object.__new__(Site)
+        made.what, made.where = self.what, self.where
+        made.number, made.program = number, program
+        return made
 
     def __repr__(self) -> str:
-        return f"{self.what} — {self.where}" if self.where else self.what
+        text = f"{self.what} — {self.where}" if self.where else self.what
+        return f"{text}, of program {self.number}: {self.program}" if self.number else text
 
 
 class Message(Primitive):
@@ -94,7 +106,7 @@ class ProcessPermute(Message):
         x: Any, *, ranks: tuple[int, ...], moves: tuple[tuple[int, ...], ...], site: Any
     ) -> Any:
         with processes.transport.at(site):
-            return processes.transport.permute(np.ascontiguousarray(x), moves)
+            return processes.transport.permute(np.ascontiguousarray(x), moves, ranks)
 
 
 class ProcessFault(Primitive):
@@ -105,12 +117,12 @@ class ProcessFault(Primitive):
     holes = {"jvp": _LATE, "transpose": _LATE, "batch": _LATE}
     host = "raises an error"
 
-    def shape(self, code: Any, *, site: Any) -> list[Any]:
+    def shape(self, code: Any, *, site: Any, ranks: tuple[int, ...]) -> list[Any]:
         return []
 
     @staticmethod
-    def ref(code: Any, *, site: Any) -> list[Any]:
-        processes.transport.stopped(site, int(code))
+    def ref(code: Any, *, site: Any, ranks: tuple[int, ...]) -> list[Any]:
+        processes.transport.stopped(site, ranks, int(code))
         return []
 
 

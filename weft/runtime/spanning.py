@@ -16,7 +16,7 @@ from weft.base import errors
 from weft.core import processes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, with_programs
 from weft.core.mesh_layout import Key, local_aval, parts_of
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.core.trace import typeof
@@ -99,6 +99,7 @@ def _moved(x: ArrayImpl, sharding: Any) -> np.ndarray:
     arrived = processes.transport.swap(
         {r: blob.view(np.uint8) for r, blob in blobs.items()},
         {r: n * dtype.itemsize for r, n in sizes.items()},
+        f"a move of {x.aval.str_short(short_dtypes=True)} from {x.sharding} to {sharding}",
     )
     made = np.empty((len(wanted[own]), *sharding.shard_shape(shape)), dtype)
     for rank, each in here.items():
@@ -258,7 +259,6 @@ def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str, said: Any = Non
     found = closed._memo.get(key)
     if found is None:
         program, ins, outs = _written(closed) or partitioner(closed, given)
-        program._memo["exactly"] = True  # all processes run the same code
         types = [
             array_type(a, placement(s, True)) for a, s in zip(closed.out_avals, outs, strict=True)
         ]
@@ -269,14 +269,32 @@ def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str, said: Any = Non
 
 
 def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
-    """Raise unless all processes are about to run the same program."""
+    """Raise unless all processes are about to run the same program; mark its messages."""
     places = [*form.ins, *(t.placement for t in form.types)]
     ranks = sorted({d.process_index for p in places for d in p.sharding.device_set})
     specs = [f"{p.sharding}" for p in places]
     # without colours, which only processes on a terminal have
     text = "\n".join([closed.pretty_print(use_color=False), *specs])
-    processes.transport.begin_program(name, tuple(ranks), text)
+    number = processes.transport.begin_program(name, tuple(ranks), text)
+    types = ", ".join(a.str_short(short_dtypes=True) for a in closed.in_avals)
+    form.program = _numbered(form.program, number, f"{name}({types})")
+    form.program._memo["exactly"] = True  # all processes run the same code
     form.checked = True
+
+
+def _numbered(closed: ClosedJaxpr, number: int, name: str) -> ClosedJaxpr:
+    """A program whose messages know its number and name."""
+
+    def program(closed: ClosedJaxpr) -> ClosedJaxpr:
+        eqns = []
+        for eqn in closed.jaxpr.eqns:
+            params = with_programs(eqn.params, program)
+            if "site" in params:
+                params = params | {"site": params["site"].of(number, name)}
+            eqns.append(eqn.replace(params=params))
+        return ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+
+    return program(closed)
 
 
 def _written(closed: ClosedJaxpr) -> Any:

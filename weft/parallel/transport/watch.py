@@ -44,7 +44,7 @@ def fault(text: str) -> JaxRuntimeError:
 class Watch:
     """The connections between processes beside those of the program, and a thread that reads them.
 
-    ``names`` gives the text of a collective by its number.
+    ``names`` gives the text of a collective, and the processes that take part, by its number.
     """
 
     def __init__(self, rank: int, count: int, limit: float, names: Any) -> None:
@@ -59,7 +59,8 @@ class Watch:
         self.over = False  # whether all do
         self.peers: dict[int, socket.socket] = {}
         self.heard: dict[int, bytes] = {}
-        self.waiting: dict[int, tuple[int, str, float]] = {}  # count, collective, since when
+        # by process: the collective that it waits in, since when, and who takes part
+        self.waiting: dict[int, tuple[str, float, set[int]]] = {}
         self.where: dict[int, str] = {}
         self.late: tuple[int, str, float] | None = None  # who has waited too long, and until when
         self.lock = threading.Lock()
@@ -166,7 +167,7 @@ class Watch:
                 self._tell_all(kind="over")
                 self.over = True
         elif kind == "waits":
-            self.waiting[rank] = (message["count"], message["site"], time.monotonic())
+            self.waiting[rank] = (message["site"], time.monotonic(), {*message["ranks"]})
         elif kind == "goes":
             self.waiting.pop(rank, None)
             if self.late is not None and self.late[0] == rank:
@@ -211,39 +212,37 @@ class Watch:
             long = now - self.since[1]
             if long > PATIENCE and self.said < 0:
                 self.said = 0
-                self._send(0, kind="waits", count=count, site=self.names(site))
+                text, ranks = self.names(site)
+                self._send(0, kind="waits", site=text, ranks=ranks)
             if long > self.limit and self.said < 1:
                 self.said = 1
-                self._send(0, kind="late", site=self.names(site))
+                self._send(0, kind="late", site=self.names(site)[0])
         if self.rank == 0:
             self._judge(now)
 
     def _judge(self, now: float) -> None:
         """Find those that cannot meet."""
-        for rank, (_, site, _) in self.waiting.items():
-            for other in sorted(self.gone):
+        for rank, (site, _, ranks) in self.waiting.items():
+            for other in sorted(self.gone & ranks):
                 self._begin_fault(
                     f"process {other} has ended, and process {rank} waits for the others in {site}"
                 )
                 return
-        asked = {**self.waiting}
-        if len(asked) == self.count and self.count > 1:
-            sites = {rank: site for rank, (_, site, _) in asked.items()}
-            # a GPU may have much to do before it comes to where its process waits for it
-            queued = any(site.endswith(QUEUED) for site in sites.values())
-            patience = self.limit if queued else PATIENCE
-            settled = all(now - at > patience for _, _, at in asked.values())
-            other = next((r for r, s in sorted(sites.items()) if s != sites[0]), None)
-            if settled and other is not None:
-                self._begin_fault(
-                    "processes wait for each other in different places: process 0 in"
-                    f" {sites[0]}; process {other} in {sites[other]}. All of them must call the"
-                    " same collectives in the same order"
-                )
-                return
+        stuck = self._stuck(now)
+        sites = {rank: self.waiting[rank][0] for rank in stuck}
+        for rank in sorted(stuck):
+            for other in sorted(self.waiting[rank][2]):
+                if sites[other] != sites[rank]:
+                    self._begin_fault(
+                        f"processes wait for each other in different places: process {rank} in"
+                        f" {sites[rank]}; process {other} in {sites[other]}. All of them must call"
+                        " the same collectives in the same order"
+                    )
+                    return
         if self.late is not None and now > self.late[2]:
             rank, site, _ = self.late
-            missing = [r for r in range(self.count) if r not in self.waiting and r != rank]
+            group = self.waiting[rank][2] if rank in self.waiting else range(self.count)
+            missing = [r for r in sorted(group) if r not in self.waiting and r != rank]
             if not missing:  # all are there: it only takes long
                 self.late = (rank, site, now + self.limit)
                 return
@@ -255,6 +254,16 @@ class Watch:
                 f"{listed} did not come to {site} within {self.limit:g} seconds"
                 " (WEFT_DISTRIBUTED_TIMEOUT), where the others wait"
             )
+
+    def _stuck(self, now: float) -> set[int]:
+        """Processes that wait for none but each other, for some time."""
+        # a GPU may have much to do before it comes to where its process waits for it
+        queued = any(site.endswith(QUEUED) for site, _, _ in self.waiting.values())
+        patience = self.limit if queued else PATIENCE
+        stuck = {rank for rank, (_, at, _) in self.waiting.items() if now - at > patience}
+        while moving := {rank for rank in stuck if not self.waiting[rank][2] <= stuck}:
+            stuck -= moving
+        return stuck
 
     def _of(self, rank: int) -> str:
         return self._place() if rank == self.rank else self.where.get(rank, "")
@@ -295,7 +304,7 @@ class Watch:
         if self.fault:
             self.told = True
             site = int(self.words[SITE])
-            seen = f"; process {self.rank} was in {self.names(site)}" if site else ""
+            seen = f"; process {self.rank} was in {self.names(site)[0]}" if site else ""
             raise fault(f"{self.fault}{seen}")
 
     def _raised(self, kind: Any, error: Any, tb: Any) -> None:

@@ -19,6 +19,7 @@ from weft.core import processes
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import JaxprEqn, Var
+from weft.core.processes import MET_ANOTHER
 from weft.core.registry import lookup
 from weft.kernel.kinds import External, i32, i64, invoke, memcpy, memset, ptr, stack, u8, void
 from weft.kernel.program import Place, Task
@@ -27,8 +28,9 @@ from weft.kernel.program import Place, Task
 MAX_MESSAGE_BYTES = (1 << 31) - 1
 # Words of the watch, as in ``parallel/transport/watch.py``.
 STOP, SITE, COUNT = range(3)
-# Bytes for a request and for what MPI says of it.
-REQUEST, STATUS = 8, 64
+# Bytes for a request, for what MPI says of it, and for the mark of a message: its program's, and
+# how many bytes it has.
+REQUEST, STATUS, MARK = 8, 64, 16
 # Times that a message is asked for before others may run, and before Python may see signals.
 SPINS_PER_YIELD, SPINS_PER_SIGNAL_POLL = 64, 20000
 
@@ -45,13 +47,28 @@ class Message(Record):
 
 
 def begin_collective(buffers: ptr, start: i64, stop: i64) -> void:
-    """Begin an operation of a whole communicator."""
+    """Begin an operation of a whole communicator, and, on another one, to gather marks."""
     own = ptr[buffers, 2]
-    sizes = ptr[buffers, 8]
+    table = ptr[buffers, 10]
     words = ptr[buffers, 7]
     i64[words, COUNT] = i64[words, COUNT] + 1
     kind = i64(ptr[buffers, 5])
-    size = i32(i64[sizes, 0])
+    size = i32(i64[table, 0])
+    mark = own + (2 * REQUEST + STATUS)
+    i64[mark, 0] = i64[table, 1]
+    i64[mark, 1] = i64[table, 0]
+    marked = invoke(
+        i32,
+        ptr[buffers, 8],
+        mark,
+        i32(MARK),
+        kind,
+        mark + MARK,
+        i32(MARK),
+        kind,
+        i64(ptr[buffers, 9]),
+        own,
+    )
     code = invoke(
         i32,
         ptr[buffers, 4],
@@ -62,9 +79,11 @@ def begin_collective(buffers: ptr, start: i64, stop: i64) -> void:
         size,
         kind,
         i64(ptr[buffers, 6]),
-        own,
+        own + REQUEST,
     )
     i64[ptr[buffers, 3], 0] = 0
+    if marked != 0:
+        i64[ptr[buffers, 3], 0] = i64(marked) + 2
     if code != 0:
         i64[ptr[buffers, 3], 0] = i64(code) + 2
 
@@ -81,13 +100,13 @@ def begin_permute(buffers: ptr, start: i64, stop: i64) -> void:
     world = i64(ptr[buffers, 7])
     size = i64[table, 0]
     moves = i64[table, 1]
+    tag = i32(i64[table, 2])
     i64[ptr[buffers, 3], 0] = 0
     requests = 0
     for i in range(moves):
-        row = table + (2 + 4 * i) * 8
+        row = table + (3 + 4 * i) * 8
         what = i64[row, 0]
         other = i32(i64[row, 1])
-        tag = i32(i64[row, 3])
         code = i32(0)
         if what == 0:
             memcpy(result + i64[row, 3] * size, given + i64[row, 2] * size, size)
@@ -117,6 +136,8 @@ def ask(buffers: ptr, start: i64, stop: i64) -> void:
     test = ptr[buffers, 3]
     words = ptr[buffers, 4]
     count = i64[ptr[buffers, 6], 0]
+    parties = i64[ptr[buffers, 6], 1]  # whose marks come first; 0 where messages are marked
+    mark = own + count * REQUEST + STATUS
     u8[flag, 0] = u8(0)
     if i64[status, 0] != 0:
         return
@@ -129,13 +150,24 @@ def ask(buffers: ptr, start: i64, stop: i64) -> void:
             i64[status, 0] = 1
             i64[words, SITE] = 0
             return
-        code = invoke(i32, test, own + number * 8, done, own + count * 8)
+        code = invoke(i32, test, own + number * REQUEST, done, own + count * REQUEST)
         if code != 0:
             i64[status, 0] = i64(code) + 2
             i64[words, SITE] = 0
             return
         if i32[done, 0] != 0:
             number = number + 1
+            if parties > 0:
+                for i in range(parties):
+                    other = mark + (i + 1) * MARK
+                    if i64[other, 0] != i64[mark, 0]:
+                        i64[status, 0] = MET_ANOTHER
+                    if i64[other, 1] != i64[mark, 1]:
+                        i64[status, 0] = MET_ANOTHER
+                parties = 0
+                if i64[status, 0] != 0:
+                    i64[words, SITE] = 0
+                    return
         else:
             turns = turns + 1
             if turns > SPINS_PER_YIELD:
@@ -164,42 +196,51 @@ def lower(eqn: Any) -> Message | None:
         return None
     scratch = tuple(Place("scratch", i) for i in range(3))
     both = (Place("in", 0), Place("out", 0), *scratch[:2])
-    apart = name == "process_all_to_all" and not params["own"]
-    if name == "process_permute" or apart:
-        if apart:
-            moves, count = _others(params["ranks"])
-        else:
-            moves, count = _moves(aval.shape[0], params["moves"])
+    ranks, where = params["ranks"], params["site"]
+    gathers, mark = name == "process_all_gather", processes.transport.mark(where)
+    if name == "process_permute":
+        moves, count = _moves(aval.shape[0], params["moves"])
+    else:
+        moves, count = _others(ranks, gathers, gathers or params["own"])
+    direct = name == "process_permute" or len(ranks) <= processes.DIRECT_PROCESSES
+    if direct or not (gathers or params["own"]):
+        parties = 0
         own = (_word("MPI_Isend"), _word("MPI_Irecv"), _word("byte"), _word("world"))
-        table = (size // aval.shape[0], len(moves) // 4, *moves)
+        table = (size if gathers else size // aval.shape[0], len(moves) // 4, mark, *moves)
         places = (*both, *own, _word("words"), Place("numbers", table))
         begin = Task(_text(begin_permute), "begin_permute", places)
     else:
-        ranks, count = params["ranks"], 1
-        gathers = name == "process_all_gather"
-        function = "MPI_Iallgather" if gathers else "MPI_Ialltoall"
-        comm = "comm:" + ",".join(map(str, ranks))
-        own = (_word(function), _word("byte"), _word(comm), _word("words"))
-        each = size if gathers else size // len(ranks)
-        begin = Task(
-            _text(begin_collective), "begin_collective", (*both, *own, Place("numbers", (each,)))
-        )
-    site = _word(f"site:{params['site']}")
-    asked = (*scratch, _word("MPI_Test"), _word("words"), site, Place("numbers", (count,)))
-    code = ShapedArray((), np.dtype(np.int64))
-    fault = JaxprEqn([Var(code)], [], lookup("process_fault"), {"site": params["site"]})
-    return Message(begin, Task(_text(ask), "ask", asked), REQUEST * count + STATUS, fault)
+        count, parties = 2, len(ranks)
+        function, listed = "MPI_Iallgather", ",".join(map(str, ranks))
+        own = (_word(function if gathers else "MPI_Ialltoall"), _word("byte"))
+        own = (*own, _word(f"comm:{listed}"), _word("words"))
+        own = (*own, _word(function), _word(f"marks:{listed}"))
+        table = (size if gathers else size // len(ranks), mark)
+        places = (*both, *own, Place("numbers", table))
+        begin = Task(_text(begin_collective), "begin_collective", places)
+    site = _word(f"site:{','.join(map(str, ranks))}:{where}")
+    numbers = Place("numbers", (count, parties))
+    asked = (*scratch, _word("MPI_Test"), _word("words"), site, numbers)
+    code, params = ShapedArray((), np.dtype(np.int64)), {"site": where, "ranks": ranks}
+    fault = JaxprEqn([Var(code)], [], lookup("process_fault"), params)
+    memory = REQUEST * count + STATUS + MARK * (parties + 1)
+    return Message(begin, Task(_text(ask), "ask", asked), memory, fault)
 
 
-def _others(ranks: tuple[int, ...]) -> tuple[list[int], int]:
-    """Rows of a table, as below: one to each other process, and one from each."""
-    own, table = ranks.index(processes.index), []
+def _others(ranks: tuple[int, ...], gathers: bool, copies: bool) -> tuple[list[int], int]:
+    """Rows of a table, as below: one to each other process, and one from each.
+
+    ``gathers`` where all are sent the same, ``copies`` where this process has its own row, too.
+    """
+    own = ranks.index(processes.index)
+    row = 0 if gathers else own
+    table = [0, ranks[own], row, own] if copies else []
     for i, rank in enumerate(ranks):
         if i != own:
             table += [1, rank, 0, i]
     for i, rank in enumerate(ranks):
         if i != own:
-            table += [2, rank, i, own]
+            table += [2, rank, 0 if gathers else i, own]
     return table, 2 * (len(ranks) - 1)
 
 
