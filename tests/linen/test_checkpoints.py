@@ -1,7 +1,9 @@
 """Checkpoints of steps: what is kept and removed, what is refused, and files of flax."""
 
 import os
+import stat
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -129,3 +131,79 @@ def test_paths():
     assert checkpoints.safe_normpath("./a//b/../c") == "a/c"
     assert checkpoints.safe_normpath("gs://a//b/") == "gs://a/b"
     assert checkpoints.natural_sort(["a-2", "a1"], signed=False) == ["a1", "a-2"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+@pytest.mark.parametrize("mask, mode", [(0o077, 0o600), (0o022, 0o644), (0o027, 0o640)])
+def test_the_umask_says_who_may_read(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        path = checkpoints.save_checkpoint(tmp_path, tree(), 1)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(path).st_mode) == mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are synchronised on POSIX systems only")
+def test_the_file_and_its_name_are_on_disk_before_older_ones_go(tmp_path, monkeypatch):
+    checkpoints.save_checkpoint(tmp_path, tree(), 1)
+    done, real = [], {name: getattr(os, name) for name in ("fsync", "replace", "remove")}
+
+    def noted(name):
+        def call(*args):
+            kind = ""
+            if name == "fsync":
+                kind = " folder" if stat.S_ISDIR(os.fstat(args[0]).st_mode) else " file"
+            done.append(name + kind)
+            return real[name](*args)
+
+        return call
+
+    for name in real:
+        monkeypatch.setattr(os, name, noted(name))
+    checkpoints.save_checkpoint(tmp_path, tree(), 2)
+    assert done == ["fsync file", "replace", "fsync folder", "remove"]
+    assert os.listdir(tmp_path) == ["checkpoint_2"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    old = time.time() - 2 * checkpoints.STALE_SECONDS
+    names = [".checkpoint_1.abc_1234", ".checkpoint_2.0123abcd", ".other_1.abcd1234", ".checkpoint"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"partial")
+        os.utime(tmp_path / name, (old, old))
+    (tmp_path / ".checkpoint_3.89abcdef").write_bytes(b"of another process")
+    checkpoints.save_checkpoint(tmp_path, tree(), 4)
+    left = {".other_1.abcd1234", ".checkpoint", ".checkpoint_3.89abcdef", "checkpoint_4"}
+    assert set(os.listdir(tmp_path)) == left
+
+
+@pytest.mark.parametrize("name", ["checkpoint_1e400", "checkpoint_-1e999"])
+def test_steps_without_end_are_other_files(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    checkpoints.save_checkpoint(tmp_path, tree(), 3)
+    assert checkpoints.available_steps(tmp_path) == [3]
+    assert checkpoints.latest_checkpoint(tmp_path).endswith("checkpoint_3")
+    assert (tmp_path / name).exists()
+    with pytest.raises(ValueError, match="finite number"):
+        checkpoints.save_checkpoint(tmp_path, tree(), float("inf"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_pipes_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "checkpoint_1")
+    with pytest.raises(ValueError, match="a pipe or a device"):
+        checkpoints.restore_checkpoint(tmp_path, tree())
+
+
+def test_another_model_is_refused(tmp_path):
+    checkpoints.save_checkpoint(tmp_path, {"w": np.zeros(3), "more": np.zeros(2)}, 1)
+    for target, text in [
+        ({"w": np.zeros(2), "more": np.zeros(2)}, "at './w'"),
+        ({"w": np.zeros(3)}, "the state has 'more' at '.'"),
+        ({"w": np.zeros(3), "more": np.zeros(2), "b": 1}, "the state lacks 'b' at '.'"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            checkpoints.restore_checkpoint(tmp_path, target)
+    taken = checkpoints.restore_checkpoint(tmp_path, {"w": np.zeros(2)}, strict=False)
+    assert list(taken) == ["w"] and taken["w"].shape == (3,)

@@ -123,7 +123,10 @@ class _Reader:
         return [self.value() for _ in range(count)]
 
     def pairs(self, count: int) -> dict:
-        return {self.value(): self.value() for _ in range(count)}
+        try:
+            return {self.value(): self.value() for _ in range(count)}
+        except TypeError as error:
+            raise ValueError(f"a dictionary at byte {self.at} has such keys: {error}") from None
 
     def ext(self, length: int):
         code = self.integer(1, signed=True)
@@ -172,6 +175,11 @@ class _Reader:
         raise ValueError(f"byte {first:#x} at {self.at - 1} begins no MessagePack value")
 
 
+def too_deep() -> ValueError:
+    """The error of values that are nested more deeply than Python can follow."""
+    return ValueError("the data have values that are nested too deeply")
+
+
 def unpackb(data, ext_hook: Callable[[int, bytes], Any] = ExtType) -> Any:
     """The value that the bytes hold; ``ext_hook`` makes values of extension types.
 
@@ -179,7 +187,10 @@ def unpackb(data, ext_hook: Callable[[int, bytes], Any] = ExtType) -> Any:
     {'a': [1, None, -200]}
     """
     reader = _Reader(data, ext_hook)
-    value = reader.value()
+    try:
+        value = reader.value()
+    except RecursionError:
+        raise too_deep() from None
     if reader.at != len(reader.data):
         raise ValueError(f"{len(reader.data) - reader.at} bytes are left after the value")
     return value

@@ -30,6 +30,7 @@ class _NamedTuple:
 class _Path(threading.local):
     def __init__(self):
         self.names: list[str] = []
+        self.strict = True
 
 
 _path = _Path()
@@ -85,17 +86,85 @@ def to_state_dict(target):
     return state
 
 
-def from_state_dict(target, state, name: str = "."):
+def from_state_dict(target, state, name: str = ".", *, strict: bool | None = None):
     """A pytree like ``target`` with the values of a state dictionary.
+
+    A state that does not fit raises ValueError with the path of what differs: names that are
+    missing or that the target lacks, arrays of another shape or kind of dtype (a float of another
+    width fits), and values of another kind. None in the target takes anything. With
+    ``strict=False`` leaves are not looked at and further names are left out, as in flax. Handlers
+    that call this function pass on what it was first called with.
 
     >>> from_state_dict((0, 0), {"0": 1, "1": 2})
     (1, 2)
+    >>> from_state_dict({"w": np.zeros(3)}, {"w": np.zeros(2)})
+    Traceback (most recent call last):
+    ...
+    ValueError: the target has float64[3] at './w', the state float64[2]; ...
+    >>> from_state_dict({"w": np.zeros(3)}, {"w": np.zeros(2)}, strict=False)
+    {'w': array([0., 0.])}
     """
-    handler = _handlers.get(_kind(target))
-    if handler is None:
-        return state
-    with _inside(name):
-        return handler[1](target, state)
+    outer = _path.strict
+    if strict is not None:
+        _path.strict = strict
+    elif not _path.names:
+        _path.strict = True
+    try:
+        with _inside(name):
+            handler = _handlers.get(_kind(target))
+            if handler is not None:
+                return handler[1](target, state)
+            if _path.strict:
+                _check_leaf(target, state)
+            return state
+    finally:
+        _path.strict = outer
+
+
+# Kinds of numbers: within one, arrays of any width fit.
+_KINDS = (np.bool_, np.signedinteger, np.unsignedinteger, np.floating, np.complexfloating)
+
+
+def _type_of(x):
+    """The shape and the kind of numbers of a leaf, with a text; None for what is no number."""
+    if isinstance(x, (bool, int, float, complex)):
+        return (), np.dtype(type(x)), type(x).__name__
+    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
+    if dtype is None or shape is None:
+        return None
+    shape = tuple(shape)
+    return shape, dtype, f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def _number_kind(dtype):
+    return next((kind for kind in _KINDS if weft.dtypes.issubdtype(dtype, kind)), dtype)
+
+
+def _check_leaf(target, state) -> None:
+    """Raise where a value is of another kind than the leaf of a target."""
+    expected, found = _type_of(target), _type_of(state)
+    if expected is None:
+        fits = not isinstance(target, (str, bytes)) or type(state) is type(target)
+    elif found is None:
+        fits = False
+    else:
+        same = _number_kind(expected[1]) == _number_kind(found[1])
+        fits = expected[0] == found[0] and same
+    if not fits:
+        has = type(target).__name__ if expected is None else expected[2]
+        got = type(state).__name__ if found is None else found[2]
+        raise ValueError(
+            f"the target has {has} at {current_path()!r}, the state {got}; pass strict=False to"
+            " take what the state has"
+        )
+
+
+def check_mapping(state, what: str) -> None:
+    """Raise unless a state is a dictionary, as ``what`` of a target needs."""
+    if not isinstance(state, (dict, FrozenDict)):
+        raise ValueError(
+            f"the target has {what} at {current_path()!r}, the state {type(state).__name__}"
+        )
 
 
 def _mapping_state(xs) -> dict[str, Any]:
@@ -105,15 +174,18 @@ def _mapping_state(xs) -> dict[str, Any]:
 
 
 def _restore_dict(xs, states):
-    if not isinstance(states, (dict, FrozenDict)):
-        raise ValueError(
-            f"the target has a dictionary at {current_path()!r}, the state {type(states).__name__}"
-        )
+    check_mapping(states, "a dictionary")
     missing = sorted({str(key) for key in xs} - set(states))
     if missing:
         raise ValueError(
             f"the state lacks {', '.join(map(repr, missing))} at {current_path()!r}; it has "
             f"{', '.join(map(repr, states)) or 'nothing'}"
+        )
+    more = sorted(map(repr, set(states) - {str(key) for key in xs}))
+    if more and _path.strict:
+        raise ValueError(
+            f"the state has {', '.join(more)} at {current_path()!r}, which the target lacks; pass"
+            " strict=False to leave it out"
         )
     return {k: from_state_dict(v, states[str(k)], name=str(k)) for k, v in xs.items()}
 
@@ -123,26 +195,38 @@ def _sequence_state(xs) -> dict[str, Any]:
 
 
 def _restore_list(xs, states) -> list:
+    check_mapping(states, f"a {type(xs).__name__}")
     if len(states) != len(xs):
         raise ValueError(
             f"the target has {len(xs)} elements at {current_path()!r}, the state {len(states)}"
         )
+    missing = [str(i) for i in range(len(xs)) if str(i) not in states]
+    if missing:
+        raise ValueError(f"the state lacks element {missing[0]} at {current_path()!r}")
     return [from_state_dict(x, states[str(i)], name=str(i)) for i, x in enumerate(xs)]
 
 
 def _restore_named(xs, states):
+    check_mapping(states, type(xs).__name__)
     if set(states) == {"name", "fields", "values"}:  # how flax wrote named tuples before 2020
-        order = range(len(states["fields"]))
-        states = {states["fields"][str(i)]: states["values"][str(i)] for i in order}
+        fields, values = states["fields"], states["values"]
+        check_mapping(fields, f"the fields of {type(xs).__name__}")
+        check_mapping(values, f"the values of {type(xs).__name__}")
+        if set(fields) != set(values) or not all(type(n) is str for n in fields.values()):
+            raise ValueError(f"fields and values at {current_path()!r} do not fit each other")
+        states = {fields[i]: values[i] for i in fields}
     if set(states) != set(xs._fields):
         raise ValueError(
             f"{type(xs).__name__} has the fields {', '.join(xs._fields)}, the state "
-            f"{', '.join(states) or 'none'}, at {current_path()!r}"
+            f"{', '.join(map(str, states)) or 'none'}, at {current_path()!r}"
         )
     return type(xs)(**{k: from_state_dict(getattr(xs, k), v, name=k) for k, v in states.items()})
 
 
 def _restore_partial(x, state):
+    check_mapping(state, "a Partial")
+    if set(state) != {"args", "keywords"}:
+        raise ValueError(f"the state of a Partial has args and keywords, at {current_path()!r}")
     args = from_state_dict(x.args, state["args"], name="args")
     keywords = from_state_dict(x.keywords, state["keywords"], name="keywords")
     return tree_util.Partial(x.func, *args, **keywords)
@@ -173,9 +257,13 @@ def _array_to_bytes(array: np.ndarray) -> bytes:
 
 
 def _array_from_bytes(data: bytes) -> np.ndarray:
-    shape, name, values = msgpack.unpackb(data)
-    dtype = getattr(ml_dtypes, name, None) or name
-    return np.frombuffer(values, dtype=np.dtype(dtype)).reshape(shape)
+    found = msgpack.unpackb(data)
+    try:
+        shape, name, values = found
+        dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+        return np.frombuffer(values, dtype=dtype).reshape(shape)
+    except (TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"the bytes of an array are damaged: {error}") from None
 
 
 def _encode(value):
@@ -196,7 +284,10 @@ def _decode(code: int, data: bytes):
     if code == _SCALAR:
         return _array_from_bytes(data)[()]
     if code == _COMPLEX:
-        return complex(*msgpack.unpackb(data))
+        parts = msgpack.unpackb(data)
+        if type(parts) is not list or [type(part) for part in parts] != [float, float]:
+            raise ValueError(f"the bytes of a complex number are damaged: {parts!r:.80}")
+        return complex(*parts)
     return msgpack.ExtType(code, data)
 
 
@@ -223,9 +314,12 @@ def _join_pieces(value):
         return value
     if _CHUNKED not in value:
         return {key: _join_pieces(inner) for key, inner in value.items()}
-    shape, chunks = value["shape"], value["chunks"]
-    pieces = [chunks[str(i)] for i in range(len(chunks))]
-    return np.concatenate(pieces).reshape([shape[str(i)] for i in range(len(shape))])
+    try:
+        shape, chunks = value["shape"], value["chunks"]
+        pieces = [chunks[str(i)] for i in range(len(chunks))]
+        return np.concatenate(pieces).reshape([shape[str(i)] for i in range(len(shape))])
+    except (TypeError, KeyError, OverflowError) as error:
+        raise ValueError(f"the pieces of a large array are damaged: {error!r}") from None
 
 
 def msgpack_serialize(pytree, in_place: bool = False) -> bytes:
@@ -235,7 +329,10 @@ def msgpack_serialize(pytree, in_place: bool = False) -> bytes:
 
 def msgpack_restore(encoded_pytree):
     """The state dictionary that the bytes hold, with NumPy arrays as leaves."""
-    return _join_pieces(msgpack.unpackb(encoded_pytree, ext_hook=_decode))
+    try:
+        return _join_pieces(msgpack.unpackb(encoded_pytree, ext_hook=_decode))
+    except RecursionError:
+        raise msgpack.too_deep() from None
 
 
 def to_bytes(target) -> bytes:
@@ -247,6 +344,10 @@ def to_bytes(target) -> bytes:
     return msgpack_serialize(to_state_dict(target))
 
 
-def from_bytes(target, encoded_bytes):
-    """A pytree like ``target`` with the values that the bytes hold."""
-    return from_state_dict(target, msgpack_restore(encoded_bytes))
+def from_bytes(target, encoded_bytes, *, strict: bool = True):
+    """A pytree like ``target`` with the values that the bytes hold.
+
+    What does not fit the target is refused, as ``from_state_dict`` says; ``strict=False`` takes
+    what flax takes.
+    """
+    return from_state_dict(target, msgpack_restore(encoded_bytes), strict=strict)

@@ -22,13 +22,14 @@ def _to_state(names, x):
 
 def _from_state(names, x, state):
     where, cls = serialization.current_path(), type(x).__name__
+    serialization.check_mapping(state, cls)
     missing = [name for name in names if name not in state]
     if missing:
         raise ValueError(f"the state lacks {', '.join(missing)} of {cls} at {where!r}")
     unknown = [name for name in state if name not in names]
     if unknown:
         raise ValueError(
-            f"{cls} has no field {', '.join(unknown)}, which the state has at {where!r}"
+            f"{cls} has no field {', '.join(map(str, unknown))}, which the state has at {where!r}"
         )
     restored = {
         name: serialization.from_state_dict(getattr(x, name), state[name], name=name)

@@ -3,9 +3,13 @@
 What flax leaves to Orbax (folders, arrays of several processes) is not here.
 """
 
+import contextlib
+import math
 import os
 import re
-import tempfile
+import secrets
+import stat
+import time
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -17,6 +21,10 @@ _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _SIGNED, _UNSIGNED = re.compile(f"([-+]?{_NUMBER})"), re.compile(f"({_NUMBER})")
 _SCHEME = re.compile("[a-z][a-z0-9.+-]+://", re.IGNORECASE)
 _NUMBERED = re.compile(r"(.*)_\d+")
+# What a file is called while it is written, and the seconds after which one that nobody has written
+# to is that of a process that was killed.
+_UNFINISHED = re.compile(r"\..+\.[0-9a-z_]{8}")
+STALE_SECONDS = 3600
 
 
 class AsyncManager:
@@ -77,23 +85,51 @@ def _steps(folder: str, prefix: str) -> dict[float, str]:
     found = {}
     for name in names:
         if name.startswith(prefix) and _SIGNED.fullmatch(name[len(prefix) :]):
-            found[float(name[len(prefix) :])] = os.path.join(folder, name)
+            step = float(name[len(prefix) :])
+            if math.isfinite(step):
+                found[step] = os.path.join(folder, name)
     return dict(sorted(found.items()))
 
 
 def _write(path: str, data: bytes) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file that is there as a whole or not at all, also where the power fails.
+
+    Who may read it is what the umask says.
+    """
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
-        os.chmod(temporary, 0o644)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    """Have the names of a folder on disk, where the system can do that."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _remove_unfinished(folder: str, prefix: str) -> None:
+    """Remove what processes that were killed have left of checkpoints."""
+    for name in os.listdir(folder):
+        if name.startswith(f".{prefix}") and _UNFINISHED.fullmatch(name):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):  # another process may be as far
+                if time.time() - os.stat(path).st_mtime > STALE_SECONDS:
+                    os.unlink(path)
 
 
 def _clean(folder: str, prefix: str, step: float, keep: int, every: float | None) -> None:
@@ -126,6 +162,8 @@ def save_checkpoint(
     ``overwrite`` there must be none of this step or a later one; with it, later ones are removed.
     """
     _refuse(orbax_checkpointer=orbax_checkpointer)
+    if not math.isfinite(float(step)):
+        raise ValueError(f"the step of a checkpoint is a finite number, got {step}")
     if keep < 1:
         raise ValueError(f"keep={keep}: at least the checkpoint that is written must stay")
     if async_manager is not None:
@@ -140,6 +178,7 @@ def save_checkpoint(
     def task() -> None:
         _write(path, data)
         _clean(folder, prefix, float(step), keep, keep_every_n_steps)
+        _remove_unfinished(folder, prefix)
 
     if async_manager is None:
         task()
@@ -168,11 +207,15 @@ def restore_checkpoint(
     allow_partial_mpa_restoration: bool = False,
     orbax_checkpointer=None,
     orbax_transforms=None,
+    *,
+    strict: bool = True,
 ):
     """A pytree like ``target`` from the checkpoint of a step, or from the last one.
 
     ``ckpt_dir`` may be the path of a checkpoint. Where there is none, ``target`` is returned as it
     is. Without a target the nested dictionaries of the file are. ``parallel`` makes no difference.
+    A checkpoint that does not fit the target raises ValueError with the path of what differs, as
+    ``from_state_dict`` says; ``strict=False`` takes what flax takes.
     """
     _refuse(gda_manager=gda_manager, allow_partial_mpa_restoration=allow_partial_mpa_restoration)
     _refuse(orbax_checkpointer=orbax_checkpointer, orbax_transforms=orbax_transforms)
@@ -188,9 +231,13 @@ def restore_checkpoint(
         return target
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder, as Orbax writes: weft reads checkpoints of one file")
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"{path} is no file that holds a checkpoint, but a pipe or a device")
     with open(path, "rb") as file:
         state = serialization.msgpack_restore(file.read())
-    return state if target is None else serialization.from_state_dict(target, state)
+    if target is None:
+        return state
+    return serialization.from_state_dict(target, state, strict=strict)
 
 
 def convert_pre_linen(params):
