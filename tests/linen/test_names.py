@@ -22,9 +22,9 @@ LEFT_OUT = {
     # of Orbax, and of arrays of several processes
     "training.checkpoints": {"save_checkpoint_multiprocess"},
 }
-# Errors are made by weft, with what its own messages say; one argument more that has a default, such
-# as what says whether a state that does not fit is refused; the parameters of an enumeration are
-# those of Python's class, other ones in each version.
+# Errors are made by weft, with what its own messages say; one argument more that has a default,
+# such as what says whether a state that does not fit is refused; the parameters of an enumeration
+# are those of Python's class, other ones in each version.
 OTHER_PARAMETERS = {
     "": {"Variable", "tabulate"},
     "errors": set(NAMES["errors"]),
