@@ -1,4 +1,4 @@
-"""Checkpoints damaged in many ways and then restored.
+"""Checkpoints and event files damaged in many ways and then read.
 
     python tools/fuzz_checkpoints.py --mutants 100000 --seed 0
 
@@ -7,8 +7,8 @@ JSON forged, half of these with the checksum made to fit, so that only the check
 refuse it. Restoring may raise ``CheckpointError`` and nothing else; may open no file for writing,
 none outside its folder, remove nothing and start no process. A folder of weft with a damaged byte
 must never load: checksums cover all of it. Files of flax and plain safetensors files have no
-checksums, and forged values may be consistent; those may load. The exit status says whether all
-went well.
+checksums, and forged values may be consistent; those may load. Of event files, the records before
+the damage may be read and no other ones. The exit status says whether all went well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from weft.linen import serialization
-from weft.train import checkpoint
+from weft.train import checkpoint, tfrecord, writers
 from weft.train.checkpoint import manifest
 
 ADDRESS_SPACE = 16 << 30
@@ -178,6 +178,12 @@ class Fuzz:
         plain = os.path.join(folder, "plain")
         checkpoint.save_safetensors({"a": np.arange(5.0), "b": np.ones(2, np.int8)}, plain)
         self.plain = open(plain, "rb").read()
+        with writers.TensorBoardWriter(os.path.join(folder, "events")) as writer:
+            for step in range(4):
+                writer.write_scalars(step, {"loss": 1.0 / (step + 1)})
+                writer.write_texts(step, {"note": "words " * 20})
+        self.events = open(writer.path, "rb").read()
+        self.records = list(tfrecord.read_records(writer.path))
         self.place = os.path.join(folder, "mutant")
         self.watch = Watch(self.folder)
         checkpoint.restore(good)  # what restoring imports is imported by now
@@ -188,7 +194,11 @@ class Fuzz:
         shutil.rmtree(self.place, ignore_errors=True)
         if os.path.isfile(self.place):
             os.unlink(self.place)
-        kind = number % 6
+        kind = number % 7
+        if kind == 6:
+            with open(self.place, "wb") as file:
+                file.write(blind(self.events, dice))
+            return "event file", True
         if kind >= 4:
             data = self.flax if kind == 4 else self.plain
             forging = kind == 5 and dice.random() < 0.5
@@ -218,9 +228,15 @@ class Fuzz:
         start = time.monotonic()
         self.watch.on = True
         try:
-            checkpoint.restore(self.place, target)
+            if kind == "event file":
+                found = []
+                for record in tfrecord.read_records(self.place):
+                    found.append(record)
+                    may_load = may_load and found == self.records[: len(found)]
+            else:
+                checkpoint.restore(self.place, target)
             outcome = "loaded" if may_load else "LOADED AS WHOLE"
-        except checkpoint.CheckpointError:
+        except (checkpoint.CheckpointError, tfrecord.RecordError):
             outcome = "refused"
         except MemoryError:
             outcome = "OUT OF MEMORY"

@@ -18,13 +18,15 @@ if _TYPE_CHECKING:
     from weft.linen.training.train_state import TrainState as TrainState
     from weft.train import checkpoint as checkpoint
     from weft.train import metrics as metrics
+    from weft.train import tfrecord as tfrecord
+    from weft.train import writers as writers
     from weft.train.checkpoint.errors import CheckpointError as CheckpointError
     from weft.train.checkpoint.manager import CheckpointManager as CheckpointManager
     from weft.train.checkpoint.policy import Keep as Keep
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
-        ("checkpoint", "metrics"),
+        ("checkpoint", "metrics", "tfrecord", "writers"),
         {
             "weft.linen.jax_utils": "pad_shard_unpad prefetch_to_device",
             "weft.linen.training": "common_utils lr_schedule",
