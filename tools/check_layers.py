@@ -102,6 +102,11 @@ LATE = {
             " transforms.transpose transforms.vmap"
         ).split()
     ),
+    *(
+        (f"weft.{name}", "weft.core.marks")
+        for name in ("core.varying", "runtime.array", "runtime.evaluate")
+    ),
+    ("weft.api.placement", "weft.control.unmade_sums"),
     ("weft.core.primitive", "weft.core.division_rules"),
     ("weft.api.placement", "weft.core.division_rules"),
     ("weft.runtime.evaluate", "weft.runtime.programs"),

@@ -13,6 +13,7 @@ import warnings
 
 import numpy as np
 
+from tests.parallel import programs_sums  # noqa: F401  adds its lines
 from tests.parallel.programs_types import LINES
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4) / 8
@@ -54,7 +55,7 @@ def namespace(library):
         """An array of a shape, divided over the mesh that is set."""
         x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) / scale).astype(dtype)
         if marks:
-            return J.reshard(x, J.P(*spec, **marks))
+            return J.reshard(J.jnp.asarray(x), J.P(*spec, **marks))
         return library.device_put(x, J.P(*spec))
 
     def noted(f):

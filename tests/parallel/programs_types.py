@@ -1,9 +1,7 @@
-"""The lines that tests/parallel/cases_types.py runs, and those that weft answers otherwise."""
+"""The lines that tests/parallel/cases_types.py runs; programs_sums.py has more of them."""
 # ruff: noqa: E501
 
 LINES = []
-# Answers that differ from JAX's on purpose; docs/moving-from-jax.md gives the reasons.
-OTHERWISE = {}
 
 
 def add(meshes, *texts):

@@ -8,7 +8,7 @@ from tests.samples import Sample, normal
 from weft import P, lax
 from weft.core.jaxpr import jaxpr_as_fun
 from weft.core.registry import lookup
-from weft.prims.collective import pshared_p, pvary_p
+from weft.prims.collective import pcast_p, pshared_p, pvary_p
 from weft.prims.processes import Site
 
 AXIS = ("i", 3)
@@ -38,6 +38,12 @@ SAMPLES = [
     sample("axis_index", "weight", (2, 3), with_position),
     sample("pvary", "matrix", (2, 3), lambda x: pvary_p.bind(x, axes=("i",))),
     sample("pshared", "matrix", (2, 3), lambda x: pshared_p.bind(x, axes=("i",), size=3)),
+    sample(
+        "pcast",
+        "matrix",
+        (2, 3),
+        lambda x: pcast_p.bind(x, axes=("i",), source="varying", to="unreduced"),
+    ),
 ]
 SAMPLES += [
     sample("all_gather", f"axis_{axis}{'_tiled' if tiled else ''}", (2, 3),

@@ -24,6 +24,11 @@ def resharding(dtype):
     return {"dst_sharding": weft.NamedSharding(mesh, weft.P("x"))}
 
 
+def of_no_axes(dtype):
+    mesh = weft.make_mesh((1,), "x", (weft.sharding.AxisType.Auto,))
+    return {"axes": (), "mesh": mesh.abstract_mesh}
+
+
 SAMPLES = [
     Sample(
         name=f"convert_element_type_to_{target}",
@@ -125,6 +130,18 @@ SAMPLES += [
         dtypes=ANY,
         linear=((0,),),
     ),
+    *[
+        Sample(
+            name=name,
+            prim=name,
+            args=[normal(2, 3)],
+            params=of_no_axes,
+            dtypes=ANY,
+            linear=((0,),),
+            notes="over mesh axes types are sums; tests/parallel has these",
+        )
+        for name in ("sum_to_parts", "parts_to_sum", "shared_to_parts", "parts_to_shared")
+    ],
     Sample(
         name="name",
         prim="name",

@@ -29,7 +29,7 @@ from weft.core.high import flatten
 from weft.core.interpret import forbidden
 from weft.core.jaxpr import ClosedJaxpr, count_eqns, jaxpr_as_fun
 from weft.core.registry import lookup
-from weft.core.sharding import UNSPECIFIED
+from weft.core.sharding import UNSPECIFIED, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import eval_trace, state, typeof
 from weft.dtypes import canonicalize_dtype
@@ -441,6 +441,8 @@ class Call:
         ):
             self.settings.append((kind, x))
             return True
+        elif kind is PartitionSpec and (x.unreduced or x.reduced):
+            raise Unknown  # native code compares it as a tuple
         elif isinstance(x, tuple) or (kind is list and len(x) <= FEW):
             whole, self.whole = self.whole, False
             if not all(self.setting(y) for y in x):

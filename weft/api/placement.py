@@ -16,6 +16,7 @@ from weft.base.lazy import Late
 from weft.base.source import NameStack
 from weft.base.traceback import api_boundary
 from weft.core import processes
+from weft.core import sharding as meshes
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.layout import Format
@@ -23,7 +24,7 @@ from weft.core.registry import lookup
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, loosely, state, typeof
 from weft.runtime import registry
-from weft.runtime.array import ArrayImpl, box, from_numpy, put
+from weft.runtime.array import ArrayImpl, as_placed, box, from_numpy, put
 from weft.runtime.devices import Device
 from weft.runtime.places import Placement, default_placement, on_device, placement
 from weft.tree.compare import broadcast_prefix
@@ -36,6 +37,10 @@ across = Late("weft.runtime.spanning")
 # loaded when programs are divided over several devices with memory of their own
 apart = Late("weft.api.gpus")
 registry.set_divider(lambda *args: apart.programs_of_devices(*args))
+
+# loaded when types leave sums to be made
+unmade = Late("weft.control.unmade_sums")
+registry.set_sums(lambda closed: unmade.has_sums(closed), lambda closed: unmade.stored(closed))
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -124,6 +129,9 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
         where = where_to(x, place)
         if where.spans or (type(x) is ArrayImpl and x._type.placement.spans):
             return _put_across(x, where, may_alias)
+    if meshes.sums_left and (_is_sum(where_to(x, place).sharding) or _is_sum(x)):
+        where = where_to(x, place).sharding
+        return as_placed(resharded(x, where), placement(where, True))
     if type(x) is not ArrayImpl:
         aval, where = typeof(x), where_to(x, place)
         if where.client is not None:
@@ -139,6 +147,12 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
             return x
         return x._at(where)
     return out._at(where_to(x, place))
+
+
+def _is_sum(x: Any) -> bool:
+    """Whether an array, or one of a sharding, is a sum that is left to be made."""
+    sharding = getattr(x, "sharding", x)
+    return isinstance(sharding, NamedSharding) and bool(sharding.spec.unreduced)
 
 
 def _put_across(x: Any, where: Placement, may_alias: bool | None) -> ArrayImpl:
@@ -239,11 +253,6 @@ def result_sharding(sharding: Any, name: str, same_mesh: bool = True) -> NamedSh
                 f"{name} got a sharding over {sharding.mesh.abstract_mesh}, and the mesh that is"
                 f" set is {mesh.abstract_mesh}; use that, or set the other with weft.set_mesh"
             )
-    if sharding.spec.unreduced:
-        raise ValueError(
-            f"{name} got {sharding.spec}: sums that are left to be made are no part of types; leave"
-            " unreduced out, and the sum is made"
-        )
     for axis in sharding.spec.names():
         if axis not in sharding.mesh.explicit_axes:
             kind = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))[axis]
@@ -273,9 +282,21 @@ def divided_alike(name: str, *xs: Any) -> list[Any]:
 def divided_as(out_sharding: Any, compute: Callable[[], Any], name: str) -> Any:
     """A result that is divided as is said, however the operands of its computation are."""
     where = result_sharding(out_sharding, name)
-    with loosely():
+    with loosely(frozenset() if where is None else where.spec.unreduced):
         found = compute()
-    return found if where is None else resharded(found, where)
+    return found if where is None else summed_as(found, where, name)
+
+
+def summed_as(x: Any, where: NamedSharding, name: str) -> Any:
+    """A result that is divided as is said, and whose sums are made unless it is said that they are
+    left to be made: then they must be."""
+    wanted = where.spec.unreduced
+    if wanted and explicit.sums_in([typeof(x)]) != wanted:
+        raise meshes.ShardingTypeError(
+            f"{name} was given out_sharding={where.spec}: the axes that are unreduced must be those"
+            " that divide the summed dimensions, of both operands alike"
+        )
+    return resharded(x, where)
 
 
 def resharded(x: Any, sharding: NamedSharding) -> Any:
@@ -285,7 +306,7 @@ def resharded(x: Any, sharding: NamedSharding) -> Any:
         sharding.shard_shape(tuple(np.shape(x)))
     except ValueError as error:
         raise ValueError(f"reshard cannot divide {aval.str_short()}: {error}") from None
-    if sharding.mesh.explicit_axes:
+    if sharding.mesh.explicit_axes and len(sharding.spec) < np.ndim(x):
         whole = (None,) * (np.ndim(x) - len(sharding.spec))
         sharding = sharding.with_spec(sharding.spec + whole)
     return lookup("reshard").bind(x, dst_sharding=sharding)

@@ -55,7 +55,7 @@ def stacked(aval: Any, length: int) -> ShapedArray:
     made = ShapedArray(shape, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
         return made
-    return made.update(sharding=aval.divided.with_spec([None, *aval.divided.spec]))
+    return made.update(sharding=aval.divided.with_parts([None, *aval.divided.spec]))
 
 
 # Equations that steps may be unrolled to, if all are of these forms, on arrays of so many elements.

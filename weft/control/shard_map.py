@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.control.jit import jit_p, jit_parameters, numpy_consts
 from weft.control.process_program import process_program
+from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.interpret import run
@@ -24,7 +25,7 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from weft.core.staging import stage
-from weft.core.trace import typeof
+from weft.core.trace import extend_axis_env, loosely, typeof
 from weft.prims.families import element
 from weft.transforms.vmap import batch
 
@@ -35,7 +36,8 @@ def _with_types(aval: Any, inner: Any, spec: Sequence[Any], mesh: Any) -> Any:
     parts = [axes_of(p) for p in (*spec, *(None,) * (ndim - len(spec)))]
     if inner.divided is not None:
         parts = [(*a, *axes_of(b)) for a, b in zip(parts, inner.divided.spec, strict=True)]
-    return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts)))
+    marks = spec.marks() if isinstance(spec, PartitionSpec) else {}
+    return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts, **marks)))
 
 
 class ShardMap(Primitive):
@@ -64,7 +66,8 @@ class ShardMap(Primitive):
         closed = params["jaxpr"]
         key = ("whole", params["mesh"], params["in_specs"], params["out_specs"])
         key = (*key, params["manual_axes"])
-        return remembered(closed, key, lambda: _whole_program(closed, params))
+        make = _sums_program if has_marks(params) else _whole_program
+        return remembered(closed, key, lambda: make(closed, params))
 
     def per_process(self, params: dict[str, Any]) -> tuple[ClosedJaxpr, list[Any], list[Any]]:
         """The program of this process, where a mesh spans several; how its arguments and results
@@ -105,6 +108,93 @@ class ShardMap(Primitive):
         """The names of axes outside that the program speaks to."""
         effects = self.eqn_effects((), params)
         return tuple(e.name for e in effects if isinstance(e, NamedAxisEffect))
+
+
+def has_marks(params: dict[str, Any]) -> bool:
+    """Whether arguments or results are unreduced or reduced over axes."""
+    return any(s.unreduced or s.reduced for s in (*params["in_specs"], *params["out_specs"]))
+
+
+# --- sums that are left to be made ----------------------------------------------------------------
+
+
+def _marked_axes(spec: PartitionSpec, mesh: Any) -> tuple[Any, ...]:
+    return tuple(n for n in mesh.axis_names if n in spec.unreduced | spec.reduced)
+
+
+def _sums_program(closed: ClosedJaxpr, params: dict[str, Any]) -> ClosedJaxpr:
+    """The program between arrays that are unreduced or reduced: each device has a part along one
+    more dimension for each of these axes."""
+    mesh = params["mesh"]
+    sizes = dict(mesh.shape)
+    ins, outs = params["in_specs"], params["out_specs"]
+    in_axes, out_axes = ([_marked_axes(s, mesh) for s in specs] for specs in (ins, outs))
+
+    def stacked(specs: Any, avals: Any) -> tuple[PartitionSpec, ...]:
+        return tuple(
+            PartitionSpec(*s, *(None,) * (len(a.shape) - len(s)), *_marked_axes(s, mesh))
+            for s, a in zip(specs, avals, strict=True)
+        )
+
+    def local(*xs: Any) -> list[Any]:
+        given = [_reshaped(x, a.shape) for x, a in zip(xs, closed.in_avals, strict=True)]
+        found = jaxpr_as_fun(plain(closed))(*given)
+        return [
+            _reshaped(y, (*typeof(y).shape, *(1,) * len(axes)))
+            for y, axes in zip(found, out_axes, strict=True)
+        ]
+
+    parts = [
+        ShapedArray((*a.shape, *(1,) * len(axes)), a.dtype, a.weak_type)
+        for a, axes in zip(closed.in_avals, in_axes, strict=True)
+    ]
+    with extend_axis_env([(n, s) for n, s in sizes.items() if n in params["manual_axes"]]):
+        body = stage(local, parts, closed.debug_info)
+    inner = {
+        **params,
+        "jaxpr": body,
+        "in_specs": stacked(ins, closed.in_avals),
+        "out_specs": stacked(outs, closed.out_avals),
+        "check_vma": False,
+    }
+
+    def whole(*args: Any) -> list[Any]:
+        given = zip(args, ins, in_axes, strict=True)
+        found = shard_map_p.bind(*[_apart(x, s, axes, mesh) for x, s, axes in given], **inner)
+        return [
+            _together(y, s, axes, mesh) for y, s, axes in zip(found, outs, out_axes, strict=True)
+        ]
+
+    avals = [whole_aval(a, s, sizes) for a, s in zip(closed.in_avals, ins, strict=True)]
+    typed = [
+        a.update(sharding=NamedSharding(mesh.abstract_mesh, s))
+        for a, s in zip(avals, ins, strict=True)
+    ]
+    with loosely():
+        return stage(whole, typed, closed.debug_info)
+
+
+def _apart(x: Any, spec: PartitionSpec, axes: tuple[Any, ...], mesh: Any) -> Any:
+    """What each device has of an argument that is unreduced or reduced."""
+    return _converted(x, spec, axes, mesh, "sum_to_parts", "shared_to_parts")
+
+
+def _together(y: Any, spec: PartitionSpec, axes: tuple[Any, ...], mesh: Any) -> Any:
+    """The result of which each device has a part, or all."""
+    return _converted(y, spec, axes, mesh, "parts_to_sum", "parts_to_shared")
+
+
+def _converted(
+    x: Any, spec: PartitionSpec, axes: tuple[Any, ...], mesh: Any, of_sum: str, of_shared: str
+) -> Any:
+    if not axes:
+        return x
+    if spec.unreduced and spec.reduced:
+        raise NotImplementedError(
+            f"shard_map takes and gives arrays that are unreduced or reduced, not both: {spec}"
+        )
+    change = lookup(of_sum if spec.unreduced else of_shared)
+    return change.bind(x, axes=axes, mesh=mesh.abstract_mesh)
 
 
 # --- one program over all parts -------------------------------------------------------------------

@@ -12,7 +12,7 @@ from weft.base.forks import across_forks
 from weft.core import varying
 from weft.core.avals import varying_of
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.sharding import AxisType, Mesh
+from weft.core.sharding import SHARED, AxisType, Mesh
 from weft.core.trace import state
 
 # Beside the names of axes: programs staged with and without this knowledge differ.
@@ -52,7 +52,16 @@ def check_out_specs(closed: ClosedJaxpr, specs: Any, manual: Any, name: str) -> 
     """Raise ValueError where a result may differ over an axis that its spec does not name."""
     for i, (aval, spec) in enumerate(zip(closed.out_avals, specs, strict=True)):
         varying = varying_of(aval) & frozenset(manual)
-        left = sorted(varying - set(spec.names()), key=str)
+        mat = getattr(aval, "mat", SHARED)
+        parts = spec.unreduced - mat.unreduced
+        missing = spec.reduced != mat.reduced or not mat.unreduced <= spec.unreduced
+        if missing or not parts <= varying:
+            raise ValueError(
+                f"out_specs say {spec} for result {i} of {name}, which is {aval.str_short()}: it"
+                " must be unreduced and reduced over the same axes; sum up with lax.psum, or say"
+                " what it is with lax.pcast"
+            )
+        left = sorted(varying - set(spec.names()) - parts, key=str)
         if left:
             raise ValueError(
                 f"out_specs say {spec} for result {i} of {name}, {aval.str_short()}, so that it is"

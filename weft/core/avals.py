@@ -175,6 +175,18 @@ class ShapedArray(AbstractValue):
             tangent = self._tangent = self.update(dtype=dtype, weak_type=weak_type)
         return tangent
 
+    def to_cotangent_aval(self) -> ShapedArray:
+        """The type of cotangents: of a reduced value they are unreduced, and the reverse."""
+        tangent = self.to_tangent_aval()
+        if self.divided is None and self.mat is SHARED:
+            return tangent
+        mat = self.mat.update(unreduced=self.mat.reduced, reduced=self.mat.unreduced)
+        if self.divided is None:
+            return tangent.update(manual_axis_type=mat)
+        spec = self.divided.spec
+        spec = spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
+        return tangent.update(sharding=self.divided.with_spec(spec), manual_axis_type=mat)
+
     def str_short(self, short_dtypes: bool = False, **_: Any) -> str:
         if short_dtypes or self.dtype == dtypes.float0:
             name = dtypes.short_name(self.dtype)

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from weft.base import knobs
+from weft.core import marks
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray, without_axes
 from weft.core.factors import Spec, fitting
@@ -34,7 +35,7 @@ _CALLS = frozenset(
     " custom_vmap_call linear_call composite custom_linear_solve shard_map".split()
 )
 # Primitives that say themselves what the types of their results are.
-_SAID = frozenset(["reshard"])
+_SAID = frozenset("reshard sum_to_parts parts_to_sum shared_to_parts parts_to_shared".split())
 
 
 def current_mesh() -> Any:
@@ -119,7 +120,23 @@ def results(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> 
         if found is None:
             found = [((),) * len(getattr(a, "shape", ())) for a in outs]
         outs = [with_spec(a, s, mesh) for a, s in zip(outs, found, strict=True)]
+    if (said is not None and any(said.spec.marks().values())) or marks.marked(avals) or state.sums:
+        axes = marks.of_results(primitive, avals, params, said, mesh)
+        mesh = mesh if said is None else said.mesh.abstract_mesh
+        outs = [_with_marks(a, *axes, mesh) for a in outs]
     return outs if several else outs[0]
+
+
+def _with_marks(aval: Any, unreduced: Any, reduced: Any, mesh: Any) -> Any:
+    """A type that is unreduced and reduced over axes, and divided as it was."""
+    if type(aval) is not ShapedArray or mesh is None:
+        return aval
+    parts = spec_of(aval)
+    if not any(parts) and not unreduced and not reduced:
+        return aval.update(sharding=None)
+    used = {axis for axes in parts for axis in axes}  # only a step of a rule has both
+    spec = PartitionSpec(*parts, unreduced=unreduced - used, reduced=reduced - used)
+    return aval.update(sharding=NamedSharding(mesh, spec))
 
 
 # Python computes these on whole arrays.
@@ -192,8 +209,18 @@ def moved(x: Any, aval: Any) -> Any:
         return x
     wanted = aval.divided
     if wanted is None:
-        wanted = own.sharding.with_spec([None] * len(own.shape))
+        wanted = own.sharding.with_spec(PartitionSpec(*[None] * len(own.shape)))
     return lookup("reshard").bind(x, dst_sharding=wanted)
+
+
+def sums_in(avals: Any) -> frozenset[Any]:
+    """The axes over which values of types are sums that are left to be made."""
+    return frozenset().union(*map(marks.unreduced, avals))
+
+
+def cotangent_moved(x: Any, aval: Any) -> Any:
+    """``x`` as a cotangent of a value of a type."""
+    return moved(x, aval.to_cotangent_aval()) if type(aval) is ShapedArray else x
 
 
 def expected(primitive: Any, avals: Any, params: dict[str, Any]) -> list[Any]:

@@ -29,8 +29,10 @@ class AxisType(enum.Enum):
         return self.name
 
 
-# Whether there has been a mesh with explicit axes: without any, types carry no shardings.
+# Whether there has been a mesh with explicit axes: without any, types carry no shardings. And
+# whether a spec has left a sum to be made, over axes that it calls unreduced, or reduced.
 explicit_ones = False
+sums_left = False
 
 
 def _note(axis_types: Any) -> None:
@@ -114,6 +116,10 @@ class PartitionSpec(tuple[Any, ...]):
         """
         marks = {k: changes.get(k, getattr(self, k)) for k in ("unreduced", "reduced")}
         return PartitionSpec(*changes.get("partitions", self), **marks)
+
+    def marks(self) -> dict[str, frozenset[Any]]:
+        """Over which axes arrays are parts of sums, and over which their gradients are."""
+        return {"unreduced": self.unreduced, "reduced": self.reduced}
 
     def __add__(self, other: Any) -> Any:
         """The dimensions of both.
@@ -697,7 +703,8 @@ class NamedSharding(Sharding):
     @property
     def replicated_axes(self) -> frozenset[Any]:
         """The mesh axes along which devices hold the same."""
-        return frozenset(self.mesh.axis_names) - {*self.spec.names()}
+        spec = self.spec
+        return frozenset(self.mesh.axis_names) - {*spec.names(), *spec.unreduced, *spec.reduced}
 
     @property
     def memory_kind(self) -> str | None:
@@ -736,7 +743,8 @@ class NamedSharding(Sharding):
 
     @property
     def is_fully_replicated(self) -> bool:
-        return all(self.mesh.shape[name] == 1 for name in self.spec.names())
+        names = [*self.spec.names(), *self.spec.unreduced]
+        return all(self.mesh.shape[name] == 1 for name in names)
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -808,6 +816,10 @@ class NamedSharding(Sharding):
         """The sharding with another spec."""
         return self.update(spec=spec)
 
+    def with_parts(self, parts: Any) -> NamedSharding:
+        """The sharding of arrays with other dimensions, which are sums over the same axes."""
+        return self.update(spec=PartitionSpec(*parts, **self.spec.marks()))
+
 
 def as_given(sharding: Any) -> Any:
     """A sharding whose spec the results that have it keep as it is written."""
@@ -820,8 +832,12 @@ def as_given(sharding: Any) -> Any:
 
 def check_spec(spec: PartitionSpec, mesh: Any) -> None:
     """Raise unless every axis that a spec names is one of the mesh, and named once."""
+    global sums_left
     seen = set()
-    for name in [*spec.names(), *spec.unreduced]:
+    if spec.unreduced or spec.reduced:
+        sums_left = True
+        _check_kinds(spec, mesh)
+    for name in spec.names():
         if name not in mesh.axis_names:
             raise ValueError(
                 f"{spec} names the axis {name!r}, and the mesh has the axes {mesh.axis_names}"
@@ -832,6 +848,22 @@ def check_spec(spec: PartitionSpec, mesh: Any) -> None:
                 " leave the other whole (None)"
             )
         seen.add(name)
+
+
+def _check_kinds(spec: PartitionSpec, mesh: Any) -> None:
+    """Raise ValueError unless axes that are unreduced or reduced are explicit ones of the mesh."""
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    for name in [*spec.unreduced, *spec.reduced]:
+        if name not in kinds:
+            raise ValueError(
+                f"{spec} names the axis {name!r}, and the mesh has the axes {mesh.axis_names}"
+            )
+        if kinds[name] is not AxisType.Explicit:
+            raise ValueError(
+                f"{spec} says of the axis {name!r} that it is unreduced or reduced, and its type is"
+                f" {kinds[name]!r}; only axes of type Explicit can be, as with"
+                " make_mesh(shape, names)"
+            )
 
 
 def full_spec(sharding: Any, ndim: int) -> tuple[Any, ...]:
@@ -852,9 +884,10 @@ def explicit_part(sharding: Any, ndim: int) -> NamedSharding | None:
         tuple(name for name in axes_of(part) if name in explicit)
         for part in full_spec(sharding, ndim)
     ]
-    if not any(parts):
+    marks = sharding.spec.marks()
+    if not any(parts) and not any(marks.values()):
         return None
-    return NamedSharding(mesh.abstract_mesh, PartitionSpec(*parts))
+    return NamedSharding(mesh.abstract_mesh, PartitionSpec(*parts, **marks))
 
 
 class UnspecifiedValue:

@@ -90,6 +90,8 @@ class State(threading.local):
     manual: frozenset[Any] = frozenset()
     # whether what types leave unclear of shardings is not refused, see core.explicit
     loosely: bool = False
+    # the mesh axes over which sums that such steps make may be left to be made, see core.marks
+    sums: frozenset[Any] = frozenset()
     source: Any = None  # overrides the user's line while a staged equation is traced again
     name_stack: NameStack = NO_NAMES
 
@@ -112,14 +114,17 @@ JVP, TRANSPOSE, VMAP = (NameStack([Transformed(name)]) for name in ("jvp", "tran
 
 
 @contextmanager
-def loosely() -> Iterator[None]:
-    """Where an operation is one of a rule's own steps: what is not clear is not refused."""
-    previous = state.loosely
-    state.loosely = True
+def loosely(sums: frozenset[Any] = frozenset()) -> Iterator[None]:
+    """Where an operation is one of a rule's own steps: what is not clear is not refused.
+
+    Sums over the axes ``sums`` are left to be made, as the result's type is unreduced over them.
+    """
+    previous, wanted = state.loosely, state.sums
+    state.loosely, state.sums = True, sums
     try:
         yield
     finally:
-        state.loosely = previous
+        state.loosely, state.sums = previous, wanted
 
 
 @contextmanager

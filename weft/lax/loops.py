@@ -488,7 +488,7 @@ def _element(aval: Any) -> Any:
             f"scan takes its xs apart along their first dimension, and that of {aval.str_short()}"
             " is divided over devices; make that one whole first with weft.reshard(xs, P(None))"
         )
-    return made.update(sharding=aval.divided.with_spec(aval.divided.spec[1:]))
+    return made.update(sharding=aval.divided.with_parts(aval.divided.spec[1:]))
 
 
 def _scan_length(xs: Sequence[Any], length: Any) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core import varying
 from weft.core.shape_dtype import abstractify
 from weft.core.trace import Tracer, state, typeof
 from weft.lax.elementwise import add, convert_element_type, div, full_like, lt, mul, select
@@ -434,6 +435,8 @@ def all_gather(
             axis_size=size,
             tiled=tiled,
         )
+        if to == "reduced" and state.manual.issuperset(names):
+            return varying.cast(out, names, "varying", "reduced")
         return pshared_p.bind(out, axes=names, size=size) if to == "invarying" else out
 
     return tree_map(one, x)
@@ -461,6 +464,9 @@ def psum_scatter(
     def one(leaf: Any) -> Any:
         if groups is not None:
             return _scattered_in_groups(leaf, names, scatter_dimension, groups, tiled)
+        parts = typeof(leaf).mat.unreduced & frozenset(names)
+        if parts:
+            leaf = varying.cast(leaf, parts, "unreduced", "varying")
         return _checked(
             reduce_scatter_p,
             leaf,
@@ -533,7 +539,7 @@ def axis_size(axis_name: Any) -> int:
     return axes_size(as_names(axis_name))
 
 
-_CASTS = ("varying", "reduced", "unreduced", "invarying")
+_CASTS = ("varying", "reduced", "unreduced")
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
@@ -556,24 +562,46 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
             f"pcast to {to!r} over {axis_name!r} should be called under shard_map; no mesh axis of"
             " that name is bound here"
         )
-    if to != "varying":
-        raise ValueError(
-            f"pcast makes values of shard_map varying, not {to!r}; reduce them with psum, or gather"
-            " them with all_gather(..., to='invarying')"
-        )
-    return tree_map(lambda leaf: _cast_varying(leaf, names), x)
+    return tree_map(lambda leaf: _cast(leaf, names, to), x)
 
 
-def _cast_varying(x: Any, names: tuple[Any, ...]) -> Any:
+# What a value may be cast to, from what it is over axes.
+_ALLOWED = {
+    "invarying": ("varying", "reduced"),
+    "varying": ("unreduced",),
+    "reduced": ("varying",),
+}
+
+
+def _cast(x: Any, names: tuple[Any, ...], to: str) -> Any:
     if not state.manual:  # types say nothing of axes here
         return x
-    already = [n for n in names if n in typeof(x).mat.varying]
-    if already:
+    mat, text = typeof(x).mat, typeof(x).str_short()
+    kinds = sorted({_kind(mat, name) for name in names})
+    if len(kinds) > 1:
         raise ValueError(
-            f"pcast to 'varying' over {names} got a value that varies over {already} already:"
-            f" {typeof(x).str_short()}"
+            f"pcast over {names} got {text}, which is {' and '.join(kinds)} over these axes; cast"
+            " axis by axis"
         )
-    return pvary_p.bind(x, axes=names)
+    source = kinds[0]
+    if to not in _ALLOWED.get(source, ()):
+        already = f"varies over {list(names)} already" if source == to == "varying" else ""
+        raise ValueError(
+            f"pcast to {to!r} over {names} got a value that"
+            f" {already or f'is {source} over them'}: {text}; an invarying value can become varying"
+            " or reduced, a varying one unreduced, a reduced one varying; sum up with psum"
+        )
+    if to == "varying" and source == "invarying":
+        return pvary_p.bind(x, axes=names)
+    return varying.cast(x, names, source, to)
+
+
+def _kind(mat: Any, name: Any) -> str:
+    """What a value is over an axis."""
+    for kind in ("varying", "unreduced", "reduced"):
+        if name in getattr(mat, kind):
+            return kind
+    return "invarying"
 
 
 def pvary(x: Any, axis_name: Any) -> Any:

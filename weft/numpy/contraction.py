@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
-from weft.api.placement import resharded, result_sharding
+from weft.api.placement import result_sharding, summed_as
 from weft.core.array import Array
 from weft.core.trace import loosely
 from weft.lax.products import dot_general
@@ -109,9 +109,9 @@ def matmul(
     if out_sharding is None:
         return _batched_matmul(x, y, precision, dtype, weak)
     where = result_sharding(out_sharding, "matmul")
-    with loosely():
+    with loosely(frozenset() if where is None else where.spec.unreduced):
         product = _batched_matmul(x, y, precision, dtype, weak)
-    return product if where is None else resharded(product, where)
+    return product if where is None else summed_as(product, where, "matmul")
 
 
 def _batched_matmul(x: Any, y: Any, precision: Any, dtype: Any, weak: bool) -> Any:

@@ -109,6 +109,11 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
     if device is not None:
         return device_put(x, device)
     where = result_sharding(out_sharding, "array creation")
+    if where is not None and where.spec.unreduced:
+        # each device has all of it as its part of a sum: what is made is not summed up
+        shape = np.shape(x)
+        dims = tuple(range(len(shape)))
+        return lax.broadcast_in_dim(x, shape, dims, out_sharding=where)
     return x if where is None else resharded(x, where)
 
 

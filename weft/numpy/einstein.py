@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
-from weft.api.placement import resharded, result_sharding
+from weft.api.placement import result_sharding, summed_as
 from weft.base.functional import is_hashable, lru
 from weft.base.record import Record
 from weft.core.array import Array
@@ -174,12 +174,12 @@ def einsum(
     dtype, weak = element_type("einsum", preferred_element_type, *arrays)
     product = functools.partial(_dot_general, precision=precision, preferred_element_type=dtype)
     where = result_sharding(out_sharding, "einsum")
-    with contextlib.nullcontext() if where is None else loosely():
+    with contextlib.nullcontext() if where is None else loosely(where.spec.unreduced):
         for step in steps:
             picked = [arrays.pop(i) for i in step.positions]
             arrays.append(_contract(step, picked, product, dtype))
     result = as_array(convert_operand(arrays[0], dtype, weak))
-    return result if where is None else resharded(result, where)
+    return result if where is None else summed_as(result, where, "einsum")
 
 
 def _contract(step: Step, arrays: list[Any], product: Any, dtype: Any) -> Any:

@@ -188,6 +188,7 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
         if check_vma:
             outer = [a.mat.varying for a in avals]
             inner = [a.varying(v | o) for a, v, o in zip(inner, varying, outer, strict=True)]
+            inner = [_marked(a, s) for a, s in zip(inner, specs, strict=True)]
         closed, out_tree = stage_call(f, args, {}, inner, in_tree, "shard_map")
     closed, hoisted = hoist_tracers(closed)
     specs = [PartitionSpec()] * len(hoisted) + specs
@@ -211,7 +212,14 @@ def _left_over(part: Any, aval: Any, mesh: Any) -> Any:
     """The type of a part that is divided over the axes that are not divided by hand."""
     if aval.divided is None:
         return part
-    return part.update(sharding=NamedSharding(mesh, aval.divided.spec))
+    return part.update(sharding=NamedSharding(mesh, PartitionSpec(*aval.divided.spec)))
+
+
+def _marked(part: Any, spec: PartitionSpec) -> Any:
+    """The type of a part that is unreduced or reduced over axes."""
+    if not (spec.unreduced or spec.reduced):
+        return part
+    return part.update(manual_axis_type=part.mat.update(**spec.marks()))
 
 
 def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
@@ -278,7 +286,8 @@ def _check_type(i: int, spec: PartitionSpec, aval: Any, mesh: Any, manual: Any, 
         said.pop()
     while given and not given[-1]:
         given.pop()
-    if said != given:
+    marks = PartitionSpec() if aval.divided is None else aval.divided.spec
+    if said != given or marks.marks() != spec.marks():
         raise ValueError(
             f"in_specs say {spec} for argument {i} of {name}, and its type is {aval.str_short()};"
             f" leave in_specs out, for explicit mesh axes they are in the types; or move the"
@@ -289,7 +298,8 @@ def _check_type(i: int, spec: PartitionSpec, aval: Any, mesh: Any, manual: Any, 
 def _inferred(x: Any, mesh: Any, manual: Any) -> PartitionSpec:
     divided = getattr(typeof(x), "divided", None)
     if divided is not None:
-        return PartitionSpec(*[tuple(n for n in axes_of(p) if n in manual) for p in divided.spec])
+        parts = [tuple(n for n in axes_of(p) if n in manual) for p in divided.spec]
+        return PartitionSpec(*parts, **divided.spec.marks())
     sharding = getattr(x, "sharding", None)
     if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
         return PartitionSpec()
@@ -302,6 +312,11 @@ def _check_axes(spec: PartitionSpec, mesh: Any, manual: Any, what: str, name: st
         raise ValueError(
             f"{what} of {name} leave a dimension open in {spec}, and each device has to know its"
             " part: name mesh axes, or None for all of the dimension"
+        )
+    if (spec.unreduced or spec.reduced) and set(manual) != set(mesh.axis_names):
+        raise NotImplementedError(
+            f"{what} of {name} say {spec}: no axis can be unreduced or reduced where only"
+            f" {set(manual)} are divided by hand; leave axis_names out"
         )
     for axis in spec.names():
         if axis not in manual:

@@ -18,9 +18,10 @@ _registry.declare(
             "shift_right_arithmetic"
         ),
         "collective": (
-            "psum pmax pmin pvary pshared ppermute pbroadcast all_gather reduce_scatter all_to_all "
-            "axis_index"
+            "psum pmax pmin pvary pshared pcast ppermute pbroadcast all_gather reduce_scatter "
+            "all_to_all axis_index"
         ),
+        "sums": "sum_to_parts parts_to_sum shared_to_parts parts_to_shared",
         "conv": "conv_general_dilated",
         "convert": "convert_element_type bitcast_convert_type reduce_precision copy copy_p",
         "cumulative": "cumsum cumprod cumlogsumexp cummax cummin",

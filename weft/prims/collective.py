@@ -164,7 +164,11 @@ class PSum(AllReduce):
         names = named_axes(axes)
         if state.manual and state.manual.issuperset(names):
             # the sum is one value, known to all members, and so is its cotangent
-            return [pvary_p.bind(ct, axes=names)]
+            parts = tuple(n for n in names if n in x.aval.mat.unreduced)
+            if parts:
+                ct = pcast_p.bind(ct, axes=parts, source="invarying", to="reduced")
+            rest = tuple(n for n in names if n not in parts)
+            return [pvary_p.bind(ct, axes=rest) if rest else ct]
         # Every member receives the sum, so the cotangents of all members are summed again.
         return [self.bind(ct, axes=names, axis_index_groups=axis_index_groups)]
 
@@ -257,6 +261,37 @@ class PShared(Sharing):
             return [instantiate(ct)]
         # one of the members' values would do: each has its share of the cotangent
         return [pvary_p.bind(lookup("div").bind(ct, const(ct, size)), axes=axes)]
+
+
+class PCast(Sharing):
+    """A value of which types say otherwise what it is over axes: one that varies, a part of a sum
+    (unreduced), or one that devices share, whose cotangents are such parts (reduced)."""
+
+    name = "pcast"
+
+    def vma(self, given: frozenset[Any], params: Any) -> frozenset[Any]:
+        axes = frozenset(params["axes"])
+        return given | axes if params["to"] == "varying" else given - axes
+
+    @staticmethod
+    def marks(mat: Any, params: Any) -> tuple[frozenset[Any], frozenset[Any]]:
+        """Over which axes the result is unreduced, and reduced."""
+        axes = frozenset(params["axes"])
+        found = [mat.unreduced - axes, mat.reduced - axes]
+        if params["to"] in ("unreduced", "reduced"):
+            found[params["to"] == "reduced"] |= axes
+        return found[0], found[1]
+
+    def transpose(self, ct: Any, x: Any, *, axes: Names, source: str, to: str) -> list[Any]:
+        if not state.manual.issuperset(axes):
+            return [instantiate(ct)]
+        if source == "invarying":
+            return [psum_p.bind(instantiate(ct), axes=axes, axis_index_groups=None)]
+        return [self.bind(instantiate(ct), axes=axes, source=_DUAL[to], to=_DUAL[source])]
+
+
+# What cotangents are over an axis, of values that are this over it.
+_DUAL = {"varying": "varying", "unreduced": "reduced", "reduced": "unreduced"}
 
 
 # --- movement -------------------------------------------------------------------------------------
@@ -668,7 +703,7 @@ class AxisIndex(Collective):
 
 
 psum_p, pmax_p, pmin_p = PSum(), PMax(), PMin()
-pvary_p, pshared_p = PVary(), PShared()
+pvary_p, pshared_p, pcast_p = PVary(), PShared(), PCast()
 ppermute_p, pbroadcast_p = PPermute(), PBroadcast()
 all_gather_p, reduce_scatter_p, all_to_all_p = AllGather(), ReduceScatter(), AllToAll()
 axis_index_p = AxisIndex()

@@ -150,9 +150,9 @@ class Reshard(Primitive):
         return self.bind(g, **params)
 
     def transpose(self, ct: Any, x: Any, *, dst_sharding: Any) -> list[Any]:
-        there = x.aval.divided
+        there = x.aval.to_cotangent_aval().divided
         if there is None:
-            there = dst_sharding.with_spec([])
+            there = dst_sharding.with_spec([None] * len(x.aval.shape))
         return [self.bind(ct, dst_sharding=there)]
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, dst_sharding: Any) -> tuple[Any, Any]:
@@ -160,7 +160,7 @@ class Reshard(Primitive):
         aval = typeof(x)
         parts = list(full_spec(dst_sharding, len(aval.shape) - 1))
         parts.insert(d, None if aval.divided is None else aval.divided.spec[d])
-        return self.bind(x, dst_sharding=dst_sharding.with_spec(parts)), d
+        return self.bind(x, dst_sharding=dst_sharding.with_parts(parts)), d
 
 
 class CreateToken(Primitive):

@@ -24,6 +24,7 @@ from weft.core import processes
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
+from weft.core.sharding import PartitionSpec, full_spec
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
 from weft.runtime.devices import HostMemory
 from weft.runtime.export import install
@@ -34,11 +35,14 @@ from weft.runtime.places import (
     array_type,
     default_placement,
     on_device,
+    placement,
     type_at_home,
 )
 
 # needed where arrays are divided over devices
 mesh_layout = Late("weft.core.mesh_layout")
+# needed for sums that are left to be made
+marks = Late("weft.core.marks")
 
 
 class Shard(Record):
@@ -86,6 +90,11 @@ class ArrayImpl(Array):
                 " freed with delete()"
             )
         dtype = storage_dtype(aval.dtype)
+        if aval.divided is not None and aval.divided.spec.unreduced:
+            raise NotImplementedError(
+                f"{aval.str_short()} is a sum that is left to be made: each device has a part of"
+                " it; make the sum with weft.reshard(x, P()), or take x.addressable_shards"
+            )
         if self._type.placement.spans:
             return self._whole_view()
         if aval.size == 0 or dtype.itemsize == 0:
@@ -112,6 +121,22 @@ class ArrayImpl(Array):
                 f" {self.aval.str_short()} is"
             )
         return rows[0, ...]
+
+    @property
+    def _is_sum(self) -> bool:
+        """Whether it is a sum that is left to be made, of which each device has a part."""
+        divided = self.aval.divided
+        return divided is not None and bool(divided.spec.unreduced)
+
+    def _parts(self) -> ArrayImpl:
+        """The parts of a sum, over the same memory: behind the dimensions of the array there is one
+        for each axis that it is to be summed over."""
+        if self._owner is None:
+            self._make_view()  # which says so
+        axes, where = marks.axes_of_sum(self.aval), self._type.placement.sharding
+        spec = PartitionSpec(*full_spec(where, self.ndim), *axes)
+        place = placement(where.with_spec(spec), True)
+        return over(self._owner, array_type(marks.stored_aval(self.aval), place))
 
     def _rows(self) -> np.ndarray:
         """The parts that this process has of an array over several, one after the other."""
@@ -239,6 +264,8 @@ class ArrayImpl(Array):
         return oct(self.__index__())
 
     def __format__(self, spec: str) -> str:
+        if self._is_sum:
+            return repr(self)
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             return format(repr(self), spec)
         return format(self._value[()] if self.ndim == 0 else self._value, spec)
@@ -277,6 +304,8 @@ class ArrayImpl(Array):
             return _repr_extended(self)
         weak = ", weak_type=True" if self.aval.weak_type else ""
         suffix = f", dtype={self.aval.dtype.name}{weak})"
+        if self._is_sum:
+            return f"Array(shape={self.shape}{suffix[:-1]}, sharding={self.sharding})"
         if self._type.placement.spans and not self.is_fully_replicated:
             return f"Array(shape={self.shape}{suffix}"
         if self.size == 0:
@@ -289,6 +318,8 @@ class ArrayImpl(Array):
 
     @api_boundary
     def __str__(self) -> str:
+        if self._is_sum:
+            return repr(self)
         if self._type.placement.spans and not self.is_fully_replicated:
             return repr(self)
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
@@ -325,6 +356,8 @@ class ArrayImpl(Array):
     @api_boundary
     def addressable_data(self, index: int) -> ArrayImpl:
         """The part of the array on one of its devices, as an array there."""
+        if self._is_sum:
+            return self.addressable_shards[index].data
         indices = list(self.sharding.addressable_devices_indices_map(self.shape).items())
         if not -len(indices) <= index < len(indices):
             raise IndexError(f"this array has {len(indices)} shards, asked for shard {index}")
@@ -356,6 +389,12 @@ class ArrayImpl(Array):
         """The parts of the array; those that other processes hold are without data."""
         seen: dict[Any, int] = {}
         shards = []
+        if self._is_sum:
+            parts = self._parts()
+            for s in parts.global_shards:
+                part = None if s.data is None else _squeezed(s.data, self.ndim)
+                shards.append(Shard(s.device, s.index[: self.ndim], s.replica_id, part))
+            return shards
         for device, index in self.sharding.devices_indices_map(self.shape).items():
             key = tuple([(part.start, part.stop) for part in index])
             replica = seen[key] = seen.get(key, -1) + 1
@@ -432,6 +471,29 @@ class ArrayImpl(Array):
     @property
     def traceback(self) -> None:
         return None
+
+
+def _squeezed(x: ArrayImpl, ndim: int) -> ArrayImpl:
+    """One part of a sum, without the dimensions that parts lie along."""
+    aval = ShapedArray(x.shape[:ndim], x.dtype, x.aval.weak_type)
+    return over(x._owner, array_type(aval, x._type.placement))
+
+
+def as_sum(parts: ArrayImpl, aval: ShapedArray) -> ArrayImpl:
+    """The sum, left to be made, that parts are of."""
+    count = len(aval.shape)
+    assert aval.divided is not None
+    where = parts._type.placement.sharding
+    spec = PartitionSpec(*full_spec(where, len(parts.shape))[:count], **aval.divided.spec.marks())
+    return over(parts._owner, array_type(aval, placement(where.with_spec(spec), True)))
+
+
+def as_placed(x: ArrayImpl, where: Placement) -> ArrayImpl:
+    """An array at a placement that is another way to write its own."""
+    made = x._alias()
+    made._type = array_type(x.aval, where)
+    made.aval = made._type.aval
+    return made
 
 
 def _unpickle(value: np.ndarray, weak_type: bool) -> ArrayImpl:

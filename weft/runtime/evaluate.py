@@ -19,7 +19,7 @@ from weft.core.sharding import AbstractMesh, NamedSharding, Sharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime import policy, registry
-from weft.runtime.array import ArrayImpl, box
+from weft.runtime.array import ArrayImpl, as_placed, as_sum, box
 from weft.runtime.devices import Device
 from weft.runtime.places import (
     HOME,
@@ -37,6 +37,7 @@ from weft.runtime.places import (
 key_reuse = Late("weft.core.key_reuse")
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
+marks = Late("weft.core.marks")
 # loaded when single operations become programs
 programs = Late("weft.runtime.programs")
 # loaded when a knob asks for another backend
@@ -180,6 +181,10 @@ def _put(results: list[Any], places: Any) -> list[Any]:
 
 def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     """Compute a primitive and box the results; keys are watched if that is asked for."""
+    if meshes.sums_left:
+        found = _with_sums(primitive, args, params)
+        if found is not None:
+            return found if primitive.multiple_results else found[0]
     for x in args:
         if type(x) is ArrayImpl and x._type.placement is not HOME:
             return _evaluate_there(primitive, args, params)
@@ -197,6 +202,57 @@ def evaluate(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         return _evaluate_here(primitive, args, params)
     except errors.InconclusiveDimensionOperation:
         raise errors.unknown_sizes(str(params.get("name", primitive))) from None
+
+
+def _with_sums(primitive: Any, args: Any, params: dict[str, Any]) -> list[Any] | None:
+    """The results of an operation on sums that are left to be made; None where there are none."""
+    closed = primitive.callee(params)
+    if closed is None:
+        said = [params.get(key) for key in ("dst_sharding", "out_sharding", "sharding")]
+        given = [*[getattr(x, "sharding", None) for x in args], *said]
+        if not state.sums and not any(map(_is_sum, given)):
+            return None
+        several = primitive.multiple_results
+        bound = lambda *xs: primitive.bind(*xs, **params)
+        avals = [typeof(x) for x in args]
+        closed = stage(lambda *xs: bound(*xs) if several else [bound(*xs)], avals)
+    if not registry.has_sums(closed):
+        return None
+    found = call_on_parts(closed, args)
+    if primitive.name != "shard_map":
+        return found
+    there = [placement(s, True) for s in primitive.shardings(params) if s is not None]
+    if len(there) != len(found):
+        return found
+    return [as_placed(y, where) for y, where in zip(found, there, strict=True)]
+
+
+def _is_sum(sharding: Any) -> bool:
+    return isinstance(sharding, NamedSharding) and bool(sharding.spec.unreduced)
+
+
+def call_on_parts(closed: Any, args: Any) -> list[Any]:
+    """The results of a program that leaves sums to be made, from their parts."""
+    program = registry.on_parts(closed)
+    given = [x._parts() if type(x) is ArrayImpl and x._is_sum else x for x in args]
+    found = call_program(program, given, program.in_avals)
+    made = []
+    for i, (y, a) in enumerate(zip(found, closed.out_avals, strict=True)):
+        y = as_sum(y, a) if marks.axes_of_sum(a) else y
+        there = getattr(y, "sharding", None)
+        if type(y) is ArrayImpl and marks.reduced(a) and isinstance(there, NamedSharding):
+            spec = there.spec.update(reduced=marks.reduced(a))
+            y = as_placed(y, placement(there.with_spec(spec), True))
+        if isinstance(there, NamedSharding) and there.num_devices > 1:
+            spec = spread.kept(closed, there.mesh).get(i)
+            y = y if spec is None else as_placed(y, placement(there.with_spec(spec), True))
+        made.append(y)
+    return made
+
+
+def leaves_sums(closed: Any) -> bool:
+    """Whether a program has sums that are left to be made: it is not called by native code."""
+    return meshes.sums_left and registry.has_sums(closed)
 
 
 def says_where(closed: Any) -> Any:
@@ -514,6 +570,8 @@ def remember(
     """
     if any(donated) and closed.effects:  # as in ``call_donating``
         return True
+    if leaves_sums(closed):
+        return True
     form = _across(closed, leaves, "a program") if processes.count > 1 else None
     if form is not None:
         return _remember_across(function, call, tree, leaves, form, out_tree)
@@ -586,6 +644,8 @@ def remember_operation_instance(function: Any, given: Any, avals: Any, instance:
 
 def compile_eagerly(closed: Any) -> bool:
     """Have the code of an eager operation, at the expense of those to come, if memory allows."""
+    if leaves_sums(closed):
+        return True
     began = perf_counter()
     try:
         registry.native.compile_program(closed)
@@ -599,7 +659,7 @@ def remember_given(
     function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
 ) -> bool:
     """Let native code answer calls like this one, which give one of the leaves back."""
-    if _watched() or state.axis_env:
+    if _watched() or state.axis_env or leaves_sums(closed):
         return True
     return registry.native.remember_given(function, call, tree, leaves, closed, number)
 
@@ -609,7 +669,7 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
 
     ``given`` says what the arguments of the operation are, ``options`` has those that are named.
     """
-    if _watched() or state.axis_env:
+    if _watched() or state.axis_env or leaves_sums(closed):
         return False
     operands = [x for kind, value in given for x in operands_of(kind, value)]
     if processes.count > 1 and across.spans(operands, says_where(closed)):
@@ -645,6 +705,8 @@ def call_donating(primitive: Any, args: Any, params: dict[str, Any], refs: Any =
     """
     check_execution(params.get("name", primitive.name))
     callee = primitive.callee(params)
+    if leaves_sums(callee):
+        return primitive.bind(*args, **params)
     form = _across(callee, args, params.get("name", "")) if processes.count > 1 else None
     plain_call = knobs.thread.backend != "native" or _watched() or callee.effects
     if form is not None and form.client is not None and not plain_call and not refs:
@@ -668,6 +730,8 @@ def call_program(closed: Any, leaves: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays and numbers of its types."""
     name = getattr(closed.debug_info, "func_name", "a program")
     check_execution(name)
+    if leaves_sums(closed):
+        return call_on_parts(closed, leaves)
     form = _across(closed, leaves, name) if processes.count > 1 else None
     if form is not None:
         return _run_across(form, leaves, name)

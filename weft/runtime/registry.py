@@ -32,6 +32,18 @@ spread = Late("weft.backends.cuda.spread")
 divide: Callable[..., Any]
 
 
+# closed program -> whether it leaves sums to be made; the same program on their parts; filled by
+# ``weft.api.placement``
+has_sums: Callable[[Any], bool]
+on_parts: Callable[[Any], Any]
+
+
+def set_sums(has: Callable[[Any], bool], make: Callable[[Any], Any]) -> None:
+    """Say how programs become programs on the parts of sums."""
+    global has_sums, on_parts
+    has_sums, on_parts = has, make
+
+
 def set_divider(function: Callable[..., Any]) -> None:
     """Say how programs are divided over devices with memory of their own."""
     global divide

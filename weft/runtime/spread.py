@@ -72,13 +72,18 @@ def divided(
     if mesh.explicit_axes:
         found = [_with_types(s, a, auto) for s, a in zip(found, avals, strict=True)]
     # on explicit axes a sharding is the one of the type, with an entry for each dimension
-    specs = [PartitionSpec(*s) if mesh.explicit_axes else as_spec(s) for s in found]
-    kept = _kept(program, mesh)
-    shardings = [NamedSharding(mesh, kept.get(i, s), memory_kind=kind) for i, s in enumerate(specs)]
+    if mesh.explicit_axes:
+        specs = [PartitionSpec(*s, **_marks(a)) for s, a in zip(found, avals, strict=True)]
+    else:
+        specs = [as_spec(s) for s in found]
+    written = kept(program, mesh)
+    shardings = [
+        NamedSharding(mesh, written.get(i, s), memory_kind=kind) for i, s in enumerate(specs)
+    ]
     return tuple(placement(s, True) for s in shardings)
 
 
-def _kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
+def kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
     """The specs of results whose shardings the user gave, which are kept as they were written."""
     if not any(eqn.primitive.name in _PLACING for eqn in program.eqns[-len(program.out_avals) :]):
         return {}
@@ -103,6 +108,12 @@ def _with_types(spec: Spec, aval: Any, auto: set[Any]) -> Spec:
     divided = getattr(aval, "divided", None)
     said = ((),) * len(spec) if divided is None else [axes_of(part) for part in divided.spec]
     return tuple((*a, *[n for n in b if n in auto]) for a, b in zip(said, spec, strict=True))
+
+
+def _marks(aval: Any) -> dict[str, Any]:
+    """Over which axes a type is unreduced or reduced."""
+    divided = getattr(aval, "divided", None)
+    return {} if divided is None else divided.spec.marks()
 
 
 def as_spec(spec: Spec) -> PartitionSpec:

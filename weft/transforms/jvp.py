@@ -110,7 +110,7 @@ def _jvp_typed(primitive: Any, primals: Any, tangents: Any, params: Any) -> tupl
         return primitive.jvp(primals, tangents, **params)
     wanted = explicit.expected(primitive, avals, params)
     params = explicit.without_said(primitive, params)
-    with explicit.loosely():
+    with explicit.loosely(explicit.sums_in(wanted)):
         out, tangent = primitive.jvp(primals, tangents, **params)
     several = primitive.multiple_results
     outs = [explicit.moved(x, a) for x, a in zip(out if several else [out], wanted, strict=True)]

@@ -132,10 +132,11 @@ def _transpose_eqn(
 
 def _transpose_typed(primitive: Any, ct: Any, operands: Any, params: Any) -> list[Any]:
     """Cotangents where types may carry shardings: they have those of the operands."""
-    with explicit.loosely():
+    wanted = [x.aval.to_cotangent_aval() for x in operands if is_undef(x)]
+    with explicit.loosely(explicit.sums_in(wanted)):
         found = primitive.transpose(ct, *operands, **explicit.without_said(primitive, params))
     return [
-        explicit.moved(new, x.aval)
+        explicit.cotangent_moved(new, x.aval)
         if is_undef(x) and new is not None and type(new) is not Zero
         else new
         for x, new in zip(operands, found, strict=True)

@@ -157,7 +157,7 @@ def unbatched(aval: Any, dim: int | None) -> Any:
         return made
     parts = list(aval.divided.spec)
     del parts[dim]
-    return made.update(sharding=aval.divided.with_spec(parts))
+    return made.update(sharding=aval.divided.with_parts(parts))
 
 
 def batched(aval: Any, size: int, dim: int | None) -> Any:
@@ -171,7 +171,7 @@ def batched(aval: Any, size: int, dim: int | None) -> Any:
         return made
     parts = list(aval.divided.spec)
     parts.insert(dim, None)
-    return made.update(sharding=aval.divided.with_spec(parts))
+    return made.update(sharding=aval.divided.with_parts(parts))
 
 
 def _batch_typed(
@@ -193,7 +193,7 @@ def _batch_typed(
         None,
     )
     params = explicit.without_said(primitive, params)
-    with explicit.loosely():
+    with explicit.loosely(explicit.sums_in(wanted)):
         out, out_dims = primitive.batch(axis, values, dims, **params)
     several = primitive.multiple_results
     given = zip(out if several else [out], out_dims if several else [out_dims], wanted, strict=True)
@@ -208,7 +208,8 @@ def _along(aval: Any, dim: int | None, over: Any) -> Any:
     mesh, axes = over
     parts = [None] * len(aval.shape) if aval.divided is None else list(aval.divided.spec)
     parts[dim] = axes
-    return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts)))
+    marked = {} if aval.divided is None else aval.divided.spec.marks()
+    return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts, **marked)))
 
 
 def batch(
