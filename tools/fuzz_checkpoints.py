@@ -236,8 +236,10 @@ class Fuzz:
             else:
                 checkpoint.restore(self.place, target)
             outcome = "loaded" if may_load else "LOADED AS WHOLE"
-        except (checkpoint.CheckpointError, tfrecord.RecordError):
+        except checkpoint.CheckpointError:
             outcome = "refused"
+        except tfrecord.RecordError:
+            outcome = "refused" if may_load else "READ A WRONG RECORD"
         except MemoryError:
             outcome = "OUT OF MEMORY"
         except BaseException as error:

@@ -20,9 +20,25 @@ if _TYPE_CHECKING:
     from weft.train import metrics as metrics
     from weft.train import tfrecord as tfrecord
     from weft.train import writers as writers
+    from weft.train.averaging import EMA as EMA
     from weft.train.checkpoint.errors import CheckpointError as CheckpointError
     from weft.train.checkpoint.manager import CheckpointManager as CheckpointManager
     from weft.train.checkpoint.policy import Keep as Keep
+    from weft.train.gradients import accumulated_value_and_grad as accumulated_value_and_grad
+    from weft.train.gradients import remat as remat
+    from weft.train.gradients import split_batch as split_batch
+    from weft.train.lr_finder import LearningRates as LearningRates
+    from weft.train.lr_finder import find_learning_rate as find_learning_rate
+    from weft.train.nan_watch import NanWatch as NanWatch
+    from weft.train.nan_watch import NonFiniteError as NonFiniteError
+    from weft.train.nan_watch import non_finite as non_finite
+    from weft.train.precision import Policy as Policy
+    from weft.train.precision import cast_floating as cast_floating
+    from weft.train.precision import get_policy as get_policy
+    from weft.train.sharding_rules import partition_spec as partition_spec
+    from weft.train.sharding_rules import state_shardings as state_shardings
+    from weft.train.steps import Step as Step
+    from weft.train.steps import make_step as make_step
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
@@ -36,6 +52,13 @@ else:  # each file is loaded when one of its names is first looked at
             "weft.train.checkpoint.errors": "CheckpointError",
             "weft.train.checkpoint.manager": "CheckpointManager",
             "weft.train.checkpoint.policy": "Keep",
+            "weft.train.averaging": "EMA",
+            "weft.train.gradients": "accumulated_value_and_grad remat split_batch",
+            "weft.train.lr_finder": "LearningRates find_learning_rate",
+            "weft.train.nan_watch": "NanWatch NonFiniteError non_finite",
+            "weft.train.precision": "Policy cast_floating get_policy",
+            "weft.train.sharding_rules": "partition_spec state_shardings",
+            "weft.train.steps": "Step make_step",
         },
         public=False,
     )
