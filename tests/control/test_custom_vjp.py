@@ -296,3 +296,22 @@ def test_wrong_rules_are_named(fwd, bwd, error, words):
 def test_missing_rule():
     with pytest.raises(AttributeError, match="no VJP rule is defined"):
         custom_vjp(lambda x: x)(1.0)
+
+
+def test_a_cotangent_of_none_is_zeros_for_the_rules_behind_it():
+    @weft.custom_vjp
+    def marked(x):
+        return 2 * x, 3 * x
+
+    marked.defvjp(lambda x: (marked(x), x), lambda x, g: (jnp.full_like(x, 7.0) + g[0],))
+
+    @weft.custom_vjp
+    def silent(a, b):
+        return a + b
+
+    silent.defvjp(lambda a, b: (silent(a, b), None), lambda _, g: (None, None))
+    direct = lambda x: silent(*marked(x))
+    through = lambda x: silent(*(jnp.sin(y) for y in marked(x))) + x
+    for f, expected in ((direct, 7.0), (through, 8.0)):
+        assert float(weft.grad(f)(1.0)) == expected  # as JAX 0.10.2 gives
+        assert float(weft.jit(weft.grad(f))(1.0)) == expected

@@ -530,8 +530,11 @@ def _flatten_cotangents(rule: str, found: Any, in_tree: Any) -> list[Any]:
 
 def _checked_cotangent(rule: str, in_tree: Any, i: int, aval: Any, ct: Any) -> Any:
     expected = aval.to_cotangent_aval()
-    if ct is None or getattr(expected, "dtype", None) == dtypes.float0:
+    if getattr(expected, "dtype", None) == dtypes.float0:
         return Zero(expected)
+    if ct is None:
+        # zeros, not nothing: rules behind this one run as they would for any other cotangent
+        return instantiate(Zero(expected)) if type(expected) is ShapedArray else Zero(expected)
     found = ct.aval if type(ct) is SymbolicZero else typeof(ct)
     extra = varying_of(found) - varying_of(aval)
     if extra and state.manual.issuperset(extra):

@@ -22,6 +22,7 @@ if _TYPE_CHECKING:
     from weft.linen import meta as meta
     from weft.linen import module as module
     from weft.linen import normalization as normalization
+    from weft.linen import partitioning as partitioning
     from weft.linen import pooling as pooling
     from weft.linen import recurrent as recurrent
     from weft.linen import serialization as serialization
@@ -68,8 +69,8 @@ else:  # each file is loaded when one of its names is first looked at
         __name__,
         (
             "activation attention combinators conv core dtypes errors fp8_ops initializers "
-            "jax_utils linear meta module normalization pooling recurrent serialization spmd "
-            "stochastic struct summary training transforms traverse_util"
+            "jax_utils linear meta module normalization partitioning pooling recurrent "
+            "serialization spmd stochastic struct summary training transforms traverse_util"
         ).split(),
         {
             "weft.linen.activation": (

@@ -215,6 +215,85 @@ def fp8_scaled_dot_general(
     )
 
 
+@functools.partial(weft.custom_vjp, nondiff_argnums=(0, 1))
+def in_q(compute_dtype, q_dtype, inp, scale, amax_history):
+    """An operand in 8 bits and its new scale. The array itself has no gradient.
+
+    The "gradients" of the scale and the history are their next values.
+    """
+    return _in_q_forward(compute_dtype, q_dtype, inp, scale, amax_history)[0]
+
+
+def _in_q_forward(compute_dtype, q_dtype, inp, scale, amax_history):
+    new_scale, new_history = update_fp8_meta(inp, q_dtype, scale, amax_history)
+    return (quantize(inp, q_dtype, new_scale, compute_dtype), new_scale), (new_scale, new_history)
+
+
+def _in_q_backward(compute_dtype, q_dtype, metas, g):
+    return (None, *metas)
+
+
+in_q.defvjp(_in_q_forward, _in_q_backward)
+
+
+@functools.partial(weft.custom_vjp, nondiff_argnums=(0,))
+def out_dq(dq_type, lhs_scale, rhs_scale, out):
+    """A product of operands in 8 bits, times their scales; its gradient passes unchanged."""
+    return dequantize(out, dq_type, lhs_scale * rhs_scale)
+
+
+out_dq.defvjp(
+    lambda dq_type, lhs_scale, rhs_scale, out: (out_dq(dq_type, lhs_scale, rhs_scale, out), None),
+    lambda dq_type, _, g: (None, None, g),
+)
+
+
+@functools.partial(weft.custom_vjp, nondiff_argnums=(8, 9))
+def quantized_dot(
+    lhs,
+    q_lhs,
+    lhs_scale,
+    rhs,
+    q_rhs,
+    rhs_scale,
+    out_grad_scale,
+    out_grad_amax_history,
+    dimension_numbers,
+    preferred_element_type=None,
+):
+    """A product of operands in 8 bits, whose gradients go to the operands before quantisation.
+
+    The "gradients" of ``out_grad_scale`` and its history are their next values.
+    """
+    return lax.dot_general(
+        q_lhs, q_rhs, dimension_numbers, preferred_element_type=preferred_element_type
+    )
+
+
+def _quantized_dot_forward(*args):
+    kept = *args[:3], *args[4:8], args[3]
+    return quantized_dot(*args), kept
+
+
+def _quantized_dot_backward(dimension_numbers, preferred_element_type, kept, g):
+    lhs, q_lhs, lhs_scale, q_rhs, rhs_scale, scale, history, rhs = kept
+    dtype = preferred_element_type or g.dtype
+    g_scale, g_history = update_fp8_meta(g, jnp.float8_e5m2, scale, history)
+    small = quantize(g, jnp.float8_e5m2, g_scale, dtype).astype(dtype)
+
+    def product(a, b):
+        return lax.dot_general(a, b, dimension_numbers, precision=lax.Precision.HIGHEST)
+
+    _, back = weft.vjp(product, q_lhs.astype(dtype), q_rhs.astype(dtype))
+    dlhs, drhs = back(small)
+    dlhs = dequantize(dlhs, dtype, rhs_scale * g_scale).astype(lhs.dtype)
+    drhs = dequantize(drhs, dtype, lhs_scale * g_scale).astype(rhs.dtype)
+    return dlhs, None, None, drhs, None, None, g_scale, g_history
+
+
+quantized_dot.defvjp(_quantized_dot_forward, _quantized_dot_backward)
+
+
 def _hashable(dimension_numbers):
     return tuple(tuple(tuple(int(i) for i in axes) for axes in pair) for pair in dimension_numbers)
 

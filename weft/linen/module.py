@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import inspect
 import weakref
-from types import MethodType
+from types import GetSetDescriptorType, MemberDescriptorType, MethodType
 
 import weft
 from weft import numpy as jnp
@@ -123,6 +123,7 @@ def compact_name_scope(fun):
 
     @functools.wraps(fun)
     def call(self, *args, **kwargs):
+        self._try_setup()
         scopes = self.__dict__.get("_name_scopes")
         if scopes is None:
             where = f"{type(self).__name__}.{fun.__name__}"
@@ -208,6 +209,47 @@ class _Property(property):
             name = getattr(self.fget, "__name__", "")
             raise errors.DescriptorAttributeError(name, error) from error
 
+    def __reduce__(self):  # for libraries that pickle classes by what they are made of
+        return _Property, (self.fget, self.fset, self.fdel, self.__doc__)
+
+
+class _Descriptor:
+    """A descriptor of the user's, guarded as properties are."""
+
+    def __init__(self, wrapped):
+        self.__wrapped__ = wrapped
+
+    def __get__(self, obj, cls=None):
+        try:
+            return self.__wrapped__.__get__(obj, cls)
+        except AttributeError as error:
+            name = getattr(self.__wrapped__, "attrname", type(self.__wrapped__).__name__)
+            raise errors.DescriptorAttributeError(name, error) from error
+
+    def __getattr__(self, name):
+        if name == "__wrapped__":  # not there yet while a copy is made
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+
+class _DataDescriptor(_Descriptor):
+    """A descriptor that is assigned to as well."""
+
+    def __set__(self, obj, value):
+        self.__wrapped__.__set__(obj, value)
+
+    def __delete__(self, obj):
+        self.__wrapped__.__delete__(obj)
+
+
+def _guard_descriptor(value):
+    """A class attribute, guarded if it is a descriptor of the user's; None otherwise."""
+    own = (property, staticmethod, classmethod, type, _Descriptor)
+    made = (MemberDescriptorType, GetSetDescriptorType)
+    if not hasattr(type(value), "__get__") or isinstance(value, (*own, *made)):
+        return None
+    return (_DataDescriptor if inspect.isdatadescriptor(value) else _Descriptor)(value)
+
 
 def _guard_hash(plain):
     @functools.wraps(plain)
@@ -257,6 +299,8 @@ class Module:
         dataclasses.dataclass(unsafe_hash=unhashed, repr=False, kw_only=kw_only)(cls)
         if cls.__hash__ is not None:
             cls.__hash__ = _guard_hash(cls.__hash__)
+        known = cls.__dataclass_fields__
+        known.update({name: known.pop(name) for name in _OWN_FIELDS if name in known})  # to the end
         fields = dataclasses.fields(cls)
         cls._fields = tuple(f.name for f in fields if f.init and f.name not in _OWN_FIELDS)
         cls._plain_init = all(f.init for f in fields)
@@ -269,6 +313,8 @@ class Module:
                 setattr(cls, name, _Property(value.fget, value.fset, value.fdel, value.__doc__))
             elif callable(value) and not isinstance(value, (type, staticmethod, classmethod)):
                 setattr(cls, name, _wrap_method(value))
+            elif (guarded := _guard_descriptor(value)) is not None:
+                setattr(cls, name, guarded)
         inherited = (vars(base).items() for base in reversed(cls.__mro__))
         scoped = {k: v for items in inherited for k, v in items if hasattr(v, "compact_name_scope")}
         cls._name_scope_methods = scoped

@@ -218,7 +218,7 @@ def _count(tree) -> str:
 
 def _shape(x) -> str:
     if isinstance(x, Partitioned):
-        return f"{_shape(x.value)} P{x.names}"
+        return f"{_shape(x.value)} P({', '.join(map(str, x.names))})"
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         return f"{x.dtype}[{','.join(map(str, x.shape))}]"
     return repr(x.value) if isinstance(x, _Value) else repr(x)
@@ -235,7 +235,9 @@ def _lines(value, margin: str = "") -> list[str]:
             out += text
         return out
     if isinstance(value, (tuple, list)):
-        return [f"{margin}- {line.strip()}" for item in value for line in _lines(item)]
+        items = [_lines(item) or [""] for item in value]
+        dashed = [f"{'  ' if i else '- '}{line}" for item in items for i, line in enumerate(item)]
+        return [margin + line for line in dashed]
     return [margin + _shape(value)]
 
 
@@ -243,15 +245,20 @@ def _box(header, rows, footer, title: str, caption: str) -> str:
     """A table of cells with several lines each."""
     cells = [[[text] for text in header], *rows, [[text] for text in footer]]
     widths = [max(len(line) for row in cells for line in row[i]) for i in range(len(header))]
-    bar = lambda left, mid, right: left + mid.join("─" * (w + 2) for w in widths) + right
-    out = [title.center(sum(widths) + 3 * len(widths) + 1).rstrip(), bar("┌", "┬", "┐")]
+    bar = lambda ends, line="─": ends[0] + ends[1].join(line * (w + 2) for w in widths) + ends[2]
+    out = [title.center(sum(widths) + 3 * len(widths) + 1).rstrip(), bar("┏┳┓", "━")]
     for number, row in enumerate(cells):
         if number:
-            out.append(bar("├", "┼", "┤"))
+            out.append(bar("├┼┤") if number > 1 else bar("┡╇┩", "━"))
+        side = "│" if number else "┃"
+        last = number == len(cells) - 1
         for at in range(max(map(len, row))):
             line = [cell[at] if at < len(cell) else "" for cell in row]
-            out.append("│ " + " │ ".join(t.ljust(w) for t, w in zip(line, widths)) + " │")
-    out += [bar("└", "┴", "┘"), caption.center(len(out[1])).rstrip()]
+            padded = [
+                t.rjust(w) if last and t == "Total" else t.ljust(w) for t, w in zip(line, widths)
+            ]
+            out.append(f"{side} " + f" {side} ".join(padded) + f" {side}")
+    out += [bar("└┴┘"), "", caption.center(len(out[1])).rstrip()]
     return "\n".join(out)
 
 
@@ -297,17 +304,18 @@ def tabulate(
     >>> from weft import linen as nn
     >>> print(nn.Dense(4).tabulate(weft.random.key(0), jnp.ones((1, 3))))
                                  Dense Summary
-    ┌───────┬────────┬──────────────┬──────────────┬──────────────────────┐
-    │ path  │ module │ inputs       │ outputs      │ params               │
-    ├───────┼────────┼──────────────┼──────────────┼──────────────────────┤
-    │       │ Dense  │ float32[1,3] │ float32[1,4] │ bias: float32[4]     │
-    │       │        │              │              │ kernel: float32[3,4] │
-    │       │        │              │              │                      │
-    │       │        │              │              │ 16 (64 B)            │
-    ├───────┼────────┼──────────────┼──────────────┼──────────────────────┤
-    │ Total │        │              │              │ 16 (64 B)            │
-    └───────┴────────┴──────────────┴──────────────┴──────────────────────┘
-                          Total Parameters: 16 (64 B)
+    ┏━━━━━━┳━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃ path ┃ module ┃ inputs       ┃ outputs      ┃ params               ┃
+    ┡━━━━━━╇━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━┩
+    │      │ Dense  │ float32[1,3] │ float32[1,4] │ bias: float32[4]     │
+    │      │        │              │              │ kernel: float32[3,4] │
+    │      │        │              │              │                      │
+    │      │        │              │              │ 16 (64 B)            │
+    ├──────┼────────┼──────────────┼──────────────┼──────────────────────┤
+    │      │        │              │        Total │ 16 (64 B)            │
+    └──────┴────────┴──────────────┴──────────────┴──────────────────────┘
+    <BLANKLINE>
+                         Total Parameters: 16 (64 B)
     """
 
     def table(*args, **call):
@@ -322,8 +330,8 @@ def tabulate(
         columns = ["path", "module", "inputs", "outputs", *shown, *collections]
         totals = {col: [r.counted_variables.get(col, {}) for r in rows] for col in collections}
         body = [[_cell(row, column, collections) for column in columns] for row in rows]
-        footer = ["Total", *("" for _ in columns[1 : -len(collections) or None])]
-        footer += [_count(totals[col]) for col in collections]
+        before = len(columns) - len(collections)
+        footer = [*[""] * (before - 1), "Total", *(_count(totals[col]) for col in collections)]
         title = f"{type(module).__name__} Summary"
         caption = f"Total Parameters: {_count(list(totals.values()))}"
         return _box(columns, body, footer, title, caption)

@@ -13,13 +13,15 @@ def apply_updates(params, updates):
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.apply_updates({"w": jnp.array([1.0, 2.0])}, {"w": jnp.array([0.5, 0.5])})
     {'w': Array([1.5, 2.5], dtype=float32)}
+
+    A parameter that is None stays None.
     """
-    base.check_updates("apply_updates", updates, params)
+    base.check_updates("apply_updates", updates, params, without=lambda u, p: p is None)
 
     def add(p, u):
-        return jnp.asarray(p + u).astype(jnp.asarray(p).dtype)
+        return None if p is None else jnp.asarray(p + u).astype(jnp.asarray(p).dtype)
 
-    return weft.tree.map(add, params, updates)
+    return weft.tree.map(add, params, updates, is_leaf=lambda x: x is None)
 
 
 def incremental_update(new_tensors, old_tensors, step_size):

@@ -1,5 +1,6 @@
 """What optimisers are made of: pairs of `init` and `update`, and checks of what they are given."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -136,20 +137,58 @@ def with_extra_args_support(tx: GradientTransformation) -> GradientTransformatio
     return GradientTransformationExtraArgs(tx.init, update)
 
 
-def check_updates(name: str, updates: Updates, like: Any) -> None:
-    """Refuse updates whose tree is not that of `like`, a part of the state or the parameters."""
-    if weft.tree.structure(updates) != weft.tree.structure(like):
-        raise ValueError(f"{name}: {_difference(updates, like)}")
+def own_leaves(init: Callable[[Params], Any]) -> Callable[[Params], Any]:
+    """An `init` in whose state no array stands twice: such a state can be donated."""
+
+    @functools.wraps(init)
+    def with_own_leaves(params):
+        seen: set[int] = set()
+
+        def own(leaf):
+            if not isinstance(leaf, weft.Array) or id(leaf) not in seen:
+                seen.add(id(leaf))
+                return leaf
+            return jnp.array(leaf, copy=True)
+
+        return weft.tree.map(own, init(params))
+
+    return with_own_leaves
+
+
+def check_updates(
+    name: str,
+    updates: Updates,
+    like: Any,
+    without: Callable[[Any, Any], bool] | None = None,
+) -> None:
+    """Refuse updates whose tree is not that of `like`, a part of the state or the parameters.
+
+    `without(update, other)` says where one of them may be None.
+    """
+    if weft.tree.structure(updates) == weft.tree.structure(like):
+        return
+    if without is not None:
+        is_none = lambda x: x is None
+        if weft.tree.structure(updates, is_none) == weft.tree.structure(like, is_none):
+            pairs = zip(weft.tree.leaves(updates, is_none), weft.tree.leaves(like, is_none))
+            if all((u is None) == (p is None) or without(u, p) for u, p in pairs):
+                return
+    raise ValueError(f"{name}: {_difference(updates, like)}")
 
 
 def check_params(name: str, updates: Updates, params: Params) -> None:
     """Refuse an update without the parameters, or with others than it is for."""
+    check_given(name, params)
+    check_updates(name, updates, params)
+
+
+def check_given(name: str, params: Params) -> None:
+    """Refuse an update without the parameters."""
     if params is None:
         raise ValueError(
             f"{name} needs the current parameters: write update(grads, state, params), "
             "not update(grads, state)"
         )
-    check_updates(name, updates, params)
 
 
 def check_numbers(name: str, **values: Any) -> None:

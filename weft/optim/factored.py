@@ -54,6 +54,7 @@ def scale_by_factored_rms(
         row, col = (jnp.zeros(np.delete(p.shape, axis), p.dtype) for axis in reversed(axes))
         return row, col, one
 
+    @base.own_leaves
     def init(params):
         leaves, structure = weft.tree.flatten(params)
         parts = [init_leaf(p) for p in leaves]

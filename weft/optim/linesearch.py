@@ -198,6 +198,7 @@ def scale_by_zoom_linesearch(
         approx_dec_rtol, stepsize_precision,
     )  # fmt: skip
 
+    @base.own_leaves
     def init(params):
         dtype = _value_dtype(params)
         infinity = jnp.asarray(jnp.inf)

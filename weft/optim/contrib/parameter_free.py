@@ -255,6 +255,7 @@ def mechanize(base_optimizer, weight_decay=1e-2, eps=1e-8, s_init=1e-6, num_beta
     """Learn the scale of another optimiser's steps (Cutkosky et al., 2023)."""
     base_optimizer = base.with_extra_args_support(base_optimizer)
 
+    @base.own_leaves
     def init(params):
         dtype = tree.dtype(params, "lowest")
         zeros = jnp.zeros([num_betas], dtype=dtype)
@@ -295,6 +296,7 @@ def _capped(gap, squares, largest):
 def momo(learning_rate=1.0, beta=0.9, lower_bound=0.0, weight_decay=0.0, adapt_lower_bound=False):
     """MoMo (Schaipp et al., 2023): momentum with the Polyak step; `update` takes `value=`."""
 
+    @base.own_leaves
     def init(params):
         dtype = tree.dtype(params, "lowest")
         zero = jnp.zeros([], dtype=dtype)
@@ -338,6 +340,7 @@ def momo_adam(
 ):
     """MoMo with Adam's preconditioning; `update` takes `value=`."""
 
+    @base.own_leaves
     def init(params):
         dtype = tree.dtype(params, "lowest")
         zero = jnp.zeros([], dtype=dtype)

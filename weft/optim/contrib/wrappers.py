@@ -154,6 +154,7 @@ def schedule_free(base_optimizer, learning_rate, b1=0.9, weight_lr_power=2.0, st
     """
     base_optimizer = base.with_extra_args_support(base_optimizer)
 
+    @base.own_leaves
     def init(params):
         dtype = tree.dtype(params, "lowest")
         z = weft.tree.map(lambda p: jnp.array(p, copy=True), tree.cast(params, state_dtype))
@@ -250,6 +251,7 @@ def reduce_on_plateau(
             f"positive; got rtol={rtol}, atol={atol}"
         )
 
+    @base.own_leaves
     def init(params):
         low, high = tree.dtype(params, "lowest"), tree.dtype(params, "highest")
         zero = jnp.asarray(0, jnp.int32)

@@ -8,6 +8,7 @@ import weft.numpy as jnp
 from weft.optim import base, tree
 from weft.optim.numerics import canonical_key, safe_increment
 from weft.optim.transforms.masking import masked
+from weft.optim.tree_utils.arithmetic import map_unless_none
 
 
 class WeightDecaySchedule(NamedTuple):
@@ -35,14 +36,15 @@ def add_decayed_weights(weight_decay=0.0, mask=None):
         return base.EmptyState()
 
     def update(updates, state, params=None):
-        base.check_params("add_decayed_weights", updates, params)
+        base.check_given("add_decayed_weights", params)
+        base.check_updates("add_decayed_weights", updates, params, without=lambda g, p: g is None)
         decay, new_state = weight_decay, state
         if scheduled:
             decay = weight_decay(state.count)
             new_state = WeightDecaySchedule(safe_increment(state.count))
         elif isinstance(decay, (int, float)) and decay == 0:
             return updates, state
-        return weft.tree.map(lambda g, p: g + decay * p, updates, params), new_state
+        return map_unless_none(lambda g, p: g + decay * p, updates, params), new_state
 
     tx = base.GradientTransformation(init, update)
     return tx if mask is None else masked(tx, mask)

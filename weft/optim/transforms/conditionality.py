@@ -88,6 +88,7 @@ def apply_if_finite(inner, max_consecutive_errors):
     """
     inner = base.with_extra_args_support(inner)
 
+    @base.own_leaves
     def init(params):
         zero = jnp.zeros([], jnp.int32)
         return ApplyIfFiniteState(zero, jnp.array(True), zero, inner.init(params))
