@@ -38,8 +38,7 @@ def one_of_each():
 UNWRITABLE = {
     "after_all", "check", "create_token", "dce_sink", "debug_callback", "debug_print",
     "inspect_sharding", "io_callback", "mesh_collective", "process_all_gather",
-    "process_all_to_all", "process_fault", "process_permute", "pure_callback", "reshard",
-    "shard_map",
+    "process_all_to_all", "process_fault", "process_permute", "pure_callback",
 }  # fmt: skip
 
 

@@ -86,6 +86,13 @@ def _of_arguments(shardings: Any, args: tuple[Any, ...], kwargs: Any) -> list[Sh
     return spread_shardings(shardings, tuple(args), "in_shardings of jit")
 
 
+def said_of_arguments(shardings: Any, args: Any, kwargs: Any) -> list[Sharding | None]:
+    """What ``in_shardings`` says of each leaf of a function's arguments."""
+    if not is_given(shardings):
+        return [None] * len(tree_flatten((args, kwargs))[0])
+    return _of_arguments(shardings, tuple(args), kwargs)
+
+
 def check_arguments(shardings: Any, args: Any, kwargs: Any) -> None:
     """Raise ValueError where an argument does not fit its sharding, or is committed to another."""
     wanted = _of_arguments(shardings, tuple(args), kwargs)

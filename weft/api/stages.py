@@ -107,6 +107,14 @@ class _Stage:
         staged = self._staged
         return tuple((_writing(staged)[1] if staged.refs else lent(staged))["donated_invars"])
 
+    def _said_of_inputs(self, given: Any) -> list[Any]:
+        """Where arguments are by ``in_shardings``, else by what they were staged for."""
+        args, kwargs = tree_unflatten(self._in_tree, tree_flatten(self._args)[0])
+        said = shardings.said_of_arguments(given, args, kwargs)
+        placed = [getattr(x, "sharding", None) for x in tree_flatten(self._args)[0]]
+        found = zip(said, placed, strict=True)
+        return [s if s is not None else there for s, there in found]
+
     def _partitioned(self) -> Any:
         """The program of one device of the mesh that the arguments are on, None without one."""
         given = [*self._staged.hoisted, *tree_flatten(self._args)[0]]

@@ -18,8 +18,9 @@ from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.primitive import Primitive
-from weft.core.sharding import UNSPECIFIED
+from weft.core.sharding import UNSPECIFIED, Mesh, NamedSharding
 from weft.core.trace import Tracer
+from weft.export.placement import written_sharding
 from weft.prims.random import PRNGImpl
 from weft.runtime.array import ArrayImpl
 
@@ -105,6 +106,8 @@ class Writer:
             return {"k": "generator", "v": x.name}
         if x is UNSPECIFIED:
             return {"k": "unspecified"}
+        if isinstance(x, NamedSharding) and isinstance(x.mesh, Mesh):
+            return {"k": "sharding", "v": written_sharding(x)}
         home = f"{type(x).__module__}:{type(x).__qualname__}"
         if home.startswith("weft."):
             if isinstance(x, enum.Enum):

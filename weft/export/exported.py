@@ -21,11 +21,13 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, with_programs
 from weft.core.registry import lookup
 from weft.core.shape_dtype import ShapeDtypeStruct
+from weft.core.sharding import NamedSharding
 from weft.core.staging import stage
-from weft.core.trace import typeof
+from weft.core.trace import Tracer, typeof
 from weft.export.checking import check_program
 from weft.export.encoding import Unwritable, Writer
 from weft.export.instances import instantiated, unknowns_of
+from weft.export.placement import device_count, given_devices, named, read_spec, written_spec
 from weft.export.reading import MalformedExportError, Reader
 from weft.export.trees import read_tree, write_tree
 from weft.kernel.spec import KernelError
@@ -92,20 +94,27 @@ class Exported:
         platforms: tuple[str, ...],
         disabled_checks: tuple[DisabledSafetyCheck, ...],
         get_vjp: Callable[[], Exported] | None,
+        shardings: tuple[Sequence[Any], Sequence[Any]] = ((), ()),
     ) -> None:
         self.fun_name = fun_name
         self.in_tree, self.out_tree = in_tree, out_tree
         self.in_avals, self.out_avals = tuple(program.in_avals), tuple(program.out_avals)
         self.platforms = platforms
         self.disabled_safety_checks = disabled_checks
-        self.nr_devices = 1
+        self.nr_devices = device_count(program.jaxpr, [*shardings[0], *shardings[1]])
+        empty = (None,) * len(self.in_avals), (None,) * len(self.out_avals)
+        self._in_specs = named(shardings[0]) or empty[0]
+        self._out_specs = named(shardings[1]) or empty[1]
+        # JAX has no text of XLA's here for shardings over meshes
+        self.in_shardings_hlo, self.out_shardings_hlo = empty
         self.ordered_effects: tuple[Any, ...] = ()
         self.unordered_effects: tuple[Any, ...] = ()
         self.calling_convention_version = maximum_supported_calling_convention_version
         self.module_kept_var_idx = tuple(range(len(self.in_avals)))
-        self.uses_global_constants = False
         self._program = program
         self._unknowns = unknowns_of(program, self.in_avals, in_tree, fun_name)
+        # sizes, and which platform it runs on, are known at a call only
+        self.uses_global_constants = self._unknowns is not None or len(platforms) > 1
         self._plain_program: ClosedJaxpr | None = None  # without functions, for instances
         self._functions: dict[int, Callable[..., Any]] = {}  # by the ids of programs they hold
         self._instances: dict[Any, ClosedJaxpr] = {}  # for the sizes of calls
@@ -121,6 +130,14 @@ class Exported:
     def mlir_module(self) -> str:
         """The program as text; a Jaxpr, as weft has no MLIR."""
         return str(self._program)
+
+    def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
+        """Where the arguments are, over the axes of ``mesh``; None where nothing was said."""
+        return _over(mesh, self._in_specs)
+
+    def out_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
+        """Where the results are, over the axes of ``mesh``; None where nothing was said."""
+        return _over(mesh, self._out_specs)
 
     # --- calling ----------------------------------------------------------------------------------
 
@@ -138,6 +155,13 @@ class Exported:
             raise ValueError(
                 f"{self.fun_name} was exported for arguments like {self.in_tree}, got {tree}"
             )
+        if self.nr_devices > 1 and not any(isinstance(x, Tracer) for x in leaves):
+            count = given_devices(leaves)
+            if count != self.nr_devices:
+                raise ValueError(
+                    f"{self.fun_name} was exported for {self.nr_devices} devices and is called with"
+                    f" arguments on {count}; place them with device_put"
+                )
         if self._unknowns is not None:
             values = self._unknowns.values([typeof(x) for x in leaves])
             return tree_unflatten(self.out_tree, self._run(leaves, self._instance(values)))
@@ -244,6 +268,11 @@ class Exported:
             "platforms": list(self.platforms),
             "disabled": [check._impl for check in self.disabled_safety_checks],
             "vjp": self.vjp()._written(vjp_order - 1) if vjp_order > 0 else None,
+            "devices": self.nr_devices,
+            "specs": [
+                [written_spec(spec) for spec in specs]
+                for specs in (self._in_specs, self._out_specs)
+            ],
         }
 
 
@@ -252,6 +281,10 @@ _UNFIT = (
     *(AssertionError, AttributeError, KeyError, IndexError, NameError, TypeError),
     *(OverflowError, ZeroDivisionError, KernelError, RecursionError),
 )
+
+
+def _over(mesh: Any, specs: Any) -> tuple[Any, ...]:
+    return tuple([None if spec is None else NamedSharding(mesh, spec) for spec in specs])
 
 
 def _differentiable(exported: Exported, program: ClosedJaxpr) -> Callable[..., Any]:
@@ -296,7 +329,10 @@ def export(
     Array([0., 2., 4.], dtype=float32)
     """
     if not isinstance(fun_jit, JitFunction):
-        raise ValueError(f"export takes the result of jit, got {fun_jit!r}")
+        # functions of ours, as numpy.sin, are results of jit in JAX
+        if not _is_ours(fun_jit):
+            raise ValueError(f"export takes the result of jit, got {fun_jit!r}")
+        fun_jit = jit(fun_jit)
     wanted = (default_export_platform(),) if platforms is None else tuple(platforms)
     unknown = [name for name in wanted if name not in _PLATFORMS]
     if unknown:
@@ -314,13 +350,27 @@ def export(
             )
         if in_tree.num_leaves != len(closed.in_avals):
             raise ValueError(f"{name} cannot be exported: it closes over traced values")
-        return _exported(name, traced._program, in_tree, traced.out_tree, wanted, checks)
+        said = traced._said_of_inputs(fun_jit._options["in_shardings"])
+        shardings = said, [*(traced._staged.said or [None] * len(closed.out_avals))]
+        program = traced._program
+        return _exported(name, program, in_tree, traced.out_tree, wanted, checks, shardings)
 
     return exporter
 
 
+def _is_ours(fun: Any) -> bool:
+    home = str(getattr(fun, "__module__", ""))
+    return callable(fun) and home.partition(".")[0] == __name__.partition(".")[0]
+
+
 def _exported(
-    name: str, closed: ClosedJaxpr, in_tree: Any, out_tree: Any, platforms: Any, checks: Any
+    name: str,
+    closed: ClosedJaxpr,
+    in_tree: Any,
+    out_tree: Any,
+    platforms: Any,
+    checks: Any,
+    shardings: Any,
 ) -> Exported:
     def get_vjp() -> Exported:
         ins = closed.in_avals
@@ -341,7 +391,7 @@ def _exported(
         derivative.__name__ = f"{name}_vjp"
         return export(jit(derivative), platforms=platforms, disabled_checks=checks)(*specs)
 
-    return Exported(name, closed, in_tree, out_tree, platforms, checks, get_vjp)
+    return Exported(name, closed, in_tree, out_tree, platforms, checks, get_vjp, shardings)
 
 
 def deserialize(blob: Any) -> Exported:
@@ -393,6 +443,8 @@ def _from_written(held: dict[str, Any]) -> Exported:
     checks = tuple(map(DisabledSafetyCheck, disabled))
     made = Exported(name, program, in_tree, out_tree, platforms, checks, None)
     made._is_read = True
+    if "specs" in held:
+        _place(made, held["devices"], held["specs"])
     if held["vjp"] is not None:
         made._vjp = derivative = _from_written(held["vjp"])
         moving = [[a for a in avals if _moves(a)] for avals in (made.in_avals, made.out_avals)]
@@ -400,6 +452,16 @@ def _from_written(held: dict[str, Any]) -> Exported:
         if not (_same(derivative.in_avals, ins) and _same(derivative.out_avals, outs)):
             raise ValueError("its derivative is one of another function")
     return made
+
+
+def _place(made: Exported, devices: Any, specs: Any) -> None:
+    """Give it the devices and specs that were written."""
+    ins, outs = ([read_spec(spec) for spec in part] for part in specs)
+    if (len(ins), len(outs)) != (len(made.in_avals), len(made.out_avals)):
+        raise ValueError("its shardings are not those of its arguments and results")
+    if type(devices) is not int or devices < made.nr_devices:
+        raise ValueError(f"it is for {devices} devices")
+    made.nr_devices, made._in_specs, made._out_specs = devices, tuple(ins), tuple(outs)
 
 
 def _same(found: Any, wanted: Any) -> bool:
@@ -432,6 +494,10 @@ def _step(eqn: JaxprEqn, values: list[Any]) -> Any:
         aval = eqn.outvars[0].aval
         convert = {"new_dtype": aval.dtype, "weak_type": aval.weak_type, "sharding": None}
         return [lookup("convert_element_type").bind(eqn.params["dim"], **convert)]
+    if eqn.primitive.name == "device_put":  # within a program it says where a value is to be
+        placed = zip(values, eqn.params["devices"], strict=True)
+        constrain = lookup("sharding_constraint").bind
+        return [constrain(x, sharding=s) if isinstance(s, NamedSharding) else x for x, s in placed]
     leading, params = eqn.primitive.get_bind_params(eqn.params)
     out = eqn.primitive.bind(*leading, *values, **with_programs(params, _plain))
     return out if eqn.primitive.multiple_results else [out]

@@ -143,6 +143,7 @@ def unknowns_of(closed: ClosedJaxpr, avals: Any, in_tree: Any, name: str) -> Unk
     if not dims:
         return None
     unknowns = Unknowns(avals, in_tree)
+    unknowns.check_constraints(name)
     for dim in dims:
         if unknowns.scope is not None and dim.scope is not unknowns.scope:
             raise mixed(unknowns.solved[0].dim, dim)
@@ -219,6 +220,16 @@ class Unknowns:
     def _linear(dim: Dim, name: str) -> tuple[str, int, Any] | None:
         found = t.linear(dim.terms, name)
         return None if found is None else (name, found[0], made(found[1], dim.scope))
+
+    def check_constraints(self, function: str) -> None:
+        """Refuse constraints on dimensions that no shape of an argument tells."""
+        for constraint in self.scope.constraints if self.scope is not None else ():
+            missing = Dim(constraint.difference, self.scope).names() - set(self.names)
+            if missing and not constraint.equal:
+                raise UnexpectedDimVar(
+                    f"the constraint {constraint.text!r} of {function} is about"
+                    f" {', '.join(sorted(missing))}, which no shape of its arguments has"
+                )
 
     # --- for one call -----------------------------------------------------------------------------
 

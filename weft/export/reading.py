@@ -28,6 +28,7 @@ from weft.core.sharding import UNSPECIFIED
 from weft.dtypes.kinds import dtype_by_name
 from weft.export.checking import check_constant, check_equation, check_literal
 from weft.export.encoding import MARK
+from weft.export.placement import read_sharding
 from weft.random.keys import key_dtype
 from weft.runtime.array import box
 
@@ -140,6 +141,9 @@ class Reader:
 
     def _read_unspecified(self, x: Any) -> Any:
         return UNSPECIFIED
+
+    def _read_sharding(self, x: Any) -> Any:
+        return read_sharding(x["v"])
 
     def _read_generator(self, x: Any) -> Any:
         return _key_dtype(x["v"])._impl  # type: ignore[attr-defined]

@@ -105,8 +105,9 @@ def _weights(
 ) -> Array:
     """The matrix (size, out_size) that makes an axis of ``out_size`` of one of ``size``."""
     inverse = 1 / scale
-    index = np.arange(size, dtype=np.float32)[:, None]
-    places = np.arange(out_size, dtype=np.float32)
+    library = np if type(size) is int and type(out_size) is int else jnp
+    index = library.arange(size, dtype=np.float32)[:, None]
+    places = library.arange(out_size, dtype=np.float32)
     sample = (places + 0.5) * inverse - shift * inverse - 0.5
     if method is ResizeMethod.AREA:
         # how much of an element each interval covers
@@ -126,7 +127,7 @@ def _weights(
     enough = jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps)
     weights = jnp.where(enough, weights / jnp.where(enough, total, 1), 0)
     # the end is an array: code for one size does for others then
-    inside = (sample >= -0.5) & (sample <= np.full(out_size, size - 0.5, np.float32))
+    inside = (sample >= -0.5) & (sample <= library.full(out_size, size - 0.5, np.float32))
     if isinstance(inside, np.ndarray) and inside.all():
         return weights
     return jnp.where(inside, weights, 0)
@@ -135,7 +136,7 @@ def _weights(
 def _clamped_cubic(size: int, sample: Array, kernel: Callable[[Array], Array]) -> Array:
     """Weights of a cubic whose taps beyond an edge fall on the edge."""
     first = jnp.floor(sample)
-    index = np.arange(size)[:, None]
+    index = (np if type(size) is int else jnp).arange(size)[:, None]
     weights: Any = 0
     for tap in (-1, 0, 1, 2):
         held = jnp.clip(first + tap, 0, size - 1)
@@ -195,6 +196,12 @@ def scale_and_translate(
     return x
 
 
+def _ratio(m: Any, n: Any) -> Any:
+    if type(m) is int and type(n) is int:
+        return np.float32(m / n) if m else 1
+    return jnp.float32(m) / jnp.float32(n)
+
+
 @mixes_inside
 def resize(
     image: Any,
@@ -215,19 +222,26 @@ def resize(
     kind = _method(method)
     changed = [axis for axis, n in enumerate(shape) if n != x.shape[axis]]
     for axis in changed:
-        if not x.shape[axis]:
+        if x.shape[axis] == 0:
             raise ValueError(f"resize cannot make dimension {axis} of {x.shape} out of nothing")
     if kind is ResizeMethod.NEAREST:
         for axis in changed:
             n, m = x.shape[axis], shape[axis]
-            middle = ((np.arange(m) + 0.5) * np.float32(n) / np.float32(m)).astype(np.float32)
-            x = jnp.take(x, np.floor(middle).astype(np.int32), axis=axis)
+            if type(n) is int and type(m) is int:
+                middle = (np.arange(m) + 0.5) * np.float32(n) / np.float32(m)
+                index = np.floor(middle.astype(np.float32)).astype(np.int32)
+            else:
+                middle = (jnp.arange(m) + 0.5) * jnp.float32(n) / jnp.float32(m)
+                index = jnp.floor(middle).astype(np.int32)
+            x = jnp.take(x, index, axis=axis)
         return x
     (x,) = promote_dtypes_inexact(x)
     # what shrinks comes first: the rest has less to do then
-    for axis in sorted(changed, key=lambda axis: shape[axis] / x.shape[axis]):
+    known = all(type(n) is int for n in (*shape, *x.shape))
+    order = sorted(changed, key=lambda axis: shape[axis] / x.shape[axis]) if known else changed
+    for axis in order:
         n, m = x.shape[axis], shape[axis]
-        weights = _weights(n, m, np.float32(m / n) if m else 1, 0, kind, antialias)
+        weights = _weights(n, m, _ratio(m, n), 0, kind, antialias)
         x = _apply(x, axis, weights, precision)
     return x
 

@@ -82,7 +82,7 @@ def slice_in_dim(
     limit = size if limit_index is None else whole(limit_index)
     starts[axis] = start + size if start < 0 else start
     limits[axis] = limit + size if limit < 0 else limit
-    strides[axis] = operator.index(stride)
+    strides[axis] = whole(stride)
     return slice(operand, starts, limits, strides)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
@@ -64,7 +64,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     >>> lax.top_k(jnp.array([9., 3., 10., 4.]), 2)
     [Array([10.,  9.], dtype=float32), Array([2, 0], dtype=int32)]
     """
-    k = operator.index(k)
+    k = whole(k)
     if k < 0:
         raise ValueError(f"top_k needs k of at least 0, got {k}")
     return top_k_p.bind(operand, k=k, axis=canonical_axis(axis, np.ndim(operand)))

@@ -12,7 +12,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base.traceback import expose
 from weft.core.array import Array
-from weft.core.dims.dim import Dim, whole
+from weft.core.dims.dim import Dim, min_dim, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.creation import arange, array, asarray, placed
 from weft.numpy.promotion import check_arraylike
@@ -78,7 +78,7 @@ def _resize(x: Any, sizes: Sequence[int]) -> Any:
     """The last axes cut or padded with zeros to these sizes."""
     lead = x.ndim - len(sizes)
     whole = (*x.shape[:lead], *sizes)
-    kept = tuple(map(min, whole, x.shape))
+    kept = tuple(map(min_dim, whole, x.shape))
     if kept != x.shape:
         x = lax.slice(x, (0,) * x.ndim, kept)
     if kept == whole:

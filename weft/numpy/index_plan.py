@@ -157,7 +157,10 @@ def _add_slice(plan: StaticPlan, item: slice, size: int) -> bool:
     start, stop, step = bounds
     if step < 0:
         left = start - stop - 1
-        first = min_dim(size, stop + 1 + (left if type(left) is Dim else abs(left)) % -step)
+        if type(left) is Dim or type(step) is Dim:
+            first = start - (max_dim(0, divided_up(start - stop, -step)) - 1) * -step
+        else:
+            first = min_dim(size, stop + 1 + abs(left) % -step)
         plan.reversed_axes.append(len(plan.starts))
         start, stop, step = first, start + 1, -step
     plan.starts.append(start)
@@ -475,8 +478,8 @@ class _GatherBuilder:
 
     def _add_slice(self, item: slice, axis: int) -> None:
         start, stop, step = slice_indices(item, self.shape[axis])
-        reach = stop - start if step > 0 else start - stop
-        size = max_dim(divided_up(reach, abs(step)), 0)
+        reach, by = (stop - start, step) if step > 0 else (start - stop, -step)
+        size = max_dim(divided_up(reach, by), 0)
         if step == 1:
             if size != self.shape[axis]:
                 self._add_part(scalar(self.dtype, start), axis)

@@ -12,7 +12,7 @@ from weft import dtypes, lax
 from weft.api.placement import divided_alike
 from weft.core import sharding as meshes
 from weft.core.array import Array
-from weft.core.dims.dim import max_dim, min_dim, whole
+from weft.core.dims.dim import Dim, max_dim, min_dim, whole
 from weft.core.trace import Tracer
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import choose_where, full_of
@@ -95,8 +95,8 @@ def _diagonal(k: Any, sizes: tuple[int, int]) -> Any:
         return convert_operand(lax.clamp(limits[0], k, limits[1]), _INT32)
     if isinstance(k, bool):
         raise TypeError(f"tri needs an integer k, got {k}")
-    offset = operator.index(k)
-    if not -(2**31) <= offset < 2**31:
+    offset = whole(k)
+    if type(offset) is not Dim and not -(2**31) <= offset < 2**31:
         raise OverflowError(f"tri takes a diagonal k within the range of int32, got {offset}")
     return scalar(_INT32, min_dim(max_dim(offset, low), high))
 
@@ -306,6 +306,9 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     n, k, m = _static("triu_indices", n, k, n if m is None else m)
+    if type(n) is Dim and n == m and k == 0:
+        i, j = nonzero(lax.bitwise_not(tri(n, m, -1, bool)), size=n * (n + 1) // 2)
+        return i, j
     return _places(np.triu_indices(n, k, m))
 
 
@@ -317,6 +320,9 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
     n, k, m = _static("tril_indices", n, k, n if m is None else m)
+    if type(n) is Dim and n == m and k == 0:
+        i, j = nonzero(tri(n, m, 0, bool), size=n * (n + 1) // 2)
+        return i, j
     return _places(np.tril_indices(n, k, m))
 
 

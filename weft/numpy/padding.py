@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.core.array import Array
-from weft.core.dims.dim import Dim
+from weft.core.dims.dim import Dim, min_dim, whole
 from weft.numpy.averages import mean
 from weft.numpy.broadcasting import broadcast_to
 from weft.numpy.creation import asarray, empty_like
@@ -230,8 +230,8 @@ def _pad_statistic(x: Any, widths: Widths, lengths: Widths | None, statistic: An
             first = last = statistic(x, axis=axis, keepdims=True)
         else:
             size = x.shape[axis]
-            before, after = (min(int(n), size) for n in lengths[axis])
-            if not before or not after:
+            before, after = (min_dim(whole(n), size) for n in lengths[axis])
+            if before == 0 or after == 0:
                 raise ValueError("stat_length of pad must not be 0")
             head = lax.slice_in_dim(x, 0, before, axis=axis)
             tail = lax.slice_in_dim(x, -after, None, axis=axis)

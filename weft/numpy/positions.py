@@ -12,7 +12,7 @@ from weft import dtypes, lax
 from weft.core.ad import filled
 from weft.core.array import Array, Whole
 from weft.core.avals import ShapedArray
-from weft.core.dims.dim import whole
+from weft.core.dims.dim import Dim, whole
 from weft.core.trace import typeof
 from weft.numpy.index_plan import positions
 from weft.numpy.indexing import getitem, update_index
@@ -77,7 +77,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         return tuple(full((size,), 0, dtype) for _ in a.shape)
     mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
     counts = lax.cumsum(convert(flattened(mask), dtype))
-    if size * SEARCH <= a.size:
+    if type(size) is int and type(a.size) is int and size * SEARCH <= a.size:
         flat = _first_at_least(counts, lax.add(lax.iota(dtype, size), scalar(dtype, 1)), dtype)
         flat = lax.rem(flat, scalar(dtype, a.size))
     else:
@@ -254,6 +254,8 @@ def flattened(x: Any) -> Any:
 
 def full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     """An array of one value."""
+    if type(value) is Dim:
+        return lax.broadcast(scalar(np.dtype(dtype), value), shape)
     return filled(value, ShapedArray(shape, dtype))
 
 

@@ -11,7 +11,7 @@ from weft import dtypes, lax
 from weft.api.learning import learning
 from weft.api.placement import divided_as
 from weft.core.array import Array, Exact
-from weft.core.dims.dim import Dim, whole
+from weft.core.dims.dim import Dim, divided_up, whole
 from weft.lax.shape import canonical_axis
 from weft.numpy.broadcasting import broadcast_to, choose_where, filled
 from weft.numpy.creation import arange, array, asarray, full, ones, zeros_like
@@ -60,6 +60,8 @@ def roll(a: Any, shift: Exact, axis: Any = None) -> Array:
         return _roll_traced(x, shift, axes)
     if type(shift) is Dim:
         shifts: Any = (shift,)
+    elif type(shift) is tuple and any(type(n) is Dim for n in shift):
+        shifts = tuple(map(whole, shift))
     else:
         shifts = axis_tuple(shift if np.ndim(shift) else operator.index(shift))
     for place, count in zip(*np.broadcast_arrays(axes, np.array(shifts, object)), strict=True):
@@ -318,10 +320,11 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     if axis is None:
         x, axis = ravel(x), 0
     x = swapaxes(x, axis, -1)
-    spare = -x.shape[-1] % 8
-    if spare:
+    count = divided_up(x.shape[-1], 8)
+    spare = 8 * count - x.shape[-1]
+    if type(spare) is Dim or spare:
         x = lax.pad(x, np.bool_(False), [(0, 0, 0)] * (x.ndim - 1) + [(0, spare, 0)])
-    x = reshape(x, (*x.shape[:-1], x.shape[-1] // 8, 8))
+    x = reshape(x, (*x.shape[:-1], count, 8))
     none = lax.full(x.shape[:-1], 0, _UINT8)
     packed = none
     for place in range(8):

@@ -107,7 +107,8 @@ def _unique(
         raise ValueError("unique of an empty array with a size needs a fill_value")
     rows, mask, order = _sorted_slices(x, axis, equal_nan, ordered)
     place = mask if size is None else nonzero(mask, size=size)[0]
-    if size and rows.ndim == 1 and size * SEARCH > rows.size > 0:
+    symbolic = type(size) is Dim or type(rows.size) is Dim
+    if size and rows.ndim == 1 and (symbolic or size * SEARCH > rows.size > 0):
         # places left over get the smallest
         first = lax.broadcast(getitem(rows, 0), (size,))
         found = packed(rows, mask, cumsum(mask), first)

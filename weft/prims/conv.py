@@ -14,6 +14,7 @@ from weft.base.record import Record
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
+from weft.core.dims.dim import max_dim
 from weft.core.factors import Factors
 from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
@@ -56,7 +57,7 @@ def window_counts(
             "negative padding is larger than the dimension it is taken from: padding"
             f" {padding} for spatial sizes {tuple(sizes)}"
         )
-    return [max(0, (n - w) // s + 1) for n, w, s in zip(padded, window, strides, strict=True)]
+    return [max_dim(0, (n - w) // s + 1) for n, w, s in zip(padded, window, strides, strict=True)]
 
 
 def _check_groups(lhs: Dims, rhs: Dims, numbers: Any, features: int, batches: int) -> None:

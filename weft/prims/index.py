@@ -16,7 +16,7 @@ from weft import dtypes
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import at_front, moveaxis
-from weft.core.dims.dim import min_dim
+from weft.core.dims.dim import exceeds, min_dim
 from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
@@ -736,7 +736,7 @@ def _update_ids(updates: Any, numbers: ScatterDimensionNumbers) -> Any:
         1 if axis in numbers.update_window_dims else n for axis, n in enumerate(updates.shape)
     )
     count = prod(shape)
-    dtype = np.dtype(np.uint32 if count < 2**32 else np.uint64)
+    dtype = np.dtype(np.uint64 if exceeds(count, 2**32 - 1) else np.uint32)
     ids = reshape(iota(dtype, (count,)), shape)
     return add(ids, filled(1, ShapedArray(updates.shape, dtype)))
 

@@ -11,6 +11,7 @@ import numpy as np
 from weft.base.functional import lru
 from weft.core.avals import AbstractValue
 from weft.core.batching import broadcast_axis
+from weft.core.dims.dim import Dim, whole
 from weft.core.effects import Effect
 from weft.core.registry import lookup
 from weft.core.trace import Tracer, eval_trace, state, typeof
@@ -414,6 +415,6 @@ def dslice(start: Any, size: Any = None, stride: Any = None) -> Any:
         raise ValueError(f"a dslice has a stride of 1 or more that is known, got {stride!r}")
     if size is None:
         start, size = 0, start
-    if not isinstance(size, (int, np.integer)):
+    if not isinstance(size, (int, np.integer, Dim)):
         raise TypeError(f"the size of a dslice must be an integer known while tracing, got {size}")
-    return Slice(start, int(size), stride)
+    return Slice(start, whole(size), stride)
