@@ -1,7 +1,8 @@
-"""Record JAX's answers to tests/parallel/programs_types.py: run it with JAX, from the root.
+"""Record JAX's answers to tests/parallel/cases_types.py: run it with JAX, from the root.
 
 It shows eight devices to JAX, and writes tests/parallel/data/types.json: for each line its answer,
-or the class of its error behind an exclamation mark.
+or the class of its error behind an exclamation mark. With the argument ``new``, only lines that
+have no answer yet are run.
 """
 
 import json
@@ -19,13 +20,14 @@ def main() -> None:
     """Write the record."""
     import jax
 
-    from tests.parallel.cases_types import answers
+    from tests.parallel.cases_types import LINES, answers
 
-    found = answers(jax)
-    lines = [f"{json.dumps(line)}: {json.dumps(told)}" for line, told in found.items()]
+    known = json.loads(RECORD.read_text()) if "new" in sys.argv[1:] else {}
+    known |= answers(jax, [line for line in LINES if line not in known])
+    lines = [f"{json.dumps(line)}: {json.dumps(known[line])}" for line in LINES]
     RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    refused = sum(isinstance(told, str) and told.startswith("!") for told in found.values())
-    print(f"{len(found)} answers, {refused} of them errors, {RECORD.stat().st_size:,} bytes")
+    refused = sum(isinstance(told, str) and told.startswith("!") for told in known.values())
+    print(f"{len(lines)} answers, {refused} of them errors, {RECORD.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -89,15 +89,17 @@ class _MeshScope:
 
 
 def set_mesh(mesh):
-    """Make a mesh the current one, from now on or for a ``with`` block.
+    """Make a mesh the current one, or none, from now on or for a ``with`` block.
 
     >>> import weft
     >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
     ...     weft.sharding.get_mesh().axis_names
     ('x',)
     """
+    if mesh is None:
+        mesh = _NO_MESH
     if not isinstance(mesh, Mesh):
-        raise ValueError(f"set_mesh takes a Mesh, got {mesh!r}")
+        raise ValueError(f"set_mesh takes a Mesh or None, got {mesh!r}")
     return _MeshScope(mesh, mesh.abstract_mesh)
 
 

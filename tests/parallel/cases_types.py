@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 
-from tests.parallel import programs_sums  # noqa: F401  adds its lines
+from tests.parallel import programs_families, programs_sums  # noqa: F401  they add lines
 from tests.parallel.programs_types import LINES
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4) / 8
@@ -64,7 +64,16 @@ def namespace(library):
         out = f(lambda x: seen.append(str(J.typeof(x))) or x)
         return seen, out
 
-    J.put, J.noted = put, noted
+    def small(f):
+        """What a function gives where types leave out mesh axes of size 1."""
+        option = "jax_remove_size_one_mesh_axis_from_type"
+        library.config.update(option, True)
+        try:
+            return told(f())
+        finally:
+            library.config.update(option, False)
+
+    J.put, J.noted, J.small = put, noted, small
     J.spec = lambda x: x.sharding.spec
     J.parts = lambda x: [s.data for s in x.addressable_shards]
     return vars(J)
@@ -107,10 +116,10 @@ def answer(line, names):
         return f"!{type(error).__name__}"
 
 
-def answers(library):
+def answers(library, lines=LINES):
     """The answer of a library to each line."""
     names = namespace(library)
-    return {line: answer(line, dict(names)) for line in LINES}
+    return {line: answer(line, dict(names)) for line in lines}
 
 
 if __name__ == "__main__":

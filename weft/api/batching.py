@@ -19,11 +19,13 @@ from weft.api.arguments import (
 from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.core import sharding as meshes
+from weft.core.array import Array
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
 from weft.core.high import flatten
 from weft.core.registry import lookup
+from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.trace import typeof
 from weft.transforms.vmap import batch
 from weft.tree.compare import flatten_axes
@@ -81,8 +83,9 @@ def vmap(
         ]
         check_references(leaves, (), fun, "vmap", names)
         size = _mapped_size(leaves, dims, axis_size, names)
+        over = None
         if meshes.explicit_ones:
-            _check_divided(leaves, dims, names, spmd_axis_name)
+            over = _check_divided(leaves, dims, names, spmd_axis_name)
         axis = AxisData(axis_name, size, spmd_axis_name)
         trees: list[Any] = []
 
@@ -113,7 +116,7 @@ def vmap(
         return tree_unflatten(
             trees[0],
             [
-                made[i] if i in made else _place(size, x, d, w, sum_match)
+                made[i] if i in made else _place(size, x, d, w, sum_match, over)
                 for i, (x, d, w) in enumerate(zip(outs, out_dims, wanted, strict=True))
             ],
         )
@@ -137,8 +140,9 @@ def _normalize(i: int, x: Any, dim: int | None, names: Any) -> int | None:
     return int(dim) % len(shape)
 
 
-def _check_divided(leaves: Any, dims: Any, names: Any, spmd: Any) -> None:
-    """Raise ValueError where types say that mapped axes are divided in different ways."""
+def _check_divided(leaves: Any, dims: Any, names: Any, spmd: Any) -> Any:
+    """How types say that mapped axes are divided: a mesh and its axes, or None; ValueError where
+    they are in different ways."""
     found: dict[Any, int] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
         aval = None if d is None else typeof(x)
@@ -157,6 +161,7 @@ def _check_divided(leaves: Any, dims: Any, names: Any, spmd: Any) -> None:
             f"vmap got arguments whose mapped axes are divided over devices in different ways:"
             f" {' and '.join(given)}; move one of them first with weft.reshard"
         )
+    return None if over is None else (typeof(leaves[found[over]]).divided.mesh, over)
 
 
 def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:
@@ -189,8 +194,11 @@ def _mapped_size(leaves: Any, dims: Any, given: int | None, names: Any) -> int:
     return distinct.pop()
 
 
-def _place(size: int, x: Any, dim: int | None, wanted: int | None, sum_match: bool) -> Any:
-    """A result with its mapped axis where ``out_axes`` wants it."""
+def _place(
+    size: int, x: Any, dim: int | None, wanted: int | None, sum_match: bool, over: Any
+) -> Any:
+    """A result with its mapped axis where ``out_axes`` wants it; one that is not mapped is divided
+    along it as the arguments are, ``over`` axes of a mesh."""
     if wanted is None:
         if dim is not None and sum_match:
             return lookup("reduce_sum").bind(x, axes=(dim,), out_sharding=None)
@@ -204,4 +212,13 @@ def _place(size: int, x: Any, dim: int | None, wanted: int | None, sum_match: bo
         raise ValueError(
             f"vmap out_axes is {wanted} for a result that has {ndim} axes with the mapped one"
         )
-    return match_axis(size, dim, int(wanted) % ndim, x)
+    found = match_axis(size, dim, int(wanted) % ndim, x)
+    if dim is not None or over is None or type(typeof(x)) is not ShapedArray:
+        return found
+    if not isinstance(x, Array):  # a number of Python's is the same for all
+        return found
+    mesh, axes = over
+    own = typeof(x).divided
+    parts = [None] * (ndim - 1) if own is None else list(own.spec)
+    parts.insert(int(wanted) % ndim, axes)
+    return lookup("reshard").bind(found, dst_sharding=NamedSharding(mesh, PartitionSpec(*parts)))

@@ -306,9 +306,9 @@ def resharded(x: Any, sharding: NamedSharding) -> Any:
         sharding.shard_shape(tuple(np.shape(x)))
     except ValueError as error:
         raise ValueError(f"reshard cannot divide {aval.str_short()}: {error}") from None
-    if sharding.mesh.explicit_axes and len(sharding.spec) < np.ndim(x):
+    if sharding.mesh.explicit_axes:
         whole = (None,) * (np.ndim(x) - len(sharding.spec))
-        sharding = sharding.with_spec(sharding.spec + whole)
+        sharding = sharding.with_spec(meshes.in_types(sharding.spec, sharding.mesh) + whole)
     return lookup("reshard").bind(x, dst_sharding=sharding)
 
 

@@ -7,7 +7,6 @@ that says what to write instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from weft.core.explicit import Spec, in_mesh
@@ -151,22 +150,24 @@ def reshaped(spec: Spec, divided: Any, old: Any, new: Any) -> Spec | None:
     if [n for n, _ in kept] == [n for n in new if n != 1]:
         rest = iter([s for _, s in kept])
         return tuple([() if n == 1 else next(rest) for n in new])
-    groups = _groups(old, new)
-    if groups is None or sum(len(a) != len(b) for a, b in groups) > 1:
+    if 0 in old or len(old) == len(new):
+        return None
+    joins = len(new) < len(old)
+    runs = _runs(new, old) if joins else _runs(old, new)
+    if runs is None:
         return None
     found: list[Any] = []
-    for olds, news in groups:
-        if len(olds) > 1 and len(news) > 1:
-            return None
-        parts = [spec[i] for i in olds]
-        if len(olds) == 1 and len(news) == 1:
+    for i, run in enumerate(runs):
+        parts = [spec[k] for k in run] if joins else [spec[i]]
+        if len(run) == 1:
             found.append(parts[0])
             continue
         while parts and not parts[-1]:
             parts.pop()
         if not all(parts):
             return None
-        dealt = _dealt([axis for part in parts for axis in part], [new[j] for j in news], mesh)
+        sizes = [new[i]] if joins else [new[k] for k in run]
+        dealt = _dealt([axis for part in parts for axis in part], sizes, mesh)
         if dealt is None:
             return None
         found += dealt
@@ -188,29 +189,33 @@ def _dealt(axes: list[Any], sizes: list[int], mesh: Any) -> list[Any] | None:
     return None if left else found
 
 
-def _groups(old: Any, new: Any) -> list[tuple[list[int], list[int]]] | None:
-    """The smallest runs of old and new dimensions that have the same elements."""
-    if prod(old) != prod(new) or 0 in old:
+def _runs(few: Any, many: Any) -> list[range] | None:
+    """For each of a few dimensions the run of others that it is made of; None where two of them
+    are made of several. Ones belong to the run before them."""
+    few, many, ones = list(few), list(many), 0
+    while few and many and few[-1] == many[-1] == 1:
+        few.pop()
+        many.pop()
+        ones += 1
+    runs: list[range] = []
+    at = several = 0
+    for i, size in enumerate(few):
+        stop, total = at + 1, many[at] if at < len(many) else 0
+        if total != size:
+            several += 1
+            while total != size:
+                if total > size or stop >= len(many):
+                    return None
+                total *= many[stop]
+                stop += 1
+            after = few[i + 1] if i + 1 < len(few) else None
+            while stop < len(many) and many[stop] == 1 and after != 1:
+                stop += 1
+        runs.append(range(at, stop))
+        at = stop
+    if at != len(many) or several > 1:
         return None
-    found = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        olds, news = [], []
-        if i < len(old):
-            olds.append(i)
-            i += 1
-        if j < len(new):
-            news.append(j)
-            j += 1
-        while prod(old[k] for k in olds) != prod(new[k] for k in news):
-            if prod(old[k] for k in olds) < prod(new[k] for k in news):
-                olds.append(i)
-                i += 1
-            else:
-                news.append(j)
-                j += 1
-        found.append((olds, news))
-    return found
+    return [*runs, *[range(at + k, at + k + 1) for k in range(ones)]]
 
 
 def unclear_reshape(aval: Any, shape: Any) -> ShardingTypeError:

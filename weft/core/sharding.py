@@ -353,6 +353,15 @@ class AbstractMesh(MeshAxes):
         given = {name: changes.get(name, getattr(self, name)) for name in _MESH_FIELDS}
         return AbstractMesh(**given)
 
+    def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
+        """The mesh with other types of the axes that are named; of axes that it lacks, none.
+
+        >>> AbstractMesh((2,), 'x').update_axis_types({'x': AxisType.Explicit})
+        AbstractMesh('x': 2, axis_types=(Explicit,))
+        """
+        pairs = zip(self.axis_names, self.axis_types, strict=True)
+        return self.update(axis_types=tuple(name_to_type.get(n, t) for n, t in pairs))
+
     def __reduce__(self) -> Any:
         return _abstract_mesh, tuple(getattr(self, name) for name in _MESH_FIELDS)
 
@@ -637,7 +646,14 @@ class Sharding:
 
 
 def _same_parts(a: Sharding, b: Sharding, ndim: int) -> bool:
-    if a._device_assignment != b._device_assignment:
+    if _sums(a) != _sums(b):
+        return False
+    if _is_abstract(a) and _is_abstract(b):
+        if a.is_fully_replicated or b.is_fully_replicated:
+            return a.is_fully_replicated and b.is_fully_replicated
+        if a.num_devices != b.num_devices:
+            return False
+    elif a._device_assignment != b._device_assignment:
         return False
     if not isinstance(a, NamedSharding) or not isinstance(b, NamedSharding):
         return a.is_fully_replicated and b.is_fully_replicated
@@ -648,8 +664,20 @@ def _same_parts(a: Sharding, b: Sharding, ndim: int) -> bool:
     long = [s for s in (a, b) if any(axes_of(p) for p in s.spec[ndim:])]
     if long:
         return False
-    first = NamedSharding(a.mesh, PartitionSpec(*a.spec[:ndim])).devices_indices_map(shape)
-    return first == NamedSharding(b.mesh, PartitionSpec(*b.spec[:ndim])).devices_indices_map(shape)
+    first, second = (NamedSharding(s.mesh, PartitionSpec(*s.spec[:ndim])) for s in (a, b))
+    numbers = np.arange(a.mesh.size, dtype=object)
+    return first._indices(numbers, shape) == second._indices(numbers, shape)
+
+
+def _is_abstract(sharding: Sharding) -> bool:
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
+
+
+def _sums(sharding: Sharding) -> set[Any]:
+    """The axes over which arrays of a sharding are sums that are left to be made."""
+    if not isinstance(sharding, NamedSharding):
+        return set()
+    return {n for n in sharding.spec.unreduced if sharding.mesh.shape[n] > 1}
 
 
 class SingleDeviceSharding(Sharding):
@@ -736,11 +764,6 @@ class NamedSharding(Sharding):
             raise ValueError(f"{self} names no devices: its mesh is an AbstractMesh")
         return tuple(self.mesh.devices.flat)
 
-    def _grid(self) -> np.ndarray:
-        """The devices in the shape of the mesh."""
-        shape = self.mesh.axis_sizes
-        return np.array(self._device_assignment, dtype=object).reshape(shape)
-
     @property
     def is_fully_replicated(self) -> bool:
         names = [*self.spec.names(), *self.spec.unreduced]
@@ -779,10 +802,14 @@ class NamedSharding(Sharding):
         return tuple(sizes)
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Any, tuple[slice, ...]]:
+        return self._indices(np.array(self._device_assignment, dtype=object), global_shape)
+
+    def _indices(self, devices: np.ndarray, global_shape: Any) -> dict[Any, tuple[slice, ...]]:
+        """What each of some devices holds, which are in the order of the mesh."""
         part = self.shard_shape(global_shape)
         places = dict(zip(self.mesh.axis_names, np.indices(self.mesh.axis_sizes), strict=True))
         found: dict[Any, tuple[slice, ...]] = {}
-        for at, device in np.ndenumerate(self._grid()):
+        for at, device in np.ndenumerate(devices.reshape(self.mesh.axis_sizes)):
             found[device] = tuple(
                 self._slice(i, size, part[i], {name: int(places[name][at]) for name in places})
                 for i, size in enumerate(global_shape)
@@ -866,6 +893,15 @@ def _check_kinds(spec: PartitionSpec, mesh: Any) -> None:
             )
 
 
+def in_types(spec: PartitionSpec, mesh: Any) -> PartitionSpec:
+    """A spec without the axes that types leave out: those of size 1, if that is asked for."""
+    if not knobs.thread.remove_size_one_mesh_axis_from_type:
+        return spec
+    small = {name for name in mesh.axis_names if mesh.shape[name] == 1}
+    parts = [tuple(n for n in axes_of(p) if n not in small) or None for p in spec]
+    return PartitionSpec(*parts, **{kind: axes - small for kind, axes in spec.marks().items()})
+
+
 def full_spec(sharding: Any, ndim: int) -> tuple[Any, ...]:
     """The spec of a sharding with one entry for each dimension."""
     spec = tuple(sharding.spec)
@@ -878,13 +914,15 @@ def explicit_part(sharding: Any, ndim: int) -> NamedSharding | None:
         return None
     mesh = sharding.mesh
     explicit = set(mesh.explicit_axes)
+    if explicit and knobs.thread.remove_size_one_mesh_axis_from_type:
+        explicit = {name for name in explicit if mesh.shape[name] != 1}
     if not explicit:
         return None
     parts = [
         tuple(name for name in axes_of(part) if name in explicit)
         for part in full_spec(sharding, ndim)
     ]
-    marks = sharding.spec.marks()
+    marks = {kind: axes & explicit for kind, axes in sharding.spec.marks().items()}
     if not any(parts) and not any(marks.values()):
         return None
     return NamedSharding(mesh.abstract_mesh, PartitionSpec(*parts, **marks))

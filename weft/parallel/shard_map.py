@@ -183,6 +183,8 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
     )
     inner = [_left_over(i, a, rest) for i, a in zip(inner, avals, strict=True)]
     varying = [frozenset(s.names()) for s in specs]
+    if knobs.thread.remove_size_one_mesh_axis_from_type:
+        varying = [frozenset(n for n in axes if mesh.shape[n] != 1) for axes in varying]
     bound = [(axis, n) for axis, n in mesh.shape.items() if axis in manual]
     with extend_axis_env(bound), manual_scope(mesh, manual if check_vma else None):
         if check_vma:
@@ -277,6 +279,8 @@ def _argument_specs(
 def _check_type(i: int, spec: PartitionSpec, aval: Any, mesh: Any, manual: Any, name: str) -> None:
     """Raise ValueError where a type says that an argument is divided in another way."""
     explicit = [n for n in mesh.explicit_axes if n in manual]
+    if knobs.thread.remove_size_one_mesh_axis_from_type:
+        explicit = [n for n in explicit if mesh.shape[n] != 1]
     if not explicit:
         return
     parts = () if aval.divided is None else aval.divided.spec

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.ad import Zero
+from weft.core.ad import Zero, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, all_at_front
 from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
-from weft.core.trace import typeof
+from weft.core.trace import loosely, typeof
 from weft.prims.arithmetic import add, conj, div
 from weft.prims.convert import convert
 from weft.prims.families import (
@@ -251,7 +251,7 @@ def _triangle(x: Any, offset: int) -> tuple[Any, Any]:
     rows = add(iota((m, n), 0), scalar(INT32, offset))
     mask = ge(rows, iota((m, n), 1))
     mask = broadcast(mask, shape, (len(shape) - 2, len(shape) - 1))
-    return mask, full(shape, typeof(x).dtype, 0)
+    return mask, zeros(typeof(x))
 
 
 def full(shape: Shape, dtype: Any, value: Any) -> Any:
@@ -261,14 +261,16 @@ def full(shape: Shape, dtype: Any, value: Any) -> Any:
 
 def tril(x: Any, offset: int = 0) -> Any:
     """The lower triangles up to diagonal ``offset``, zero above."""
-    mask, zeros = _triangle(x, offset)
-    return select_n(mask, zeros, x)
+    with loosely():
+        mask, zeros = _triangle(x, offset)
+        return select_n(mask, zeros, x)
 
 
 def triu(x: Any, offset: int = 0) -> Any:
     """The upper triangles from diagonal ``offset``, zero below."""
-    mask, zeros = _triangle(x, offset - 1)
-    return select_n(mask, x, zeros)
+    with loosely():
+        mask, zeros = _triangle(x, offset - 1)
+        return select_n(mask, x, zeros)
 
 
 def eye(dtype: Any, m: int, n: int | None = None) -> Any:
@@ -288,7 +290,8 @@ def diagonal(x: Any) -> Any:
     shape = np.shape(x)
     mask = eq(iota(shape[-2:], 0), iota(shape[-2:], 1))
     mask = broadcast(mask, shape, (len(shape) - 2, len(shape) - 1))
-    return sum_over(select_n(mask, full(shape, typeof(x).dtype, 0), x), -2)
+    with loosely():  # a mask is whole, and divided as what it is for
+        return sum_over(select_n(mask, zeros(typeof(x)), x), -2)
 
 
 def columns(x: Any, start: int, stop: int) -> Any:
