@@ -852,19 +852,6 @@ def ordered_io_callback_in_shard_map(J):
 
 
 @case
-def callback_of_a_replicated_value(J):
-    seen = []
-
-    def host(y):
-        seen.append(np.asarray(y).tolist())
-        return np.asarray(y)
-
-    f = lambda x: J.pure_callback(host, J.ShapeDtypeStruct(x.shape, x.dtype), x)
-    out = J.spread(f, J.P(), J.P())(J.jnp.arange(2.0))
-    return [out, seen]
-
-
-@case
 def debug_callback_in_shard_map(J):
     seen = []
 
@@ -917,7 +904,21 @@ def nested_shard_map_takes_what_is_left(J):
         return J.shard_map(inner, in_specs=J.P(None, "y"), out_specs=J.P(None, "y"))(x) + 1
 
     f = J.shard_map(outer, mesh=J.grid, in_specs=J.P("x"), out_specs=J.P("x"), axis_names={"x"})
-    return [np.asarray(J.jit(f)(x))]
+    options = {"in_specs": J.P("x"), "out_specs": J.P("x"), "axis_names": {"x"}}
+    g = J.shard_map(
+        lambda x: J.lax.psum(outer(x), "x"), mesh=J.grid, **{**options, "out_specs": J.P()}
+    )
+    return [np.asarray(J.jit(f)(x)), np.asarray(J.jit(g)(x))]
+
+
+@case
+def nested_shard_map_with_the_whole_mesh(J):
+    def local(x):
+        inner = lambda x: x * J.lax.axis_size("y")
+        return J.shard_map(inner, mesh=J.grid, in_specs=J.P(None, "y"), out_specs=J.P(None, "y"))(x)
+
+    f = J.shard_map(local, mesh=J.grid, in_specs=J.P("x"), out_specs=J.P("x"), axis_names={"x"})
+    return np.asarray(J.jit(f)(J.jnp.arange(32.0).reshape(8, 4)))
 
 
 @case
@@ -952,20 +953,22 @@ def objects_with_a_spec(J):
 
 @case
 def references_as_arguments(J):
-    ref = J.new_ref(J.jnp.arange(4.0))
-
     def body(r):
         r[...] = r[...] * 2 + J.lax.axis_index("x")
 
-    J.shard_map(body, mesh=J.two, in_specs=J.P("x"), out_specs=None)(ref)
-    first = ref[...]
+    def scale(r):
+        r[...] = r[...] * 2
+
+    ref = J.new_ref(J.device_put(J.jnp.arange(4.0), J.halves))
+    whole = J.new_ref(J.device_put(J.jnp.arange(3.0), J.NamedSharding(J.two, J.P())))
     J.jit(J.shard_map(body, mesh=J.two, in_specs=J.P("x"), out_specs=None))(ref)
-    return [np.asarray(first), np.asarray(ref[...])]
+    J.jit(J.shard_map(scale, mesh=J.two, in_specs=J.P(), out_specs=None))(whole)
+    return [np.asarray(ref[...]), np.asarray(whole[...])]
 
 
 @case
 def references_and_arrays(J):
-    ref = J.new_ref(J.jnp.zeros((2, 4)))
+    ref = J.new_ref(J.device_put(J.jnp.zeros((2, 4)), J.NamedSharding(J.two, J.P(None, "x"))))
 
     def body(r, x):
         r[0] = x
@@ -973,8 +976,21 @@ def references_and_arrays(J):
         return x + 1
 
     f = J.shard_map(body, mesh=J.two, in_specs=(J.P(None, "x"), J.P("x")), out_specs=J.P("x"))
-    out = f(ref, J.jnp.arange(4.0))
+    out = J.jit(f)(ref, J.jnp.arange(4.0))
     return [np.asarray(out), np.asarray(ref[...])]
+
+
+@case
+def references_made_outside(J):
+    def body(r):
+        r[...] += 1.0
+
+    def f(x):
+        ref = J.new_ref(x)
+        J.spread(body, out_specs=None)(ref)
+        return ref[...] * 2
+
+    return [np.asarray(J.jit(f)(J.jnp.arange(4.0)))]
 
 
 @case

@@ -14,19 +14,15 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.errors import JaxRuntimeError
-from weft.base.functional import merge_lists, partition_list
-from weft.control.initial_style import mapped_at_front
-from weft.control.scan import scan_p
+from weft.control.one_by_one import one_by_one
 from weft.core import hooks
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, broadcast_axis
 from weft.core.effects import Effect, Effects, OrderedEffect
 from weft.core.primitive import Primitive
-from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.prims.families import element
-from weft.transforms.dce import close, convert_constvars
-from weft.transforms.vmap import batched, unbatched
+from weft.transforms.vmap import batched
 from weft.tree.functions import tree_leaves, tree_unflatten
 
 # --- effects --------------------------------------------------------------------------------------
@@ -203,7 +199,7 @@ class PureCallback(PythonCall):
             "sharding": sharding,
             "vmap_method": vmap_method,
         }
-        if vmap_method in ("sequential", "sequential_unrolled"):
+        if axis.spread or vmap_method in ("sequential", "sequential_unrolled"):
             unroll = axis.size if vmap_method == "sequential_unrolled" else 1
             params["result_avals"] = result_avals
             return one_by_one(self, axis, args, dims, params, max(unroll, 1))
@@ -242,39 +238,12 @@ class IOCallback(PythonCall):
     def batch(
         self, axis: AxisData, args: Any, dims: Any, **params: Any
     ) -> tuple[list[Any], list[int]]:
-        if params["ordered"]:
+        if params["ordered"] and not axis.spread:
             raise ValueError(
                 "an ordered io_callback cannot be put under vmap: a batch has no order; use"
                 " ordered=False, or lax.map instead of vmap"
             )
         return one_by_one(self, axis, args, dims, params, 1)
-
-
-def one_by_one(
-    primitive: Primitive, axis: AxisData, args: Any, dims: Any, params: Any, unroll: int
-) -> tuple[list[Any], list[int]]:
-    """The primitive applied to the elements of a batch, one after the other."""
-    mapped = [d is not None for d in dims]
-    fixed, xs = partition_list(mapped, mapped_at_front(args, dims))
-
-    def body(*values: Any) -> list[Any]:
-        merged = merge_lists(mapped, values[: len(fixed)], values[len(fixed) :])
-        return primitive.bind(*merged, **params)
-
-    avals = [*(typeof(x) for x in fixed), *(unbatched(typeof(x), 0) for x in xs)]
-    closed = stage(body, avals)
-    outs = scan_p.bind(
-        *closed.consts,
-        *fixed,
-        *xs,
-        jaxpr=close(convert_constvars(closed.jaxpr)),
-        length=axis.size,
-        reverse=False,
-        unroll=unroll,
-        num_consts=len(closed.consts) + len(fixed),
-        num_carry=0,
-    )
-    return outs, [0] * len(outs)
 
 
 # --- debugging ------------------------------------------------------------------------------------

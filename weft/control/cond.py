@@ -18,6 +18,7 @@ from weft.control.initial_style import (
     tangents_of,
 )
 from weft.control.jit import numpy_consts, transpose_jaxpr, used_axis_names
+from weft.control.one_by_one import by_device, one_by_one
 from weft.core.ad import Zero, is_undef, zeros
 from weft.core.batching import AxisData, at_front
 from weft.core.effects import Effects, observable
@@ -115,6 +116,8 @@ class Cond(Primitive):
             # every element runs on the same platform: ask for it again, unbatched
             index = lookup("platform_index").bind(platforms=params["branches_platforms"])
             index_dim = None
+        if index_dim is not None and by_device(axis, join_effects(b.effects for b in branches)):
+            return one_by_one(self, axis, args, dims, {"branches": branches, **params}, 1)
         if index_dim is not None:
             return _select_branches(axis, args, dims, branches)
         batched = [d is not None for d in dims[1:]]

@@ -120,7 +120,7 @@ def process_program(
         given = [_spread(layout, *row) for row in zip(args, ins, wholes, strict=True)]
         found, dims = batch(
             lambda *xs: local(*xs),
-            AxisData(LOCAL, len(layout.mine)),
+            AxisData(LOCAL, len(layout.mine), spread=True),
             [x for x, _ in given],
             [d for _, d in given],
         )

@@ -242,7 +242,7 @@ def _mapped(
         return [y for y, _ in found]
 
     dims = [0 if name in hs else None for hs in held]
-    outs, out_dims = batch(inner, AxisData(name, size), args, dims)
+    outs, out_dims = batch(inner, AxisData(name, size, spread=True), args, dims)
     return [
         (y, hs) if d is None else (moveaxis(y, d, 0), (name, *hs))
         for y, d, hs in zip(outs, out_dims, deeper, strict=True)

@@ -25,6 +25,7 @@ from weft.control.initial_style import (
     tangents_of,
 )
 from weft.control.jit import numpy_consts, used_axis_names
+from weft.control.one_by_one import by_device, one_by_one
 from weft.control.parts import on_parts, split_carry
 from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, match_axis
@@ -300,7 +301,12 @@ class While(Primitive):
         _, (predicate_batched,) = batch_jaxpr(cond_jaxpr, axis, cond_batched + carry, False)
         carry_dims: list[int | None]
         if predicate_batched:
-            if must_not_repeat(cond_jaxpr.effects | body_jaxpr.effects):
+            effects = cond_jaxpr.effects | body_jaxpr.effects
+            if by_device(axis, effects):
+                programs = {"cond_jaxpr": cond_jaxpr, "body_jaxpr": body_jaxpr}
+                counts = {"cond_nconsts": cond_nconsts, "body_nconsts": body_nconsts}
+                return one_by_one(self, axis, args, dims, {**programs, **counts}, 1)
+            if must_not_repeat(effects):
                 raise NotImplementedError(
                     "vmap over the predicate of while_loop runs the body for elements that are"
                     " done too, so it must not have effects like io_callback's; use lax.map"

@@ -24,6 +24,7 @@ class AxisData(Record):
     name: Any
     size: int
     spmd_name: Any = None
+    spread: bool = False  # whether its elements are those of devices, in shard_map
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:

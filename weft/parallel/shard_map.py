@@ -22,7 +22,8 @@ from weft.core.sharding import (
     axes_of,
     check_spec,
 )
-from weft.core.trace import extend_axis_env, state, typeof
+from weft.core.trace import eval_trace, extend_axis_env, state, typeof
+from weft.parallel.objects import on_arrays
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
 
@@ -165,11 +166,37 @@ def _mesh(mesh: Any) -> Any:
     return mesh
 
 
+def _check_context(mesh: Any, args: Any) -> None:
+    """Raise ValueError where another mesh is set, or where nothing says which devices are meant."""
+    if not isinstance(mesh, (Mesh, AbstractMesh)):
+        return
+    current = knobs.thread.mesh
+    if current is not None and not current[1].empty:
+        if current[1] != mesh.abstract_mesh:
+            raise ValueError(
+                f"shard_map got {mesh}, and the mesh that is set is {current[1]}; leave mesh out to"
+                " use that, and name the axes to divide in axis_names"
+            )
+    elif isinstance(mesh, AbstractMesh) and state.trace is eval_trace:
+        given = [getattr(x, "sharding", None) for x in tree_leaves(args)]
+        if not any(isinstance(s, NamedSharding) for s in given):
+            raise ValueError(
+                f"shard_map got {mesh}, which names no devices, and no argument is on a mesh; pass"
+                " a Mesh, or set one with weft.set_mesh(mesh)"
+            )
+
+
 def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
     mesh, in_specs, out_specs, axis_names, check_vma = options
+    if mesh is not None and type(out_specs) is not Later:
+        _check_context(mesh, args)
     mesh = _mesh(mesh)
     name = getattr(f, "__name__", type(f).__name__)
     manual = _manual_axes(mesh, axis_names)
+    special = None if in_specs is Infer else on_arrays(f, in_specs, out_specs, args)
+    if special is not None:
+        f, in_specs, out_specs, args, finish = special
+        return finish(_call(f, (mesh, in_specs, out_specs, axis_names, check_vma), args))
     leaves, in_tree = tree_flatten((args, {}))
     avals = [typeof(x) for x in leaves]
     specs = _argument_specs(in_specs, args, leaves, avals, mesh, manual, name)
@@ -224,10 +251,16 @@ def _marked(part: Any, spec: PartitionSpec) -> Any:
     return part.update(manual_axis_type=part.mat.update(**spec.marks()))
 
 
+def _divided_outside() -> set[Any]:
+    """The mesh axes that an outer shard_map divides by hand."""
+    known = () if knobs.thread.mesh is None else knobs.thread.mesh[1].shape
+    return {n for n, _ in state.axis_env if n in known}
+
+
 def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
     if isinstance(axis_names, str):
         raise TypeError(f"shard_map takes a set of axis_names, got the string {axis_names!r}")
-    wanted = set(axis_names) or set(mesh.axis_names)
+    wanted = set(axis_names) or set(mesh.axis_names) - _divided_outside() or set(mesh.axis_names)
     for axis in wanted:
         if axis not in mesh.axis_names:
             raise ValueError(
@@ -235,9 +268,9 @@ def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
                 f" {mesh.axis_names}"
             )
     free = tuple(n for n in mesh.axis_names if n in wanted)
-    taken = {n for n, _ in state.axis_env}
+    taken = _divided_outside()
     for axis in free:
-        if axis in taken and axis in (knobs.thread.mesh or (None, AbstractMesh((), ())))[1].shape:
+        if axis in taken:
             raise ValueError(
                 f"the mesh axis {axis!r} is divided by an outer shard_map already; name the others"
                 " in axis_names"

@@ -497,7 +497,8 @@ def as_placed(x: ArrayImpl, where: Placement) -> ArrayImpl:
 
 
 def _unpickle(value: np.ndarray, weak_type: bool) -> ArrayImpl:
-    return box(value, ShapedArray(value.shape, value.dtype, weak_type))
+    dtype = dtypes.canonicalize_dtype(value.dtype, True)
+    return box(value.astype(dtype, copy=False), ShapedArray(value.shape, dtype, weak_type))
 
 
 def _unpickle_extended(elements: np.ndarray, aval: ShapedArray) -> ArrayImpl:

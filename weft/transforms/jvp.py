@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.base.lazy import Late
 from weft.core import sharding as meshes
 from weft.core.ad import Zero, instantiate
 from weft.core.effects import touches_refs
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
 from weft.core.staging import stage
-from weft.core.trace import JVP, Trace, Tracer, escaped_tracer_error, state, typeof
+from weft.core.trace import JVP, Trace, Tracer, box, escaped_tracer_error, state, typeof
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -29,6 +31,14 @@ class JVPTracer(Tracer):
         self.primal = primal
         self.tangent = tangent
         self.aval = typeof(primal)
+
+    def known(self) -> Any:
+        """The primal; a Python number has the dtype of the time when it was first seen, whatever
+        ``enable_x64`` is now."""
+        primal = self.primal
+        if type(primal) in (float, int, complex) and typeof(primal).dtype != self.aval.dtype:
+            return box(np.array(primal, self.aval.dtype), self.aval)
+        return primal
 
     @property
     def display(self) -> str:  # type: ignore[override]
@@ -64,14 +74,14 @@ class JVPTrace(Trace):
     def split(self, x: Any) -> tuple[Any, Any]:
         """Primal and tangent of ``x``."""
         if type(x) is JVPTracer and x._trace is self:
-            return x.primal, x.tangent
+            return x.known(), x.tangent
         return x, Zero.from_primal(x)
 
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         primals, tangents, differentiated = [], [], False
         for x in args:
             if type(x) is JVPTracer and x._trace is self:
-                primals.append(x.primal)
+                primals.append(x.known())
                 tangents.append(x.tangent)
                 if type(x.tangent) is not Zero:
                     differentiated = True
