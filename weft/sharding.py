@@ -6,6 +6,7 @@ import numpy as np
 
 from weft import dtypes as _dtypes
 from weft.api.placement import check_fits as _check_fits
+from weft.api.placement import current_mesh as _current_mesh
 from weft.api.placement import device_put
 from weft.api.placement import resharded as _resharded
 from weft.api.placement import result_sharding as _result_sharding
@@ -32,6 +33,7 @@ from weft.numpy.creation import asarray
 from weft.prims.transfer import reshard_p as _reshard_p
 from weft.runtime.array import box as _box
 from weft.runtime.array import spanning as _spanning
+from weft.runtime.devices import Device as _Device
 from weft.runtime.devices import devices as _devices
 from weft.runtime.places import placement as _placement
 from weft.runtime.spanning import of_process as _of_process
@@ -358,6 +360,10 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     >>> weft.make_array_from_process_local_data(sharding, np.ones(3)).shape
     (3,)
     """
+    if isinstance(sharding, _Device):
+        sharding = SingleDeviceSharding(sharding)
+    elif isinstance(sharding, PartitionSpec):
+        sharding = NamedSharding(_current_mesh(), sharding)
 
     def make(data, shape):
         if not sharding.is_fully_addressable:

@@ -22,7 +22,7 @@ from weft.base.source import refusing_warnings
 from weft.base.traceback import named_as, shorten
 from weft.core.staging import stage
 from weft.core.trace import is_tracing, typeof
-from weft.runtime import evaluate, policy
+from weft.runtime import evaluate, guards, policy
 from weft.runtime.array import ArrayImpl, from_numpy
 from weft.runtime.evaluate import remember_operation
 from weft.runtime.function import NativeFunction
@@ -57,6 +57,9 @@ class Eager(NativeFunction):
         self._named = Kinds()
 
     def _slow(self, *args: Any, **options: Any) -> Any:
+        if guards.is_on() and not is_tracing():
+            guards.from_host(args, "an operation")
+            return self._fun(*args, **options)
         idle = knobs.thread.backend == "native" and not is_tracing()
         if idle and type(args[0]) is ArrayImpl:
             plain = self._plain(args)

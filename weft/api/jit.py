@@ -46,6 +46,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
+from weft.runtime import guards
 from weft.runtime.evaluate import (
     call_donating,
     generalise,
@@ -209,6 +210,9 @@ class JitFunction(NativeFunction):
             return self._slow(*given[0], **given[1])
         if high_classes and state.trace is not eval_trace and has_lowered(staged.closed):
             return self._fun(*args, **kwargs)  # whose operations may be differentiated
+        guarded = guards.is_on() and state.trace is eval_trace
+        if guarded:
+            guards.from_host(leaves, self._name)
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if self._compiler_options:
             check_options(self._compiler_options)
@@ -229,7 +233,7 @@ class JitFunction(NativeFunction):
             raise
         if donates:
             stages.delete_donated(staged, leaves, outs)
-        if began:
+        if began or guarded:
             pass  # native code would answer the next call and tell nobody
         elif (
             staged.tries

@@ -33,7 +33,7 @@ from weft.core.sharding import UNSPECIFIED, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import eval_trace, state, typeof
 from weft.dtypes import canonicalize_dtype
-from weft.runtime import evaluate, policy
+from weft.runtime import evaluate, guards, policy
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_leaves, tree_unflatten
@@ -134,6 +134,9 @@ class Learning(NativeFunction):
             given = as_arrays(args, kwargs) if self._converts else None
             if given is not None:
                 return self(*given[0], **given[1])
+            return self._fun(*args, **kwargs)
+        if thread.transfer_guard_host_to_device not in (None, "allow"):
+            guards.from_host(call.leaves, self._fun.__name__)
             return self._fun(*args, **kwargs)
         types = (knobs.context_key(), tuple(call.types))
         if self._loose and self._variants.get(types, 0) >= VARIANTS:

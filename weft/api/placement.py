@@ -23,7 +23,7 @@ from weft.core.layout import Format
 from weft.core.registry import lookup
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, loosely, state, typeof
-from weft.runtime import registry
+from weft.runtime import guards, registry
 from weft.runtime.array import ArrayImpl, as_placed, box, from_numpy, put
 from weft.runtime.devices import Device
 from weft.runtime.places import Placement, default_placement, on_device, placement
@@ -63,6 +63,9 @@ def device_put(
     [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
     now = state.trace is eval_trace and not _watched()
+    thread = knobs.thread
+    if thread.transfer_guard_host_to_device is not None or thread.transfer_guard_device_to_device:
+        _guard(x, device)
     if now and device is None and donate is False and may_alias is None:
         if type(x) is ArrayImpl:
             return x.block_until_ready()  # unless it has been deleted
@@ -93,6 +96,17 @@ def device_put(
     given = zip(leaves, outs, places, strict=True)
     placed = [y._at(where_to(x, p)) if type(y) is ArrayImpl else y for x, y, p in given]
     return tree_unflatten(tree, placed)
+
+
+def _guard(x: Any, device: Any) -> None:
+    """Raise where a transfer guard forbids explicit copies."""
+    if state.trace is not eval_trace:
+        return
+    leaves = tree_leaves(x)
+    guards.from_host(leaves, "device_put", explicit=True)
+    for leaf in leaves:
+        if device is not None and type(leaf) is ArrayImpl:
+            guards.between_devices(leaf, where_to(leaf, device).sharding, "device_put", True)
 
 
 def _source(x: Any) -> Any:

@@ -13,6 +13,7 @@ from weft.base.functional import wraps
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.registry import lookup
 from weft.core.sharding import (
+    AbstractMesh,
     Mesh,
     NamedSharding,
     PartitionSpec,
@@ -22,6 +23,7 @@ from weft.core.sharding import (
     as_given,
 )
 from weft.core.trace import typeof
+from weft.runtime import guards
 from weft.runtime.array import ArrayImpl
 from weft.runtime.evaluate import says_where
 from weft.runtime.places import default_placement
@@ -115,9 +117,10 @@ def moved(tree: Any, to: Any) -> Any:
     where = to if isinstance(to, Sharding) else SingleDeviceSharding(to)
 
     def move(x: Any) -> Any:
-        if type(x) is not ArrayImpl or not x.committed:
+        if type(x) is not ArrayImpl:
             return x
-        there = x.sharding._device_assignment == where._device_assignment
+        guards.between_devices(x, where, "jit(device=...)")
+        there = not x.committed or x.sharding._device_assignment == where._device_assignment
         return x if there else device_put(x, where)
 
     return tree_map(move, tree)
@@ -149,6 +152,9 @@ def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., A
 def _constrained(x: Any, sharding: Sharding | None, what: str) -> Any:
     if sharding is None or not hasattr(typeof(x), "shape"):
         return x
+    if isinstance(getattr(sharding, "mesh", None), AbstractMesh):
+        sharding.shard_shape(tuple(np.shape(x)))
+        return x  # to be traced and lowered; a call says that devices are missing
     check_fits(sharding, np.shape(x), f"{what}_shardings of jit:")
     if isinstance(sharding, NamedSharding) and sharding.mesh.explicit_axes:
         x = lookup("reshard").bind(x, dst_sharding=sharding)

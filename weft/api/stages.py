@@ -211,6 +211,14 @@ class Lowered(_Stage):
 class Compiled(_Stage):
     """An executable for arguments of given types; other types raise TypeError."""
 
+    @property
+    def out_info(self) -> Any:
+        structs = [struct_of(aval) for aval in self._staged.closed.out_avals]
+        placed = tree_flatten(self.output_shardings)[0]
+        for struct, sharding in zip(structs, placed, strict=True):
+            struct.sharding = sharding
+        return tree_unflatten(self.out_tree, structs)
+
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten((args, kwargs))

@@ -617,10 +617,11 @@ array_garbage_collection_guard = _choice(
 )
 _LEVELS = "allow log disallow log_explicit disallow_explicit"
 transfer_guard_host_to_device = _choice(
-    "transfer_guard_host_to_device", _LEVELS, None, "Watch copies from the host to a device."
+    "transfer_guard_host_to_device", _LEVELS, None, "Watch copies from the host to a device.",
+    in_key=True,
 )
 transfer_guard_device_to_device = _choice(
-    "transfer_guard_device_to_device", _LEVELS, None, "Watch copies between devices."
+    "transfer_guard_device_to_device", _LEVELS, None, "Watch copies between devices.", in_key=True,
 )
 transfer_guard_device_to_host = _choice(
     "transfer_guard_device_to_host", _LEVELS, None, "Watch copies from a device to the host."

@@ -18,7 +18,7 @@ from weft.core.array import Array, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, divided_up, is_constant_shape, max_dim, whole
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.core.trace import Tracer, canonical_numeric
+from weft.core.trace import Tracer, canonical_numeric, eval_trace, state
 from weft.lax.shape import canonical_shape
 from weft.numpy.broadcasting import broadcast_to, filled
 from weft.numpy.promotion import (
@@ -31,6 +31,7 @@ from weft.numpy.promotion import (
 )
 from weft.prims.convert import convert_values, copy_p, warn_of_lost_parts
 from weft.prims.families import COMPLEX, FLOAT, kind_of, scalar
+from weft.runtime import guards
 from weft.runtime.devices import dlpack_client
 from weft.transforms.jvp import JVPTracer
 from weft.tree.functions import tree_leaves
@@ -117,7 +118,15 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
     return x if where is None else resharded(x, where)
 
 
+def _guarded(name: str, *values: Any) -> None:
+    """Raise where a transfer guard forbids to copy values of the host."""
+    if guards.is_on() and state.trace is eval_trace:
+        guards.from_host([leaf for x in values for leaf in tree_leaves(x)], name)
+
+
 def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
+    if knobs.thread.transfer_guard_host_to_device is not None:
+        _guarded("array", x)
     kind = type(x)
     if kind is float or kind is int:
         return _from_scalar(x, dtype)
@@ -354,6 +363,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     wanted = _fill_dtype(dtype, shape, "zeros")
     if wanted == dtypes.float0:
         return _void(_sizes("zeros", shape))
+    _guarded("zeros", 0)
     return placed(filled(_sizes("zeros", shape), scalar(wanted, 0)), device, out_sharding)
 
 
@@ -367,6 +377,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     wanted = _fill_dtype(dtype, shape, "ones")
     if wanted == dtypes.float0:
         return _void(_sizes("ones", shape))
+    _guarded("ones", 1)
     return placed(filled(_sizes("ones", shape), scalar(wanted, 1)), device, out_sharding)
 
 
@@ -405,6 +416,7 @@ def full(
     if wanted is None:
         wanted = dtypes.dtype(fill_value)
     _refuse_complex("full", fill_value, wanted)
+    _guarded("full", fill_value)
     value = convert_operand(fill_value, wanted, weak)
     return placed(filled(_sizes("full", shape), value), device, out_sharding)
 
@@ -457,6 +469,7 @@ def full_like(
     if wanted == dtypes.float0:
         return _void(sizes)
     check_arraylike("full_like", fill_value)
+    _guarded("full_like", fill_value)
     with _kept(wanted):
         if np.ndim(fill_value):
             value = broadcast_to(asarray(fill_value, wanted), sizes)

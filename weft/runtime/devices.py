@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from weft.base import knobs
+from weft.base.record import Record
 from weft.core import processes
+from weft.core.sharding import MEMORY_KINDS
 from weft.runtime import registry
 
 
@@ -78,6 +80,25 @@ class Elsewhere(Client):
         self.device_kind = getattr(like, "device_kind", like.platform)
 
 
+class Memory(Record):
+    """A kind of memory that a device reaches; on CPUs all kinds are the host's."""
+
+    device: Any
+    kind: str
+
+    @property
+    def platform(self) -> str:
+        return self.device.platform
+
+    @property
+    def process_index(self) -> int:
+        return self.device.process_index
+
+    def addressable_by_devices(self) -> list[Any]:
+        """The devices that reach it."""
+        return [self.device]
+
+
 class Device:
     """A place where arrays live and programs run."""
 
@@ -102,8 +123,21 @@ class Device:
         """Bytes of memory in use, at most so far, and in all, by JAX's names; None on the host."""
         return self.client.memory_stats()
 
-    def addressable_memories(self) -> list[Any]:
-        return []
+    def addressable_memories(self) -> list[Memory]:
+        """The kinds of memory that programs on this device reach."""
+        return [Memory(self, kind) for kind in MEMORY_KINDS]
+
+    def memory(self, kind: str) -> Memory:
+        """The memory of a kind."""
+        if kind not in MEMORY_KINDS:
+            raise ValueError(
+                f"{self} has no memory of kind {kind!r}; the kinds are {', '.join(MEMORY_KINDS)}"
+            )
+        return Memory(self, kind)
+
+    def default_memory(self) -> Memory:
+        """The memory that new arrays are in."""
+        return Memory(self, MEMORY_KINDS[0])
 
     def __reduce__(self) -> Any:
         return _device, (self.id, self.platform)
