@@ -1,7 +1,7 @@
-"""Record JAX's answers to tests/parallel/mesh_programs.py: run it from the root, with JAX.
+"""Record JAX's answers to tests/parallel/mesh_programs.py and mesh_refusals.py, with JAX installed.
 
 With arguments, only the cases of these names are recorded anew. It shows eight devices to JAX, and
-writes tests/parallel/data/meshes.json. Texts of errors are not kept, only their classes.
+writes tests/parallel/data/meshes.json and refusals.json. Of errors only the classes are kept.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+REFUSALS = ROOT / "tests" / "parallel" / "data" / "refusals.json"
 RECORD = ROOT / "tests" / "parallel" / "data" / "meshes.json"
 
 
@@ -19,6 +20,7 @@ def main() -> None:
     """Write the record, and say which cases raised."""
     import jax
 
+    from tests.parallel import mesh_refusals
     from tests.parallel.mesh_programs import CASES, answers
 
     chosen = tuple(sys.argv[1:])
@@ -31,6 +33,8 @@ def main() -> None:
     lines = [f"{json.dumps(name)}: {json.dumps(answer)}" for name, answer in found.items()]
     RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{len(found)} answers, {RECORD.stat().st_size:,} bytes")
+    refusals = {name: kind for name, (kind, _) in mesh_refusals.answers(jax).items()}
+    REFUSALS.write_text(json.dumps(refusals, indent=0) + "\n")
 
 
 if __name__ == "__main__":

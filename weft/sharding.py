@@ -63,8 +63,12 @@ def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
     {'data': 1, 'model': 1}
     """
     shape = tuple(axis_shapes)
+    if not all(isinstance(n, (int, np.integer)) and n > 0 for n in shape):
+        raise ValueError(f"make_mesh takes a shape of positive whole numbers, got {axis_shapes!r}")
     names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
     available = list(_devices() if devices is None else devices)
+    if not all(hasattr(device, "platform") for device in available):
+        raise TypeError(f"make_mesh takes devices, as weft.devices() gives them, got {devices!r}")
     needed = math.prod(shape)
     if needed > len(available):
         raise ValueError(
@@ -299,6 +303,11 @@ def make_array_from_callback(shape, sharding, data_callback, dtype=None):
 def _assembled(name, shape, sharding, data_callback, dtype):
     """An array of parts, which may be random keys; NumPy's are cut to the dtypes of arrays."""
     shape = tuple(shape)
+    if not isinstance(sharding, Sharding):
+        raise TypeError(
+            f"{name} takes a sharding, got {sharding!r} of type {type(sharding).__name__}; write"
+            " NamedSharding(mesh, P('x'))"
+        )
     _check_fits(sharding, shape, name)
     spans = not sharding.is_fully_addressable
     whole = found = None

@@ -752,24 +752,18 @@ def device_to_host(J):
 
 
 @case
-def identity_copies(J):
+def results_outlive_arguments(J):
     import copy
 
-    x = J.jnp.arange(4.0)
-    out = [J.jit(lambda x: x)(x), J.jit(copy.copy)(x), J.jit(lambda x: (x, x))(x)[1]]
-    old = x.unsafe_buffer_pointer()
-    return [y.unsafe_buffer_pointer() == old for y in out]
-
-
-@case
-def identity_copies_often(J):
-    x, f = J.jnp.arange(4.0), J.jit(lambda x: x)
-    found = [f(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer() for _ in range(40)]
-    big, g = J.jnp.ones((300, 300)), J.jit(lambda x, y: (x, y + 1))
-    found += [
-        g(big, big)[0].unsafe_buffer_pointer() == big.unsafe_buffer_pointer() for _ in range(40)
-    ]
-    return any(found)
+    found = []
+    for f in (lambda x: x, copy.copy, lambda x: (x, x)[1], lambda x: (x + 1, x)[1]):
+        f = J.jit(f)
+        for _ in range(30):  # as often as it takes to be native
+            x = J.jnp.arange(4.0)
+            y = f(x)
+            x.delete()
+        found.append([y, x.is_deleted()])
+    return found
 
 
 @case
@@ -1022,20 +1016,6 @@ def _printed(J, f, *args):
 
 
 @case
-def inspected_shardings(J):
-    seen = []
-
-    def f(x):
-        J.debug.inspect_array_sharding(x, callback=lambda s: seen.append(s))
-        return x + 1
-
-    J.jit(f, in_shardings=J.halves)(np.arange(4.0))
-    x = J.device_put(np.arange(8.0), J.NamedSharding(J.grid, J.P("x")))
-    J.jit(f)(x)
-    return [s.is_equivalent_to(w, 1) for s, w in zip(seen, (J.halves, x.sharding), strict=True)]
-
-
-@case
 def prints_in_a_while_loop_under_pmap(J):
     def f(x):
         def body(x):
@@ -1086,17 +1066,6 @@ def prints_in_checkpoint(J):
 
     policies = J.library.checkpoint_policies
     return [run(policies.everything_saveable), run(policies.nothing_saveable), run(None)]
-
-
-@case
-def partitioned_prints(J):
-    def f(x):
-        J.debug.print("p {}", x, partitioned=True)
-        J.debug.print("whole {}", x)
-        return x
-
-    g = J.jit(f, in_shardings=J.halves, out_shardings=J.halves)
-    return _printed(J, lambda: g(np.arange(4)).block_until_ready())
 
 
 @case

@@ -178,6 +178,8 @@ class JitFunction(NativeFunction):
             s is not UNSPECIFIED and shardings.is_given(s)
             for s in (options["in_shardings"], options["out_shardings"])
         )
+        if self._placed or options["backend"] is not None:
+            shardings.check_options(options)
         self._own = _is_ours(fun)
         self._marks = self._static_nums, self._static_names, self._donate_nums, self._donate_names
         self._cache: dict[Any, Staged] = {}
@@ -229,7 +231,7 @@ class JitFunction(NativeFunction):
                 outs = jit_p.bind(*staged.hoisted, *leaves, **staged.params)
         except RuntimeError:
             if not donates:
-                self._check_deleted(leaves, args, kwargs)
+                self._check_deleted(leaves, args, kwargs, RuntimeError)
             raise
         if donates:
             stages.delete_donated(staged, leaves, outs)
@@ -292,10 +294,10 @@ class JitFunction(NativeFunction):
                     f" {names[i] if donated[i] else names[j]} is donated; pass a copy of it"
                 )
 
-    def _check_deleted(self, leaves: Any, args: Any, kwargs: Any) -> None:
+    def _check_deleted(self, leaves: Any, args: Any, kwargs: Any, kind: Any = ValueError) -> None:
         for i, x in enumerate(leaves):
             if getattr(x, "is_deleted", bool)():
-                raise ValueError(
+                raise kind(
                     f"the argument {self._names(args, kwargs)[i]} of {self._name},"
                     f" {typeof(x).str_short()}, has been deleted: it was donated to an earlier call"
                     " (donate_argnums) or freed with delete(); use the result of that call, or pass"
@@ -462,6 +464,7 @@ class JitFunction(NativeFunction):
     @api_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Stage and lower the function for arguments of these types."""
+        shardings.check_described((args, kwargs))
         return self.trace(*args, **kwargs).lower()
 
     @api_boundary

@@ -68,7 +68,7 @@ def device_put(
         _guard(x, device)
     if now and device is None and donate is False and may_alias is None:
         if type(x) is ArrayImpl:
-            return x.block_until_ready()  # unless it has been deleted
+            return _there(x)
         if type(x) is np.ndarray and x.dtype.kind in "biufc":
             return from_numpy(x)
     leaves, tree = tree_flatten(x)
@@ -86,6 +86,9 @@ def device_put(
     places = [
         NamedSharding(current_mesh(), p) if isinstance(p, PartitionSpec) else p for p in places
     ]
+    for leaf, place in zip(leaves, places, strict=True):
+        if isinstance(place, NamedSharding) and not isinstance(place.mesh, AbstractMesh):
+            check_fits(place, np.shape(leaf), "device_put")
     put = lookup("device_put")
     outs = put.bind(
         *leaves,
@@ -96,6 +99,11 @@ def device_put(
     given = zip(leaves, outs, places, strict=True)
     placed = [y._at(where_to(x, p)) if type(y) is ArrayImpl else y for x, y, p in given]
     return tree_unflatten(tree, placed)
+
+
+def _there(x: ArrayImpl) -> ArrayImpl:
+    """An array, unless it has been deleted."""
+    return x._refuse() if x.is_deleted() else x.block_until_ready()
 
 
 def _guard(x: Any, device: Any) -> None:
@@ -154,8 +162,7 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
     elif may_alias is False:
         out = x.__copy__()
     else:
-        x.block_until_ready()
-        where = where_to(x, place)
+        where = where_to(_there(x), place)
         stays = place is None or isinstance(place, Sharding)
         if stays and not donate and where is x._type.placement:
             return x
@@ -212,6 +219,11 @@ def where_to(x: Any, place: Any) -> Placement:
     if isinstance(place, PartitionSpec):
         place = NamedSharding(current_mesh(), place)
     if isinstance(place, Sharding):
+        if PartitionSpec.UNCONSTRAINED in getattr(place, "spec", ()):
+            raise ValueError(
+                f"device_put got {place.spec}, which leaves a dimension open; name mesh axes, or"
+                " None for the whole dimension"
+            )
         check_fits(place, np.shape(x), "device_put")
         return placement(place, True)
     kind = "pinned_host" if place.name == "Host" else "device"  # a memory space

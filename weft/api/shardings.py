@@ -12,6 +12,7 @@ from weft.base import knobs
 from weft.base.functional import wraps
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.registry import lookup
+from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.sharding import (
     AbstractMesh,
     Mesh,
@@ -25,11 +26,56 @@ from weft.core.sharding import (
 from weft.core.trace import typeof
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl
+from weft.runtime.devices import devices
 from weft.runtime.evaluate import says_where
 from weft.runtime.places import default_placement
 from weft.runtime.spread import divided, spec_of
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raise unless the options of jit that say where it runs can hold together."""
+    device, backend = options["device"], options["backend"]
+    if device is not None and backend is not None:
+        raise ValueError(
+            f"jit got device={device!r} and backend={backend!r}; give one of them, a device is of a"
+            " backend"
+        )
+    if isinstance(device, (list, tuple)):
+        raise ValueError(f"jit runs on one device, got device={device!r}; use in_shardings instead")
+    if backend is not None:
+        devices(backend)  # RuntimeError where it isn't known
+    for name in ("in_shardings", "out_shardings"):
+        given = options[name]
+        if (device is not None or backend is not None) and is_given(given):
+            raise ValueError(
+                f"jit got {name} beside {'backend' if device is None else 'device'}; say where"
+                " arguments and results are by one of them"
+            )
+        for leaf in tree_flatten(given, is_leaf=_is_leaf)[0]:
+            _check_leaf(leaf, f"{name} of jit")
+
+
+def _check_leaf(sharding: Any, what: str) -> None:
+    if sharding is not None and not _is_leaf(sharding) and type(sharding).__name__ != "Format":
+        raise TypeError(
+            f"{what} takes shardings, partition specs or None, got {sharding!r}; write"
+            " NamedSharding(mesh, P('x'))"
+        )
+    spec = sharding if isinstance(sharding, PartitionSpec) else getattr(sharding, "spec", ())
+    if spec is not None and PartitionSpec.UNCONSTRAINED in spec:
+        raise ValueError(
+            f"{what} got {spec}, which leaves a dimension open; that is for"
+            " lax.with_sharding_constraint: name mesh axes, or None for the whole dimension"
+        )
+
+
+def check_described(tree: Any) -> None:
+    """Raise where a description of an array has a sharding that does not fit its shape."""
+    for x in tree_flatten(tree)[0]:
+        if isinstance(x, ShapeDtypeStruct) and isinstance(x.sharding, Sharding):
+            x.sharding.shard_shape(tuple(x.shape))
 
 
 def is_given(shardings: Any) -> bool:

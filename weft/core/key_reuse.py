@@ -104,8 +104,7 @@ def _apply(primitive: Any, masks: list[Any], params: Any) -> list[Any]:
     if called is None and isinstance(params.get("jaxpr"), (Jaxpr, ClosedJaxpr)):
         called = params["jaxpr"]
     if called is not None:
-        jaxpr = called.jaxpr if isinstance(called, ClosedJaxpr) else called
-        return _walk(jaxpr, masks)
+        return _walk(called, masks)
     return [] if first is None else _moved(primitive, first, params)
 
 
@@ -127,9 +126,15 @@ def _moved(primitive: Any, mask: np.ndarray, params: Any) -> list[Any]:
     return []
 
 
-def _walk(jaxpr: Jaxpr, masks: Sequence[Any]) -> list[Any]:
+def _walk(program: Jaxpr | ClosedJaxpr, masks: Sequence[Any]) -> list[Any]:
     """The masks of the results of a program."""
+    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
     env: dict[Any, Any] = dict(zip(jaxpr.invars, masks, strict=True))
+    if isinstance(program, ClosedJaxpr):
+        # keys that the function closes over are used by every call
+        for v, x in zip(jaxpr.constvars, program.consts, strict=True):
+            if is_keys(v.aval) and hasattr(x, "aval"):
+                env[v] = _masks.of(x)
     for eqn in jaxpr.eqns:
         given = [None if type(x) is Literal else env.get(x) for x in eqn.invars]
         outs = _apply(eqn.primitive, given, eqn.params)
@@ -142,7 +147,7 @@ def _walk(jaxpr: Jaxpr, masks: Sequence[Any]) -> list[Any]:
 def _branches(branches: Sequence[ClosedJaxpr], masks: list[Any]) -> list[Any]:
     """All branches on copies; what one of them uses is used."""
     copies = [[None if m is None else m.copy() for m in masks] for _ in branches]
-    results = [_walk(b.jaxpr, own) for b, own in zip(branches, copies, strict=True)]
+    results = [_walk(b, own) for b, own in zip(branches, copies, strict=True)]
     for own in copies:
         for mask, copy in zip(masks, own, strict=True):
             if mask is not None and mask.flags.writeable:
@@ -162,7 +167,7 @@ def _loop(closed: ClosedJaxpr, masks: list[Any], n_consts: int, n_carry: int | N
     rows: list[Any] = []
     for _ in range(2):
         rows = [_fresh(a) for a in avals]
-        outs = _walk(closed.jaxpr, [*consts, *carry, *rows])
+        outs = _walk(closed, [*consts, *carry, *rows])
         carry = outs[:n_carry]
     for mask, row in zip(masks[n_consts + n_carry :], rows, strict=True):
         if mask is not None and row.any():

@@ -686,6 +686,8 @@ class SingleDeviceSharding(Sharding):
     _device: Any
 
     def __init__(self, device: Any, *, memory_kind: str | None = None) -> None:
+        if device is None:
+            raise TypeError("SingleDeviceSharding takes a device, got None")
         self._set(memory_kind, _device=device)
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
@@ -720,7 +722,8 @@ class NamedSharding(Sharding):
 
     def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         if not isinstance(mesh, (Mesh, AbstractMesh)) or not isinstance(spec, PartitionSpec):
-            raise AttributeError(
+            kind = TypeError if mesh is None or spec is None else AttributeError
+            raise kind(
                 "NamedSharding takes a Mesh and a PartitionSpec, got"
                 f" {type(mesh).__name__} {mesh!r} and {type(spec).__name__} {spec!r}; write"
                 " NamedSharding(mesh, P('x', None))"

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.api.placement import check_fits
 from weft.api.shardings import spread_shardings
+from weft.base import knobs
 from weft.base.errors import located
 from weft.base.traceback import api_boundary
 from weft.core.sharding import (
@@ -57,7 +58,14 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     leaves, tree = tree_flatten(x)
     wanted = spread_shardings(shardings, x, "with_sharding_constraint", entered=True)
     outs = []
+    if shardings is None or (leaves and any(s is None for s in wanted)):
+        raise ValueError(
+            "with_sharding_constraint got None as a sharding, which says nothing; leave the array"
+            " out, or give each dimension None: P(None)"
+        )
     for leaf, sharding in zip(leaves, wanted, strict=True):
+        _check_manual(sharding)
+        typeof(leaf)  # TypeError where it is no array
         # the sharding of a type that says nothing of devices, as typeof(x).sharding, asks for none
         if sharding is not None and getattr(sharding, "mesh", None) != NO_AXES:
             _check_type(leaf, sharding)
@@ -72,6 +80,20 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
             leaf = sharding_constraint_p.bind(leaf, sharding=sharding)
         outs.append(leaf)
     return tree_unflatten(tree, outs)
+
+
+def _check_manual(sharding: Any) -> None:
+    """Raise ValueError for mesh axes that shard_map divides by hand around here."""
+    current = knobs.thread.mesh
+    if current is None or not isinstance(sharding, NamedSharding):
+        return
+    for axis in sharding.spec.names():
+        if axis in current[1].manual_axes:
+            raise ValueError(
+                f"with_sharding_constraint got {sharding.spec} inside of shard_map, which divides"
+                f" over the axis {axis!r} by hand: each device has its own part here; name other"
+                " axes"
+            )
 
 
 def _fitting(sharding: Any, shape: tuple[int, ...]) -> Any:

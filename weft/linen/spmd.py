@@ -120,7 +120,7 @@ def _constrain(names, x, fallback, rules, mesh):
         return x
     if mesh is not None and spec is not None:
         return lax.with_sharding_constraint(x, sharding.NamedSharding(mesh, spec))
-    return lax.with_sharding_constraint(x, spec)
+    return x if spec is None else lax.with_sharding_constraint(x, spec)
 
 
 def _is_logical_spec(x) -> bool:

@@ -100,7 +100,7 @@ class PmapFunction:
         key = (tuple(devices), len(args))
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = self._compile(devices, static)
+            found = self._compiled[key] = self._compile(devices, static, len(args))
         mesh = Mesh(np.array(devices, dtype=object), (self._name,))
         dynamic = [x for i, x in enumerate(args) if i not in static]
         leaves, tree = tree_flatten((dynamic, kwargs))
@@ -166,15 +166,28 @@ class PmapFunction:
         key = (size, len(args))
         found = self._compiled.get(key)
         if found is None:
-            found = self._compiled[key] = self._compile(self._devices()[:size], static)
+            found = self._compiled[key] = self._compile(self._devices()[:size], static, len(args))
         return found
 
     def _axes(self, args: Any, kwargs: Any, static: set[int]) -> list[Any]:
         """The mapped axis of each leaf of the arguments; the first of those given by name."""
         in_axes = self._options["in_axes"]
+        if any(n >= len(args) or n < -len(args) for n in self._static):
+            raise ValueError(
+                f"pmap got static_broadcasted_argnums={self._static}, and is called with"
+                f" {len(args)} arguments"
+            )
         dynamic = [i for i in range(len(args)) if i not in static]
         given = tuple([args[i] for i in dynamic])
-        if isinstance(in_axes, (tuple, list)):
+        for axis in tree_leaves(in_axes):
+            if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+                raise TypeError(
+                    f"pmap takes positions or None as in_axes, got {axis!r} of type"
+                    f" {type(axis).__name__}"
+                )
+        if isinstance(in_axes, list):
+            raise ValueError(f"in_axes of pmap is a tuple, one for each argument; got {in_axes}")
+        if isinstance(in_axes, tuple):
             if len(in_axes) != len(args):
                 raise ValueError(
                     f"pmap got in_axes for {len(in_axes)} arguments, and is called with {len(args)}"
@@ -190,6 +203,8 @@ class PmapFunction:
         given = [x for i, x in enumerate(args) if i not in static]
         leaves = tree_flatten((given, kwargs))[0]
         wanted = self._options["axis_size"]
+        if wanted is not None and not isinstance(wanted, (int, np.integer)):
+            raise ValueError(f"pmap takes a whole number as axis_size, got {wanted!r}")
         sizes = set() if wanted is None else {wanted}
         for leaf, axis in zip(leaves, axes, strict=True):
             if axis is None:
@@ -212,6 +227,8 @@ class PmapFunction:
                 " must all have one element for each device"
             )
         (size,) = sizes
+        if size == 0:
+            raise ValueError("pmap got a mapped axis of size 0; it needs one element for a device")
         available = len(self._devices())
         if self._options["devices"] is not None and size != available:
             raise ValueError(
@@ -229,7 +246,7 @@ class PmapFunction:
         chosen = self._options["devices"]
         return all_devices(self._options["backend"]) if chosen is None else list(chosen)
 
-    def _compile(self, devices: list[Any], static: set[int]) -> JitFunction:
+    def _compile(self, devices: list[Any], static: set[int], count: int) -> JitFunction:
         mesh = Mesh(np.array(devices, dtype=object), (self._name,))
         fun, name, out_axes = self._fun, self._name, self._options["out_axes"]
 
@@ -259,7 +276,7 @@ class PmapFunction:
             return tree_unflatten(trees[-1], outs)
 
         positions = tuple(sorted(static))
-        donate = as_tuple(self._options["donate_argnums"])
+        donate = tuple(n for n in as_tuple(self._options["donate_argnums"]) if n < count)
         return jit(spread, static_argnums=positions or None, donate_argnums=donate or None)
 
 

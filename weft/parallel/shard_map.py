@@ -219,6 +219,8 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
             inner = [a.varying(v | o) for a, v, o in zip(inner, varying, outer, strict=True)]
             inner = [_marked(a, s) for a, s in zip(inner, specs, strict=True)]
         closed, out_tree = stage_call(f, args, {}, inner, in_tree, "shard_map")
+    if type(out_specs) is Later and mesh.size > 1:
+        _refuse_order(closed, name)
     closed, hoisted = hoist_tracers(closed)
     specs = [PartitionSpec()] * len(hoisted) + specs
     outs = _result_specs(out_specs, out_tree, closed.out_avals, mesh, manual, name)
@@ -235,6 +237,16 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
         manual_axes=frozenset(manual),
     )
     return tree_unflatten(out_tree, results)
+
+
+def _refuse_order(closed: Any, name: str) -> None:
+    """Raise ValueError for ordered effects in pmap: devices run side by side."""
+    found = [effect for effect in closed.effects if effect.ordered]
+    if found:
+        raise ValueError(
+            f"{name} has ordered effects ({found[0]}), and pmap runs it on several devices at once;"
+            " use ordered=False"
+        )
 
 
 def _left_over(part: Any, aval: Any, mesh: Any) -> Any:
@@ -258,8 +270,11 @@ def _divided_outside() -> set[Any]:
 
 
 def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
-    if isinstance(axis_names, str):
-        raise TypeError(f"shard_map takes a set of axis_names, got the string {axis_names!r}")
+    if not isinstance(axis_names, (set, frozenset)):
+        raise TypeError(
+            f"shard_map takes a set of axis_names, got {axis_names!r} of type"
+            f" {type(axis_names).__name__}; write {{'x'}}"
+        )
     wanted = set(axis_names) or set(mesh.axis_names) - _divided_outside() or set(mesh.axis_names)
     for axis in wanted:
         if axis not in mesh.axis_names:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.base import knobs
+from weft.base import errors, knobs
 from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.base.traceback import api_boundary
@@ -339,6 +339,8 @@ class ArrayImpl(Array):
         return sharding if sharding.num_devices > 1 else next(iter(sharding.device_set))
 
     def devices(self) -> set[Any]:
+        if self._owner is None:
+            self._refuse()
         return set(self.sharding.device_set)
 
     @property
@@ -438,7 +440,10 @@ class ArrayImpl(Array):
     def block_until_ready(self) -> ArrayImpl:
         """The array, once its values are computed: on the CPU at once, calls are synchronous."""
         if self._owner is None:
-            return self._refuse()
+            raise errors.JaxRuntimeError(
+                f"array has been deleted: {self.aval.str_short()} was donated to a computation or"
+                " freed with delete(), and there is nothing to wait for"
+            )
         client = self._type.placement.client
         if client is not None:
             client.wait()

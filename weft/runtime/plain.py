@@ -42,7 +42,9 @@ class Interpreted:
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.closed = closed
         self.consts = [
-            getattr(c, "_value", c) if hasattr(c, "_value") else np.asarray(c, v.aval.dtype)
+            getattr(c, "_value", c)
+            if hasattr(c, "_value") or not hasattr(v.aval, "dtype")
+            else np.asarray(c, v.aval.dtype)
             for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
         ]
 
