@@ -6,6 +6,7 @@ import weft
 import weft.numpy as jnp
 from tests.samples import Sample, normal
 from weft import P, lax
+from weft.base import knobs
 from weft.core.jaxpr import jaxpr_as_fun
 from weft.core.registry import lookup
 from weft.prims.collective import pcast_p, pshared_p, pvary_p
@@ -114,7 +115,9 @@ def of_one_process(x):
     """A program of a mesh, made for the one process that there is."""
     total = lambda x: lax.psum(x * 2, "i")
     mesh = weft.make_mesh((1,), "i", (weft.sharding.AxisType.Auto,))
-    mapped = weft.make_jaxpr(weft.shard_map(total, mesh=mesh, in_specs=P("i"), out_specs=P()))(x)
+    with knobs.mesh(None):  # another mesh may be set around it
+        spread = weft.shard_map(total, mesh=mesh, in_specs=P("i"), out_specs=P())
+        mapped = weft.make_jaxpr(spread)(x)
     params = mapped.eqns[0].params
     return jaxpr_as_fun(mapped.eqns[0].primitive.per_process(params)[0])(x)[0]
 
