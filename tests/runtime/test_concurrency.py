@@ -17,9 +17,14 @@ fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this syste
 native = pytest.mark.skipif(not loader.supported(), reason="no machine code on this system")
 
 
-def run(text):
+def run(text, **settings):
     done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | settings,
     )
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return done.stdout
@@ -160,3 +165,55 @@ WINDOWS = ("key, identity, 'source_stamp'", "mesh, sharding, 'AbstractDevice'")
 @pytest.mark.parametrize("window", WINDOWS)
 def test_child_forked_while_another_thread_computes_what_is_kept(window):
     assert run(FORKING.replace("WHAT", window)) == "7\n"
+
+
+# No thread can be begun, as under ``ulimit -u``.
+WITHOUT_THREADS = """
+import threading, _thread
+def refuse(*args, **kwargs):
+    raise RuntimeError("can't start new thread")
+for module in (threading, _thread):
+    for name in ("start_new_thread", "start_joinable_thread"):
+        for given in (name, "_" + name):
+            if hasattr(module, given):
+                setattr(module, given, refuse)
+import numpy as np, weft, weft.numpy as jnp
+from weft.base import background
+x = np.ones((300, 400), np.float32)
+f = weft.jit(lambda x: (jnp.sin(x) @ jnp.cos(x).T).sum())
+assert len({float(f(x)) for _ in range(3)}) == 1
+assert jnp.sort(jnp.tanh(x)).shape == x.shape
+g = weft.jit(weft.grad(lambda x: jnp.exp(x).sum()))
+for n in (3, 5, 700):
+    np.testing.assert_allclose(g(np.zeros(n, np.float32)), np.ones(n))
+found = []
+background.in_background(lambda: found.append(1))
+background.settle()
+print(found)
+"""
+
+
+def test_a_system_without_a_thread_left(tmp_path):
+    assert run(WITHOUT_THREADS, WEFT_CACHE_DIR=str(tmp_path)) == "[1]\n"
+
+
+# The native caller is made by a thread, which meets a fault of Python's once.
+FAULTY = """
+import logging, numpy as np, weft
+from weft.backends.llvm.calls import dispatch
+logging.basicConfig(level=logging.WARNING, format="%(message)s")
+real, faults = dispatch.Native.__init__, [SystemError("AST constructor recursion depth mismatch")]
+def once(self, *args):
+    if faults:
+        raise faults.pop()
+    real(self, *args)
+dispatch.Native.__init__ = once
+x = np.ones(3, np.float32)
+assert weft.jit(lambda x: x + 1)(x)[0] == 2
+print(dispatch.native() is not None and dispatch.is_loaded())
+"""
+
+
+@native
+def test_the_native_caller_is_made_in_a_second_try():
+    assert run(FAULTY) == "True\n"

@@ -27,8 +27,14 @@ def in_background(task: Callable[[], None]) -> None:
                     task()
 
         thread = threading.Thread(target=run, name="weft-background")
-        thread.start()
-        _last = thread
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no thread left: done here
+            thread = None
+        else:
+            _last = thread
+    if thread is None:
+        run()
 
 
 def settle() -> None:

@@ -357,8 +357,12 @@ def atan2(k: Builder, yr: Value, yi: Value, xr: Value, xi: Value) -> Pair:
 
 @_in_double
 def power(k: Builder, x: Value, y: Value, a: Value, b: Value) -> Pair:
-    """exp(w log z), with 1 for any z**0 and 0 for 0**w where the real part of w is positive."""
-    zero = _num(k, 0.0)
+    """exp(w log z), with 1 for any z**0 and 0 for 0**w where the real part of w is positive.
+
+    An infinite z has no direction: its powers are NaN, but for those of positive real infinity and
+    by positive integers.
+    """
+    zero, infinity = _num(k, 0.0), _num(k, math.inf)
     z, w = Parts(_C128, (x, y)), Parts(_C128, (a, b))
     size, angle = logarithm(k, z).parts
     flat = k.eq(b, zero)
@@ -368,7 +372,11 @@ def power(k: Builder, x: Value, y: Value, a: Value, b: Value) -> Pair:
     none = k.and_(k.eq(x, zero), k.eq(y, zero))
     nothing = k.and_(k.eq(a, zero), flat)
     falls = k.and_(none, k.gt(a, zero))
-    re = where(k, none, math.nan, out[0])
-    im = where(k, none, math.nan, out[1])
+    forward = k.and_(k.eq(x, infinity), k.eq(y, zero))
+    counted = k.and_(k.eq(k.trunc(a), a), k.gt(a, zero))
+    lost = k.and_(k.eq(size, infinity), k.and_(flat, k.not_(k.or_(forward, counted))))
+    undefined = k.or_(none, lost)
+    re = where(k, undefined, math.nan, out[0])
+    im = where(k, undefined, math.nan, out[1])
     re, im = where(k, falls, 0.0, re), where(k, falls, 0.0, im)
     return where(k, nothing, 1.0, re), where(k, nothing, 0.0, im)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base import syntax
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel import math
@@ -82,7 +83,7 @@ class Cell:
 
 @lru(256)
 def _tree(f: Callable[..., Any]) -> ast.FunctionDef:
-    found = ast.parse(textwrap.dedent(inspect.getsource(f))).body[0]
+    found = syntax.parse(textwrap.dedent(inspect.getsource(f))).body[0]
     assert isinstance(found, ast.FunctionDef)
     return found
 

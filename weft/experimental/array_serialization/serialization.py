@@ -253,7 +253,11 @@ class AsyncManager:
                 self._error = error
 
         self._thread = threading.Thread(target=wait, daemon=False)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # the system has no thread left: waited for here
+            self._thread = None
+            wait()
 
     def check_for_errors(self) -> None:
         """Raise what went wrong while writing."""

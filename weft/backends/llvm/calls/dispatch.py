@@ -227,6 +227,18 @@ def busy() -> Iterator[None]:
         del _busy[-1:]
 
 
+def _made() -> Native:
+    """The native caller, in a second try where Python's own faults have stopped the first."""
+    try:
+        return Native()
+    except SystemError as error:
+        import logging
+
+        log = logging.getLogger(__name__)
+        log.warning("the native caller is made once more, after a fault of Python's (%r)", error)
+        return Native()
+
+
 class _Loading:
     """The native caller on its way: made by a thread of its own, so that nobody waits for it."""
 
@@ -235,8 +247,23 @@ class _Loading:
         self.error: BaseException | None = None
         self.taken = False
         self.wanted = threading.Event()
-        self.thread = threading.Thread(target=self.make, name="weft-load")
-        self.thread.start()
+        self.thread: threading.Thread | None = threading.Thread(target=self.make, name="weft-load")
+        try:
+            self.thread.start()
+        except RuntimeError:  # the system has no thread left: made here
+            self.thread = None
+            self.wanted.set()
+            self.make()
+
+    def is_busy(self) -> bool:
+        """Whether a thread is still at it."""
+        return self.thread is not None and self.thread.is_alive()
+
+    def wait(self) -> None:
+        """Have it made now, and wait for that."""
+        self.wanted.set()
+        if self.thread is not None:
+            self.thread.join()
 
     def make(self) -> None:
         # whoever has begun this shall have its result before Python is busy here, and so shall
@@ -244,7 +271,7 @@ class _Loading:
         while not self.wanted.wait(START_DELAY_S) and (_busy or lazy.is_loading()):
             pass
         try:
-            self.made = Native()
+            self.made = _made()
             pool.load()
             for module in companions:
                 lazy.load(module)
@@ -293,10 +320,9 @@ def native(wait: bool = True, wanted: bool = False) -> Native | None:
         loading = _loading
     if wanted and loading is not None:
         loading.wanted.set()
-    if loading is None or loading.taken or (not wait and loading.thread.is_alive()):
+    if loading is None or loading.taken or (not wait and loading.is_busy()):
         return _native
-    loading.wanted.set()
-    loading.thread.join()
+    loading.wait()
     with _lock:
         if not loading.taken:
             loading.taken = True
@@ -318,8 +344,7 @@ def _before_fork() -> None:
     # a child would wait for ever for a thread that only its parent has
     native_loaded = _loading
     if native_loaded is not None:
-        native_loaded.wanted.set()
-        native_loaded.thread.join()
+        native_loaded.wait()
 
 
 def _after_fork() -> None:

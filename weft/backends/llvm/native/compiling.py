@@ -118,7 +118,8 @@ def preload(first: Callable[..., None], needed: bool = False) -> None:
     _looked = True
     if threads() > 1 and (needed or not disk.has_entries()):
         _begun = True
-        threading.Thread(target=with_room, args=[_load, opener(path()), first]).start()
+        with contextlib.suppress(RuntimeError):  # no thread left: whoever needs LLVM loads it
+            threading.Thread(target=with_room, args=[_load, opener(path()), first]).start()
 
 
 def _load(open_library: Callable[[], Any], first: Callable[..., None]) -> None:
@@ -208,7 +209,8 @@ class Batch:
         """Have one thread more, if there may be."""
         self.helpers = [helper for helper in self.helpers if helper.is_alive()]
         if len(self.helpers) + 1 < threads():
-            self.helpers.append(Helper(self._work))
+            with contextlib.suppress(RuntimeError):  # no thread left: whoever waits does the work
+                self.helpers.append(Helper(self._work))
 
     def _work(self, texts: list[str] | None = None) -> None:
         texts = texts or self._taken()

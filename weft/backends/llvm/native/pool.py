@@ -7,6 +7,7 @@ alone: nobody waits for it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -185,7 +186,8 @@ def ask() -> None:
     global _asked
     if not _asked and threads() > 1:
         _asked = True
-        threading.Thread(target=_code, name="weft-pool").start()
+        with contextlib.suppress(RuntimeError):  # no thread left: ranges are done by who has them
+            threading.Thread(target=_code, name="weft-pool").start()
 
 
 def load(needed: bool = False) -> None:

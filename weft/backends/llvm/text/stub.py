@@ -44,6 +44,7 @@ from weft.backends.llvm.native import float_mode
 from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE
 from weft.backends.llvm.native.processor import counter
 from weft.backends.llvm.text.instructions import Lines, constant_text
+from weft.base import syntax
 from weft.base.disk import digest
 from weft.base.functional import lru
 from weft.base.sizes import Size
@@ -166,7 +167,7 @@ def _tree(f: Callable[..., Any]) -> ast.FunctionDef:
     last = first
     while last < len(lines) and (lines[last].removeprefix(margin)[0] in " \n#)"):
         last += 1
-    found = ast.parse("".join([line.removeprefix(margin) for line in lines[first - 1 : last]]))
+    found = syntax.parse("".join([line.removeprefix(margin) for line in lines[first - 1 : last]]))
     assert isinstance(found.body[0], ast.FunctionDef)
     return found.body[0]
 
