@@ -217,3 +217,28 @@ print(dispatch.native() is not None and dispatch.is_loaded())
 @native
 def test_the_native_caller_is_made_in_a_second_try():
     assert run(FAULTY) == "True\n"
+
+
+# A kernel that sorts long rows keeps 256 KiB on the stack, which this thread hasn't got.
+SHALLOW = """
+import threading, numpy as np, weft, weft.numpy as jnp
+x = np.random.RandomState(0).standard_normal((300, 400)).astype(np.float32)
+found = []
+def work():
+    with weft.numpy_rank_promotion("raise"):
+        found.append(np.asarray(jnp.sort(jnp.sin(x), axis=0)))
+        found.append(np.asarray(jnp.sort(jnp.sin(x).reshape(-1))))
+        found.append(float(weft.jit(weft.grad(lambda x: jnp.tanh(x @ x.T).sum()))(x).sum()))
+threading.stack_size(128 * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+assert len(found) == 3
+np.testing.assert_allclose(found[0], np.sort(np.sin(x), axis=0), atol=1e-5)
+print("done")
+"""
+
+
+@native
+def test_first_use_in_a_thread_with_a_small_stack(tmp_path):
+    assert run(SHALLOW, WEFT_CACHE_DIR=str(tmp_path)) == "done\n"

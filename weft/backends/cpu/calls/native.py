@@ -34,6 +34,7 @@ from weft.base import errors, events, knobs
 from weft.base.background import in_background
 from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
+from weft.base.stacks import MIN_STACK_BYTES, stack_bytes, with_room
 from weft.base.switches import brisk_switches
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import UNWATCHED
@@ -98,6 +99,12 @@ def prepare(needed: bool = False) -> None:
         preload(begin, needed)
 
 
+def _with_settings(settings: dict[str, Any], function: Any, *args: Any) -> Any:
+    """What a function gives under the settings of another thread."""
+    with knobs.scope(**settings):
+        return function(*args)
+
+
 class Executable:
     """A program with its code loaded, called with the leaves of its arguments."""
 
@@ -139,6 +146,11 @@ class Executable:
 
     def __call__(self, args: Any) -> list[Any]:
         """Results as arrays; arguments are arrays or NumPy arrays of the right types."""
+        if stack_bytes() < MIN_STACK_BYTES:  # some kernels keep hundreds of kilobytes there
+            return with_room(_with_settings, knobs.in_key_values(), self._run, args)
+        return self._run(args)
+
+    def _run(self, args: Any) -> list[Any]:
         if self.call is None:
             self.walked += 1
             if not self.settle():
