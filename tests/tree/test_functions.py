@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import enum
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -314,3 +315,32 @@ def test_very_wide_and_deep_trees():
         deep = [deep, (deep,)] if _ < 3 else {"d": deep}
     for _ in range(40):
         assert tree.map(lambda x: x, deep) == deep
+
+
+def nested(depth, wrap, value=1.0):
+    for _ in range(depth):
+        value = wrap(value)
+    return value
+
+
+@pytest.mark.parametrize("depth", [300, 900, 990])
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: {"k": x}, lambda x: (0, x)])
+def test_deep_nests_up_to_a_thousand_levels(depth, wrap):
+    """JAX follows as many; deeper ones are an error in both."""
+    x, limit = nested(depth, wrap), sys.getrecursionlimit()
+    again = tree.map(lambda v, w: v + w, x, x)
+    leaves, treedef = tree.flatten(again)
+    assert leaves[-1] == 2.0 and tree.leaves(x)[-1] == 1.0
+    assert treedef == tree.structure(x)
+    assert len(tree.flatten_with_path(x)[0][-1][0]) == depth
+    assert tree.leaves(x, is_leaf=lambda v: False)[-1] == 1.0
+    assert sys.getrecursionlimit() == limit
+
+
+def test_trees_without_end():
+    x = []
+    x.append(x)
+    with pytest.raises(RecursionError):
+        tree.leaves(x)
+    with pytest.raises(RecursionError):
+        tree.map(lambda v: v, nested(100_000, lambda v: [v]))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.tree.compare import broadcast_prefix, prefix_errors
+from weft.tree.deep import deeply
 from weft.tree.flattening import flatten_into, flatten_until, flatten_with_path
 from weft.tree.kinds import TUPLE
 from weft.tree.nodes import Node, make_node
@@ -38,8 +39,17 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], P
     ([[1, 2]], PyTreeDef({'b': *}))
     """
     leaves: list[Any] = []
-    node = flatten_into(tree, leaves) if is_leaf is None else _until(tree, leaves, is_leaf)
+    try:
+        node = flatten_into(tree, leaves) if is_leaf is None else _until(tree, leaves, is_leaf)
+    except RecursionError:
+        leaves, node = deeply(lambda: _flattened(tree, is_leaf))
     return leaves, node.treedef or treedef_of(node)
+
+
+def _flattened(tree: Any, is_leaf: IsLeaf | None) -> tuple[list[Any], Node]:
+    leaves: list[Any] = []
+    node = flatten_into(tree, leaves) if is_leaf is None else _until(tree, leaves, is_leaf)
+    return leaves, node
 
 
 def _until(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> Node:
@@ -67,10 +77,13 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     [1, 2, 3]
     """
     leaves: list[Any] = []
-    if is_leaf is None:
-        flatten_into(tree, leaves)
-    else:
-        _until(tree, leaves, is_leaf)
+    try:
+        if is_leaf is None:
+            flatten_into(tree, leaves)
+        else:
+            _until(tree, leaves, is_leaf)
+    except RecursionError:
+        return deeply(lambda: _flattened(tree, is_leaf))[0]
     return leaves
 
 
@@ -99,7 +112,10 @@ def tree_flatten_with_path(
     stop = is_leaf
     if is_leaf is not None and not is_leaf_takes_path:
         stop = _ignoring_path(is_leaf)
-    pairs, node = flatten_with_path(tree, stop)
+    try:
+        pairs, node = flatten_with_path(tree, stop)
+    except RecursionError:
+        pairs, node = deeply(lambda: flatten_with_path(tree, stop))
     return pairs, treedef_of(node)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.base.lazy import Late
+from weft.tree.deep import deeply
 from weft.tree.flattening import (
     flatten_up_to,
     is_prefix,
@@ -53,11 +54,18 @@ class PyTreeDef:
             raise ValueError(
                 f"too {few} leaves for a structure with {node.num_leaves}: {len(leaves)} given"
             )
-        return unflatten(node, leaves)
+        given = leaves
+        try:
+            return unflatten(node, given)
+        except RecursionError:
+            return deeply(lambda: unflatten(node, given))
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The subtrees of ``tree`` that stand where this structure has leaves."""
-        return flatten_up_to(self.node, tree)
+        try:
+            return flatten_up_to(self.node, tree)
+        except RecursionError:
+            return deeply(lambda: flatten_up_to(self.node, tree))
 
     def children(self) -> list[PyTreeDef]:
         """The structures of the immediate children."""
