@@ -26,6 +26,7 @@ def in_background(task: Callable[[], None]) -> None:
                 with knobs.scope(**settings):
                     task()
 
+        thread: threading.Thread | None
         thread = threading.Thread(target=run, name="weft-background")
         try:
             thread.start()
