@@ -159,6 +159,19 @@ def test_json_lines_survive_a_kill(tmp_path):
     assert found[1]["values"]["shape"] == [2, [1, 1]] and found[4]["values"] == {"p": [2, 3, 3, 1]}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+def test_csv_that_grows_keeps_what_the_umask_says(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with writers.CsvWriter(tmp_path / "metrics.csv") as writer:
+            writer.write_scalars(1, {"loss": 1.0})
+            writer.write_scalars(2, {"loss": 1.0, "accuracy": 0.5})
+    finally:
+        os.umask(before)
+    assert os.listdir(tmp_path) == ["metrics.csv"]
+    assert (tmp_path / "metrics.csv").stat().st_mode & 0o777 == 0o600
+
+
 def test_csv_grows_and_goes_on(tmp_path):
     path = tmp_path / "metrics.csv"
     with writers.CsvWriter(path) as writer:

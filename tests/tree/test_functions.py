@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import weft
 from weft import tree, tree_util
 from weft.tree import compare, flattening
 
@@ -331,7 +332,9 @@ def test_deep_nests_up_to_a_thousand_levels(depth, wrap):
     again = tree.map(lambda v, w: v + w, x, x)
     leaves, treedef = tree.flatten(again)
     assert leaves[-1] == 2.0 and tree.leaves(x)[-1] == 1.0
-    assert treedef == tree.structure(x)
+    assert treedef == tree.structure(x) and hash(treedef) == hash(tree.structure(x))
+    if depth <= 900:  # functions of functions follow a little less
+        assert tree.leaves(weft.jit(lambda t: tree.map(lambda v: v * 3, t))(x))[-1] == 3.0
     assert len(tree.flatten_with_path(x)[0][-1][0]) == depth
     assert tree.leaves(x, is_leaf=lambda v: False)[-1] == 1.0
     assert sys.getrecursionlimit() == limit

@@ -137,11 +137,21 @@ class PyTreeDef:
             return True
         if not isinstance(other, PyTreeDef):
             return NotImplemented
-        return node_hash(self.node) == node_hash(other.node) and same(self.node, other.node)
+        if hash(self) != hash(other):
+            return False
+        try:
+            return same(self.node, other.node)
+        except RecursionError:
+            return deeply(lambda: same(self.node, other.node))
 
     def __hash__(self) -> int:
         found = self.node.hash
-        return node_hash(self.node) if found is None else found
+        if found is not None:
+            return found
+        try:
+            return node_hash(self.node)
+        except RecursionError:
+            return deeply(lambda: node_hash(self.node))
 
     def __repr__(self) -> str:
         return f"PyTreeDef({_text(self.node)})"

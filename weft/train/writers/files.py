@@ -1,10 +1,11 @@
 """Metrics in files for other programs: JSON lines, and tables of CSV."""
 
+import contextlib
 import csv
 import json
 import math
 import os
-import tempfile
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -177,13 +178,18 @@ class CsvWriter(base.MetricWriter):
             rows = list(csv.reader(file))[1:]
         self._columns += added
         folder = os.path.dirname(self.path) or "."
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".metrics-")
-        with os.fdopen(handle, "w", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(self._columns)
-            table.writerows(row + [""] * (len(self._columns) - len(row)) for row in rows)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, self.path)
+        # opened as the file itself is: the umask says who may read it
+        temporary = os.path.join(folder, f".metrics-{secrets.token_hex(4)}")
+        try:
+            with open(temporary, "x", newline="") as file:
+                table = csv.writer(file, lineterminator="\n")
+                table.writerow(self._columns)
+                table.writerows(row + [""] * (len(self._columns) - len(row)) for row in rows)
+            os.replace(temporary, self.path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
         self._file = open(self.path, "a", newline="")
 
     def flush(self) -> None:
