@@ -301,6 +301,13 @@ def test_a_wait_can_end(tmp_path, monkeypatch):
     assert manager.all_steps() == [1]
 
 
+def test_a_snapshot_copies_no_array_of_weft():
+    x, y = jnp.arange(1000.0), np.arange(10)
+    taken = writing.snapshot({"x": x, "y": y})
+    assert np.shares_memory(taken.blocks["x"][0].array, np.asarray(x))
+    assert not np.shares_memory(taken.blocks["y"][0].array, y)
+
+
 @pytest.mark.parametrize("step", [-1, 1.5, "3", jnp.ones(())])
 def test_wrong_steps(tmp_path, step):
     with pytest.raises((TypeError, ValueError), match="step"):

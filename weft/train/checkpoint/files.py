@@ -82,7 +82,7 @@ def restore(
     """Read a checkpoint, into a tree like ``target`` or as it was saved.
 
     Reads what ``save`` and ``CheckpointManager`` wrote, safetensors files, flax's MessagePack
-    files, and Orbax's folders of zarr arrays. Nothing that is read can run code.
+    files, and what Orbax writes but for zarr of version 3. Nothing that is read can run code.
 
     Args:
         path: a folder or a file.

@@ -1,16 +1,17 @@
 """Folders that Orbax wrote, as far as they can be read without tensorstore.
 
-What can: trees of zarr arrays, one folder each (``use_ocdbt=False``), and the older single file of
-MessagePack. What cannot: OCDBT databases, which are Orbax's default, and zarr of version 3.
+What can: trees of zarr arrays, in an OCDBT database, which is Orbax's default, or in a folder each
+(``use_ocdbt=False``); and the older single file of MessagePack. What cannot: zarr of version 3, and
+leaves of text.
 """
 
 import os
 from typing import Any
 
-from weft.train.checkpoint import flax_files, plain_json, safetensors, sources, zarr
+from weft.train.checkpoint import flax_files, ocdbt, plain_json, safetensors, sources, zarr
 from weft.train.checkpoint.errors import CheckpointError
 
-_METADATA, _OCDBT, _SINGLE = "_METADATA", "manifest.ocdbt", "checkpoint"
+_METADATA, _OCDBT, _SINGLE = "_METADATA", ocdbt.MANIFEST, "checkpoint"
 _EMPTY: dict[Any, Any] = {"None": None, "Dict": {}, "List": [], "Tuple": ()}
 _SEQUENCE = 1  # the key_type of lists and tuples
 
@@ -62,7 +63,7 @@ def _insert(root: dict, keys: list[tuple[str, bool]], value: Any, where: str) ->
 
 
 def read_tree(folder: str) -> dict[str, Any]:
-    """The tree of a folder of zarr arrays; sequences are dictionaries with keys "0", "1" and on."""
+    """The tree of a folder with zarr arrays; sequences are dictionaries with keys "0", "1", …"""
     metadata = plain_json.loads(_read_file(os.path.join(folder, _METADATA)), folder)
     listed = metadata.get("tree_metadata") if type(metadata) is dict else None
     if type(listed) is not dict:
@@ -73,10 +74,12 @@ def read_tree(folder: str) -> dict[str, Any]:
             " use_zarr3=False"
         )
 
-    def store(key: str) -> bytes | None:
+    def in_folders(key: str) -> bytes | None:
         path = os.path.join(folder, key)
         return _read_file(path) if os.path.exists(path) else None
 
+    is_database = os.path.exists(os.path.join(folder, _OCDBT))
+    store = ocdbt.Database(folder).get if is_database else in_folders
     root: dict[str, Any] = {}
     for entry in listed.values():
         keys = _keys(entry, folder)
@@ -98,11 +101,6 @@ def read_tree(folder: str) -> dict[str, Any]:
 def read(path: str) -> sources.Source:
     """The leaves of a folder that Orbax wrote: one of a step, or of one item of it."""
     folder = _item(path)
-    if os.path.exists(os.path.join(folder, _OCDBT)):
-        raise CheckpointError(
-            f"{folder}: is an OCDBT database, which only tensorstore reads. Save with"
-            " ocp.PyTreeCheckpointHandler(use_ocdbt=False), or convert it once with Orbax"
-        )
     if os.path.exists(os.path.join(folder, _METADATA)):
         return sources.Memory(read_tree(folder), folder)
     return flax_files.read(os.path.join(folder, _SINGLE))

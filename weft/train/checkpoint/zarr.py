@@ -1,10 +1,8 @@
 """Arrays of the zarr format, version 2, read from any store of bytes by key.
 
-Chunks may be plain or compressed with zstd, for which Python 3.14 or the package ``zstandard`` has
-a decoder, or with zlib.
+Chunks may be plain, or compressed with zstd or zlib.
 """
 
-import importlib
 import itertools
 import math
 import zlib
@@ -13,27 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.train.checkpoint import manifest, plain_json
+from weft.train.checkpoint import manifest, plain_json, zstd
 from weft.train.checkpoint.errors import CheckpointError
 
 Store = Callable[[str], bytes | None]
 MAX_CHUNKS = 1 << 24
-
-
-def _zstd(data: bytes, size: int, where: str) -> bytes:
-    try:
-        try:
-            module = importlib.import_module("compression.zstd")
-            return module.decompress(data)
-        except ModuleNotFoundError:
-            module = importlib.import_module("zstandard")
-            return module.ZstdDecompressor().decompress(data, max_output_size=size)
-    except ModuleNotFoundError:
-        raise CheckpointError(
-            f"{where}: is compressed with zstd; run Python 3.14, or pip install zstandard"
-        ) from None
-    except Exception as error:  # ZstdError of either module
-        raise CheckpointError(f"{where}: its zstd data is damaged: {error}") from None
 
 
 def decompress(data: bytes, kind: str | None, size: int, where: str) -> bytes:
@@ -43,7 +25,7 @@ def decompress(data: bytes, kind: str | None, size: int, where: str) -> bytes:
     b'abc'
     """
     if kind == "zstd":
-        data = _zstd(data, size, where)
+        data = zstd.decompress(data, size, where)
     elif kind in ("zlib", "gzip"):
         unpacker = zlib.decompressobj(wbits=31 if kind == "gzip" else 15)
         try:
