@@ -10,10 +10,10 @@ import numpy as np
 
 import weft
 import weft.numpy as jnp
-from weft import P
+from weft import P, train
 from weft.experimental import multihost_utils
 from weft.sharding import Mesh, NamedSharding
-from weft.train import CheckpointError, CheckpointManager
+from weft.train import CheckpointError, CheckpointManager, checkpoint
 
 
 def values() -> dict:
@@ -48,7 +48,14 @@ def save(manager: CheckpointManager) -> None:
         tree = update(tree)
     manager.wait()
     assert manager.all_steps() == [1, 2], manager.all_steps()
+    watch(manager)
     if weft.process_count() > 1:
+        try:
+            checkpoint.save(manager.folder + "/one", {"w": 1})
+        except CheckpointError as error:
+            assert "CheckpointManager" in str(error)
+        else:
+            raise AssertionError("several processes have written one folder")
         files = manager.manifest().files
         assert len(files) == weft.process_count(), files
         try:
@@ -57,6 +64,22 @@ def save(manager: CheckpointManager) -> None:
             assert "different steps" in str(error)
         else:
             raise AssertionError("processes at different steps were not told")
+
+
+def watch(manager: CheckpointManager) -> None:
+    """What is not finite is found in all processes, and saved by them together."""
+    places = shardings(0)
+    broken = values()["w"]
+    broken[3, 7] = np.nan
+    state = {"w": weft.device_put(broken, places["w"])}
+    try:
+        train.NanWatch(manager.folder + "/broken").check(4, state, state=state, batch=[1])
+    except train.NonFiniteError as error:
+        assert error.names == ("w",) and "1 NaN" in str(error), error
+        found = checkpoint.restore(error.path, {"batch": [0], "state": state})
+        assert np.array_equal(whole(found["state"]["w"]), broken, equal_nan=True)
+    else:
+        raise AssertionError("NaN was not found")
 
 
 def load(manager: CheckpointManager) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 from typing import NamedTuple
 
@@ -234,6 +235,19 @@ def test_a_step_is_replaced_only_when_asked(tmp_path):
             manager.save(1, {"w": value}, overwrite=True)
             assert manager.restore(1) == {"w": value}
     assert os.listdir(tmp_path) == ["step_1-2"] and manager.all_steps() == [1]
+
+
+def test_a_replaced_version_that_a_kill_left_is_removed(tmp_path):
+    for value, overwrite in ((1, False), (2, True)):
+        with CheckpointManager(tmp_path) as manager:
+            manager.save(1, {"w": value}, overwrite=overwrite)
+        if not overwrite:
+            shutil.copytree(tmp_path / "step_1", tmp_path / "old")
+    (tmp_path / "old").rename(tmp_path / "step_1")
+    assert manager.restore(1) == {"w": 2}
+    with CheckpointManager(tmp_path) as manager:
+        manager.save(2, {"w": 3})
+    assert sorted(os.listdir(tmp_path)) == ["step_1-1", "step_2"]
 
 
 def test_foreign_files_are_neither_taken_nor_removed(tmp_path):

@@ -10,6 +10,7 @@ import weft
 from weft import numpy as jnp
 from weft import tree_util
 from weft.train.checkpoint import files
+from weft.train.checkpoint.manager import CheckpointManager
 from weft.train.checkpoint.structure import named_leaves
 
 
@@ -96,19 +97,24 @@ class NanWatch:
             return
         path = None
         if self.folder is not None:
-            path = self._free_path(step)
-            kept = {"batch": batch, "state": _without_deleted(state)}
-            files.save(path, kept, step=step, metadata={"non_finite": found})
+            path = self._save(step, {"batch": batch, "state": _without_deleted(state)}, found)
         shown = "; ".join(f"{name} has {text}" for name, text in list(found.items())[:5])
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
         saved = f". Batch and state are in {path}" if path else ""
         raise NonFiniteError(f"step {step}: {shown}{more}{saved}", step, list(found), path)
 
+    def _save(self, step: int, kept: Any, found: dict[str, str]) -> str:
+        path, metadata = self._free_path(step), {"non_finite": found}
+        if weft.process_count() == 1:
+            return files.save(path, kept, step=step, metadata=metadata)
+        with CheckpointManager(path) as manager:  # all processes write their parts
+            return manager.save(step, kept, metadata=metadata, overwrite=True)
+
     def _free_path(self, step: int) -> str:
         assert self.folder is not None
         path = os.path.join(self.folder, f"non_finite_step_{step}")
         number = 1
-        while os.path.lexists(path):
+        while weft.process_count() == 1 and os.path.lexists(path):
             path = os.path.join(self.folder, f"non_finite_step_{step}-{number}")
             number += 1
         return path

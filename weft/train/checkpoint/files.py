@@ -4,6 +4,7 @@ import os
 import time
 from typing import Any
 
+import weft
 from weft.train.checkpoint import flax_files, manifest, orbax_files, restoring, sources, writing
 from weft.train.checkpoint.errors import CheckpointError
 
@@ -38,6 +39,8 @@ def save(
     """
     final = os.path.abspath(os.fspath(path))
     folder, name = os.path.split(final)
+    if weft.process_count() > 1:
+        raise CheckpointError("save is for one process; use a CheckpointManager in several")
     if os.path.lexists(final):
         raise CheckpointError(f"{final} is there already; choose another name or remove it")
     os.makedirs(folder, exist_ok=True)

@@ -240,16 +240,21 @@ class CheckpointManager:
         """Remove what the rules do not keep, and older versions of what was replaced."""
         current = self._folders()
         kept = self.keep.chosen(self._saved())
-        readable = {one.step for one in self._known.values()}
         for name in os.listdir(self.folder):
             matched = _STEP.fullmatch(name)
-            if not matched or name not in self._known:
-                continue
-            step = int(matched[1])
-            replaced = current.get(step) not in (None, name)
-            if replaced or (step in readable and step not in kept):
+            step = int(matched[1]) if matched else -1
+            replaced = step in current and current[step] != name
+            known = name in self._known or (replaced and self._is_whole(name))
+            if known and (replaced or step not in kept):
                 writing.remove(os.path.join(self.folder, name))
-                del self._known[name]
+                self._known.pop(name, None)
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            sources.read_manifest(os.path.join(self.folder, name))
+        except CheckpointError:
+            return False
+        return True
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until the last save is on the disk; raises what its writing raised.
