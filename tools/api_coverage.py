@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 LIST = ROOT / "tests" / "data" / "api_jax.txt"
 HEADING = re.compile(r"## (.+) \(\d+\)")
 PRIMITIVES = "primitives named in jax.lax"
@@ -284,7 +285,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--module", help="only this module, as in `numpy.fft`")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT))
     modules = coverage()
     if options.module:
         modules = [module for module in modules if module.name == f"jax.{options.module}"]

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import GenericAlias, ModuleType
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tools.public_names import collect
 from weft.base.knobs import Knob
 from weft.core.primitive import Primitive

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from weft.backends.cpu.calls import first, first_stubs
 from weft.backends.cpu.routines.stub_text import plain_text

@@ -33,6 +33,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import weft
 import weft.numpy as jnp
 from weft import export, lax

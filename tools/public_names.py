@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 RECORD = ROOT / "tests" / "data" / "public_names.json"
 
 MODULES = """
@@ -98,7 +99,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--missing", type=Path, metavar="LIST")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT))
     if options.missing:
         for module, names in missing(options.missing.read_text()).items():
             print(f"{module} ({len(names)}): {' '.join(names)}")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 
 def _with_notes(x):
     import weft.numpy as jnp

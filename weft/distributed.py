@@ -1,9 +1,9 @@
 """Several processes that run one program together, over MPI."""
 
 import os
-import warnings as _warnings
 
 from weft.base import knobs as _knobs
+from weft.base import source as _source
 from weft.core import processes as _processes
 from weft.parallel.processes import divided as _divided
 from weft.parallel.transport import mpi as _mpi
@@ -91,7 +91,7 @@ def initialize(
     place = transport.place
     if any(other != told[0][1] for _, other in told):
         named = ", ".join(f"process {i}: {name}" for i, (_, name) in enumerate(told))
-        _warnings.warn(f"processes have different platforms, and use CPUs ({named})", stacklevel=2)
+        _source.warn(f"processes have different platforms, and use CPUs ({named})")
         backend = "cpu"
         _knobs.config.update("default_device", None)
     if backend != "cpu" and ids is not None:

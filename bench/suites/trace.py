@@ -203,7 +203,11 @@ ROWS = [
     Row(
         "import",
         "a new process that imports the library and ends",
-        {"weft": "import weft", "jax": "import jax", "numpy": "import numpy"},
+        {
+            "weft": "import weft, weft.numpy",
+            "jax": "import jax, jax.numpy",
+            "numpy": "import numpy",
+        },
         kind="process",
         unit="ms",
         budget=100,

@@ -145,3 +145,100 @@ def test_rank_warning_is_at_the_users_line():
         TALL + ONE
     assert [os.path.basename(w.filename) for w in caught] == ["test_operands.py"]
     assert "(2, 3)" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    "symbol", ["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "<<", ">>"]
+)
+@pytest.mark.parametrize("other", [[1.0, 2.0], (1,)], ids=["list", "tuple"])
+def test_operands_are_named_as_written(symbol, other):
+    x, name = jnp.ones(2, int), type(other).__name__
+    first = eval(f"lambda x, y: y {symbol} x")
+    second = eval(f"lambda x, y: x {symbol} y")
+    given = f"unsupported operand type(s) for {symbol}: "
+    advice = f"make an array of the {name} with jnp.array(...)"
+    kind = type(x).__name__
+    for operate, both in ((first, f"'{name}' and '{kind}'"), (second, f"'{kind}' and '{name}'")):
+        text_of(TypeError, lambda f=operate: f(x, other), given + both, advice, located=False)
+    in_jit = weft.jit(lambda x: eval(f"x {symbol} y", {"x": x, "y": other}))
+    text_of(TypeError, lambda: in_jit(x), advice, located=False)
+
+
+@pytest.mark.parametrize(
+    ("fun", "name", "axis"),
+    [
+        (lambda: jnp.ones((2, 3)) + jnp.ones(4), "in add;", "axis -1, 3 and 4,"),
+        (lambda: jnp.ones((2, 3)) < jnp.ones((5, 4, 3)), "in less;", "axis -2, 2 and 4,"),
+        (lambda: jnp.hypot(jnp.ones((2, 3)), np.ones(4)), "in hypot;", "axis -1, 3 and 4,"),
+        (lambda: jnp.where(True, jnp.ones((2, 3)), jnp.ones(4)), "in where;", "axis -1, 3 and 4,"),
+        (
+            lambda: jnp.select([jnp.ones(3) > 0], [jnp.ones((2, 4))]),
+            "in select;",
+            "axis -1, 3 and 4,",
+        ),
+        (
+            lambda: jnp.broadcast_arrays(jnp.ones(3), jnp.ones((2, 1)), jnp.ones((5, 3))),
+            "in broadcast_arrays;",
+            "axis -2, 2 and 5,",
+        ),
+        (
+            lambda: weft.random.gamma(weft.random.key(0), jnp.ones(4), (2, 3)),
+            "in gamma;",
+            "axis -1, 3 and 4,",
+        ),
+        (
+            lambda: weft.vmap(jnp.multiply)(jnp.ones((5, 2, 3)), jnp.ones((5, 4))),
+            "in multiply;",
+            "axis -1, 3 and 4,",
+        ),
+    ],
+)
+def test_broadcasting_names_the_operation_and_the_axis(fun, name, axis):
+    says = "Incompatible shapes for broadcasting: "
+    text_of(ValueError, fun, says, name, f"the sizes of {axis} must be equal or 1")
+
+
+def test_equal_ranks_name_the_operation_and_the_axis():
+    said = "the sizes of axis 1, 3 and 4, must be equal or 1"
+    text_of(TypeError, lambda: jnp.ones((2, 3)) * jnp.ones((1, 4)), "mul got", said)
+    text_of(TypeError, lambda: lax.atan2(jnp.ones((2, 3)), jnp.ones((2, 4))), "atan2 got", said)
+
+
+def draw(key):
+    return weft.random.normal(key)
+
+
+def drawn_twice():
+    key = weft.random.key(0)
+    return draw(key), weft.random.uniform(key)
+
+
+def drawn_in_jit():
+    return weft.jit(lambda k: (weft.random.normal(k), weft.random.bits(k)))(weft.random.key(0))
+
+
+def drawn_in_scan():
+    return lax.scan(lambda k, _: (k, weft.random.normal(k)), weft.random.key(0), None, 3)
+
+
+def split_twice():
+    keys = weft.random.split(weft.random.key(0), 4)
+    return weft.random.split(keys[1]), weft.random.permutation(keys[1], 5)
+
+
+def drawn_in_branch():
+    return lax.cond(True, lambda k: weft.random.normal(k) + draw(k), draw, weft.random.key(0))
+
+
+@pytest.mark.parametrize(
+    "fun", [drawn_twice, drawn_in_jit, drawn_in_scan, split_twice, drawn_in_branch]
+)
+def test_a_key_used_twice_names_the_line(fun):
+    with weft.debug_key_reuse(False):
+        draw(weft.random.key(1))  # which lines of programs that are kept are not taken from
+    with weft.debug_key_reuse(True):
+        located = fun is not drawn_in_branch
+        text = text_of(
+            "KeyReuseError", fun, "used before", "Make new keys with random.split", located=located
+        )
+    assert " — test_operands.py:" in text

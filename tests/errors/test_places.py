@@ -107,7 +107,9 @@ def test_command(script):
 
 def test_standard_input():
     text = printed(["-"], EAGER)
-    assert text.splitlines()[-1].endswith("(3,) and (4,); sizes must be equal or 1 — <stdin>:4")
+    assert text.splitlines()[-1].endswith(
+        "; the sizes of axis 0, 3 and 4, must be equal or 1 — <stdin>:4"
+    )
     assert len(frames(text)) == 1
 
 

@@ -94,8 +94,18 @@ def test_in_the_background(tmp_path):
     leave = threading.Event()
     manager.save_async(lambda: leave.wait(60) and 1 / 0)
     threading.Timer(0.05, leave.set).start()
-    with pytest.warns(UserWarning, match="waiting"), pytest.raises(ZeroDivisionError):
-        manager.wait_previous_save()
+    with pytest.raises(ZeroDivisionError):
+        manager.wait_previous_save()  # without a warning: it was asked for
+
+
+def test_a_save_that_must_wait_says_so_at_its_line(tmp_path):
+    manager, leave = checkpoints.AsyncManager(), threading.Event()
+    manager.save_async(lambda: leave.wait(60))
+    threading.Timer(0.05, leave.set).start()
+    with pytest.warns(UserWarning, match="not written yet") as caught:
+        checkpoints.save_checkpoint(tmp_path, tree(1), 1, async_manager=manager)
+    assert [w.filename for w in caught] == [__file__]
+    manager.wait_previous_save()
 
 
 def test_a_train_state_goes_through_a_file(tmp_path):

@@ -12,10 +12,11 @@ import os
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Mapping
 from multiprocessing import spawn
 from typing import Any
+
+from weft.base.source import warn
 
 VARIABLE = "WEFT_AS_JAX"
 HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child")
@@ -96,11 +97,11 @@ def _warn_of_flags(args: Any) -> None:
         letters = text[1:].partition("c")[0].partition("m")[0].partition("W")[0].partition("X")[0]
         flags = sorted(set(letters) & set("IES"))
         if flags:
-            warnings.warn(
+            warn(
                 f"Python is started with -{flags[0]}, which hides {VARIABLE} from it: `import jax`"
                 " gives JAX there, or nothing; start it without, or with -m weft.as_jax",
                 RuntimeWarning,
-                stacklevel=4,
+                through=(subprocess.__file__,),
             )
         if len(letters) < len(text) - 1:
             return  # the program, or an option with a value, comes next

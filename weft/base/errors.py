@@ -14,14 +14,15 @@ from typing import Any
 from weft.base import source
 
 
-def located(message: str, fix: str = "") -> str:
-    """`message` with the user's line behind it and advice below.
+def located(message: str, fix: str = "", where: source.SourceInfo | None = None) -> str:
+    """`message` with the user's line behind it, the one that runs unless it is given, and advice
+    below.
 
     >>> print(located("add got shapes (3,) and (4,)", "Make the shapes equal."))
     add got shapes (3,) and (4,) — <doctest ...located[0]>:1
     Make the shapes equal.
     """
-    here = source.current()
+    here = where or source.current()
     if here.code is not None:
         message = f"{message} — {_line_of(here)}{_function_of(here)}"
     return f"{message}\n{fix}" if fix else message
@@ -80,7 +81,7 @@ def _last_frames(tb: TracebackType | None) -> tuple[source.SourceInfo | None, bo
     while tb is not None:
         code = tb.tb_frame.f_code
         ours = source.is_hidden(code.co_filename, ours)
-        if not ours:
+        if not ours and not source.is_generated(code):
             user = source.SourceInfo(code, tb.tb_lasti)
         tb = tb.tb_next
     return user, ours

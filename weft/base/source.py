@@ -58,6 +58,11 @@ def _folders(packages: tuple[str, ...]) -> Iterator[str]:
             yield os.path.dirname(file) + os.sep
 
 
+def is_generated(code: CodeType) -> bool:
+    """Whether code is a method that ``dataclass`` has written: a frame that nobody knows."""
+    return code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__.")
+
+
 class Transformed(str):
     """The name of a transformation on a name stack; it goes around the name that follows."""
 
@@ -153,17 +158,22 @@ def current(name_stack: NameStack = NO_NAMES, skip: int = 1) -> SourceInfo:
         internal = known.get(code.co_filename)
         if internal is None:
             internal = is_internal(code.co_filename)
-        if not internal:
+        if not internal and not is_generated(code):
             return SourceInfo(code, frame.f_lasti, name_stack)
         frame = frame.f_back
     return SourceInfo(None, 0, name_stack) if name_stack else UNKNOWN
 
 
-def stack_level() -> int:
-    """The ``stacklevel`` that makes a warning of the caller point at the user's line."""
+def stack_level(through: tuple[str, ...] = ()) -> int:
+    """The ``stacklevel`` that makes a warning of the caller point at the user's line; files named
+    in ``through`` are not the user's."""
     level = 1
     frame = sys._getframe(1)
-    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+    while frame.f_back is not None:
+        code = frame.f_code
+        name = code.co_filename
+        if not (is_internal(name) or name in through or is_generated(code)):
+            break
         frame = frame.f_back
         level += 1
     return level
@@ -192,11 +202,13 @@ def refusing_warnings() -> Iterator[None]:
         _refusing.now = before
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning that points at the user's line."""
+def warn(
+    message: str, category: type[Warning] = UserWarning, through: tuple[str, ...] = ()
+) -> None:
+    """A warning that points at the user's line, called ``through`` files of libraries."""
     if _refusing.now:
         raise Warned(message)
-    warnings.warn(message, category, stacklevel=stack_level())
+    warnings.warn(message, category, stacklevel=stack_level(through))
 
 
 def frames(limit: int | None = None) -> list[SourceInfo]:

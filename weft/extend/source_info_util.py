@@ -12,7 +12,7 @@ from weft.core.trace import state
 
 __all__ = [
     "current", "current_name_stack", "extend_name_stack", "register_exclusion",
-    "reset_name_stack", "summarize",
+    "reset_name_stack", "summarize", "warn",
 ]  # fmt: skip
 
 
@@ -29,6 +29,19 @@ def current() -> Any:
 def summarize(source_info: Any, num_frames: int = 1) -> str:
     """A line of the user's code as text."""
     return _source.summarize(source_info)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code that runs now, whatever lies between.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("this is old", DeprecationWarning)
+    >>> caught[0].category.__name__, str(caught[0].message)
+    ('DeprecationWarning', 'this is old')
+    """
+    _source.warn(message, category)
 
 
 def current_name_stack() -> tuple[str, ...]:

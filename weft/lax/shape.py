@@ -80,13 +80,33 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     >>> lax.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
+    return broadcast_for("", *shapes)
+
+
+def broadcast_for(name: str, *shapes: Any) -> tuple[int, ...]:
+    """The same for the operands of a function, which errors name."""
     try:
         return broadcast_sizes(*shapes)
     except ValueError:
         given = ", ".join(str(tuple(s)) for s in shapes)
         if any(isinstance(n, int) and n < 0 for s in shapes for n in s):
             raise TypeError(f"shapes have sizes that are not negative, got {given}") from None
-        raise ValueError(f"Incompatible shapes for broadcasting: {given}") from None
+        whose = f" in {name}" if name else ""
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: {given}{whose}; {_clash(shapes)}"
+        ) from None
+
+
+def _clash(shapes: Sequence[Any]) -> str:
+    """Which axis, counted from the end as shapes are aligned there, keeps shapes apart."""
+    for axis in range(1, max(map(len, shapes)) + 1):
+        sizes: list[Any] = []
+        for shape in shapes:
+            if len(shape) >= axis and shape[-axis] != 1 and shape[-axis] not in sizes:
+                sizes.append(shape[-axis])
+        if len(sizes) > 1:
+            return f"the sizes of axis -{axis}, {' and '.join(map(str, sizes))}, must be equal or 1"
+    return "sizes must be equal or 1"
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:

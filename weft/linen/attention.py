@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import lax, random
 from weft import numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.linen import initializers
 from weft.linen.dtypes import promote_dtype
 from weft.linen.linear import DenseGeneral, default_kernel_init
@@ -301,7 +301,7 @@ def _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv):
     if inputs_kv is not None:
         if inputs_k is not None or inputs_v is not None:
             raise ValueError("pass inputs_k and inputs_v, or inputs_kv, but not both")
-        warnings.warn("inputs_kv is deprecated: pass inputs_k", DeprecationWarning, stacklevel=3)
+        warn("inputs_kv is deprecated: pass inputs_k", DeprecationWarning)
         return inputs_kv, inputs_kv
     if inputs_k is None:
         if inputs_v is not None:
@@ -310,10 +310,9 @@ def _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv):
     if inputs_v is None:
         return inputs_k, inputs_k
     if inputs_v.shape[-1] == inputs_v.shape[-2]:
-        warnings.warn(
+        warn(
             f"inputs_v is square, {inputs_v.shape}: is it a mask? Pass masks as mask=",
             DeprecationWarning,
-            stacklevel=3,
         )
     return inputs_k, inputs_v
 
@@ -335,10 +334,9 @@ class SelfAttention(MultiHeadDotProductAttention):
         sow_weights: bool = False,
     ):
         """Attend over the inputs."""
-        warnings.warn(
+        warn(
             "SelfAttention is deprecated: use MultiHeadDotProductAttention with one input",
             DeprecationWarning,
-            stacklevel=2,
         )
         options = {"deterministic": deterministic, "dropout_rng": dropout_rng}
         return super().__call__(inputs_q, mask=mask, sow_weights=sow_weights, **options)

@@ -5,12 +5,12 @@ values: a training step writes those over them (`TrainState.apply_gradients` doe
 """
 
 import functools
-import warnings
 from typing import Any
 
 import weft
 from weft import lax
 from weft import numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.linen.module import Module
 
 OVERWRITE_WITH_GRADIENT = "_overwrite_with_gradient"
@@ -118,10 +118,9 @@ def dot_general_with_precision(
 ):
     """A product whose gradients are computed with the highest precision."""
     if precision is not None or preferred_element_type is not None:
-        warnings.warn(
+        warn(
             "dot_general_with_precision chooses precision and preferred_element_type itself: "
-            "leave them out",
-            stacklevel=2,
+            "leave them out"
         )
     return lax.dot_general(lhs, rhs, dimension_numbers, precision=lax.Precision.DEFAULT)
 
@@ -201,10 +200,7 @@ def fp8_scaled_dot_general(
 ):
     """`lax.dot_general` of operands that are quantised to 8 bits first, as gradients are."""
     if precision is not None:
-        warnings.warn(
-            "fp8_scaled_dot_general chooses the precision itself: leave precision out",
-            stacklevel=2,
-        )
+        warn("fp8_scaled_dot_general chooses the precision itself: leave precision out")
     return _scaled_dot(
         _hashable(dimension_numbers),
         preferred_element_type,
@@ -336,10 +332,9 @@ class Fp8DotGeneralOp(Fp8DotGeneralBase):
     def __post_init__(self):
         super().__post_init__()
         if type(self) is Fp8DotGeneralOp:
-            warnings.warn(
+            warn(
                 "Fp8DotGeneralOp is deprecated: use Fp8DirectDotGeneralOp or Fp8Einsum",
                 DeprecationWarning,
-                stacklevel=2,
             )
 
     def __call__(self, x, kernel, dimension_numbers, **kwargs):

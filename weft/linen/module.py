@@ -729,7 +729,7 @@ def _set_fast_init(cls, fields) -> None:
         "    self.__post_init__()",
     ]
     space = {"unspecified": _unspecified_parent, "hold": _hold}
-    exec("\n".join(text), space)
+    exec(compile("\n".join(text), f"<weft {cls.__qualname__}>", "exec"), space)
     made = functools.wraps(plain)(space["__init__"])
     made.__defaults__, made.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
     cls.__init__ = made

@@ -12,7 +12,7 @@ from weft.core import sharding as meshes
 from weft.core.array import Array, Number
 from weft.core.dims.dim import Dim
 from weft.core.trace import typeof
-from weft.lax.shape import canonical_shape
+from weft.lax.shape import broadcast_for, canonical_shape
 from weft.numpy.positions import nonzero
 from weft.numpy.promotion import (
     as_array,
@@ -82,7 +82,7 @@ def broadcast_arrays(*args: Any) -> list[Array]:
     [(2, 3), (2, 3)]
     """
     arrays = ensure_arrays("broadcast_arrays", *args)
-    common = broadcast_shapes(*(x.shape for x in arrays))
+    common = broadcast_for("broadcast_arrays", *(x.shape for x in arrays))
     return [expand_to(x, common) for x in arrays]
 
 
@@ -110,7 +110,7 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
     dtype, weak = dtypes.lattice_result_type(x, y)
     x, y = convert_staged(x, dtype, weak), convert_staged(y, dtype, weak)
     given, shape = (x, y), typeof(condition).shape
-    common = lax.broadcast_shapes(shape, typeof(x).shape, typeof(y).shape)
+    common = broadcast_for("where", shape, typeof(x).shape, typeof(y).shape)
     if shape:
         condition = expand_to(condition, common)
     x, y = expand_to(x, common), expand_to(y, common)

@@ -11,7 +11,7 @@ from weft import dtypes, lax
 from weft.core.array import Array, Setting, Whole
 from weft.core.dims.dim import exceeds, min_dim
 from weft.core.trace import Tracer
-from weft.lax.shape import canonical_axis
+from weft.lax.shape import broadcast_for, canonical_axis
 from weft.numpy.index_plan import chosen, index_dtype
 from weft.numpy.indexing import getitem, update_index
 from weft.numpy.positions import (
@@ -134,7 +134,7 @@ def take_along_axis(
     axis = canonical_axis(axis, a.ndim)
     size = a.shape[axis]
     others = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
-    out_shape = _broadcast_shapes(indices.shape, others)
+    out_shape = broadcast_for("take_along_axis", indices.shape, others)
     if not size:
         return full(out_shape, 0, a.dtype)
     if wrap_negative_indices is None:
@@ -186,7 +186,7 @@ def _one_hot_take(a: Array, indices: Array, axis: int) -> Array:
     hot = lax.eq(lax.expand_dims(indices, (last,)), positions)
     moved = [d for d in range(last) if d != axis]
     rows = lax.expand_dims(lax.transpose(a, (*moved, axis)), (axis,))
-    shape = _broadcast_shapes(hot.shape, rows.shape)
+    shape = broadcast_for("take_along_axis", hot.shape, rows.shape)
     every = tuple(range(last + 1))
     picked = lax.select(
         lax.broadcast_in_dim(hot, shape, every),
@@ -223,7 +223,7 @@ def put_along_axis(
             "put_along_axis needs an array and indices with as many axes, got shapes "
             f"{a.shape} and {indices.shape}"
         )
-    if _broadcast_shapes(np.shape(values), indices.shape) != indices.shape:
+    if broadcast_for("put_along_axis", np.shape(values), indices.shape) != indices.shape:
         raise ValueError(
             "put_along_axis needs values that can be broadcast to the indices, got shapes "
             f"{np.shape(values)} and {indices.shape}"
@@ -323,7 +323,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
         a = clipped_to(a, count - 1)
     else:
         raise ValueError(f"mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
-    shape = _broadcast_shapes(a.shape, *(c.shape for c in arrays))
+    shape = broadcast_for("choose", a.shape, *(c.shape for c in arrays))
     dtype, _ = dtypes.lattice_result_type(*arrays)
     cases = [to_shape(convert(c, dtype), shape) for c in arrays]
     if 1 < count <= _FEW:
@@ -350,7 +350,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     conditions = [ensure_array("select", c) for c in condlist]
     choices = [c if _is_scalar(c) else ensure_array("select", c) for c in (default, *choicelist)]
     dtype, weak_type = dtypes.lattice_result_type(*choices)
-    shape = _broadcast_shapes(*(c.shape for c in conditions), *(np.shape(c) for c in choices))
+    shape = broadcast_for("select", *(np.shape(c) for c in (*conditions, *choices)))
     found, *cases = [to_shape(convert_operand(c, dtype, weak_type), shape) for c in choices]
     for condition, case in zip(reversed(conditions), reversed(cases), strict=True):
         holds = to_shape(convert(condition, np.dtype(np.bool_)), shape)
@@ -436,14 +436,6 @@ def _tiled(x: Any, size: int) -> Any:
 
 def _is_scalar(x: Any) -> bool:
     return dtypes.is_python_scalar(x) or isinstance(x, np.generic)
-
-
-def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return lax.broadcast_shapes(*shapes)
-    except ValueError:
-        given = " and ".join(map(str, shapes))
-        raise ValueError(f"shapes cannot be broadcast together: {given}") from None
 
 
 def _wide_enough(dtype: Any, size: int, wrap: bool) -> Any:

@@ -40,14 +40,19 @@ _UINT8 = np.dtype(np.uint8)
 # --- operators ------------------------------------------------------------------------------------
 
 
-def _other_operand(other: Any, symbol: str, refused: tuple[type, ...], self: Any) -> Any:
-    """What an operand of an unknown type stands for; NotImplemented if for nothing."""
+def _other_operand(
+    other: Any, symbol: str, refused: tuple[type, ...], self: Any, first: bool = False
+) -> Any:
+    """What an operand of an unknown type stands for; NotImplemented if for nothing. It may be the
+    ``first`` of both as they are written."""
     if hasattr(other, "__jax_array__"):
         return other.__jax_array__()
     if type(other) in refused:
+        left, right = (other, self) if first else (self, other)
+        name = type(other).__name__
         raise TypeError(
-            f"unsupported operand types for {symbol}: {type(self).__name__} and"
-            f" {type(other).__name__}; make an array of it with jnp.array"
+            f"unsupported operand type(s) for {symbol}: '{type(left).__name__}' and"
+            f" '{type(right).__name__}'; make an array of the {name} with jnp.array(...)"
         )
     return NotImplemented
 
@@ -66,7 +71,7 @@ def _binary(
 
     def reflected(self: Any, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
-            other = _other_operand(other, symbol, refused, self)
+            other = _other_operand(other, symbol, refused, self, first=True)
             if other is NotImplemented:
                 return NotImplemented
         return function(other, self)
@@ -79,19 +84,19 @@ def _binary(
 _SEQUENCES, _CONTAINERS = (tuple, list), (dict, list, set, tuple)
 _ARITHMETIC: dict[str, tuple[str, Late, str, tuple[type, ...]]] = {
     "add": ("+", ufuncs, "add", _SEQUENCES),
-    "sub": ("-", ufuncs, "subtract", ()),
+    "sub": ("-", ufuncs, "subtract", _SEQUENCES),
     "mul": ("*", ufuncs, "multiply", _SEQUENCES),
-    "truediv": ("/", ufuncs, "true_divide", ()),
-    "floordiv": ("//", ufuncs, "floor_divide", ()),
-    "mod": ("%", ufuncs, "remainder", ()),
-    "divmod": ("divmod", ufuncs, "divmod", ()),
-    "pow": ("**", ufuncs, "power", ()),
-    "matmul": ("@", contraction, "matmul", ()),
-    "and": ("&", ufuncs, "bitwise_and", ()),
-    "or": ("|", ufuncs, "bitwise_or", ()),
-    "xor": ("^", ufuncs, "bitwise_xor", ()),
-    "lshift": ("<<", ufuncs, "left_shift", ()),
-    "rshift": (">>", ufuncs, "right_shift", ()),
+    "truediv": ("/", ufuncs, "true_divide", _SEQUENCES),
+    "floordiv": ("//", ufuncs, "floor_divide", _SEQUENCES),
+    "mod": ("%", ufuncs, "remainder", _SEQUENCES),
+    "divmod": ("divmod()", ufuncs, "divmod", _SEQUENCES),
+    "pow": ("**", ufuncs, "power", _SEQUENCES),
+    "matmul": ("@", contraction, "matmul", _SEQUENCES),
+    "and": ("&", ufuncs, "bitwise_and", _SEQUENCES),
+    "or": ("|", ufuncs, "bitwise_or", _SEQUENCES),
+    "xor": ("^", ufuncs, "bitwise_xor", _SEQUENCES),
+    "lshift": ("<<", ufuncs, "left_shift", _SEQUENCES),
+    "rshift": (">>", ufuncs, "right_shift", _SEQUENCES),
 }
 _COMPARISONS: dict[str, tuple[str, Late, str, tuple[type, ...]]] = {
     "eq": ("==", ufuncs, "equal", _CONTAINERS),

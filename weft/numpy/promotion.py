@@ -20,7 +20,7 @@ from weft.core.array import Array
 from weft.core.jaxpr import Literal
 from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, box, state, typeof
-from weft.lax.shape import broadcast_shapes
+from weft.lax.shape import broadcast_for
 from weft.prims.convert import convert_element_type_p, convert_values, warn_of_lost_parts
 from weft.prims.families import ANY, COMPLEX, INEXACT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
@@ -245,7 +245,7 @@ def promote_shapes(name: str, *args: Any) -> list[Any]:
         return list(args)
     if knobs.thread.numpy_rank_promotion != "allow":
         report_rank_promotion(name, shapes)
-    broadcast_shapes(*shapes)
+    broadcast_for(name, *shapes)
     rank = max(ranks)
     return [_raise_rank(x, s, rank) for x, s in zip(args, shapes, strict=True)]
 
@@ -356,7 +356,7 @@ def _pair_of_one_rank(
         report_rank_promotion(name, [x_shape, y_shape])
     for n, m in zip(reversed(x_shape), reversed(y_shape), strict=False):
         if n != m and n != 1 and m != 1:
-            broadcast_shapes(x_shape, y_shape)
+            broadcast_for(name, x_shape, y_shape)
     rank = max(len(x_shape), len(y_shape))
     return _raise_rank(x, x_shape, rank), _raise_rank(y, y_shape, rank)
 

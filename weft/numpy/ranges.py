@@ -10,7 +10,7 @@ from weft import dtypes, lax
 from weft.base import knobs
 from weft.core.array import Array
 from weft.core.dims.dim import whole
-from weft.lax.shape import canonical_axis
+from weft.lax.shape import broadcast_for, canonical_axis
 from weft.numpy.broadcasting import broadcast_to, filled
 from weft.numpy.creation import arange, array, asarray, empty, placed
 from weft.numpy.manipulation import concatenate, expand_dims, reshape, stack, transpose
@@ -66,7 +66,7 @@ def linspace(
     check_arraylike("linspace", start, stop)
     wanted, working = _working_dtypes(start, stop, dtype, "linspace")
     start, stop = convert_staged(start, working), convert_staged(stop, working)
-    bounds = lax.broadcast_shapes(np.shape(start), np.shape(stop))
+    bounds = broadcast_for("linspace", np.shape(start), np.shape(stop))
     first, last = broadcast_to(start, bounds), broadcast_to(stop, bounds)
     place = len(bounds) + axis + 1 if axis < 0 else axis
     if num > 1:

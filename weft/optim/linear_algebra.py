@@ -1,10 +1,9 @@
 """Eigenvalues, roots of matrices and least squares, as optimisers need them."""
 
-import warnings
-
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.optim import tree
 
 HIGHEST = lax.Precision.HIGHEST
@@ -12,9 +11,7 @@ HIGHEST = lax.Precision.HIGHEST
 
 def global_norm(updates):
     """The older name of `optim.tree.norm`."""
-    warnings.warn(
-        "global_norm is deprecated, use optim.tree.norm", DeprecationWarning, stacklevel=2
-    )
+    warn("global_norm is deprecated, use optim.tree.norm", DeprecationWarning)
     return tree.norm(updates)
 
 

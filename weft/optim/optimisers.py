@@ -1,9 +1,9 @@
 """The optimisers by name: chains of a scaling of gradients, weight decay and a learning rate."""
 
 import functools
-import warnings
 
 import weft.numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.optim import base
 from weft.optim.factored import scale_by_factored_rms
 from weft.optim.linesearch import scale_by_zoom_linesearch
@@ -329,9 +329,7 @@ def optimistic_adam(
     nesterov=True,
 ):
     """Adam that extrapolates from the last update; the older form of `optimistic_adam_v2`."""
-    warnings.warn(
-        "optimistic_adam is deprecated, use optimistic_adam_v2", DeprecationWarning, stacklevel=2
-    )
+    warn("optimistic_adam is deprecated, use optimistic_adam_v2", DeprecationWarning)
     if callable(learning_rate):
         raise ValueError("optimistic_adam takes no schedule; use optimistic_adam_v2")
     optimism = learning_rate if optimism is None else optimism

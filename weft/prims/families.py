@@ -197,7 +197,7 @@ def _joined(name: str, first: Any, second: Any, shapes: Any) -> tuple[int, ...]:
         if sizes[i] != 1:
             raise TypeError(
                 f"{name} got incompatible shapes for broadcasting: {_list(shapes)};"
-                " sizes must be equal or 1"
+                f" the sizes of axis {i}, {sizes[i]} and {n}, must be equal or 1"
             )
         sizes[i] = n
     return tuple(sizes)

@@ -9,7 +9,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.api.placement import resharded, result_sharding
 from weft.core.trace import typeof
-from weft.lax.shape import canonical_shape
+from weft.lax.shape import broadcast_for, canonical_shape
 from weft.prims.families import const as const
 from weft.prims.families import scalar
 from weft.prims.random import layout, random_bits_p
@@ -48,7 +48,7 @@ def check_fits(name: str, shape: tuple[int, ...], *shapes: tuple[int, ...]) -> N
     """Raise ValueError unless shapes of parameters broadcast to ``shape``."""
     if not any(shapes):
         return
-    together = lax.broadcast_shapes(shape, *shapes)
+    together = broadcast_for(name, shape, *shapes)
     if together != shape:
         given = ", ".join(map(str, shapes))
         raise ValueError(
@@ -60,7 +60,7 @@ def check_fits(name: str, shape: tuple[int, ...], *shapes: tuple[int, ...]) -> N
 def broadcast_shape(name: str, shape: Any, *params: Any) -> tuple[int, ...]:
     """``check_shape``, or the shape of the parameters together if none is given."""
     if shape is None:
-        return lax.broadcast_shapes(*map(np.shape, params))
+        return broadcast_for(name, *map(np.shape, params))
     return check_shape(name, shape, *params)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from typing import Any
 
 import numpy as np
 
 from weft.base import knobs
 from weft.base.record import Record
+from weft.base.source import warn
 from weft.core import processes
 from weft.core.sharding import MEMORY_KINDS
 from weft.runtime import registry
@@ -257,7 +257,7 @@ def _settle() -> str | None:
         except RuntimeError as error:
             if _wanted() or knobs.default_device.value != chosen:
                 raise
-            warnings.warn(f"{error}; arrays are on the CPU", stacklevel=2)
+            warn(f"{error}; arrays are on the CPU")
             knobs.config.update("default_device", None)
             return None
     return chosen

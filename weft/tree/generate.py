@@ -25,7 +25,7 @@ Open = Callable[[Any, list[Any], Node, bool], bool]
 
 
 def _compile(name: str, lines: list[str], names: dict[str, Any]) -> Any:
-    exec(compile("\n".join(lines), f"<{name} of a pytree>", "exec"), names)
+    exec(compile("\n".join(lines), f"<weft {name} of a pytree>", "exec"), names)
     return names[name]
 
 

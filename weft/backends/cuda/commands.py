@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from weft.backends.cuda import conditions, driver
 from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS
 from weft.base.record import Record
+from weft.base.source import warn
 from weft.core.interpret import run_primitive, storage_dtype
 
 _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
@@ -35,7 +35,7 @@ def warn_of(name: str) -> None:
     if name not in _warned:
         _warned.add(name)
         text = f"{name} has no GPU form for these operands: the host computes it"
-        warnings.warn(text, HostFallbackWarning, stacklevel=2)
+        warn(text, HostFallbackWarning)
 
 
 class Spot(Record):

@@ -13,7 +13,6 @@ import os
 import re
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -22,6 +21,7 @@ from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, nccl
 from weft.base import knobs
 from weft.base.errors import JaxRuntimeError
+from weft.base.source import warn
 from weft.core import processes
 from weft.core.interpret import storage_dtype
 
@@ -103,7 +103,7 @@ class Processes(Members):
         if kind not in self.warned:
             self.warned.add(kind)
             text = f"messages between GPUs are copied to the host and sent by MPI: {reason}"
-            warnings.warn(text, c.HostFallbackWarning, stacklevel=2)
+            warn(text, c.HostFallbackWarning)
 
     @contextlib.contextmanager
     def speaking(self, site: Any) -> Iterator[None]:

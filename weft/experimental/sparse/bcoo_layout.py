@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from weft import lax
 from weft import numpy as jnp
 from weft.api.batching import vmap
+from weft.base.source import warn
 from weft.experimental.sparse.base import (
     SparseEfficiencyError,
     SparseEfficiencyWarning,
@@ -97,7 +97,7 @@ def _check_efficiency(mat: BCOO, n_batch: int, n_dense: int, action: str | None)
             )
             if action == "error":
                 raise SparseEfficiencyError(message)
-            warnings.warn(message, SparseEfficiencyWarning, stacklevel=3)
+            warn(message, SparseEfficiencyWarning)
 
 
 def _fold_batch(data: Any, indices: Any) -> tuple[Any, Any]:

@@ -10,10 +10,10 @@ import re
 import secrets
 import stat
 import time
-import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from weft.extend.source_info_util import warn
 from weft.linen import core, serialization
 from weft.linen.errors import InvalidCheckpointError
 
@@ -38,14 +38,18 @@ class AsyncManager:
         """Wait until the last checkpoint is on disk; raises what its writing raised."""
         future, self.save_future = self.save_future, None
         if future is not None:
-            if not future.done():
-                warnings.warn("waiting for the checkpoint before this one", stacklevel=3)
             future.result()
 
     def save_async(self, task) -> None:
         """Run a task in the background, after the one before it."""
-        self.wait_previous_save()
+        self._make_room()
         self.save_future = self.executor.submit(task)
+
+    def _make_room(self) -> None:
+        """Wait for the last checkpoint, which nobody asked for, and say so."""
+        if self.save_future is not None and not self.save_future.done():
+            warn("the checkpoint before this one is not written yet: waiting for it")
+        self.wait_previous_save()
 
 
 def natural_sort(file_list, signed: bool = True) -> list[str]:
@@ -167,7 +171,7 @@ def save_checkpoint(
     if keep < 1:
         raise ValueError(f"keep={keep}: at least the checkpoint that is written must stay")
     if async_manager is not None:
-        async_manager.wait_previous_save()
+        async_manager._make_room()
     folder = safe_normpath(os.fspath(ckpt_dir))
     path = os.path.join(folder, f"{prefix}{step}")
     last = max(_steps(folder, prefix), default=None)

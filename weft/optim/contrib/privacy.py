@@ -1,9 +1,9 @@
 """Gradients made private: each example's is limited, and noise is added to their sum."""
 
-import warnings
 from typing import NamedTuple
 
 import weft
+from weft.extend.source_info_util import warn
 from weft.optim import base
 from weft.optim.numerics import canonical_key
 from weft.optim.scaling import scale_by_learning_rate
@@ -28,12 +28,12 @@ def differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=None, *
     """
     name = "differentially_private_aggregate"
     if seed is not None:
-        warnings.warn(f"{name}: seed is deprecated, use key", DeprecationWarning, stacklevel=2)
+        warn(f"{name}: seed is deprecated, use key", DeprecationWarning)
         if key is not None:
             raise ValueError(f"{name} takes key or seed, not both")
         key = seed
     if key is None:
-        warnings.warn(f"{name} without a key gives the same noise in every run", stacklevel=2)
+        warn(f"{name} without a key gives the same noise in every run")
         key = 0
     deviation = l2_norm_clip * noise_multiplier
 

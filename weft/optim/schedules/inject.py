@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import weft
 import weft.numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.optim import base, tree
 from weft.optim.numerics import safe_increment
 
@@ -148,9 +148,5 @@ def _convert(value, dtype):
 
 def inject_stateful_hyperparams(inner_factory, static_args=(), hyperparam_dtype=None):
     """The older name of `inject_hyperparams`."""
-    warnings.warn(
-        "inject_stateful_hyperparams is deprecated, use inject_hyperparams",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    warn("inject_stateful_hyperparams is deprecated, use inject_hyperparams", DeprecationWarning)
     return inject_hyperparams(inner_factory, static_args, hyperparam_dtype)

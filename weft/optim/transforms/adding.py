@@ -1,10 +1,10 @@
 """Weight decay and noise, added to updates."""
 
-import warnings
 from typing import NamedTuple
 
 import weft
 import weft.numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.optim import base, tree
 from weft.optim.numerics import canonical_key, safe_increment
 from weft.optim.transforms.masking import masked
@@ -54,12 +54,12 @@ def add_noise(eta, gamma, key=None, *, seed=None):
     """Add Gaussian noise of variance eta / step^gamma."""
     base.check_numbers("add_noise", eta=eta, gamma=gamma)
     if seed is not None:
-        warnings.warn("add_noise: seed is deprecated, use key", DeprecationWarning, stacklevel=2)
+        warn("add_noise: seed is deprecated, use key", DeprecationWarning)
         if key is not None:
             raise ValueError("add_noise takes key or seed, not both")
         key = seed
     if key is None:
-        warnings.warn("add_noise without a key gives the same noise in every run", stacklevel=2)
+        warn("add_noise without a key gives the same noise in every run")
         key = 0
 
     def init(params):
