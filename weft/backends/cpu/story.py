@@ -57,7 +57,7 @@ class Told:
     """
 
     __slots__ = ("kind", "name", "primitives", "lines", "details", "read", "written", "inner",
-                 "times", "counted", "nodes", "seconds", "launches", "share")  # fmt: skip
+                 "times", "counted", "way", "nodes", "seconds", "launches", "share")  # fmt: skip
 
     def __init__(self, kind: str, name: str, eqns: list[JaxprEqn]) -> None:
         self.kind = kind
@@ -69,6 +69,7 @@ class Told:
         self.inner: list[Told] = []
         self.times = 1
         self.counted = True  # whether it is known how often what is inside runs
+        self.way = ""  # how a loop became one native function, if it did
         self.nodes: list[Any] = []  # that it has become
         self.seconds: float | None = None  # in one call, if that was measured
         self.launches = 0
@@ -95,9 +96,8 @@ class Told:
         if self.seconds is None:
             return ""
         text = f", took {1e6 * self.seconds:.1f} us"
-        rounds = (self.times if self.counted else 1) if self.inner else self.launches
-        if rounds > 1:
-            text += f" in {rounds:,} rounds"
+        if self.launches > 1:
+            text += f" in {self.launches:,} rounds"
         moved, told = self._moved_in_call(), [f"{100 * self.share:.0f} %"]
         if moved >= _RATED_BYTES and self.seconds:
             told.insert(0, f"{moved / self.seconds / 1e9:.3g} GB/s")
@@ -106,10 +106,10 @@ class Told:
     def _moved_in_call(self) -> float:
         """Bytes that a call that was measured moves; 0 where they are not known."""
         within = [t for t in self.inner if t.seconds is not None]
-        if within:
+        if within and not self.way:
             return sum(t._moved_in_call() for t in within)
         if self.inner:  # in one native function
-            return self.moved if self.counted else 0
+            return 0 if self.way == "blocks" else self.moved * self.launches / self.times
         return self.moved * self.launches
 
     def text(self, depth: int = 1) -> list[str]:
@@ -174,16 +174,38 @@ class Story:
         self.whole = whole
         self.busy = sum(seconds for seconds, _ in times.values())
         for told in self.steps:
-            self._sum_up(told)
+            self._sum_up(told, 1)
 
-    def _sum_up(self, told: Told) -> None:
-        """Give a loop or a branch the time of what is inside it, and every step its share."""
+    def inner_codes(self) -> dict[int, list[Told]]:
+        """The steps inside loops that became one function that calls theirs, by their code."""
+        found: dict[int, list[Told]] = {}
+        for told in self._all(self.steps):
+            for inner in self._all(told.inner) if told.way == "calls" else ():
+                for node in inner.nodes:
+                    if isinstance(node, Run):
+                        found.setdefault(node.code, []).append(inner)
+        return found
+
+    def measured_inside(self, times: Mapping[int, tuple[float, int]]) -> None:
+        """Take the times of functions that loops call; steps that share one have equal parts."""
+        codes = self.inner_codes()
+        for code, (seconds, launches) in times.items():
+            for told in codes[code] if launches else ():
+                told.seconds = (told.seconds or 0.0) + seconds / len(codes[code])
+                told.launches = max(told.launches, launches // len(codes[code]))
+                told.share = told.seconds / self.busy if self.busy else 0.0
+
+    def _sum_up(self, told: Told, around: int) -> None:
+        """Give a loop or a branch the time of what is inside it, and every step its share;
+        ``around`` are the rounds of the loops around it, 0 if that is not known."""
+        rounds = around * told.times if told.counted else 0
         for inner in told.inner:
-            self._sum_up(inner)
+            self._sum_up(inner, rounds)
         within = [t.seconds for t in told.inner if t.seconds is not None]
-        if within:
+        if within and not told.way:
             told.seconds = (told.seconds or 0.0) + sum(within)
-            told.launches = 1
+        if told.inner:
+            told.launches = rounds
         if told.seconds is not None:
             told.share = told.seconds / self.busy if self.busy else 0.0
 
@@ -318,6 +340,7 @@ class Story:
             "calls": "by one native function that calls its kernels",
             "blocks": "all rounds for a block at a time",
         }
+        told.way = seen.loop if seen.loop in ways else ""
         how = ways.get(seen.loop, "its kernels as nodes")
         told.details.append(f"{times}, {how}")
         return told

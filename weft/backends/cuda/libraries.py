@@ -39,7 +39,9 @@ def library(name: str) -> Any:
             return ctypes.CDLL(path)
         except OSError:
             continue
-    raise DriverError(f"lib{name} was not found: install the extra, pip install 'weft[cuda]'")
+    raise DriverError(
+        f"lib{name} was not found: install the extra, pip install '.[cuda]' in a clone of weft"
+    )
 
 
 def has(name: str) -> bool:

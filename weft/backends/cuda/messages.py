@@ -155,7 +155,7 @@ def _refusal(rows: Sequence[dict[str, Any]], ranks: Ranks) -> str:
     seen: dict[str, int] = {}
     for row, rank in zip(rows, ranks, strict=True):
         if not row["nccl"]:
-            return f"process {rank} has no NCCL; pip install 'weft[cuda]'"
+            return f"process {rank} has no NCCL; pip install '.[cuda]' in a clone of weft"
         other = seen.setdefault(row["gpu"], rank)
         if other != rank and os.environ.get(_SHARED) != "1":
             return (

@@ -39,8 +39,10 @@ class Study:
         if args is not None:
             numbers = {id(node): i for i, node in enumerate(all_nodes(found.plan.nodes))}
             given = arguments(args, self.closed.in_avals)
-            times, whole = timing.measure(found, given, numbers)
+            codes = told.inner_codes()
+            times, inside, whole = timing.measure(found, given, numbers, codes.keys())
             told.measured({i: times[n] for i, n in numbers.items() if n in times}, whole)
+            told.measured_inside({code: inside[code] for code in codes if code in inside})
         return told
 
     def text(self) -> str:

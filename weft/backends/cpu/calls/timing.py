@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.llvm.calls import timing_stubs as t
 from weft.backends.llvm.calls.dispatch import address, native
+from weft.backends.llvm.native import loader
+from weft.backends.llvm.native.compiling import compile_now
+from weft.backends.llvm.native.llvm import BRIEF
 from weft.backends.llvm.native.machine import load_stubs
 from weft.base.functional import lru
 from weft.kernel.program import Copy, Slot, with_regions
@@ -28,6 +31,17 @@ _SOURCES = (
     "weft.backends.llvm.native.capi",
     "weft.backends.llvm.calls.timing_stubs",
 )
+
+
+# A function of a loop, called with a clock around it.
+_INNER = """
+define void @inner_{0}(ptr %buffers, i64 %start, i64 %stop) nounwind {{
+  %summed = inttoptr i64 {1} to ptr
+  %record = inttoptr i64 {2} to ptr
+  call void %summed(ptr %record, ptr %buffers, i64 %start, i64 %stop)
+  ret void
+}}
+"""
 
 
 @lru(1)
@@ -43,7 +57,8 @@ class Timed:
     """A program with a clock around each launch, copy and call of Python.
 
     ``numbers`` are those of its nodes, by their ``id``. Times go to the ``log`` and, of calls of
-    Python, to ``note``; without them they are summed up.
+    Python, to ``note``; without them they are summed up, and so are those of ``inner`` functions
+    that loops call, by the numbers of their code.
     """
 
     def __init__(
@@ -52,8 +67,10 @@ class Timed:
         numbers: Mapping[int, int],
         log: np.ndarray | None = None,
         note: Note | None = None,
+        inner: Collection[int] = (),
     ) -> None:
         self.records: dict[int, np.ndarray] = {}
+        self.codes: dict[int, np.ndarray] = {}  # records of inner functions
         self.by_python: dict[int, list[int]] = {}  # nanoseconds and calls, by number
         self._numbers = numbers
         self._log = log
@@ -64,6 +81,7 @@ class Timed:
         self._constants.append(log)  # which lives as long as a call that writes to it
         self._hosts: dict[int, int] = {}
         nodes = self._region(self._plan.nodes)
+        self._time_inner(inner)
         plan = self._plan._replace(
             nodes=nodes,
             slots=self._slots,
@@ -82,7 +100,7 @@ class Timed:
 
     def reset(self) -> None:
         """Begin to sum up anew."""
-        for record in self.records.values():
+        for record in (*self.records.values(), *self.codes.values()):
             record[[t.TOTAL, t.COUNT]] = 0
         self.by_python.clear()
 
@@ -90,6 +108,27 @@ class Timed:
         """Seconds and launches by number, since the last reset."""
         found = {n: (int(r[t.TOTAL]) / 1e9, int(r[t.COUNT])) for n, r in self.records.items()}
         return found | {n: (spent / 1e9, runs) for n, (spent, runs) in self.by_python.items()}
+
+    def inner_times(self) -> dict[int, tuple[float, int]]:
+        """Seconds and calls of inner functions by the numbers of their code."""
+        return {c: (int(r[t.TOTAL]) / 1e9, int(r[t.COUNT])) for c, r in self.codes.items()}
+
+    def _time_inner(self, inner: Collection[int]) -> None:
+        """Have loops call functions that time the inner ones: each knows the address of one."""
+        called = {slot.what for slot in self._slots if slot.role == "code"}
+        lines = []
+        for code in sorted(called.intersection(inner)):
+            record = self.codes[code] = np.zeros(t.RECORD_WORDS, np.uint64)
+            record[t.FUNCTION] = int(self._code[code])
+            lines.append(_INNER.format(code, _code().symbols["weft_summed"], address(record)))
+        if lines:
+            self._made = loader.load(compile_now(BRIEF + "\n".join(lines)))
+            for code in self.codes:
+                self._code[self._own + 1 + code] = self._made.symbols[f"inner_{code}"]
+            self._constants += [self._made, *self.codes.values()]  # they live as long as a call
+            for i, slot in enumerate(self._slots):
+                if slot.role == "code" and slot.what in self.codes:
+                    self._slots[i] = slot._replace(what=self._own + 1 + slot.what)
 
     def _add(self, number: int, begin: int, end: int) -> None:
         found = self.by_python.setdefault(number, [0, 0])
@@ -141,14 +180,22 @@ class _TimedHosts:
 MIN_RUNS, MAX_RUNS, RUN_SECONDS = 3, 20, 0.3
 
 
+Times = dict[int, tuple[float, int]]
+
+
 def measure(
-    executable: Any, args: Any, numbers: Mapping[int, int]
-) -> tuple[dict[int, tuple[float, int]], float]:
-    """The least seconds of each node, over several runs, with its launches in a run; and the least
-    of a whole call. A program with effects runs once, and its call is that with the clocks."""
-    timed = Timed(executable, numbers)
+    executable: Any, args: Any, numbers: Mapping[int, int], inner: Collection[int]
+) -> tuple[Times, Times, float]:
+    """The least seconds of each node and of the ``inner`` functions that loops call, by code, over
+    several runs, with its launches in a run; and the least of a whole call. A program with effects
+    runs once, and its call is that with the clocks.
+
+    Nodes and inner functions are timed in different runs: a clock inside a loop adds to its time.
+    """
+    timed, within = Timed(executable, numbers), Timed(executable, numbers, inner=inner)
     once = any(host.eqn.effects for host in executable.plan.hosts)
-    best: dict[int, tuple[float, int]] = {}
+    best: Times = {}
+    inside: Times = {}
     whole = float("inf")
     deadline = time.perf_counter() + RUN_SECONDS
     for number in range(MAX_RUNS):
@@ -159,9 +206,14 @@ def measure(
         for node, found in timed.times().items():
             best[node] = min(found, best.get(node, found))
         if once:
-            return best, ended - began
+            return best, inside, ended - began
         executable(args)
         whole = min(whole, time.perf_counter() - ended)
+        if within.codes:
+            within.reset()
+            within(args)
+            for code, found in within.inner_times().items():
+                inside[code] = min(found, inside.get(code, found))
         if number + 1 >= MIN_RUNS and ended > deadline:
             break
-    return best, whole
+    return best, inside, whole

@@ -58,13 +58,18 @@ def weft_timed(buffers: ptr, start: i64, stop: i64) -> void:
             i64[row, BEGIN] = begin
             i64[row, END] = end
     else:
-        if start == 0:
-            i64[record, COUNT] = i64[record, COUNT] + 1
-        if count_in(record + INSIDE * 8, 1) == 0:
-            i64[record, BEGAN] = nanoseconds()
-        call(record, buffers + 8, start, stop)
-        # read before the thread leaves: the next to enter an empty function sets it anew
-        began = i64[record, BEGAN]
-        end = nanoseconds()
-        if count_in(record + INSIDE * 8, -1) == 1:
-            i64[record, TOTAL] = i64[record, TOTAL] + end - began
+        weft_summed(record, buffers + 8, start, stop)
+
+
+def weft_summed(record: ptr, buffers: ptr, start: i64, stop: i64) -> void:
+    """Call a function over a part of its range and add to its time."""
+    if start == 0:
+        i64[record, COUNT] = i64[record, COUNT] + 1
+    if count_in(record + INSIDE * 8, 1) == 0:
+        i64[record, BEGAN] = nanoseconds()
+    call(record, buffers, start, stop)
+    # read before the thread leaves: the next to enter an empty function sets it anew
+    began = i64[record, BEGAN]
+    end = nanoseconds()
+    if count_in(record + INSIDE * 8, -1) == 1:
+        i64[record, TOTAL] = i64[record, TOTAL] + end - began
