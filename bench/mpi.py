@@ -70,7 +70,7 @@ def main() -> None:
     """Start the jobs."""
     path = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which("mpiexec")
     if path is None:
-        sys.exit("mpiexec is missing: pip install 'weft[mpi]'")
+        sys.exit("mpiexec is missing: pip install '.[mpi]'")
     print("| row | weft | mpi4py | ratio |\n|---|---|---|---|", flush=True)
     counts = [int(a) for a in sys.argv[1:]] or [2, 4]
     for count in counts:

@@ -21,7 +21,7 @@ LIMIT = 600
 
 pytestmark = pytest.mark.skipif(
     MPIEXEC is None or importlib.util.find_spec("mpi4py") is None,
-    reason="several processes need mpiexec and mpi4py: pip install 'weft[mpi]'",
+    reason="several processes need mpiexec and mpi4py: pip install '.[mpi]'",
 )
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which("mpiexec")
 no_mpi = MPIEXEC is None or importlib.util.find_spec("mpi4py") is None
 needs_mpi = pytest.mark.skipif(
-    no_mpi, reason="several processes need mpiexec and mpi4py: pip install 'weft[mpi]'"
+    no_mpi, reason="several processes need mpiexec and mpi4py: pip install '.[mpi]'"
 )
 
 

@@ -44,8 +44,8 @@ def load() -> Any:
         base = importlib.import_module("mpi4py")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "weft.distributed needs mpi4py and an MPI: pip install 'weft[mpi]', and start the"
-            " program with mpiexec -n 2 python program.py",
+            "weft.distributed needs mpi4py and an MPI: pip install '.[mpi]' in a clone of weft, and"
+            " start the program with mpiexec -n 2 python program.py",
             name="mpi4py",
         ) from error
     if "mpi4py.MPI" not in sys.modules:
