@@ -1,9 +1,8 @@
 """Losses of classes: cross entropies, margins and divergences."""
 
-import warnings
-
 import weft
 import weft.numpy as jnp
+from weft.extend.source_info_util import warn
 from weft.optim.losses.checks import check_floats, check_integers, check_same_shape
 from weft.optim.projections import projection_simplex
 
@@ -177,9 +176,5 @@ def generalized_kl_divergence(log_predictions, targets, axis=-1, where=None):
 
 def convex_kl_divergence(log_predictions, targets, axis=-1, where=None):
     """The older name of `generalized_kl_divergence`."""
-    warnings.warn(
-        "convex_kl_divergence is deprecated, use generalized_kl_divergence",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+    warn("convex_kl_divergence is deprecated, use generalized_kl_divergence", DeprecationWarning)
     return generalized_kl_divergence(log_predictions, targets, axis, where)
