@@ -19,7 +19,7 @@ from weft.core import processes
 from weft.core import sharding as meshes
 from weft.core.array import Array
 from weft.core.avals import ShapedArray
-from weft.core.layout import Format
+from weft.core.layout import AutoLayout, Format
 from weft.core.registry import lookup
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, loosely, state, typeof
@@ -211,7 +211,9 @@ def where_to(x: Any, place: Any) -> Placement:
     """The placement of an array that is put at a place; ValueError where it does not fit there."""
     here = x._type.placement if type(x) is ArrayImpl else default_placement()
     if isinstance(place, Format):
-        place = place.sharding
+        if isinstance(place.layout, AutoLayout):
+            raise ValueError(f"device_put needs a layout, which {place} leaves to the compiler")
+        place = place.sharding_for(np.shape(x), "device_put")
     if place is None:
         return here
     if isinstance(place, Device):

@@ -11,6 +11,7 @@ from weft.api.placement import check_fits, current_mesh, device_put
 from weft.base import knobs
 from weft.base.functional import wraps
 from weft.core.jaxpr import ClosedJaxpr
+from weft.core.layout import Format
 from weft.core.registry import lookup
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.sharding import (
@@ -81,11 +82,12 @@ def check_described(tree: Any) -> None:
 def is_given(shardings: Any) -> bool:
     """Whether anything is said of where values are."""
     leaves, _ = tree_flatten(shardings, is_leaf=_is_leaf)
+    leaves = [x.sharding if isinstance(x, Format) else x for x in leaves]
     return any(x is not None and not isinstance(x, UnspecifiedValue) for x in leaves)
 
 
 def _is_leaf(x: Any) -> bool:
-    return x is None or isinstance(x, (Sharding, PartitionSpec, UnspecifiedValue))
+    return x is None or isinstance(x, (Sharding, PartitionSpec, UnspecifiedValue, Format))
 
 
 def spread_shardings(
@@ -96,7 +98,14 @@ def spread_shardings(
         found = broadcast_prefix(shardings, tree, is_leaf=_is_leaf)
     except ValueError as error:
         raise ValueError(f"the shardings of {what} do not fit: {error}") from None
+    if any(isinstance(s, Format) for s in found):
+        leaves = tree_flatten(tree)[0]
+        found = [_place_of(s, x, what) for s, x in zip(found, leaves, strict=True)]
     return [_full(s, what, entered) for s in found]
+
+
+def _place_of(given: Any, x: Any, what: str) -> Any:
+    return given.sharding_for(np.shape(x), what) if isinstance(given, Format) else given
 
 
 def _full(sharding: Any, what: str, entered: bool) -> Sharding | None:

@@ -12,6 +12,7 @@ from weft.base.source import warn
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p, jit_params
 from weft.core.jaxpr import ClosedJaxpr, Var
+from weft.core.layout import row_major
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.runtime import registry
@@ -286,6 +287,31 @@ class Compiled(_Stage):
         hoisted = list(self._staged.hoisted)
         given = shardings.of_inputs(self._staged.closed, [*hoisted, *tree_flatten(self._args)[0]])
         return tree_unflatten(self.out_tree, shardings.of_outputs(self._staged.closed, given))
+
+    @property
+    def input_formats(self) -> Any:
+        """How and where the arguments lie: row-major, as all arrays; None for unused ones.
+
+        >>> import weft, weft.numpy as jnp
+        >>> made = weft.jit(lambda x: -x).lower(jnp.ones((2, 3))).compile()
+        >>> made.input_formats[0][0].layout.major_to_minor
+        (0, 1)
+        """
+        avals = self._dynamic_avals()
+        found = tree_flatten(self.input_shardings, is_leaf=lambda s: s is None)[0]
+        formats = [
+            None if s is None else row_major(aval.ndim, s)
+            for aval, s in zip(avals, found, strict=True)
+        ]
+        return tree_unflatten(self._in_tree, formats)
+
+    @property
+    def output_formats(self) -> Any:
+        """How and where the results lie: row-major, as all arrays."""
+        found = tree_flatten(self.output_shardings)[0]
+        avals = self._staged.closed.out_avals
+        formats = [row_major(a.ndim, s) for a, s in zip(avals, found, strict=True)]
+        return tree_unflatten(self.out_tree, formats)
 
     def _argument_name(self, i: int) -> str:
         info = self._staged.closed.debug_info

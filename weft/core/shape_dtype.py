@@ -7,6 +7,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.avals import AbstractToken, ShapedArray
+from weft.core.layout import Format
 from weft.core.registry import lookup
 from weft.core.trace import aval_handlers, typeof
 
@@ -36,6 +37,8 @@ class ShapeDtypeStruct:
         self.shape = tuple(shape)
         self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         self.sharding = sharding
+        if isinstance(sharding, Format):
+            self.sharding = sharding.sharding_for(self.shape, "ShapeDtypeStruct")
         self.weak_type = weak_type
         self.is_ref = is_ref
 

@@ -341,21 +341,29 @@ def export(
 
     def exporter(*args: Any, **kwargs: Any) -> Exported:
         traced = fun_jit.trace(*args, **kwargs)
-        closed, name = traced.jaxpr, traced.fun_name
-        in_tree = traced.in_tree
-        if any(aval.is_ref for aval in closed.in_avals):
-            raise ValueError(
-                f"{name} cannot be exported: it uses a mutable reference of its caller's; take the"
-                " value as an argument and return the new one"
-            )
-        if in_tree.num_leaves != len(closed.in_avals):
-            raise ValueError(f"{name} cannot be exported: it closes over traced values")
         said = traced._said_of_inputs(fun_jit._options["in_shardings"])
-        shardings = said, [*(traced._staged.said or [None] * len(closed.out_avals))]
-        program = traced._program
-        return _exported(name, program, in_tree, traced.out_tree, wanted, checks, shardings)
+        return exported_stage(traced, said, wanted, checks)
 
     return exporter
+
+
+def exported_stage(
+    stage: Any, said: Any = None, platforms: Any = None, checks: tuple[Any, ...] = ()
+) -> Exported:
+    """A traced, lowered or compiled function, exported; ``said`` is where its arguments are."""
+    closed, name = stage._staged.closed, stage.fun_name
+    in_tree, out_tree = stage.in_tree, stage.out_tree
+    if any(aval.is_ref for aval in closed.in_avals):
+        raise ValueError(
+            f"{name} cannot be exported: it uses a mutable reference of its caller's; take the"
+            " value as an argument and return the new one"
+        )
+    if in_tree.num_leaves != len(closed.in_avals):
+        raise ValueError(f"{name} cannot be exported: it closes over traced values")
+    wanted = (default_export_platform(),) if platforms is None else platforms
+    outs = [*(stage._staged.said or [None] * len(closed.out_avals))]
+    shardings = said or [None] * len(closed.in_avals), outs
+    return _exported(name, stage._program, in_tree, out_tree, wanted, checks, shardings)
 
 
 def _is_ours(fun: Any) -> bool:

@@ -10,8 +10,9 @@ from weft.base.functional import register_cache
 from weft.runtime import devices as _devices
 
 __all__ = [
-    "Backend", "backends", "clear_backends", "clear_in_memory_compilation_cache", "get_backend",
-    "get_default_device", "register_backend_cache",
+    "Backend", "backend_xla_version", "backends", "clear_backends",
+    "clear_in_memory_compilation_cache", "get_backend", "get_default_device",
+    "register_backend_cache",
 ]  # fmt: skip
 
 
@@ -63,6 +64,15 @@ def get_backend(platform: Any = None) -> Backend:
     name = _devices.default_backend() if platform is None else platform
     _devices.devices(name)  # which says that there is none
     return _made.setdefault(name, Backend(name))
+
+
+def backend_xla_version(platform: Any = None) -> int | None:
+    """The version of XLA that a backend is made with: None, as there is no XLA here.
+
+    >>> backend_xla_version()
+    """
+    get_backend(platform)  # which raises for a platform that there is not
+    return None
 
 
 def backends() -> dict[str, Backend]:

@@ -17,7 +17,8 @@ from weft.core.registry import lookup
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.state.indexing import NDIndexer, Slice
 from weft.transforms.discharge import AnyCell
-from weft.tree.functions import tree_flatten
+from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.registry import register_pytree_node
 
 
 class RefEffect(Effect):
@@ -309,6 +310,28 @@ class TransformedRef:
 
     def __repr__(self) -> str:
         return f"TransformedRef({typeof(self.ref)}, shape={self.shape})"
+
+
+_DYNAMIC = object()  # stands for an index that is not known
+
+
+def _part_leaves(part: TransformedRef) -> tuple[Any, Any]:
+    """The reference and computed indices of a part; what is known stays with its structure."""
+    leaves, tree = tree_flatten(part.transforms)
+    known = tuple([x if type(x) in (int, Dim) else _DYNAMIC for x in leaves])
+    computed = [x for x, held in zip(leaves, known, strict=True) if held is _DYNAMIC]
+    return (part.ref, *computed), (known, tree)
+
+
+def _part_of(data: Any, children: Any) -> TransformedRef:
+    known, tree = data
+    ref, *computed = children
+    rest = iter(computed)
+    leaves = [next(rest) if x is _DYNAMIC else x for x in known]
+    return TransformedRef(ref, tree_unflatten(tree, leaves))
+
+
+register_pytree_node(TransformedRef, _part_leaves, _part_of)
 
 
 # --- reading and writing --------------------------------------------------------------------------
