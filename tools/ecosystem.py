@@ -41,6 +41,9 @@ TOPICS = {
     "flax_nnx": "flax.nnx with optax",
     "haiku": "haiku with optax",
     "equinox": "equinox with optax",
+    "keras": "Keras 3",
+    "e3nn": "e3nn-jax",
+    "jax_md": "jax-md",
 }
 
 

@@ -42,6 +42,14 @@ class Trace:
         """The trace itself, under the name by which libraries tell traces apart."""
         return self
 
+    def full_raise(self, x: Any) -> Any:
+        """The value itself: no value has to be lifted to be used in a trace."""
+        return x
+
+    def is_valid(self) -> bool:
+        """Whether the function being traced has not returned yet."""
+        return self.alive
+
     def invalidate(self) -> None:
         """Say that the function being traced has returned: its tracers must not be used again."""
         self.alive = False

@@ -31,6 +31,19 @@ from weft.prims.selection import select_n
 
 # Operands up to which a joined array is compiled into as many loops.
 MOST_JOINED = 8
+# More operands are compiled where all of them together are small: reading the result costs as
+# many comparisons as there are operands, and a call of Python costs more than these.
+MOST_SMALL_JOINED, SMALL_JOIN_COMPARISONS = 64, 4096
+
+
+def _join_fuses(ins: Any) -> bool:
+    """Whether joined operands are compiled."""
+    if len(ins) <= MOST_JOINED:
+        return True
+    sizes = [size for aval in ins for size in aval.shape]
+    if len(ins) > MOST_SMALL_JOINED or not all(type(size) is int for size in sizes):
+        return False
+    return len(ins) * sum(prod(aval.shape) for aval in ins) <= SMALL_JOIN_COMPARISONS
 
 
 def check_sizes(name: str, shape: Any) -> None:
@@ -388,7 +401,7 @@ class Concatenate(Primitive):
         return [divisions.check_alike(self.name, specs, avals)]
 
     def fuses(self, params: Any, ins: Any) -> bool:
-        return len(ins) <= MOST_JOINED
+        return _join_fuses(ins)
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         kept = [None if d == params["dimension"] else d for d in range(len(outs[0].shape))]
@@ -488,7 +501,7 @@ class Stack(Primitive):
         return [tuple(parts)]
 
     def fuses(self, params: Any, ins: Any) -> bool:
-        return len(ins) <= MOST_JOINED
+        return _join_fuses(ins)
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         dims = list(range(len(avals[0].shape)))
