@@ -26,12 +26,16 @@ OTHERWISE = {
 }
 
 
-def run(module):
-    """The answers that a module prints, in a process with eight devices."""
-    command = [sys.executable, "-m", f"tests.parallel.{module}", "weft"]
+def told(*command):
+    """The last line that a module prints, in a process with eight devices."""
+    command = [sys.executable, "-m", *command]
     done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return done.stdout.splitlines()[-1]
+
+
+def run(module):
+    return json.loads(told(f"tests.parallel.{module}", "weft"))
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +109,7 @@ def test_what_jax_refuses_is_refused(refusals, name):
 def test_every_case_is_recorded():
     assert list(RECORD) == list(CASES)
     assert list(REFUSALS) == list(PROGRAMS)
+
+
+def test_every_option_has_an_effect_or_is_refused():
+    assert int(told("tests.parallel.mesh_options").split()[0]) > 60

@@ -283,7 +283,7 @@ class JitFunction(NativeFunction):
 
     def _check_donated(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
         """Raise if an array that is donated is passed a second time."""
-        donated = staged.params["donated_invars"][len(staged.hoisted) :]
+        donated = stages.lent(staged)["donated_invars"][len(staged.hoisted) :]
         first: dict[int, int] = {}
         for i, x in enumerate(leaves):
             j = first.setdefault(id(x), i)
