@@ -190,3 +190,9 @@ add(
     "line",
     "(lambda scope: (scope.__enter__(), jnp.ones(3), scope.__exit__(None, None, None)))(jax.set_mesh(None))[1]",
 )
+add(
+    "-",
+    "under(AbstractMesh((4,), ('a',), (AxisType.Auto,)), lambda x: lax.with_sharding_constraint(x, P('a')))",
+    "under(AbstractMesh((2, 2), ('p', 'q'), (AxisType.Auto,) * 2), lambda x: lax.with_sharding_constraint(2 * x, P('q')))",
+    "under(AbstractMesh((2, 2), ('p', 'q'), (AxisType.Auto,) * 2), lambda x: lax.with_sharding_constraint(x, P(None, ('p', 'q'))).T)",
+)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.api.placement import check_fits, current_mesh, device_put
+from weft.api.placement import check_fits, context_mesh, current_mesh, device_put
 from weft.base import knobs
 from weft.base.functional import wraps
 from weft.core.jaxpr import ClosedJaxpr
@@ -24,7 +24,7 @@ from weft.core.sharding import (
     UnspecifiedValue,
     as_given,
 )
-from weft.core.trace import typeof
+from weft.core.trace import is_tracing, typeof
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl
 from weft.runtime.devices import devices
@@ -117,6 +117,8 @@ def _full(sharding: Any, what: str, entered: bool) -> Sharding | None:
             " NamedSharding(mesh, P('x'))"
         )
     mesh = knobs.thread.entered_mesh if entered and knobs.thread.mesh is None else None
+    if entered and mesh is None and is_tracing():
+        mesh = context_mesh()  # its devices may be those of the program's arguments
     try:
         mesh = mesh or current_mesh()
     except ValueError as error:

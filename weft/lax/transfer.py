@@ -70,6 +70,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         if sharding is not None and getattr(sharding, "mesh", None) != NO_AXES:
             _check_type(leaf, sharding)
             if isinstance(getattr(sharding, "mesh", None), AbstractMesh):
+                if is_tracing() and set(sharding.spec.names()) & set(sharding.mesh.auto_axes):
+                    fitting = _fitting(sharding, np.shape(leaf))
+                    leaf = sharding_constraint_p.bind(leaf, sharding=fitting)
                 outs.append(leaf)
                 continue
             if is_tracing():

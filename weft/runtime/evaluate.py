@@ -15,7 +15,7 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import check_floats, run_primitive
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.plain import plain
-from weft.core.sharding import AbstractMesh, NamedSharding, Sharding
+from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime import policy, registry
@@ -106,7 +106,7 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
         # what is elsewhere is brought here
         return None if all(p.client is None for p in given) else (where,) * _count(program, avals)
     if where.is_spread or isinstance(where.sharding, NamedSharding):
-        return spread.results(program(), _on_current_mesh(where), args)
+        return spread.results(program(), _on_mesh_said(program(), _on_current_mesh(where)), args)
     return (where,) * _count(program, avals)
 
 
@@ -136,6 +136,22 @@ def _brought(args: Any) -> list[Any]:
         x._at(HOME) if type(x) is ArrayImpl and x._type.placement.client is not None else x
         for x in args
     ]
+
+
+def _on_mesh_said(closed: Any, where: Placement) -> Placement:
+    """A placement on the mesh without devices that a program speaks of, of the same devices."""
+    said = closed._memo.get("says_where")
+    if not isinstance(said, NamedSharding) or not said.mesh.are_all_axes_auto:
+        return where
+    own, mesh = where.sharding, said.mesh
+    if not isinstance(own, NamedSharding) or own.mesh.shape == mesh.shape:
+        return where
+    devices = own._device_assignment
+    if len(devices) != mesh.size:
+        return where
+    grid = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
+    there = NamedSharding(Mesh(grid, mesh.axis_names, mesh.axis_types), PartitionSpec())
+    return placement(there, where.committed)
 
 
 def _on_current_mesh(where: Placement) -> Placement:
