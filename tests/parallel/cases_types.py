@@ -6,6 +6,7 @@ JSON; ``tools/record_types.py`` does so on JAX.
 """
 
 import contextlib
+import copy
 import json
 import sys
 import types
@@ -27,6 +28,7 @@ def namespace(library):
         jnp=library.numpy,
         lax=library.lax,
         np=np,
+        copy=copy,
         P=library.P,
         NamedSharding=library.NamedSharding,
         Mesh=library.sharding.Mesh,

@@ -297,3 +297,27 @@ add(
     "NamedSharding(line, P(reduced={'x'})) == NamedSharding(line, P())",
     "repr(P('x', unreduced={'y'}))",
 )
+
+STEP = "lambda w, a: jnp.tanh(jnp.dot(a, w)).sum()"
+W, A = "put((8, 2), reduced={'y'})", "put((4, 8), 'y')"
+
+add(
+    "grid",
+    f"copy.copy({GRID})",
+    f"({GRID}.nbytes, {GRID}.size, len({GRID}.devices()))",
+    f"lax.scan(lambda c, _: (c + c, None), {GRID}, None, length=3)[0]",
+    f"lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + c[1]), (0, {GRID}))[1]",
+    f"jit(lambda p, u: lax.cond(p, lambda x: x + x, lambda x: x, u))(True, {GRID})",
+    f"jit(lambda u: jit(lambda v: v + v)(u).T)({GRID})",
+    f"jit(lambda u: u + u, donate_argnums=0)({GRID})",
+    f"jit(lambda u: u + u).lower({GRID}).compile()({GRID})",
+    f"grad({STEP})({W}, {A}) + grad({STEP})({W}, {A})",
+    f"jit(grad({STEP}))({W}, {A})",
+    f"jax.value_and_grad({STEP})({W}, {A})",
+    f"grad(jax.checkpoint({STEP}))({W}, {A})",
+    f"grad(lambda w, v, a: (jnp.dot(jnp.tanh(jnp.dot(a, w)), v) ** 2).sum(), argnums=(0, 1))({W}, put((2, 3), reduced={{'y'}}), {A})",
+    f"typeof(jax.jvp(grad({STEP}), ({W}, {A}), ({W}, {A}))[1])",
+    f"jax.eval_shape(lambda u: u + u, {GRID}).sharding.spec",
+    "lax.reduce_sum(put((8,), 'x', dtype=int), axes=(0,), out_sharding=P(unreduced={'x'}))",
+    "grad(lambda w: shard_map(lambda w, a: lax.psum(jnp.tanh(a @ w).sum(), ('x', 'y')), in_specs=(P(reduced={'x', 'y'}), P(('x', 'y'))), out_specs=P())(w, put((4, 8), ('x', 'y'))))(put((8, 2), reduced={'x', 'y'})).addressable_shards[1].data",
+)

@@ -289,6 +289,8 @@ class ArrayImpl(Array):
 
     def __copy__(self) -> ArrayImpl:
         where = self._type.placement
+        if self._is_sum:
+            return as_sum(self._parts().__copy__(), self.aval)
         if where.spans:
             return self.clone()
         if where.client is not None:
@@ -408,7 +410,7 @@ class ArrayImpl(Array):
     def clone(self) -> ArrayImpl:
         if self._type.placement.spans:
             return spanning(self._rows().copy(), self.aval, self._type.placement)
-        if self._type.placement.client is not None:
+        if self._type.placement.client is not None or self._is_sum:
             return self._alias()
         return box(self._value, self.aval, self._type.placement)
 
@@ -466,6 +468,8 @@ class ArrayImpl(Array):
             client.memory.begin_copy_out(owner, storage_dtype(self.aval.dtype), self.aval.shape)
 
     def on_device_size_in_bytes(self) -> int:
+        if self._is_sum:
+            return self._parts().on_device_size_in_bytes()
         if self._type.placement.client is not None:
             return self.aval.size * storage_dtype(self.aval.dtype).itemsize
         return self._rows().nbytes if self._type.placement.spans else self._value.nbytes
