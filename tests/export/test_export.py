@@ -33,12 +33,13 @@ def one_of_each():
     return chosen
 
 
-# Primitives that act on the outside, or that carry functions of the user's own where they cannot
-# be replaced by a program.
+# Primitives that act on the outside, that carry functions of the user's own where they cannot be
+# replaced by a program, or that speak of the parts of a mesh's devices.
 UNWRITABLE = {
     "after_all", "check", "create_token", "dce_sink", "debug_callback", "debug_print",
     "inspect_sharding", "io_callback", "mesh_collective", "process_all_gather",
-    "process_all_to_all", "process_fault", "process_permute", "pure_callback",
+    "parts_to_shared", "parts_to_sum", "process_all_to_all", "process_fault", "process_permute",
+    "pure_callback", "shared_to_parts", "sum_to_parts",
 }  # fmt: skip
 
 
