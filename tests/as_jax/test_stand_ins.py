@@ -119,6 +119,34 @@ USES = {
         assert jnp.allclose(jax.jit(jax.grad(f))(0.0), 1.0)
         assert jax._src.core.trace_state_clean()
         """,
+    "quax": """
+        import jax._src.core as core
+        class Doubling(core.Tracer):
+            __slots__ = ("value",)
+            def __init__(self, trace, value):
+                super().__init__(trace, jax.typeof(value))
+                self.value = value
+        class Trace(core.Trace):
+            __slots__ = ("tag", "parent")
+            def __init__(self, parent, tag):
+                super().__init__()
+                self.parent, self.tag = parent, tag
+            def process_primitive(self, primitive, tracers, params):
+                values = [t.value if isinstance(t, Doubling) else t for t in tracers]
+                with core.set_current_trace(self.parent):
+                    out = primitive.bind(*values, **params)
+                    return Doubling(self, 2 * out if primitive.name == "sin" else out)
+        def doubled(f, x):
+            with core.take_current_trace() as parent:
+                trace = Trace(parent, core.TraceTag())
+                with core.set_current_trace(trace):
+                    out = f(Doubling(trace, x))
+                return core.full_lower(trace.full_raise(out)).value
+        assert jnp.allclose(doubled(lambda x: jnp.sin(x) + 1, 1.0), 2 * jnp.sin(1.0) + 1)
+        assert jnp.allclose(jax.jit(lambda x: doubled(jnp.sin, x))(1.0), 2 * jnp.sin(1.0))
+        assert Trace(None, core.TraceTag()).is_valid()
+        assert issubclass(jax._src.literals.TypedInt, int)
+        """,
     "lineax": """
         from jax.interpreters import ad
         from jax._src.ad_util import stop_gradient_p
