@@ -1,0 +1,195 @@
+"""Generated programs by weft and by JAX on one device: ``python -m bench cuda --broad``.
+
+Each library has a process of its own, one after the other, so that neither waits for the other's
+memory or clock. A time is that of calls that follow each other, waited for at the end, over their
+number; the best of three counts. The same process as a module, ``python -m bench.broad.run``, times
+one library and writes a line of JSON for each program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.broad import arrays, layers, science
+from bench.broad.drawing import PROGRAMS, Draw, loss_of
+
+FILES = (layers, science, arrays)
+# Seconds that the calls of one measurement take, about, and calls of it at most.
+SPAN, MOST_CALLS = 0.02, 500
+# How far means of results may be apart, of their mean magnitude.
+APART = {"float32": 0.02, "bfloat16": 0.1}
+
+
+def cases(seed: int, times: int, wanted: str = "") -> Iterator[tuple[str, list[int], bool]]:
+    """The name, seed, and whether it is a gradient of each program, in a fixed order."""
+    for number, (name, (_, grad, _)) in enumerate(PROGRAMS.items()):
+        if wanted in name:
+            for turn in range(times):
+                yield name, [seed, number, turn], False
+                if grad:
+                    yield name, [seed, number, turn, 1], True
+
+
+def made(m: Any, name: str, seed: list[int], grad: bool) -> tuple[Any, Any, Draw]:
+    make, _, narrow = PROGRAMS[name]
+    draw = Draw(seed, narrow)
+    fun, args = make(m, draw)
+    return (loss_of(m, fun) if grad else fun), args, draw
+
+
+def _shapes(args: Any) -> str:
+    leaves = [x for a in args for x in (a if isinstance(a, list) else [a])]
+    texts = ["×".join(map(str, np.shape(x))) or "()" for x in leaves]
+    more = f" … {len(texts)}" if len(texts) > 4 else ""
+    return " ".join(texts[:4]) + more
+
+
+def _summary(out: Any, leaves: Any) -> list[list[float]]:
+    found = []
+    for x in leaves(out)[:8]:
+        a = np.asarray(x).astype(np.float64) if np.asarray(x).dtype.kind != "c" else np.abs(x)
+        found.append([float(np.mean(a)), float(np.mean(np.abs(a)))] if a.size else [0.0, 0.0])
+    return found
+
+
+def time_one(m: Any, name: str, seed: list[int], grad: bool) -> dict[str, Any]:
+    """A program's first call and its time, in seconds, and what its results are like."""
+    fun, args, draw = made(m, name, seed, grad)
+    title = f"{name}, gradient" if grad else name
+    told = {"name": title, "dtype": str(draw.dtype), "shapes": _shapes(args), "seed": seed}
+    args = m.tree.map(m.numpy.asarray, args)
+    m.block_until_ready(args)
+    run = m.jit(fun)
+    began = time.perf_counter()
+    out = m.block_until_ready(run(*args))
+    first = time.perf_counter() - began
+    values = _summary(out, m.tree.leaves)
+    for _ in range(3):
+        m.block_until_ready(run(*args))
+    best = math.inf
+    count = 3
+    for _ in range(4):
+        began = time.perf_counter()
+        for _ in range(count):
+            out = run(*args)
+        m.block_until_ready(out)
+        took = time.perf_counter() - began
+        best = min(best, took / count)
+        count = max(3, min(MOST_CALLS, int(SPAN / best)))
+    return {**told, "first": first, "seconds": best, "values": values}
+
+
+def work(library: str, seed: int, times: int, wanted: str, out: Path) -> None:
+    """Time all programs of a library; a line for each."""
+    m = importlib.import_module(library)
+    for name in ("scipy.linalg", "image", "ops"):
+        importlib.import_module(f"{library}.{name}")
+    with out.open("w") as lines:
+        for name, key, grad in cases(seed, times, wanted):
+            try:
+                found = time_one(m, name, key, grad)
+            except Exception as error:  # a program that fails is a row as well
+                said = traceback.format_exception_only(error)[-1].strip()
+                found = {"name": name, "seed": key, "error": said[:300]}
+            lines.write(json.dumps(found) + "\n")
+            lines.flush()
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def measured(library: str, options: Any) -> list[dict[str, Any]]:
+    """What a process of a library measures."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "lines"
+        environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        wanted = [f"--rows={options.rows[0]}"] if options.rows else []
+        command = [sys.executable, "-m", "bench.broad.run", library, "--out", str(out)]
+        command += [f"--seed={options.seed}", f"--times={options.times}", *wanted]
+        subprocess.run(command, env=environment, check=False)
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def apart(ours: Any, theirs: Any) -> bool:
+    """Whether two programs' results differ by more than rounding."""
+    if len(ours["values"]) != len(theirs["values"]):
+        return True
+    limit = APART[ours["dtype"]]
+    for (a, size), (b, other) in zip(ours["values"], theirs["values"], strict=True):
+        if not math.isfinite(b):
+            continue
+        if not math.isfinite(a) or abs(a - b) > limit * max(size, other) + 1e-6:
+            return True
+    return False
+
+
+def table(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
+    """All programs, the slowest beside JAX first, and what they come to."""
+    known = {tuple(row["seed"]): row for row in theirs}
+    lines, ratios, firsts = [], [], []
+    for row in ours:
+        other = known.get(tuple(row["seed"]), {})
+        name = f"{row['name']} {row.get('shapes', '')} {row.get('dtype', '')}"
+        if "error" in row or "error" in other or not other:
+            said = row.get("error") or f"JAX: {other.get('error', 'not run')}"
+            lines.append((-math.inf, f"| {name} | | | | | {said} |"))
+            continue
+        ratio, first = row["seconds"] / other["seconds"], row["first"] / other["first"]
+        ratios.append(ratio)
+        firsts.append(first)
+        note = "DIFFERS" if apart(row, other) else ""
+        micros = f"{1e6 * row['seconds']:.1f} | {1e6 * other['seconds']:.1f}"
+        lines.append((-ratio, f"| {name} | {micros} | {ratio:.2f} | {first:.2f} | {note} |"))
+    lines.sort(key=lambda line: line[0])
+    head = ["| program | µs | JAX µs | ratio | first calls | |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *(text for _, text in lines), "", _summed(ratios, firsts)])
+
+
+def _summed(ratios: list[float], firsts: list[float]) -> str:
+    if not ratios:
+        return "No program ran in both libraries."
+    mean, first = (math.exp(sum(map(math.log, x)) / len(x)) for x in (ratios, firsts))
+    slower, much = (sum(r > limit for r in ratios) for limit in (1.0, 1.1))
+    return (
+        f"{len(ratios)} programs: geometric mean {mean:.3f} of JAX's time, {slower} slower, {much}"
+        f" above 1.1, at most {max(ratios):.2f}; first calls {first:.3f}, at most {max(firsts):.2f}"
+    )
+
+
+def compare(options: Any) -> None:
+    """Time both libraries, or weft beside figures of JAX's that were kept."""
+    kept = options.json if options.json and options.json.exists() else None
+    theirs = json.loads(kept.read_text())["jax"] if kept else measured("jax", options)
+    ours = measured("weft", options)
+    if options.json:
+        options.json.write_text(json.dumps({"weft": ours, "jax": theirs}))
+    print(table(ours, theirs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.broad.run", description=__doc__)
+    parser.add_argument("library")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--rows", default="")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    work(options.library, options.seed, options.times, options.rows, options.out)
+
+
+if __name__ == "__main__":
+    main()
