@@ -174,7 +174,8 @@ class JitFunction(NativeFunction):
             )
         self._compiler_options = options_items(options["compiler_options"])
         # whether it says where arguments and results are
-        self._placed = options["device"] is not None or any(
+        self._placed = options["device"] is not None or options["backend"] is not None
+        self._placed |= any(
             s is not UNSPECIFIED and shardings.is_given(s)
             for s in (options["in_shardings"], options["out_shardings"])
         )
@@ -263,6 +264,7 @@ class JitFunction(NativeFunction):
     def _check_places(self, args: Any, kwargs: Any) -> None:
         """Raise ValueError unless the arguments are where the shardings of this function say."""
         dynamic, keywords, _ = self._split_static(args, kwargs)
+        shardings.check_backend(self._options["backend"])
         shardings.check_arguments(self._options["in_shardings"], dynamic, keywords)
 
     def _remember(self, staged: Staged, args: Any, kwargs: Any, leaves: Any) -> None:
@@ -592,6 +594,8 @@ def jit(
 def compiled(fun: Any, options: dict[str, Any], kind: Any = JitFunction) -> JitFunction:
     """A function that is staged and compiled as its options say."""
     check_callable(fun)
+    if device is not None and backend is not None:
+        raise ValueError(f"jit takes a device or a backend, not both: {device!r} and {backend!r}")
     _check_marks(fun, options)
     load_compiler(_is_of_package(fun))
     return kind(fun, options)

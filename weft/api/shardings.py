@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from weft.core.sharding import (
 from weft.core.trace import is_tracing, typeof
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl
-from weft.runtime.devices import devices
+from weft.runtime.devices import devices, platform_of
 from weft.runtime.evaluate import says_where
 from weft.runtime.places import default_placement
 from weft.runtime.spread import divided, spec_of
@@ -183,9 +184,24 @@ def moved(tree: Any, to: Any) -> Any:
     return tree_map(move, tree)
 
 
+# The backend that the function being traced was given, by thread and task.
+_backend: ContextVar[str | None] = ContextVar("backend", default=None)
+
+
+def check_backend(backend: str | None) -> None:
+    """Raise ValueError for a compiled function inside of one that is for another backend."""
+    outer = _backend.get()
+    if None not in (outer, backend) and platform_of(outer) != platform_of(backend):
+        raise ValueError(
+            f"jit with backend={backend!r} is called inside of jit with backend={outer!r}: leave"
+            " the inner one out"
+        )
+
+
 def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     """A function whose arguments and results are constrained to the shardings of its options."""
-    device = options["device"]
+    device, backend = options["device"], options["backend"]
+    device = device if backend is None else devices(backend)[0]
     here = None if device is None else SingleDeviceSharding(device)
 
     @wraps(fun, updated=())
@@ -193,7 +209,11 @@ def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., A
         leaves, tree = tree_flatten(args)
         wanted = _of_arguments(options["in_shardings"], args, kwargs)
         given = [_constrained(x, s or here, "in") for x, s in zip(leaves, wanted, strict=True)]
-        result = fun(*tree_unflatten(tree, given), **kwargs)
+        outside = _backend.set(backend or _backend.get())
+        try:
+            result = fun(*tree_unflatten(tree, given), **kwargs)
+        finally:
+            _backend.reset(outside)
         outs, out_tree = tree_flatten(result)
         shardings = options["out_shardings"]
         if is_given(shardings):

@@ -38,6 +38,7 @@ maximum_supported_calling_convention_version = 1
 minimum_supported_calling_convention_version = 1
 MAX_INSTANCES = 256  # programs for sizes of calls that an exported function remembers
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+_ALIASES = {"gpu": "cuda"}
 
 
 class DisabledSafetyCheck:
@@ -74,7 +75,7 @@ def default_export_platform() -> str:
     >>> default_export_platform()
     'cpu'
     """
-    return default_backend()
+    return _ALIASES.get(default_backend(), default_backend())
 
 
 class Exported:
@@ -145,10 +146,10 @@ class Exported:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The results for arguments of the types it was exported for."""
         checked = DisabledSafetyCheck.platform() not in self.disabled_safety_checks
-        if checked and default_backend() not in self.platforms:
+        here = default_export_platform()
+        if checked and here not in self.platforms:
             raise ValueError(
-                f"{self.fun_name} was exported for {', '.join(self.platforms)}, not for"
-                f" {default_backend()}"
+                f"{self.fun_name} was exported for {', '.join(self.platforms)}, not for {here}"
             )
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
@@ -333,7 +334,8 @@ def export(
         if not _is_ours(fun_jit):
             raise ValueError(f"export takes the result of jit, got {fun_jit!r}")
         fun_jit = jit(fun_jit)
-    wanted = (default_export_platform(),) if platforms is None else tuple(platforms)
+    named = (default_export_platform(),) if platforms is None else tuple(platforms)
+    wanted = tuple(dict.fromkeys(_ALIASES.get(name, name) for name in named))
     unknown = [name for name in wanted if name not in _PLATFORMS]
     if unknown:
         raise ValueError(f"platforms are {', '.join(_PLATFORMS)}; got {', '.join(unknown)}")

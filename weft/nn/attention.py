@@ -36,6 +36,7 @@ def dot_product_attention(
     ``bias`` and the boolean ``mask`` (True takes part) broadcast to (B, N, T, S). ``scale`` is
     1/√H unless given. ``local_window_size`` = (left, right) lets a query see that many
     neighbours. With ``return_residual`` also the logsumexp of the logits, (B, T, N).
+    ``implementation`` may be "xla" or "cudnn"; weft picks the fastest kernel for either.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -43,10 +44,10 @@ def dot_product_attention(
     >>> nn.dot_product_attention(x, x, x, is_causal=True).shape
     (2, 1, 4)
     """
-    if implementation not in (None, "xla"):
+    if implementation not in (None, "xla", "cudnn"):
         raise ValueError(
-            f"dot_product_attention got implementation={implementation!r}, which this build does"
-            " not have: pass None or 'xla'"
+            f"dot_product_attention got implementation={implementation!r}: pass None, 'xla' or"
+            " 'cudnn'"
         )
     query = jnp.asarray(query)
     shape = query.shape

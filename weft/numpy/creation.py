@@ -32,7 +32,7 @@ from weft.numpy.promotion import (
 from weft.prims.convert import convert_values, copy_p, warn_of_lost_parts
 from weft.prims.families import COMPLEX, FLOAT, kind_of, scalar
 from weft.runtime import guards
-from weft.runtime.devices import dlpack_client
+from weft.runtime.devices import default_device, dlpack_client
 from weft.transforms.jvp import JVPTracer
 from weft.tree.functions import tree_leaves
 
@@ -96,7 +96,26 @@ def asarray(
     if order is not None and order != "K":
         raise NotImplementedError(f"arrays are laid out in row-major order; got order={order!r}")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "asarray")
+    if copy is False:
+        _check_shared(a, device)
     return placed(_from_object(a, wanted, bool(copy)), device, out_sharding)
+
+
+def _check_shared(a: Any, device: Any) -> None:
+    """Raise ValueError where an array can't be the memory of an object: it is on another device."""
+    if isinstance(a, Array):
+        return
+    try:
+        memoryview(a)
+    except (TypeError, ValueError):  # numbers, lists
+        return
+    where = default_device() if device is None else device
+    first = next(iter(getattr(where, "device_set", (where,))))
+    if first.platform != "cpu":
+        raise ValueError(
+            f"asarray with copy=False cannot share the memory of a {type(a).__name__} with"
+            f" {first}: pass copy=None, or device=weft.devices('cpu')[0]"
+        )
 
 
 def placed(x: Any, device: Any, out_sharding: Any) -> Any:

@@ -676,6 +676,7 @@ class Tile(Primitive):
 
     name, form = "tile", "element"
     linear = True
+    neutral = "shapes.tile"
     element = element_rule(kernel_elements, "tile")
 
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:

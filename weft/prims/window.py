@@ -494,7 +494,7 @@ class SelectAndScatterAdd(Selection):
             inside &= (place >= 0) & (place < n)
         wide = computable(source)
         out = np.zeros(x.shape, wide.dtype)
-        np.add.at(out, tuple(place[inside] for place in places), wide[inside])
+        np.add.at(out, tuple(place[inside] for place in places), wide[inside] if x.ndim else wide)
         return out
 
     def transpose(self, ct: Any, source: Any, x: Any, **params: Any) -> list[Any]:

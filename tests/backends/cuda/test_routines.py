@@ -12,9 +12,11 @@ import weft
 from tests.backends.cuda.emulation import Native, run_routine
 from tests.laws.checks import assert_close, seed_of
 from tests.samples import WIDE, all_samples
+from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
-from weft.backends.cuda.routines import attention, cumulative, sort
-from weft.backends.cuda.routines.base import ROUTINES, Library, Run, module
+from weft.backends.cuda.program import Cuda
+from weft.backends.cuda.routines import attention, cumulative, joined, sort
+from weft.backends.cuda.routines.base import ROUTINES, Library, Move, Run, module
 from weft.backends.cuda.routines.device import thread
 from weft.backends.cuda.routines.stubs.sort_stubs import before_tile
 from weft.backends.cuda.routines.table import lower
@@ -25,8 +27,9 @@ from weft.compiler.plan import Planner, Unplannable
 from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.registry import lookup
 from weft.kernel.kinds import ptr, u32, u64, void
-from weft.kernel.nodes import BF16
-from weft.kernel.program import Op, Type, inner_regions
+from weft.kernel.nodes import BF16, F64
+from weft.kernel.program import Launch, Op, Type, inner_regions
+from weft.prims.shape import MOST_JOINED
 
 # Samples of a primitive that are run, as threads of the host are slow.
 MOST_SAMPLES = 4
@@ -387,3 +390,61 @@ def assembler_path():
     folders = folders_of("nvidia")
     found = [p for f in folders for p in glob(os.path.join(f, "*", "bin", "ptxas"))]
     return next(iter(found), shutil.which("ptxas"))
+
+
+JOINED = {
+    "many scalars": ("stack", [()] * 40, np.float32, {"axis": 0}),
+    "rows": ("stack", [(3, 5)] * 9, BF16, {"axis": 1}),
+    "columns": ("stack", [(2, 3)] * 150, np.int8, {"axis": 2}),
+    "vectors of any length": ("concatenate", [(n,) for n in range(12)], F64, {"dimension": 0}),
+    "ragged columns": (
+        "concatenate",
+        [(2, n % 4, 3) for n in range(140)],
+        np.float16,
+        {"dimension": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_many_arrays_are_joined_by_the_gpu(name):
+    prim, shapes, dtype, params = JOINED[name]
+    arrays = [RNG.normal(size=shape).astype(dtype) for shape in shapes]
+    assert len(arrays) > MOST_JOINED
+    check_routine(prim, arrays, params)
+
+
+def test_a_long_operand_is_copied_as_it_is(monkeypatch):
+    monkeypatch.setattr(joined, "LARGE", 64)
+    arrays = [RNG.normal(size=n).astype(np.float32) for n in (3, 16, 5, 1, 40, 2, 7, 1, 9)]
+    routine = joined.concatenate(
+        [Type(x.shape, x.dtype) for x in arrays],
+        [Type((84,), np.dtype(np.float32))],
+        {"dimension": 0},
+    )
+    assert sum(isinstance(step, Move) for step in routine.steps) == 2
+    check_routine("concatenate", arrays, {"dimension": 0})
+
+
+def test_nothing_that_is_joined_or_repeated_goes_to_the_host():
+    x = np.zeros((3, 4), np.float32)
+    for fun in (lambda x: jnp.tile(x, (5, 7)), lambda x: jnp.tile(x, (2, 9, 1))):
+        nodes = Planner(Cuda()).program(weft.make_jaxpr(fun)(x)).nodes
+        assert all(isinstance(node, Launch) for node in nodes)
+
+
+SCALARS = {"window_dimensions": (), "window_strides": (), "padding": ()}
+DILATIONS = {"base_dilation": (), "window_dilation": ()}
+
+
+@pytest.mark.parametrize("prim", ["reduce_window_sum", "reduce_window_max", "reduce_window_min"])
+def test_windows_of_a_scalar(prim):
+    check_routine(prim, [np.array(3, np.float32)], SCALARS | DILATIONS)
+    check_routine(prim, [np.array(3, np.int32)], SCALARS | DILATIONS)
+
+
+def test_selections_of_a_scalar():
+    params = {"select_prim": lookup("ge"), **SCALARS}
+    x, y = np.array(3, np.float32), np.array(5, np.float32)
+    check_routine("select_and_scatter_add", [x, y], params)
+    check_routine("select_and_gather_add", [x, y], params | DILATIONS)

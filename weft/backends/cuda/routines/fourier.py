@@ -14,6 +14,7 @@ from weft.backends.cuda.routines.base import (
     ROUTINES,
     Library,
     Move,
+    Place,
     Routine,
     given,
     launch,
@@ -78,10 +79,10 @@ def fft(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | 
     if name == "RFFT":
         plan, call, direction = _plan(lengths, _FROM_REAL[wide], batch), "R2C D2Z", None
     elif name == "IRFFT":
-        plan, call, direction = _plan(lengths, _TO_REAL[wide], batch), "C2R Z2D", None
-        source = scratch(0)  # the library writes over what it reads
-        rooms = [prod(x.shape) * x.dtype.itemsize]
-        steps.append(Move(source, given(0), rooms[0]))
+        last = batch * prod(lengths[:-1])
+        plan, call, direction = _plan(lengths[-1:], _TO_REAL[wide], last), "C2R Z2D", None
+        source, more, rooms = _outer_axes(x, lengths, wide)
+        steps += more
     else:
         plan, call = _plan(lengths, _COMPLEX[wide], batch), "C2C Z2Z"
         direction = _FORWARD if name == "FFT" else _INVERSE
@@ -97,6 +98,28 @@ def fft(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | 
         back = tuple(order.index(i) for i in range(len(order)))
         steps.append((permute(moved, back, x.dtype.itemsize), (target, made(0))))
     return Routine(steps, tuple(rooms))
+
+
+def _outer_axes(x: Type, lengths: tuple[int, ...], wide: int) -> tuple[Place, list[Any], list[int]]:
+    """Where the operand of an inverse transform to real numbers is after all but its last axis.
+
+    The library takes for granted that the spectrum is Hermitian in its outer axes too, which NumPy
+    does not: these have a complex transform of their own. It writes over what it reads.
+    """
+    size = prod(x.shape) * x.dtype.itemsize
+    outer, batch = lengths[:-1], prod(x.shape[: len(x.shape) - len(lengths)])
+    if prod(outer) == 1:
+        return scratch(0), [Move(scratch(0), given(0), size)], [size]
+    shape = (batch, prod(outer), x.shape[-1])
+    turned = (batch, x.shape[-1], prod(outer))
+    plan = _plan(outer, _COMPLEX[wide], batch * x.shape[-1])
+    function = f"cufftExec{'C2C Z2Z'.split()[wide]}"
+    steps = [
+        (permute(shape, (0, 2, 1), x.dtype.itemsize), (given(0), scratch(0))),
+        Library(_runner(function, plan, _INVERSE), (scratch(0), scratch(1)), function),
+        (permute(turned, (0, 2, 1), x.dtype.itemsize), (scratch(1), scratch(0))),
+    ]
+    return scratch(0), steps, [size, size]
 
 
 ROUTINES["fft"] = fft

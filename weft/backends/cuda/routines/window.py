@@ -62,6 +62,7 @@ def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[tuple[int, ...
         if plain:
             row[5] = 1
         rows.append(row)
+    rows = rows or [[1] * 3 + [0] + [1] * 4]  # a scalar: one window of one element
     names = {"RANK": len(rows), "NUMBERS": 8, "WINDOW": prod(params["window_dimensions"])}
     names["DILATED"] = int(any(d > 1 for d in base))
     names["VECTOR"] = 1
@@ -135,6 +136,7 @@ def select_and_scatter_add(ins: Any, outs: Any, params: Any) -> Routine | None:
         low = params["padding"][k][0]
         rows.append([x.shape[k], source.shape[k], stride, low, near, strides[k]])
         around *= near
+    rows = rows or [[1, 1, 1, 0, 1, 1]]
     names |= {"RANK": len(rows), "WINDOW": around}
     numbers = tuple(n for row in rows for n in row)
     places = (given(0), scratch(0), made(0))
