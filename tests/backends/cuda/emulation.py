@@ -115,7 +115,7 @@ WORDS = {
     "block": lambda: local.block.number,
     "blocks": lambda: local.block.blocks,
     "threads": lambda: local.block.threads,
-    "barrier": lambda: local.block.all.wait() and None,
+    **dict.fromkeys(("barrier", "meet"), lambda: local.block.all.wait() and None),
     "warp_barrier": lambda: local.block.exchange(None) and None,
     "fence": lambda: None,
     "await_previous": lambda: None,

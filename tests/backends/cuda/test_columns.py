@@ -30,6 +30,9 @@ define internal i64 @block() {
 define internal void @barrier() {
   ret void
 }
+define internal void @warp_barrier() {
+  ret void
+}
 define internal i32 @shuffle_xor_u32(i32 %x, i32 %n) {
   ret i32 0
 }
@@ -60,6 +63,8 @@ def run_text(part, arrays, text=None):
     text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
     text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
     text = text.replace("@llvm.nvvm.barrier0", "@barrier")
+    text = text.replace("@llvm.nvvm.barrier.sync(i32 0)", "@barrier()")
+    text = text.replace("@llvm.nvvm.bar.warp.sync(i32 -1)", "@warp_barrier()")
     shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
     text = re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
     values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arrays]

@@ -69,6 +69,10 @@ MAX_TRIPS = 8
 # Neighbouring rows that a warp, or a block, has where they are reduced with the same operand, and
 # elements of them that a thread then has.
 SHARED_ROWS, SHARED_ELEMENTS = 4, 32
+# Of rows by one thread or one warp each: instructions that all processors issue in a clock, those
+# of a reduction between the threads of a warp and of a row's beginning and end, and bytes of a row
+# up to which a thread's lines stay in the cache.
+ISSUED, SHUFFLED, OVERHEAD, CACHED_ROW = 4 * 132, 15, 20, 128
 # Rows that leave processors idle: as many threads as possible have one.
 FEW_ROWS = 128
 
@@ -114,7 +118,8 @@ class Schedule(Record):
     @property
     def blocks(self) -> int:
         if self.shares:
-            return self.iterations // (self.columns or self.group) * max(1, self.cluster)
+            blocks = -(-self.iterations // (self.columns or self.group))
+            return blocks * max(1, self.cluster)
         if self.tile is not None:
             return prod(-(-n // TILE) if a in self.tile else n for a, n in self.kernel.axes)
         return -(-self.iterations // (self.threads * self.vector))
@@ -200,6 +205,8 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         vector = _neighbours(kernel)
         fits = aligned and axes and axes[-1][1] % vector == 0 and iterations > THREADS * vector
         return Schedule(kernel, False, THREADS, vector if fits else 1, buffers)
+    if _has_rows_inside(kernel):
+        return Schedule(kernel, False, SERIAL_THREADS, 1, buffers)
     rows = any(b.role == "row" for b in kernel.buffers)
     enough = iterations >= ENOUGH_THREADS or any(loop.whole is not None for loop in loops)
     if not rows and enough and not _reads_along_loops(kernel):
@@ -210,6 +217,11 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         last = (kernel.axes or (kernel.grid,))[-1]
         fits = aligned and last and last[1] % VECTOR == 0 and iterations >= VECTOR * ENOUGH_THREADS
         return made._replace(vector=VECTOR if fits else 1, rows=ROWS_AT_A_TIME)
+    inner = [nest(loop)[0] for loop in loops]
+    length = max(prod(n for _, n in axes) for axes in inner)
+    if row_cost(kernel, 1, length, iterations) < row_cost(kernel, WARP, length, iterations):
+        threads = THREADS if iterations > 1 << 16 else SERIAL_THREADS
+        return Schedule(kernel, False, threads, 1, buffers)
     each = ELEMENTS_PER_THREAD
     shared = _shares_operand(kernel)
     if shared:
@@ -236,10 +248,29 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     made = Schedule(kernel, True, threads, vector, buffers, False, trips)
     own = {i for i, b in enumerate(kernel.buffers) if b.role == "row"}
     apart = not own or (trips and own <= private_rows(kernel))
-    if threads == 32 and aligned and apart and iterations % WARPS == 0:
+    if threads == 32 and apart and (aligned or vector == 1):
         if iterations >= WARPS * ENOUGH_BLOCKS:
             made = made._replace(group=WARPS)
     return made
+
+
+def row_cost(kernel: Kernel, threads: int, length: int, rows: int) -> float:
+    """Clocks of a GPU for rows of so many elements by one thread or one warp each.
+
+    A warp issues an instruction for all its threads at once, also for those that have nothing to
+    do, and shuffles what they have; rows of single threads lie apart, so that their lines stay in
+    the cache only while they are short, and need enough rows for all processors to be busy.
+    """
+    values = walk(
+        [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    )
+    reduces = sum(isinstance(s, Reduce) for s in statements(kernel.body))
+    widths = [v.dtype.itemsize for v in values if v.op == "load"]
+    if threads == 1:
+        if length * max(widths, default=4) > CACHED_ROW or rows < ENOUGH_THREADS:
+            return float("inf")
+        return length * len(values) * rows / WARP / ISSUED
+    return (-(-length // WARP) * len(values) + SHUFFLED * reduces + OVERHEAD) * rows / ISSUED
 
 
 def _neighbours(kernel: Kernel) -> int:
@@ -367,8 +398,9 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     lengths = [loop.extent for loop in loops]
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
     outer: list[str] = []
-    if iterations >= FEWEST_COLUMNS and not _reads_along_loops(kernel):
-        count = min(min(totals) // SPLIT_ITERATIONS, VECTOR * SPLIT_THREADS // iterations)
+    if not _reads_along_loops(kernel):
+        most = VECTOR * SPLIT_THREADS if iterations >= FEWEST_COLUMNS else SPLIT_THREADS
+        count = min(min(totals) // SPLIT_ITERATIONS, most // iterations)
         if min(lengths) < count:
             loops = [_longest_first(loop) for loop in loops]
             lengths = [loop.extent for loop in loops]
@@ -572,8 +604,7 @@ def _flat(kernel: Kernel) -> Kernel:
     if not axes and kernel.grid is not None:
         axes = [kernel.grid]
     body = kernel.body
-    rows = any(b.role == "row" for b in kernel.buffers)
-    while len(body) == 1 and isinstance(body[0], Loop) and not rows:
+    while len(body) == 1 and isinstance(body[0], Loop) and _writes_rows_first(body[0], kernel):
         (loop,) = body
         if loop.whole is not None or loop.carries or any(isinstance(s, Reduce) for s in loop.body):
             break
@@ -585,6 +616,29 @@ def _flat(kernel: Kernel) -> Kernel:
         return kernel._replace(grid=axes[0], axes=(), body=body)
     total = prod(n for _, n in axes)
     return kernel._replace(grid=("grid", total), axes=tuple(axes), body=body)
+
+
+def _writes_rows_first(loop: Loop, kernel: Kernel) -> bool:
+    """Whether an iteration of a loop reads of rows only what it has itself written."""
+    written: set[int] = set()
+    for s in statements([loop]):
+        if not isinstance(s, Loop):
+            read = {v.attr[0] for v in walk(s.operands) if v.op == "load"} - written
+            if any(kernel.buffers[i].role == "row" for i in read):
+                return False
+            written |= {s.buffer} if isinstance(s, Store) else set()
+    return True
+
+
+def _has_rows_inside(kernel: Kernel) -> bool:
+    """Whether iterations of a loop each write a row, in loops of their own: threads that shared
+    that loop would write the same one."""
+    for loop in kernel.body:
+        inner = nest(loop)[1] if isinstance(loop, Loop) else []
+        stored = [s for s in statements([s for s in inner if isinstance(s, Loop)])]
+        if any(isinstance(s, Store) and kernel.buffers[s.buffer].role == "row" for s in stored):
+            return True
+    return False
 
 
 def _reads_along_loops(kernel: Kernel) -> bool:

@@ -37,7 +37,9 @@ def _text(numbers: tuple[int, ...], word: int, whole: int) -> str:
     count = len(numbers) // stubs.NUMBERS
     names = {"W": _WORDS[word], "COUNT": count, "WHOLE": whole}
     text = translate([stubs.owner, stubs.copy_part], names, [])
-    text = re.sub(r"^define (.*) nounwind {", r"define internal \1 nounwind alwaysinline {", text, flags=re.M)
+    text = re.sub(
+        r"^define (.*) nounwind {", r"define internal \1 nounwind alwaysinline {", text, flags=re.M
+    )
     parameters = ", ".join([*(f"ptr %a.{i}" for i in range(count)), "ptr %a.out", "ptr %a.table"])
     cases = " ".join(f"i64 {i}, label %s{i}" for i in range(1, count))
     labels = [line for i in range(count) for line in (f"s{i}:", "  br label %copy")]

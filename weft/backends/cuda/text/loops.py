@@ -91,7 +91,9 @@ class _Function(Threads):
         return sum(int(x[1]) * _WIDTHS.get(x[2], 8) for x in found if x is not None)
 
     def _barrier(self) -> None:
-        self.line(f"call void @{'warp_barrier' if self.mode == 'warps' else 'barrier'}()")
+        self.line(f"call void @{'warp_barrier' if self.mode == 'warps' else 'meet'}()")
+
+    _meet = _barrier
 
     def _exchanged(self, word: str, distance: int) -> str:
         return self.emit(f"call i32 @shuffle_xor_u32(i32 {word}, i32 {distance})")
@@ -164,7 +166,7 @@ class Writer(Lines):
             self.barriers += 1
             self.pending = []
             if self.blocks == 1:
-                self.line("call void @barrier()")
+                self.line("call void @meet()")
             else:
                 self.line(f"call void @grid_barrier(ptr {self.pointer(self.state)}, ptr %goal)")
 

@@ -42,6 +42,8 @@ DECLARED = """\
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 declare void @llvm.nvvm.barrier0()
+declare void @llvm.nvvm.barrier.sync(i32)
+declare void @llvm.nvvm.bar.warp.sync(i32)
 declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 """
 

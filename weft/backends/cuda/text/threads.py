@@ -105,6 +105,12 @@ class Threads(Function):
             warp = self.emit(f"lshr i64 {self.tid}, {WARP.bit_length() - 1}")
             number = self.emit(f"add i64 {first}, {warp}")
             self.tid = self.emit(f"and i64 {self.tid}, {WARP - 1}")
+            if self.schedule.iterations % self.schedule.group:
+                inside = self.emit(f"icmp slt i64 {number}, {self.schedule.iterations}")
+                self.line(f"br i1 {inside}, label %some, label %none")
+                self.label("none")
+                self.line("ret void")
+                self.label("some")
         if not self.schedule.shares and self.schedule.tile is None:
             first = self.emit(f"mul i64 {number}, {self.schedule.threads}")
             number = self.emit(f"add i64 {first}, {self.tid}")
@@ -382,7 +388,7 @@ class Threads(Function):
             known = dict(self.known)
             self._body(stores)
             self.known = known
-        self._barrier()
+        self._meet()
 
     def _shared_loop(self, s: Loop) -> None:
         axes, body = nest(s)
@@ -490,7 +496,16 @@ class Threads(Function):
         )
 
     def _barrier(self) -> None:
-        self.line("call void @llvm.nvvm.barrier0()")
+        apart = self.schedule.group > 1  # warps have nothing to do with each other
+        word = "bar.warp.sync(i32 -1)" if apart else "barrier0()"
+        self.line(f"call void @llvm.nvvm.{word}")
+
+    def _meet(self) -> None:
+        """A barrier after what one thread did: see ``meet`` of `routines/device.py`."""
+        if self.schedule.group > 1:
+            self._barrier()
+        else:
+            self.line("call void @llvm.nvvm.barrier.sync(i32 0)")
 
     def _share(self, name: str, count: int, dtype: np.dtype) -> str:
         """Shared memory for so many values."""

@@ -14,6 +14,7 @@ from weft.backends.cuda.routines.device import (
     bring_near,
     f16_of_f32,
     fma,
+    meet,
     take_four_f32,
     take_four_f64,
     thread,
@@ -41,12 +42,12 @@ BATCHED = 8  # elements that a thread reads before it writes them to shared memo
 
 def grid_barrier(state: ptr, goal: ptr) -> void:
     """All threads of all blocks come here before any of them goes on."""
-    barrier()
+    meet()
     if thread() == 0:
         u32[goal, 0] = u32[goal, 0] + u32(blocks())
         arrive_u32(state, u32(1))
         wait_u32(state, u32[goal, 0])
-    barrier()
+    meet()
 
 
 def copy_bytes(target: ptr, source: ptr, size: i64) -> void:
