@@ -1,2 +1,2 @@
-"""Programs of the field, generated: layers, losses, optimisers, solvers, samplers, stencils, bodies,
-graphs, transforms, sorts and indexing, with sizes and dtypes drawn by a seed."""
+"""Programs of the field, generated: layers, losses, optimisers, solvers, samplers, stencils,
+bodies, graphs, transforms, sorts and indexing, with sizes and dtypes drawn by a seed."""

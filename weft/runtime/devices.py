@@ -200,15 +200,6 @@ def devices(backend: str | None = None) -> list[Device]:
     )
 
 
-def platform_of(backend: str) -> str:
-    """The platform that a backend's name stands for.
-
-    >>> platform_of("gpu")
-    'cuda'
-    """
-    return registry.NAMES.get(backend, backend)
-
-
 def _wanted(known: str = "", named: str = "") -> list[str]:
     """The platforms that the knobs name, or what is asked for where they name none."""
     named = named or knobs.platforms.value or knobs.platform_name.value or known

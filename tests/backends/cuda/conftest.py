@@ -5,6 +5,8 @@ import zlib
 
 import pytest
 
+from weft.base import knobs
+
 SLOW = ("test_routines.py", "test_loops.py", "test_solver.py", "test_columns.py")
 
 
@@ -14,3 +16,10 @@ def pytest_collection_modifyitems(items):
         if item.path.name in SLOW and item.path.parent.name == "cuda":
             if item.get_closest_marker("skipif") is None and zlib.crc32(item.nodeid.encode()) % 3:
                 item.add_marker(pytest.mark.full)
+
+
+@pytest.fixture(autouse=True)
+def exact_products():
+    """Products in full float32, as the references of these tests have them."""
+    with knobs.scope(default_matmul_precision="highest"):
+        yield

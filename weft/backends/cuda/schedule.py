@@ -635,7 +635,7 @@ def _has_rows_inside(kernel: Kernel) -> bool:
     that loop would write the same one."""
     for loop in kernel.body:
         inner = nest(loop)[1] if isinstance(loop, Loop) else []
-        stored = [s for s in statements([s for s in inner if isinstance(s, Loop)])]
+        stored = list(statements([s for s in inner if isinstance(s, Loop)]))
         if any(isinstance(s, Store) and kernel.buffers[s.buffer].role == "row" for s in stored):
             return True
     return False

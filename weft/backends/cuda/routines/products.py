@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda import driver
 from weft.backends.cuda.driver import per_device
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -35,7 +36,10 @@ _TYPES = {F32: 0, F64: 1, F16: 2, BF16: 14, C64: 4, C128: 5}
 _NARROW = (F16, BF16)
 # What products are summed in, as cublas_api.h numbers it.
 _FULL, _DOUBLE, _TF32 = 68, 70, 77
-_FASTER = frozenset(["DEFAULT", "TF32_TF32_F32", "BF16_BF16_F32"])
+# Precisions and algorithms for which the ten bits of TF32's mantissas do.
+_FASTER = frozenset(["None", "DEFAULT", "HIGH", "TF32_TF32_F32", "BF16_BF16_F32"])
+# The first GPUs that multiply in TF32.
+AMPERE = 80
 
 
 class Shape(Record):
@@ -99,15 +103,20 @@ def transposed(
 
 
 def compute_of(dtype: np.dtype, params: dict[str, Any]) -> int:
-    """What a product is summed in."""
+    """What a product is summed in: float32 as TF32 unless a precision asks for more, as in JAX."""
     if dtype in (F64, C128):
         return _DOUBLE
-    if dtype == F32:
+    if dtype in (F32, C64) and has_tf32():
         asked = params.get("precision")
         words = asked if isinstance(asked, tuple) else (asked,)
-        if any(getattr(w, "name", str(w)) in _FASTER for w in words if w is not None):
+        if all(getattr(word, "name", str(word)) in _FASTER for word in words):
             return _TF32
     return _FULL
+
+
+def has_tf32() -> bool:
+    """Whether the GPU multiplies float32 in TF32."""
+    return driver.count() > 0 and driver.device().architecture >= AMPERE
 
 
 @per_device(512)

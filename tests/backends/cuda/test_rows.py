@@ -1,0 +1,128 @@
+"""Rows of all sizes: how they are spread over a GPU, and their text run on the host."""
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.cuda.test_columns import launch
+from tests.backends.cuda.test_ptx import kernels_of
+from weft import nn
+from weft import numpy as jnp
+from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.schedule import schedule
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
+from weft.kernel.run import run_kernel
+
+
+def f32(*shape):
+    return weft.ShapeDtypeStruct(shape, np.float32)
+
+
+def check(fun, *args):
+    """All kernels of a function by their text, against the kernels; how they are scheduled."""
+    rng, found = np.random.default_rng(0), []
+    for kernel in kernels_of(fun, *args):
+        outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+        whole = [_drawn(rng, kernel.buffers[i]) for i in outside]
+        parts, scratch = schedule(kernel)
+        memory = dict(zip(outside, (x.copy() for x in whole), strict=True))
+        for i, b in enumerate(scratch):
+            memory[len(kernel.buffers) + i] = np.zeros(b.size, b.dtype)
+        run_kernel(kernel, whole)
+        for part in parts:
+            launch(part, [memory[i] for i in part.buffers])
+        for i, x in zip(outside, whole, strict=True):
+            np.testing.assert_allclose(memory[i], x, rtol=1e-4, atol=1e-5)
+        found += parts
+    return found
+
+
+def _drawn(rng, b):
+    x = rng.normal(size=b.size)
+    return x > 0 if b.dtype == bool else x.astype(b.dtype)
+
+
+def masked(scores, keep):
+    return nn.softmax(jnp.where(keep[:, None, None], scores, -1e30), -1)
+
+
+@pytest.mark.parametrize("length", [5, 64, 65])
+def test_rows_with_a_mask_are_apart(length):
+    """A mask that broadcasts over heads and queries once had a block for each of its rows."""
+    keep = weft.ShapeDtypeStruct((2, length), bool)
+    (part,) = check(masked, f32(2, 3, length, length), keep)
+    assert part.iterations == 2 * 3 * length
+
+
+def test_warps_of_the_last_block_may_have_no_row(monkeypatch):
+    monkeypatch.setattr(schedules, "ENOUGH_BLOCKS", 1)
+    (part,) = check(lambda x: nn.softmax(x, -1), f32(19, 128))
+    assert (part.group, part.blocks) == (schedules.WARPS, 3)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 16])
+def test_short_rows_have_a_thread_each(length, monkeypatch):
+    monkeypatch.setattr(schedules, "ENOUGH_THREADS", 1)
+    monkeypatch.setattr(schedules, "SPLIT_THREADS", 1)
+    for fun in (lambda x: (x * x).sum(-1), lambda x: nn.softmax(x, -1)):
+        for part in check(fun, f32(70, length)):
+            assert not part.shares
+
+
+@pytest.mark.parametrize("columns", [2, 3, 7, 31])
+def test_few_columns_are_split_into_many_pieces(columns):
+    (kernel,) = kernels_of(lambda x: jnp.abs(x).sum(0), f32(1 << 20, columns))
+    first, second = schedule(kernel).parts
+    assert first.iterations >= 1 << 15
+    assert second.iterations == columns
+    check(lambda x: jnp.abs(x).sum(0), f32(200, columns))
+
+
+# Rows, their length, and who has one.
+DECISIONS = [
+    *((rows, length, "thread") for rows in (5000, 10**6, 10**7) for length in (2, 3, 8, 16, 31)),
+    *((rows, length, "warp") for rows in (5000, 10**6) for length in (48, 64, 197, 512)),
+    *((rows, length, "block") for rows in (5000, 10**5) for length in (2048, 5000)),
+    *((rows, length, "block") for rows in (1, 7, 100) for length in (2048, 5000)),
+    *((rows, length, "warp") for rows in (1, 7, 100) for length in (2, 31)),
+]
+
+
+@pytest.mark.parametrize("rows, length, who", DECISIONS)
+def test_who_has_a_row(rows, length, who):
+    (kernel,) = kernels_of(lambda x: nn.softmax(x, -1), f32(rows, length))
+    (part,) = schedule(kernel).parts
+    found = "thread" if not part.shares else "warp" if part.threads == 32 else "block"
+    assert found == who
+    if who == "thread":
+        assert part.blocks * part.threads >= rows
+
+
+def test_a_thread_has_no_row_that_leaves_its_cache():
+    (kernel,) = kernels_of(lambda x: (x * x).sum(-1), f32(10**6, 8))
+    cost = lambda threads, length, rows=10**6: schedules.row_cost(kernel, threads, length, rows)
+    assert cost(1, 8) < cost(32, 8) / 4
+    assert cost(1, 33) == float("inf") > cost(32, 33)
+    assert cost(1, 8, 100) == float("inf")  # too few to keep processors busy
+    assert cost(32, 64) > cost(32, 32)
+
+
+def test_rows_that_loops_inside_write_are_one_threads_own():
+    """Rows in memory that threads share must not be written for two iterations at once."""
+    k, dtype = Builder(), np.dtype(np.float32)
+    at = affine(0, {"p": 12, "q": 3, "r": 1})
+    row = affine(0, {"r": 1})
+    kept = Store(2, row, k.load(0, dtype, at))
+    total = Reduce(0, "add", k.load(2, dtype, row), dtype, 0.0)
+    inner = [Loop("r", 3, [kept]), Loop("r", 3, [total], (0,))]
+    store = Store(1, affine(0, {"p": 4, "q": 1}), k.make("acc", (), dtype, 0))
+    before = Loop("r", 3, [Store(3, row, k.load(0, dtype, affine(0, {"p": 12, "r": 1})))])
+    body = [before, Loop("q", 4, [*inner, store])]
+    roles = [(24, "in"), (8, "out"), (3, "row"), (3, "row")]
+    kernel = Kernel("k", [Buffer(dtype, n, role) for n, role in roles], ("p", 2), body)
+    (part,) = schedule(kernel).parts
+    assert not part.shares
+    arrays = [np.arange(24, dtype=np.float32), np.zeros(8, np.float32)]
+    launch(part, arrays)
+    np.testing.assert_allclose(arrays[1], arrays[0].reshape(8, 3).sum(1))
