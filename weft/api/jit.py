@@ -201,8 +201,9 @@ class JitFunction(NativeFunction):
                 return self._call_opened(args, kwargs)
         if self._placed:
             self._check_places(args, kwargs)
-            if self._options["device"] is not None and state.trace is eval_trace:
-                args, kwargs = shardings.moved((args, kwargs), self._options["device"])
+            device = shardings.device_of(self._options)
+            if device is not None and state.trace is eval_trace:
+                args, kwargs = shardings.moved((args, kwargs), device)
         began = events.begin()
         try:
             leaves, staged = self._stage(args, kwargs)
@@ -594,6 +595,7 @@ def jit(
 def compiled(fun: Any, options: dict[str, Any], kind: Any = JitFunction) -> JitFunction:
     """A function that is staged and compiled as its options say."""
     check_callable(fun)
+    device, backend = options["device"], options["backend"]
     if device is not None and backend is not None:
         raise ValueError(f"jit takes a device or a backend, not both: {device!r} and {backend!r}")
     _check_marks(fun, options)

@@ -198,10 +198,15 @@ def check_backend(backend: str | None) -> None:
         )
 
 
+def device_of(options: dict[str, Any]) -> Any:
+    """The device that the options of jit name, or the first of the backend that they do."""
+    backend = options["backend"]
+    return options["device"] if backend is None else devices(backend)[0]
+
+
 def placing(fun: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     """A function whose arguments and results are constrained to the shardings of its options."""
-    device, backend = options["device"], options["backend"]
-    device = device if backend is None else devices(backend)[0]
+    device, backend = device_of(options), options["backend"]
     here = None if device is None else SingleDeviceSharding(device)
 
     @wraps(fun, updated=())
