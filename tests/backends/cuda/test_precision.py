@@ -9,6 +9,7 @@ from weft import numpy as jnp
 from weft.backends.cuda import driver
 from weft.backends.cuda.routines import products
 from weft.base import knobs
+from weft.compiler.passes.contract import contract
 
 GPU = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
 
@@ -42,11 +43,9 @@ def chosen(fun, *args):
 @pytest.fixture
 def hopper(monkeypatch):
     monkeypatch.setattr(products, "has_tf32", lambda: True)
-    with knobs.scope(default_matmul_precision=None):
-        yield
 
 
-X = np.ones((4, 4), np.float32)
+X = np.ones((40, 40), np.float32)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -82,10 +81,18 @@ def test_convolutions_decide_alike(hopper):
     assert run("highest") == products._FULL
 
 
-def test_older_gpus_multiply_in_full(monkeypatch):
-    monkeypatch.setattr(products, "has_tf32", lambda: False)
-    with knobs.scope(default_matmul_precision=None):
-        assert chosen(lambda x: x @ x, X) == products._FULL
+def test_older_gpus_multiply_in_full():
+    assert chosen(lambda x: x @ x, X) == products._FULL  # see the fixture of all these tests
+
+
+@pytest.mark.parametrize("setting", ["F32_F32_F32", "TF32_TF32_F32_X3", "TF32_TF32_F32"])
+def test_algorithms_are_kept_by_the_compiler(setting, hopper):
+    """Conversions are written around a product with an algorithm; what is left has a precision."""
+    closed = weft.make_jaxpr(lambda x: jnp.dot(x, x, precision=setting))(X)
+    names = [(e.primitive.name, e) for e in contract(closed).jaxpr.eqns]
+    (eqn,) = [e for name, e in names if name == "dot_general"]
+    want = products._TF32 if SETTINGS[setting] else products._FULL
+    assert products.compute_of(np.dtype(np.float32), eqn.params) == want
 
 
 def test_factorisations_are_exact(hopper):
@@ -102,7 +109,7 @@ def error(found, want):
 
 @GPU
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_errors_of_products(setting):
+def test_errors_of_products(setting, hopper):
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((512, 512), np.float32) for _ in range(2))
     gpu = weft.devices("cuda")[0]
@@ -113,13 +120,15 @@ def test_errors_of_products(setting):
 
 
 @GPU
+@pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("setting", [None, "highest"])
-def test_errors_of_convolutions(setting):
+def test_errors_of_convolutions(setting, size, hopper):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4, 32, 16, 16), np.float32)
-    w = rng.standard_normal((32, 32, 1, 1), np.float32)
+    w = rng.standard_normal((32, 32, size, size), np.float32)
     gpu = weft.devices("cuda")[0]
     with knobs.scope(default_matmul_precision=setting), weft.default_device(gpu):
         found = weft.jit(lambda x, w: lax.conv(x, w, (1, 1), "VALID"))(x, w)
-    off = error(found, np.einsum("nchw,ocij->nohw", x.astype(np.float64), w))
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (size, size), (2, 3))
+    off = error(found, np.einsum("nchwij,ocij->nohw", windows, w))
     assert 1e-4 < off < 1e-3 if setting is None else off < 1e-6

@@ -205,7 +205,10 @@ def _converted(eqn: Any) -> list[Any]:
         w.convert(w.convert(x, dtype), wide)
         for x, dtype, wide in zip(eqn.invars, read[:2], work[:2], strict=True)
     ]
-    params = {**eqn.params, "precision": None, "preferred_element_type": work[2]}
+    if is_algorithm:  # whose operands are rounded by now, as far as it asks for that
+        fast = getattr(precision, "name", "") in ("TF32_TF32_F32", "BF16_BF16_F32")
+        precision = None if fast else ("HIGHEST", "HIGHEST")
+    params = {**eqn.params, "precision": precision, "preferred_element_type": work[2]}
     x = w.bind("dot_general", out.shape, work[2], *xs, **params)
     return w.done(w.convert(w.convert(x, read[2]), out.dtype))
 

@@ -126,8 +126,8 @@ block, blocks = _register("block", "ctaid.x"), _register("blocks", "nctaid.x")
 block_y = _register("block_y", "ctaid.y")
 
 barrier = _called("barrier", void, (), "nvvm.barrier0")
-# A barrier that threads of a warp may come to one by one: the assembler makes two copies of a plain
-# one between branches on the same condition, and a warp that comes to both counts twice.
+# A barrier that threads of a warp may come to one by one. A plain one takes for granted that they
+# come together, which the assembler doesn't see to everywhere after a branch of some of them.
 meet = _called("meet", void, (), "nvvm.barrier.sync", "i32 0")
 fence = _called("fence", void, (), "nvvm.membar.gl")
 warp_barrier = _called("warp_barrier", void, (), "nvvm.bar.warp.sync", "i32 -1")

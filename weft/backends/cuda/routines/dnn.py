@@ -18,7 +18,8 @@ _PTR = ctypes.c_void_p
 # Types, layouts and kinds of arithmetic as cudnn_graph.h numbers them.
 TYPES = {F32: 0, F64: 1, F16: 2, BF16: 9}
 _CHANNELS_FIRST, _CHANNELS_LAST = 0, 1
-_TENSOR_MATH, _EXACT_MATH = 1, 3
+# How numbers are multiplied: float32 as TF32, narrow ones by tensor cores, all as they are.
+_TF32_MATH, _TENSOR_MATH, _EXACT_MATH = 0, 1, 3
 _CROSS_CORRELATION, _CONVOLUTION = 1, 0
 # Bytes that an algorithm may work in.
 MOST_WORKSPACE = 1 << 30
@@ -128,8 +129,9 @@ class Convolution:
         n = len(s.padding)
         self._call("cudnnSetConvolutionNdDescriptor", found, n, *numbers, mode, compute)
         self._call("cudnnSetConvolutionGroupCount", found, s.groups)
-        exact = s.exact and s.dtype == F32
-        self._call("cudnnSetConvolutionMathType", found, _EXACT_MATH if exact else _TENSOR_MATH)
+        single = _EXACT_MATH if s.exact else _TF32_MATH
+        math = single if s.dtype == F32 else _TENSOR_MATH
+        self._call("cudnnSetConvolutionMathType", found, math)
         return found
 
     def _order(self) -> tuple[Any, ...]:
