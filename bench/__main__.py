@@ -17,6 +17,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from bench.broad import run as broad
 from bench.compare import disagreement
 from bench.peers import Failure, Peer, python_of
 from bench.rows import COMPILED_TORCH, OTHER_WEFT, beside_other, names
@@ -59,6 +60,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", help="only these libraries")
     parser.add_argument("--beside", type=Path, help="a folder with another version of weft")
     parser.add_argument("--losses", action="store_true", help="the rows over their target, again")
+    parser.add_argument("--broad", action="store_true", help="generated programs, by weft and JAX")
+    parser.add_argument("--seed", type=int, default=0, help="of generated programs (0)")
+    parser.add_argument("--times", type=int, default=1, help="how often each is drawn (1)")
     parser.add_argument("--list", action="store_true", help="only name the rows")
     options = parser.parse_args()
     unknown = set(options.suites) - set(SUITES)
@@ -174,6 +178,9 @@ def measure(
 
 def main() -> None:
     options = arguments()
+    if options.broad:
+        broad.compare(options)
+        return
     rows = select(options)
     if options.list:
         print("\n".join(f"{suite}: {row.name} ({row.about})" for suite, row in rows))

@@ -172,6 +172,11 @@ def _summed(ratios: list[float], firsts: list[float]) -> str:
 
 def compare(options: Any) -> None:
     """Time both libraries, or weft beside figures of JAX's that were kept."""
+    if options.list:
+        wanted = options.rows[0] if options.rows else ""
+        for name, key, grad in cases(options.seed, options.times, wanted):
+            print(f"{name}{', gradient' if grad else ''} {key}")
+        return
     kept = options.json if options.json and options.json.exists() else None
     theirs = json.loads(kept.read_text())["jax"] if kept else measured("jax", options)
     ours = measured("weft", options)
