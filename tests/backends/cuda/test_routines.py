@@ -15,7 +15,7 @@ from tests.samples import WIDE, all_samples
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda.program import Cuda
-from weft.backends.cuda.routines import attention, cumulative, joined, sort
+from weft.backends.cuda.routines import attention, conv, cumulative, joined, sort
 from weft.backends.cuda.routines.base import ROUTINES, Library, Move, Run, module
 from weft.backends.cuda.routines.device import thread
 from weft.backends.cuda.routines.stubs.sort_stubs import before_tile
@@ -448,3 +448,37 @@ def test_selections_of_a_scalar():
     x, y = np.array(3, np.float32), np.array(5, np.float32)
     check_routine("select_and_scatter_add", [x, y], params)
     check_routine("select_and_gather_add", [x, y], params | DILATIONS)
+
+
+CONVOLUTIONS = {
+    "depthwise": {"feature_group_count": 6},
+    "its gradient by filters": {"batch_group_count": 2},
+    "dilated": {"lhs_dilation": (2, 1), "rhs_dilation": (1, 2)},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_windows_are_divided_where_results_are_few(name, dtype, monkeypatch):
+    params = {
+        **dict.fromkeys(("window_strides", "lhs_dilation", "rhs_dilation"), (1, 1)),
+        "padding": ((1, 1), (0, 2)),
+        "feature_group_count": 1,
+        "batch_group_count": 1,
+        "dimension_numbers": weft.lax.ConvDimensionNumbers(
+            (0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2)
+        ),
+        "precision": None,
+        "preferred_element_type": None,
+        "out_sharding": None,
+        **CONVOLUTIONS[name],
+    }
+    monkeypatch.setattr(conv, "LEAST_PRODUCTS", 2)
+    channels = 6 // params["feature_group_count"]
+    x = RNG.integers(-3, 4, (2, 9, 7, 6)).astype(dtype)
+    w = RNG.integers(-3, 4, (5, 4, channels, 12)).astype(dtype)
+    check_routine("conv_general_dilated", [x, w], params)
+    wanted = conv.parts_of(7, 20, channels)
+    assert wanted > 1
+    assert conv.parts_of(1 << 20, 20, channels) == 1  # enough as they are
+    assert conv.parts_of(3136, 4096, 53) > 30  # of depthwise filters of 7 by 7

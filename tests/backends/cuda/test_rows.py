@@ -9,6 +9,7 @@ from tests.backends.cuda.test_ptx import kernels_of
 from weft import nn
 from weft import numpy as jnp
 from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda import stages as staging
 from weft.backends.cuda.schedule import schedule
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
@@ -126,3 +127,36 @@ def test_rows_that_loops_inside_write_are_one_threads_own():
     arrays = [np.arange(24, dtype=np.float32), np.zeros(8, np.float32)]
     launch(part, arrays)
     np.testing.assert_allclose(arrays[1], arrays[0].reshape(8, 3).sum(1))
+
+
+LONG = {
+    "layer norm": lambda x: (
+        (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1)
+    ),
+    "softmax": lambda x: nn.softmax(x, -1),
+    "gradient": weft.grad(lambda x: (nn.log_softmax(x, -1) ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("shape", [(1, 700), (3, 515), (2, 3, 130)])
+@pytest.mark.parametrize("name", LONG)
+def test_few_long_rows_go_through_stages(name, shape, monkeypatch):
+    monkeypatch.setattr(staging, "LAUNCH", 0.0)
+    monkeypatch.setattr(staging, "ALL_BYTES", 1e12)
+    monkeypatch.setattr(schedules, "PIECE_ELEMENTS", 64)
+    parts = check(LONG[name], f32(*shape))
+    assert len(parts) > 3
+    assert any(part.kernel.axes and part.kernel.axes[0][0] == "piece" for part in parts)
+
+
+@pytest.mark.parametrize(
+    "rows, length, several",
+    [(1, 1 << 20, True), (4, 1 << 20, True), (32, 1 << 20, True), (2, 1 << 10, False),
+     (100, 1 << 12, False), (1000, 1 << 16, False)],
+)  # fmt: skip
+def test_stages_are_for_rows_that_leave_processors_idle(rows, length, several):
+    (kernel,) = kernels_of(LONG["softmax"], f32(rows, length))
+    parts = schedule(kernel).parts
+    assert (len(parts) > 1) == several
+    if several:
+        assert max(part.blocks for part in parts[:-1]) > rows

@@ -12,6 +12,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from weft.backends.cuda.stages import Stages, stages
 from weft.base.record import Record
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.diagonal import diagonal
@@ -167,6 +168,9 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     kernel = collapse(diagonal(kernel))
     kernel = _flat(kernel)
+    apart = stages(kernel)
+    if apart is not None:
+        return _staged(kernel, apart, aligned, distinct)
     block = _by_blocks(kernel, outside, aligned, early)
     if block is not None:
         return Parts([block._replace(distinct=distinct)], [])
@@ -180,6 +184,18 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     # buffers of the parts are those of the whole and the scratch memory, all of them
     parts = [_one(part, (*outside, *more), aligned) for part in (first, second)]
     return Parts([part._replace(distinct=distinct) for part in parts], scratch)
+
+
+def _staged(kernel: Kernel, apart: Stages, aligned: bool, distinct: bool) -> Parts:
+    """The parts of all stages of a kernel, with the memory that each of them needs as well."""
+    parts: list[Schedule] = []
+    scratch = list(apart.scratch)
+    for stage in apart.kernels:
+        more = [b._replace(role="in") for b in scratch[len(apart.scratch) :]]
+        made, own = _whole(stage._replace(buffers=[*stage.buffers, *more]), aligned, distinct)
+        parts += made
+        scratch += own
+    return Parts(parts, scratch)
 
 
 def _stores_ranges(kernel: Kernel) -> bool:
@@ -207,7 +223,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         return Schedule(kernel, False, THREADS, vector if fits else 1, buffers)
     if _has_rows_inside(kernel):
         return Schedule(kernel, False, SERIAL_THREADS, 1, buffers)
-    rows = any(b.role == "row" for b in kernel.buffers)
+    rows = _has_rows(kernel)
     enough = iterations >= ENOUGH_THREADS or any(loop.whole is not None for loop in loops)
     if not rows and enough and not _reads_along_loops(kernel):
         threads = THREADS if iterations > 1 << 16 else 64
@@ -246,7 +262,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     same = len(totals) == 1 and not rest and not any(loop.whole for loop in loops)
     trips = trips if same and trips <= MAX_TRIPS else 0
     made = Schedule(kernel, True, threads, vector, buffers, False, trips)
-    own = {i for i, b in enumerate(kernel.buffers) if b.role == "row"}
+    own = {i for i, b in enumerate(kernel.buffers) if b.role == "row" and b.size}
     apart = not own or (trips and own <= private_rows(kernel))
     if threads == 32 and apart and (aligned or vector == 1):
         if iterations >= WARPS * ENOUGH_BLOCKS:
@@ -519,11 +535,16 @@ def copied_bytes(schedule: Schedule) -> int:
     return schedule.rows * schedule.threads * COPIED
 
 
+def _has_rows(kernel: Kernel) -> bool:
+    """Whether iterations have memory of their own; stages have none left."""
+    return any(b.role == "row" and b.size for b in kernel.buffers)
+
+
 def _reduces_columns(kernel: Kernel) -> bool:
     """Whether a kernel is loops of reductions that need no others, then stores."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     rest = kernel.body[len(loops) :]
-    if kernel.body[: len(loops)] != loops or any(b.role == "row" for b in kernel.buffers):
+    if kernel.body[: len(loops)] != loops or _has_rows(kernel):
         return False
     return all(isinstance(s, Store) for s in rest) and all(map(_reduces_alone, loops))
 
@@ -574,7 +595,8 @@ def halves(
             stores.append(Store(number, place, k.make("acc", (), r.dtype, r.symbol)))
             value = Builder().make("load", (), r.dtype, (number, again))
             second.append(Loop("piece", times * count, [r._replace(value=value)]))
-    buffers = [b._replace(role="in") for b in kernel.buffers] + scratch
+    given = [b if b.role == "row" else b._replace(role="in") for b in kernel.buffers]
+    buffers = given + scratch
     one = kernel._replace(
         buffers=buffers,
         grid=("piece", count) if len(more) == 1 else ("grid", total),

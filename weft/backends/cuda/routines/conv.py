@@ -17,9 +17,11 @@ from weft.backends.cuda.routines.base import (
     Library,
     Place,
     Routine,
+    ceil_div,
     given,
     launch,
     made,
+    scratch,
 )
 from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.moves import permute
@@ -33,6 +35,8 @@ from weft.kernel.nodes import NARROW
 from weft.kernel.program import Type, contiguous
 
 _FULL = 68
+# Threads that keep a GPU busy, and products that each has at least where windows are divided.
+ENOUGH_THREADS, LEAST_PRODUCTS = 1 << 17, 64
 
 
 @per_device(64)
@@ -307,8 +311,26 @@ def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routin
         "O_FEATURE": steps[2][os[1]],
     }
     table = Place("const", np.array(rows or [[1] * 10], np.int64))
-    places = (given(0), given(1), table, made(0))
-    return Routine([launch(stubs.convolve, prod(out.shape), places, **names)])
+    results, window = prod(out.shape), names["WINDOW"]
+    parts = parts_of(results, window, names["CHANNELS"])
+    step = ceil_div(window, parts)
+    parts = ceil_div(window, step)
+    names |= {"PARTS": parts, "STEP": step}
+    target = made(0) if parts == 1 else scratch(0)
+    places = (given(0), given(1), table, target)
+    first = launch(stubs.convolve, results * parts, places, **names)
+    if parts == 1:
+        return Routine([first])
+    added = {**common, "PARTS": parts, "COUNT": results}
+    second = launch(stubs.add_parts, results, (scratch(0), made(0)), **added)
+    return Routine([first, second], (8 * parts * results,))
+
+
+def parts_of(results: int, window: int, channels: int) -> int:
+    """Parts of a window that threads of their own have, so that there are enough threads, and each
+    has enough to do."""
+    wanted = min(ENOUGH_THREADS // max(results, 1), window * channels // LEAST_PRODUCTS)
+    return max(1, min(window, wanted))
 
 
 def _as_plane(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Any:

@@ -61,7 +61,7 @@ class _Function(Threads):
     def text(self) -> str:
         verify(self.kernel)
         for i, b in enumerate(self.kernel.buffers):
-            if b.role == "row":
+            if b.role == "row" and b.size:
                 self._row(i, b)
         self.tid = "%thread"
         self._run("%number")

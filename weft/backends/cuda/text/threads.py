@@ -93,7 +93,7 @@ class Threads(Function):
         """Write what a block does."""
         vector = self.schedule.vector
         for i, b in enumerate(self.kernel.buffers):
-            if b.role == "row":
+            if b.role == "row" and b.size:
                 self._row(i, b)
         tid = self.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
         block = block or self.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")

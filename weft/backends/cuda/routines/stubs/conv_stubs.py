@@ -1,4 +1,5 @@
-"""Convolutions of any kind as a stub, a thread for each element of the result.
+"""Convolutions of any kind as a stub, a thread for each element of the result, or for a part of the
+window of each where results are few and windows large, as in gradients by filters.
 
 The table has ten numbers for each axis of space, the last one first: results, elements of the
 kernel, stride, padding before, dilation of the operand and of the kernel, elements, and strides in
@@ -17,13 +18,17 @@ from weft.kernel.kinds import f32, i64, ptr, void
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 RANK = COUNT = WINDOW = CHANNELS = FEATURES = GROUP = BATCHES = BATCH_GROUP = 0
+PARTS = STEP = 0  # of a window, and its elements that a part has
 X_BATCH = X_CHANNEL = W_CHANNEL = W_FEATURE = O_BATCH = O_FEATURE = 0
 
 
 def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
     """``GROUP`` features, of ``CHANNELS`` channels each, make a group."""
-    number = block() * 256 + thread()
-    if number < i64(BATCHES) * FEATURES * COUNT:
+    whole = block() * 256 + thread()
+    results = i64(BATCHES) * FEATURES * COUNT
+    if whole < results * PARTS:
+        part = whole // results
+        number = whole % results
         o = number % COUNT
         feature = number // COUNT % FEATURES
         batch = number // COUNT // FEATURES
@@ -33,12 +38,25 @@ def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
             rows = feature // BATCH_GROUP * BATCHES + batch
             first = i64(0)
         total = C(0)
-        for k in range(WINDOW):
+        for k in range(part * STEP, min(part * STEP + STEP, i64(WINDOW))):
             at = place(table, o, k)
             if at >= 0:
                 own = strided(table, RANK, 10, k, 1, 8) + feature * W_FEATURE
                 at = at + rows * X_BATCH + first * X_CHANNEL
                 for c in range(CHANNELS):
                     total = total + get(x, at + c * X_CHANNEL) * get(w, own + c * W_CHANNEL)
-        at = strided(table, RANK, 10, o, 0, 9)
-        put(out, at + batch * O_BATCH + feature * O_FEATURE, total)
+        at = strided(table, RANK, 10, o, 0, 9) + batch * O_BATCH + feature * O_FEATURE
+        if PARTS == 1:
+            put(out, at, total)
+        else:
+            C[out, part * results + at] = total
+
+
+def add_parts(parts: ptr, out: ptr) -> void:
+    """The sums of what all parts of windows give."""
+    number = block() * 256 + thread()
+    if number < COUNT:
+        total = C(0)
+        for k in range(PARTS):
+            total = total + C[parts, i64(k) * COUNT + number]
+        put(out, number, total)

@@ -1,0 +1,179 @@
+"""Few long rows in stages: loops of a row that need what others reduce become kernels of their own.
+
+A block for each row leaves most processors idle where rows are few. Each loop of such a kernel is
+one that all processors share; what loops reduce, and rows that they keep, are passed on in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.base.record import Record
+from weft.compiler.passes.rewrite import Rewrite, position
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, statements
+from weft.kernel.nodes import walk
+
+# Bytes that one block, and all of them, read and write in a microsecond, and microseconds of a
+# launch of a small kernel among others.
+BLOCK_BYTES, ALL_BYTES, LAUNCH = 6e4, 3e6, 2.5
+# Rows up to which this is looked into.
+MAX_ROWS = 128
+
+
+class Stages(Record):
+    """Kernels in their order, with buffers of the whole and then memory between them."""
+
+    kernels: list[Kernel]
+    scratch: list[Buffer]
+
+
+def stages(kernel: Kernel) -> Stages | None:
+    """A kernel of few rows as kernels for all processors, where that takes less time."""
+    rows = 1 if kernel.grid is None else kernel.grid[1]
+    if rows > MAX_ROWS or not _fits(kernel) or not _is_slow(kernel, rows):
+        return None
+    return _Writer(kernel, rows).written()
+
+
+def _fits(kernel: Kernel) -> bool:
+    """Whether a kernel is several plain loops, of which some need what others give."""
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    if kernel.serial or len(loops) < 2:
+        return False
+    for s in kernel.body:
+        if isinstance(s, Loop):
+            if s.whole is not None or not _is_plain(s):
+                return False
+        elif not isinstance(s, Store):
+            return False
+    inside = [s for s in statements(kernel.body) if not isinstance(s, Loop)]
+    if any(isinstance(s, Store) and s.offset is not None for s in inside):
+        return False
+    written = {s.buffer for s in inside if isinstance(s, Store)}
+    values = walk([v for s in inside for v in s.operands])
+    read = {v.attr[0] for v in values if v.op == "load"}
+    if any(kernel.buffers[i].role != "row" for i in written & read):
+        return False
+    return any(v.op == "acc" for s in loops for v in walk(_values(s)))
+
+
+def _values(loop: Loop) -> list[Any]:
+    return [v for s in statements([loop]) if not isinstance(s, Loop) for v in s.operands]
+
+
+def _is_plain(loop: Loop) -> bool:
+    """Whether loops are nested one directly in the other, and carry what they reduce."""
+    symbols = {s.symbol for s in statements([loop]) if isinstance(s, Reduce)}
+    while any(isinstance(s, Loop) for s in loop.body):
+        if len(loop.body) > 1 or not symbols <= set(loop.carries):
+            return False
+        (loop,) = loop.body
+    own = {v.attr for v in walk(_values(loop)) if v.op == "acc"}
+    return own.isdisjoint(symbols)
+
+
+def _length(loop: Loop) -> int:
+    inner = [s for s in loop.body if isinstance(s, Loop)]
+    return loop.extent * (_length(inner[0]) if inner else 1)
+
+
+def _is_slow(kernel: Kernel, rows: int) -> bool:
+    """Whether a block a row takes longer than all of them one loop after the other."""
+    moved = [_length(s) * _width(s) for s in kernel.body if isinstance(s, Loop)]
+    launches = 2 * len(moved) + 1
+    return sum(moved) / BLOCK_BYTES > LAUNCH * launches + rows * sum(moved) / ALL_BYTES
+
+
+def _width(loop: Loop) -> int:
+    """Bytes that an iteration reads and writes."""
+    found = sum(v.dtype.itemsize for v in walk(_values(loop)) if v.op == "load")
+    stored = (s.value.dtype.itemsize for s in statements([loop]) if isinstance(s, Store))
+    return max(1, found + sum(stored))
+
+
+class _Writer:
+    """The stages of a kernel while they are written."""
+
+    def __init__(self, kernel: Kernel, rows: int) -> None:
+        self.kernel = kernel
+        self.axes = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
+        self.place = position(self.axes)
+        self.first = len(kernel.buffers)
+        self.scratch: list[Buffer] = []
+        self.kept: dict[int, int] = {}  # rows, by number: memory that holds all of them
+        self.sums: dict[int, tuple[int, Any]] = {}  # reductions, by symbol: memory, and dtype
+        for i, b in enumerate(kernel.buffers):
+            if b.role == "row":
+                self.kept[i] = self._room(b.dtype, rows * b.size)
+        for s in statements(kernel.body):
+            if isinstance(s, Reduce):
+                self.sums[s.symbol] = self._room(s.dtype, rows), s.dtype
+        self.found: list[list[Any]] = []
+
+    def _room(self, dtype: Any, size: int) -> int:
+        self.scratch.append(Buffer(dtype, size, "out"))
+        return self.first + len(self.scratch) - 1
+
+    def written(self) -> Stages:
+        rest = [s for s in self.kernel.body if not isinstance(s, Loop)]
+        for s in self.kernel.body:
+            if isinstance(s, Loop):
+                self._loop(s)
+        if rest:
+            self.found.append(self._renamed(rest))
+        return Stages([self._kernel(body) for body in self.found], self.scratch)
+
+    def _loop(self, loop: Loop) -> None:
+        """A loop as one that stores, and one that reduces and says what it has."""
+        for kind in (Store, Reduce):
+            own = _only(loop, kind)
+            if own is None:
+                continue
+            body = self._renamed([own])
+            for r in [s for s in statements([own]) if isinstance(s, Reduce)]:
+                value = Builder().make("acc", (), r.dtype, r.symbol)
+                body.append(Store(self.sums[r.symbol][0], self.place, value))
+            self.found.append(body)
+
+    def _renamed(self, body: list[Any]) -> list[Any]:
+        """Statements that read from memory what others reduce and keep."""
+        own = {s.symbol for s in statements(body) if isinstance(s, Reduce)}
+        k = Builder()
+
+        def buffer(i: int) -> tuple[int, Affine]:
+            if i not in self.kept:
+                return i, Affine()
+            return self.kept[i], self.place.scaled(self.kernel.buffers[i].size, 0)
+
+        def instead(v: Any) -> Any:
+            if v.op != "acc" or v.attr in own:
+                return None
+            return k.make("load", (), v.dtype, (self.sums[v.attr][0], self.place))
+
+        return Rewrite(k, {}, buffer, instead).body(body)
+
+    def _kernel(self, body: list[Any]) -> Kernel:
+        """A kernel of statements: what it doesn't write, it only reads, and it has no rows."""
+        written = {s.buffer for s in statements(body) if isinstance(s, Store)}
+        every = [*self.kernel.buffers, *self.scratch]
+        buffers = [
+            b._replace(size=0) if b.role == "row" else
+            b._replace(role="out" if i in written else "in")
+            for i, b in enumerate(every)
+        ]  # fmt: skip
+        return self.kernel._replace(buffers=buffers, body=body)
+
+
+def _only(loop: Loop, kind: Any) -> Loop | None:
+    """A loop without statements of other kinds; None where nothing is left of it."""
+    body: list[Any] = []
+    for s in loop.body:
+        if isinstance(s, Loop):
+            inner = _only(s, kind)
+            body += [] if inner is None else [inner]
+        elif isinstance(s, kind):
+            body.append(s)
+    if not body:
+        return None
+    return loop._replace(body=body, carries=loop.carries if kind is Reduce else ())
