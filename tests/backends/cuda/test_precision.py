@@ -131,4 +131,5 @@ def test_errors_of_convolutions(setting, size, hopper):
         found = weft.jit(lambda x, w: lax.conv(x, w, (1, 1), "VALID"))(x, w)
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (size, size), (2, 3))
     off = error(found, np.einsum("nchwij,ocij->nohw", windows, w))
-    assert 1e-4 < off < 1e-3 if setting is None else off < 1e-6
+    # cuDNN may choose an algorithm that multiplies in full all the same
+    assert off < (1e-3 if setting is None else 1e-6)

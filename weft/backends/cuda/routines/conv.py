@@ -184,9 +184,12 @@ def _with_dnn(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Rout
     groups = params["feature_group_count"]
     exact = compute_of(dtype, params) == _FULL
     common = {"groups": groups, "last": plan.last, "exact": exact}
+    large = prod(filters[2:]) > 4 * prod(result[2:])
     if any(b > 1 for b in base):
+        if large:  # a gradient by filters, of a transposed convolution, which cuDNN is slow at
+            return None
         return _data_gradient(plan, data, filters, result, common)
-    if groups == 1 and prod(filters[2:]) > 4 * prod(result[2:]):
+    if groups == 1 and large:
         return _filter_gradient(plan, data, filters, result, common)
     if any(n < 0 for p in padding for n in p):
         return None
