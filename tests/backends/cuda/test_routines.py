@@ -15,7 +15,7 @@ from tests.samples import WIDE, all_samples
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda.program import Cuda
-from weft.backends.cuda.routines import attention, conv, cumulative, joined, sort
+from weft.backends.cuda.routines import attention, conv, cumulative, moves, sort
 from weft.backends.cuda.routines.base import ROUTINES, Library, Move, Run, module
 from weft.backends.cuda.routines.device import thread
 from weft.backends.cuda.routines.stubs.sort_stubs import before_tile
@@ -415,9 +415,9 @@ def test_many_arrays_are_joined_by_the_gpu(name):
 
 
 def test_a_long_operand_is_copied_as_it_is(monkeypatch):
-    monkeypatch.setattr(joined, "LARGE", 64)
+    monkeypatch.setattr(moves, "LARGE", 64)
     arrays = [RNG.normal(size=n).astype(np.float32) for n in (3, 16, 5, 1, 40, 2, 7, 1, 9)]
-    routine = joined.concatenate(
+    routine = moves.concatenate(
         [Type(x.shape, x.dtype) for x in arrays],
         [Type((84,), np.dtype(np.float32))],
         {"dimension": 0},

@@ -1,16 +1,37 @@
-"""Arrays with their axes in another order, as kernels of the compiler's IR."""
+"""Arrays with their axes in another order, as kernels of the compiler's IR; and arrays joined along
+an axis, many at a time: one launch copies from up to `MAX_OPERANDS`. Up to eight operands are ranges
+of a kernel of the compiler's, which computes them too."""
 
 from __future__ import annotations
 
-from math import prod
+import re
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.routines.base import (
+    ROUTINES,
+    Move,
+    Place,
+    Routine,
+    Run,
+    ceil_div,
+    entry,
+    given,
+    made,
+)
+from weft.backends.cuda.routines.stubs import joined_stubs as stubs
+from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Store, affine
-from weft.kernel.program import contiguous
+from weft.kernel.kinds import u8, u16, u32, u64
+from weft.kernel.program import Type, contiguous
+
+# Operands of a launch, and bytes from which one has a copy of its own where it is contiguous.
+MAX_OPERANDS, LARGE = 128, 1 << 22
+_WORDS = {1: u8, 2: u16, 4: u32, 8: u64}
 
 
 @lru(256)
@@ -31,3 +52,75 @@ def permute(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> Kernel
     if len(axes) == 1:
         return Kernel("permute", buffers, axes[0], body)
     return Kernel("permute", buffers, ("grid", total), body, tuple(axes))
+
+
+# --- joined arrays ---------------------------------------------------------------------------------
+
+
+@lru(64)
+def _text(numbers: tuple[int, ...], word: int, whole: int) -> str:
+    """The module of a launch; ``numbers`` has a row for each operand."""
+    count = len(numbers) // stubs.NUMBERS
+    names = {"W": _WORDS[word], "COUNT": count, "WHOLE": whole}
+    text = translate([stubs.owner, stubs.copy_part], names, [])
+    text = re.sub(
+        r"^define (.*) nounwind {", r"define internal \1 nounwind alwaysinline {", text, flags=re.M
+    )
+    parameters = ", ".join([*(f"ptr %a.{i}" for i in range(count)), "ptr %a.out", "ptr %a.table"])
+    cases = " ".join(f"i64 {i}, label %s{i}" for i in range(1, count))
+    labels = [line for i in range(count) for line in (f"s{i}:", "  br label %copy")]
+    sources = ", ".join(f"[ %a.{i}, %s{i} ]" for i in range(count))
+    lines = [
+        f"define void @main({parameters}) nounwind {{",
+        "entry:",
+        "  %own = call i64 @owner(ptr %a.table)",
+        f"  switch i64 %own, label %s0 [ {cases} ]",
+        *labels,
+        "copy:",
+        f"  %source = phi ptr {sources}",
+        "  call void @copy_part(ptr %source, ptr %a.out, ptr %a.table, i64 %own)",
+        "  ret void",
+        "}",
+        "",
+    ]
+    return entry("\n".join([text, *lines]), "main", numbers={"table": numbers})
+
+
+def _join(outer: int, sizes: list[int], total: int) -> Routine:
+    """Operands that are ``outer`` rows of so many bytes each, next to each other in rows of
+    ``total`` bytes."""
+    word = gcd(8, *sizes)
+    steps: list[Any] = []
+    rows: list[tuple[Place, tuple[int, ...]]] = []
+    start = 0
+    for i, size in enumerate(sizes):
+        if outer == 1 and size >= LARGE:
+            steps.append(Move(Place("out", 0, start), given(i), size))
+        elif size:
+            rows.append((given(i), (outer * size // word, size // word, start // word)))
+        start += size
+    for first in range(0, len(rows), MAX_OPERANDS):
+        some = rows[first : first + MAX_OPERANDS]
+        numbers, blocks = list[int](), 0
+        for _, (words, inner, begin) in some:
+            numbers += [blocks, words, inner, begin]
+            blocks += ceil_div(words, stubs.THREADS * stubs.EACH)
+        text = _text(tuple(numbers), word, total // word)
+        places = (*(place for place, _ in some), made(0))
+        steps.append(Run(text, blocks, stubs.THREADS, places))
+    return Routine(steps)
+
+
+def concatenate(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    (out,), axis = outs, params["dimension"]
+    sizes = [prod(x.shape[axis:]) * x.dtype.itemsize for x in ins]
+    return _join(prod(out.shape[:axis]), sizes, sum(sizes))
+
+
+def stack(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
+    (out,), axis = outs, params["axis"]
+    sizes = [prod(x.shape[axis:]) * x.dtype.itemsize for x in ins]
+    return _join(prod(out.shape[:axis]), sizes, sum(sizes))
+
+
+ROUTINES |= {"concatenate": concatenate, "stack": stack}

@@ -10,7 +10,7 @@ from weft.backends.cuda.routines import (
     conv,
     cumulative,
     fourier,
-    joined,
+    moves,
     products,
     reflectors,
     scatter,
@@ -27,7 +27,7 @@ from weft.kernel.program import Op, Type
 
 # The files that fill the table.
 FILES = (
-    *(attention, conv, cumulative, fourier, joined, products, reflectors, scatter, solver, sort),
+    *(attention, conv, cumulative, fourier, moves, products, reflectors, scatter, solver, sort),
     *(spectra, tasks, tridiagonal, uniform, window),
 )
 
