@@ -1,6 +1,6 @@
 """Arrays with their axes in another order, as kernels of the compiler's IR; and arrays joined along
-an axis, many at a time: one launch copies from up to `MAX_OPERANDS`. Up to eight operands are ranges
-of a kernel of the compiler's, which computes them too."""
+an axis: one launch copies from up to `MAX_OPERANDS`. Up to eight operands are ranges of a kernel of
+the compiler's, which computes them too."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def permute(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> Kernel
     return Kernel("permute", buffers, ("grid", total), body, tuple(axes))
 
 
-# --- joined arrays ---------------------------------------------------------------------------------
+# --- joined arrays --------------------------------------------------------------------------------
 
 
 @lru(64)
