@@ -34,6 +34,9 @@ def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
         return prim.impl(*args, **params)
     closed = prim.program([typeof(x) for x in args], params)
     if closed is None:
+        given = prim._impl
+        if given is not None and getattr(given, "func", given) is not apply_primitive:
+            return given(*args, **params)
         raise NotImplementedError(
             f"{prim.name} has no lowering, by which apply_primitive computes it; give it with"
             f" mlir.register_lowering({prim.name}_p, mlir.lower_fun(...))"
