@@ -139,6 +139,8 @@ LATE = {
     ("weft.api.placement", "weft.api.gpus"),
     ("weft.backends.llvm.native.machine", "weft.backends.llvm.text.stub"),
     ("weft.compiler.pipeline", "weft.core.verify"),
+    ("weft.core.staging", "weft.core.verify"),
+    ("weft.api.reports", "weft.stablehlo.module"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.table"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.factorisations.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),

@@ -24,11 +24,13 @@ keys: functions are traced again where they differ.
 
 REST = """\
 
-## Accepted, without effect
+## Accepted for JAX, no effect
 
-Options of parts of JAX that weft does not have (XLA, TPU, Pallas, jax2tf) and of choices it does
-not leave open. They can be set and read, so that programs which set them run.
+You can set and read these options, so that programs which set them run. They belong to parts of
+JAX that weft doesn't have (XLA, TPU, Pallas, jax2tf), or to choices that weft doesn't leave open.
 
+| knob | why it has no effect |
+|---|---|
 """
 
 
@@ -52,8 +54,9 @@ def render() -> str:
     lines = ["| knob | environment | values | default | key | what it does |"]
     lines.append("|---|---|---|---|---|---|")
     lines += [_row(k) for k in shown if k.effect]
-    silent = ", ".join(_code(k.name) for k in shown if not k.effect)
-    return HEAD + "\n" + "\n".join(lines) + "\n" + REST + silent + "\n"
+    why = lambda knob: knob.doc.removeprefix("Accepted for JAX, no effect. ")
+    silent = "".join(f"| {_code(k.name)} | {why(k)} |\n" for k in shown if not k.effect)
+    return HEAD + "\n" + "\n".join(lines) + "\n" + REST + silent
 
 
 if __name__ == "__main__":

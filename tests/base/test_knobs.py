@@ -1,5 +1,6 @@
 """Knobs: scopes, threads, the interned key, names, environment, and the page about them."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import weft
 from tools import knobs_doc
 from weft.base import knobs
 from weft.base.knobs import config
+from weft.extend.core import Primitive
 
 
 @pytest.fixture(autouse=True)
@@ -243,3 +245,59 @@ def test_devices_in_use_keep_their_number():
         weft.config.update("jax_num_cpu_devices", 7)
     weft.config.update("jax_num_cpu_devices", before)
     assert weft.config.jax_num_cpu_devices == before
+
+
+# --- knobs are honest -----------------------------------------------------------------------------
+
+
+def test_logging_level_and_modules():
+    logging_level, modules = knobs.logging_level, knobs.debug_log_modules
+    try:
+        logging_level.set_global("INFO")
+        assert logging.getLogger("weft").level == logging.INFO
+        modules.set_global("weft.core, weft.api")
+        assert logging.getLogger("weft.core").isEnabledFor(logging.DEBUG)
+        modules.set_global("")
+        assert not logging.getLogger("weft.core").isEnabledFor(logging.DEBUG)
+    finally:
+        modules.set_global("")
+        logging_level.set_global("NOTSET")
+
+
+def test_captured_constants_are_reported():
+    big = weft.numpy.ones(1000)
+    with knobs.captured_constants_warn_bytes(100):
+        with pytest.warns(UserWarning, match="closes over 4,000 bytes") as seen:
+            weft.jit(lambda x: x + big)(1.0)
+        assert seen[0].filename == __file__
+        with knobs.captured_constants_report_frames(1):
+            with pytest.warns(
+                UserWarning, match=r"float32\[1000\], 4,000 bytes, read at .*test_knobs"
+            ):
+                weft.jit(lambda x: x * big)(1.0)
+    weft.jit(lambda x: x - big)(1.0)  # warnings are errors here
+
+
+def test_dump_ir_to(tmp_path):
+    def doubled(x):
+        return 2 * x
+
+    with knobs.scope(dump_ir_to=str(tmp_path), dump_ir_modes="jaxpr, stablehlo"):
+        weft.jit(doubled)(1.0)
+    names = sorted(p.name.split("_", 2)[2] for p in tmp_path.iterdir())
+    assert names == ["jit_doubled.jaxpr", "jit_doubled.mlir"]
+    texts = {p.suffix: p.read_text() for p in tmp_path.iterdir()}
+    assert "mul" in texts[".jaxpr"] and "stablehlo.multiply" in texts[".mlir"]
+    with knobs.scope(dump_ir_to=str(tmp_path), dump_ir_modes="hex"):
+        with pytest.raises(ValueError, match="takes 'jaxpr' and 'stablehlo'"):
+            weft.jit(lambda x: x)(1.0)
+
+
+def test_enable_checks_finds_ill_typed_programs():
+    """A rule that gives another type when it is asked again is found; without the knob it isn't."""
+    shapes = iter([(), (2,), ()])
+    unsteady = Primitive("unsteady")
+    unsteady.def_abstract_eval(lambda x: x.update(shape=next(shapes)))
+    with knobs.enable_checks(True), pytest.raises(weft.errors.JaxprTypeError, match="unsteady"):
+        weft.make_jaxpr(lambda x: unsteady.bind(x))(1.0)
+    weft.make_jaxpr(lambda x: unsteady.bind(x))(1.0)

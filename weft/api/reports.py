@@ -1,13 +1,22 @@
-"""What is logged of traced functions: that one is traced, for which types, and why again."""
+"""Reports on traced functions: logs, warnings about captured arrays, programs as files."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from weft.api.arguments import signature
-from weft.base import logs, source
+from weft.base import knobs, logs, source
+from weft.base.lazy import Late
 from weft.core.debug_info import DebugInfo
+from weft.core.jaxpr import ClosedJaxpr
+
+# needed where programs are written to a folder
+stablehlo = Late("weft.stablehlo.module")
+
+_numbers = itertools.count()  # of programs written to a folder
 
 
 def report_trace(
@@ -71,3 +80,54 @@ def _differences(fun: Any, key: Any, old: Any, names: Sequence[str]) -> list[str
     if axes != old_axes:
         found.append(f"named axes were {dict(old_axes)}, now {dict(axes)}")
     return found
+
+
+# --- captured constants, dumps --------------------------------------------------------------------
+
+
+def check_captured(fun: Any, closed: ClosedJaxpr) -> None:
+    """Warn if a function closes over more bytes of arrays than the knob allows."""
+    limit = knobs.thread.captured_constants_warn_bytes
+    sizes = [getattr(c, "nbytes", 0) for c in closed.consts]
+    total = sum(sizes)
+    if limit < 0 or total <= limit:
+        return
+    frames = knobs.thread.captured_constants_report_frames
+    lines = [] if not frames else [
+        f"\n  {v.aval.str_short()}, {size:,} bytes, read at {_first_read(closed, v)}"
+        for v, size in zip(closed.jaxpr.constvars, sizes, strict=True)
+    ]  # fmt: skip
+    source.warn(
+        f"{DebugInfo('jit', fun).func_src_info} closes over {total:,} bytes of arrays, which stay"
+        " in memory with its program. Pass them as arguments; or set captured_constants_warn_bytes"
+        " to -1 to turn this warning off, captured_constants_report_frames to 1 to see where they"
+        f" are read{'.' if not lines else ':'}{''.join(lines)}",
+        UserWarning,
+    )
+
+
+def _first_read(closed: ClosedJaxpr, variable: Any) -> str:
+    """The line of the first equation that reads a constant."""
+    for eqn in closed.eqns:
+        if variable in eqn.invars:
+            return source.summarize(eqn.source_info)
+    return "the end: it is returned"
+
+
+def dump_program(name: str, closed: ClosedJaxpr) -> None:
+    """Write a traced program to the folder of the knob ``dump_ir_to``."""
+    folder, number = Path(knobs.thread.dump_ir_to), next(_numbers)
+    folder.mkdir(parents=True, exist_ok=True)
+    for mode in [m.strip() for m in knobs.thread.dump_ir_modes.split(",") if m.strip()]:
+        if mode == "jaxpr":
+            text = closed.pretty_print()
+        elif mode == "stablehlo":
+            try:
+                text = str(stablehlo.Module(closed, name))
+            except NotImplementedError as error:
+                text = f"// {error}\n"
+        else:
+            raise ValueError(f"dump_ir_modes takes 'jaxpr' and 'stablehlo', got {mode!r}")
+        plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
+        suffix = "mlir" if mode == "stablehlo" else mode
+        (folder / f"jax_ir{number}_jit_{plain}.{suffix}").write_text(text, encoding="utf-8")

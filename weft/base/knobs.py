@@ -134,7 +134,7 @@ class Knob:
         self.kind = kind
         self.choices = choices
         self.default = default
-        self.doc = doc
+        self.doc = doc if effect else f"Accepted for JAX, no effect. {doc}"
         self.in_key = in_key
         self.optional = default is None
         self.covers = covers
@@ -531,15 +531,16 @@ allow_f16_reductions = _flag(
     "allow_f16_reductions", True, "Whether `reduce_sum` takes float16 and bfloat16.", in_key=True
 )
 auto_pcast = _flag(
-    "auto_pcast", True, "Match how values vary over mesh axes without being told.", in_key=True
+    "auto_pcast", True,
+    "weft always matches how values vary over mesh axes.", effect=False,
 )
 remove_size_one_mesh_axis_from_type = _flag(
     "remove_size_one_mesh_axis_from_type", False,
     "Leave mesh axes of size 1 out of the types of arrays.", in_key=True,
 )
 check_vma = _flag(
-    "check_vma", False, "Track which mesh axes values vary over (set by `shard_map`).",
-    in_key=True, env=(),
+    "check_vma", False,
+    "The argument `check_vma` of `shard_map` decides.", effect=False, env=(),
 )
 xla_metadata = Knob(
     "xla_metadata", tuple, (), "Notes on what is traced (set by `set_xla_metadata`).",
@@ -556,19 +557,19 @@ custom_vjp3 = _flag(
     in_key=True,
 )
 use_direct_linearize = _flag(
-    "use_direct_linearize", True, "Linearise without a forward derivative in between.",
-    in_key=True, effect=False,
+    "use_direct_linearize", True,
+    "weft always linearises by a forward derivative and partial evaluation.", effect=False,
 )
 disable_jit = _flag(
     "disable_jit", False, "Run functions under `jit` and loops as ordinary Python.", in_key=True
 )
 eager_constant_folding = _flag(
-    "eager_constant_folding", False, "Evaluate operations on constants while staging.",
-    in_key=True, effect=False,
+    "eager_constant_folding", False,
+    "A pass of the compiler folds constants.", effect=False,
 )
 embedded_constants_max_bytes = _int(
     "embedded_constants_max_bytes", 32,
-    "Constants above this size become arguments of a compiled program.", in_key=True,
+    "Arrays that a function closes over are never copied into its program.", effect=False,
 )
 captured_constants_warn_bytes = _int(
     "captured_constants_warn_bytes", 2_000_000_000,
@@ -596,24 +597,25 @@ enable_checks = _flag(
 )
 error_checking_behavior_nan = _choice(
     "error_checking_behavior_nan", "ignore raise", "ignore",
-    "Whether NaN is an error under `debug` checks.", in_key=True,
+    "Use `debug_nans` or `checkify`.", effect=False,
 )
 error_checking_behavior_divide = _choice(
     "error_checking_behavior_divide", "ignore raise", "ignore",
-    "Whether division by zero is an error under `debug` checks.", in_key=True,
+    "Use `debug_nans` or `checkify`.", effect=False,
 )
 error_checking_behavior_oob = _choice(
     "error_checking_behavior_oob", "ignore raise", "ignore",
-    "Whether an index out of bounds is an error under `debug` checks.", in_key=True,
+    "Use `checkify.index_checks`.", effect=False,
 )
 no_tracing = _flag("no_tracing", False, "Raise where a function would be traced anew.")
 no_execution = _flag("no_execution", False, "Raise where anything would be computed.", in_key=True)
 thread_guard = _flag(
-    "thread_guard", False, "Raise where another thread runs a program of several processes."
+    "thread_guard", False,
+    "Messages between processes may come from any thread.", effect=False,
 )
 array_garbage_collection_guard = _choice(
     "array_garbage_collection_guard", "allow log fatal", None,
-    "What happens when an array is freed by the garbage collector.",
+    "weft keeps arrays out of reference cycles.", effect=False,
 )
 _LEVELS = "allow log disallow log_explicit disallow_explicit"
 transfer_guard_host_to_device = _choice(
@@ -640,12 +642,15 @@ log_checkpoint_residuals = _flag(
 )
 logging_level = _choice(
     "logging_level", "NOTSET DEBUG INFO WARNING ERROR CRITICAL", "NOTSET",
-    "Level of weft's loggers.",
+    "Level of weft's loggers; `NOTSET` leaves it to `logging`.",
 )
-debug_log_modules = _text("debug_log_modules", "", "Modules to log at level DEBUG.")
+debug_log_modules = _text(
+    "debug_log_modules", "", "Modules to log at level DEBUG, separated by commas."
+)
 pprint_use_color = _flag("pprint_use_color", True, "Colours in printed Jaxprs on a terminal.")
 tracer_error_num_traceback_frames = _int(
-    "tracer_error_num_traceback_frames", 5, "How many lines an error about a leaked value names."
+    "tracer_error_num_traceback_frames", 5,
+    "The error names the line that made the value.", effect=False,
 )
 traceback_filtering = _choice(
     "traceback_filtering", "off tracebackhide remove_frames quiet_remove_frames auto", "auto",
@@ -726,14 +731,17 @@ gpu_memory_fraction = Knob(
 )
 cpu_collectives_implementation = _choice(
     "cpu_collectives_implementation", "gloo mpi megascale", "gloo",
-    "What carries collectives between processes on CPUs.",
+    "MPI carries messages between processes.", effect=False,
 )
 distributed_timeout = Knob(
     "distributed_timeout", float, 60.0,
     "Seconds that a process waits for others in a collective before it gives up.",
     env=("WEFT_DISTRIBUTED_TIMEOUT",),
 )
-distributed_debug = _flag("distributed_debug", False, "Log what processes tell each other.")
+distributed_debug = _flag(
+    "distributed_debug", False,
+    "Errors name the processes and programs.", effect=False,
+)
 enable_compilation_cache = _flag(
     "enable_compilation_cache", True, "Use the disk cache of compiled programs."
 )
@@ -754,19 +762,23 @@ eager_compile_share = Knob(
 )
 persistent_cache_min_compile_time_secs = Knob(
     "persistent_cache_min_compile_time_secs", float, 1.0,
-    "Programs that compiled faster are not written to the disk cache.",
+    "Every program is kept: an entry takes a few kilobytes.", effect=False,
 )
 persistent_cache_min_entry_size_bytes = _int(
     "persistent_cache_min_entry_size_bytes", 0,
-    "Programs smaller than this are not written to the disk cache.",
+    "Every program is kept: an entry takes a few kilobytes.", effect=False,
 )
 raise_persistent_cache_errors = _flag(
     "raise_persistent_cache_errors", False, "Raise, not warn, where the disk cache fails."
 )
-dump_ir_to = _text("dump_ir_to", "", "A folder for programs as text, like `dump`.")
-dump_ir_modes = _text("dump_ir_modes", "stablehlo", "Which forms `dump_ir_to` writes.")
+dump_ir_to = _text("dump_ir_to", "", "A folder into which each traced program is written.")
+dump_ir_modes = _text(
+    "dump_ir_modes", "stablehlo",
+    "What `dump_ir_to` writes, separated by commas: `jaxpr`, `stablehlo`.",
+)
 export_calling_convention_version = _int(
-    "export_calling_convention_version", 10, "Calling convention of exported programs."
+    "export_calling_convention_version", 10,
+    "There is one calling convention.", effect=False,
 )
 
 # ------------------------------------------------------------------ accepted, without effect
@@ -817,7 +829,7 @@ _WITHOUT_EFFECT: dict[type, dict[str, Any]] = {
 }
 for _kind, _options in _WITHOUT_EFFECT.items():
     for _name, _default in _options.items():
-        Knob(_name, _kind, _default, "Accepted; nothing in weft depends on it.", effect=False)
+        Knob(_name, _kind, _default, "weft has no such part.", effect=False)
 jax2tf_associative_scan_reductions = _registry["jax2tf_associative_scan_reductions"]
 
 # fmt: on

@@ -4,7 +4,32 @@ from __future__ import annotations
 
 import sys
 
+from weft.base import knobs
+
 DEBUG, WARNING = 10, 30
+
+
+def _set_level(level: str) -> None:
+    import logging  # costs import time
+
+    logging.getLogger("weft").setLevel(level)
+
+
+def _set_modules(names: str) -> None:
+    import logging  # costs import time
+
+    for name in _modules:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    _modules[:] = [name.strip() for name in names.split(",") if name.strip()]
+    for name in _modules:
+        logging.getLogger(name).setLevel(DEBUG)
+
+
+_modules: list[str] = []
+for _knob, _apply in ((knobs.logging_level, _set_level), (knobs.debug_log_modules, _set_modules)):
+    _knob.on_update.append(_apply)
+    if _knob.value != _knob.default:
+        _apply(_knob.value)
 
 
 def level_of(asked: bool, logger: str = "weft") -> int:

@@ -21,6 +21,8 @@ from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, st
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
+# needed where every program is checked
+verify = Late("weft.core.verify")
 
 literal_types: set[type] = {bool, int, float, complex}
 
@@ -281,4 +283,6 @@ def stage(
     if knobs.thread.check_tracer_leaks and debug_info is not None:
         del args, outs
         check_leaks(trace)
+    if knobs.thread.enable_checks:
+        verify.check_jaxpr(jaxpr)
     return ClosedJaxpr(jaxpr, consts)
