@@ -1,7 +1,7 @@
 """weft: NumPy functions that can be differentiated, batched, compiled and run in parallel."""
 
 import sys as _sys
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft import dtypes as dtypes
 from weft import prims as _prims
@@ -37,7 +37,7 @@ from weft.runtime.devices import process_index as process_index
 from weft.runtime.devices import process_indices as process_indices
 from weft.runtime.evaluate import evaluate as _evaluate
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft import ad as ad
     from weft import ad_checkpoint as ad_checkpoint
     from weft import checkpoint_policies as checkpoint_policies

@@ -177,7 +177,7 @@ def test_type_checkers_see_what_is_loaded_late(package: str, cache: str) -> None
     first: dict[str, object] = {}
     last: dict[str, object] = {}
     for node in ast.parse(inspect.getsource(module)).body:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "_TYPE_CHECKING":
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "_typing.TYPE_CHECKING":
             for line in node.body:
                 source = importlib.import_module(line.module)
                 names = {alias.name for alias in line.names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from weft.transforms.transpose import backward_pass
 from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_unflatten
 from weft.tree.partial import Partial
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # needed with mutable references only
 wanted = Late("weft.api.wanted")
@@ -443,13 +446,13 @@ def _check_output(what: str, holomorphic: bool, x: Any) -> None:
 
 
 def value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, tuple[R, Any]]:
     """A function that returns the value of ``fun`` and its gradient.
 
     >>> import weft
@@ -505,13 +508,13 @@ def _check_scalar_output(value: Any, outs: Sequence[Any]) -> None:
 
 
 def grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that computes the gradient of ``fun``, by reverse mode.
 
     >>> import weft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -31,16 +31,19 @@ from weft.transforms.vmap import batch
 from weft.tree.compare import flatten_axes
 from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
     sum_match: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A function that applies ``fun`` to every element along an axis of its arguments.
 
     >>> import weft, weft.numpy as jnp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -21,13 +21,15 @@ from weft.core.registry import lookup
 from weft.core.trace import box, typeof
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
+P = ParamSpec("P")
+
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of ``fun``, column by column, by forward mode.
 
     >>> import weft, weft.numpy as jnp
@@ -62,12 +64,12 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of ``fun``, row by row, by reverse mode.
 
     >>> import weft, weft.numpy as jnp
@@ -109,11 +111,11 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The second derivatives of ``fun``: forward mode over reverse mode.
 
     >>> import weft, weft.numpy as jnp

@@ -8,7 +8,7 @@ import operator
 import time
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from weft.api.arguments import (
     signature,
 )
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
-from weft.api.reports import explain_miss, report_trace
+from weft.api.reports import check_captured, dump_program, explain_miss, report_trace
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
 from weft.base.functional import (
@@ -379,6 +379,10 @@ class JitFunction(NativeFunction):
         level = logs.level_of(knobs.thread.log_compiles)
         if level:
             report_trace(level, self._fun, key, names, time.perf_counter() - started)
+        if not _is_of_package(self._fun):
+            check_captured(self._fun, staged.closed)
+            if knobs.thread.dump_ir_to:
+                dump_program(self._name, staged.closed)
         if not any(isinstance(x, Tracer) for x in staged.hoisted):
             if len(self._cache) >= CACHE_LIMIT:
                 self.clear_cache()
@@ -551,6 +555,24 @@ _all_caches = _AllCaches()
 register_cache(_all_caches)
 
 
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Jitted(Protocol[P, R]):
+    """What ``jit`` returns, as type checkers see it."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+    def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+    def clear_cache(self) -> None: ...
+
+
+@overload
+def jit(fun: Callable[P, R], /, **options: Any) -> Jitted[P, R]: ...
+@overload
+def jit(fun: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     fun: Any = None,
     /,

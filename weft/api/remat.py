@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from weft.api.arguments import Hashed, as_tuple, check_callable, debug_info, resolve_names
 from weft.base.errors import ConcretizationTypeError
@@ -15,6 +15,9 @@ from weft.core.shape_dtype import abstractify
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class _NotGiven:
     def __repr__(self) -> str:
@@ -25,14 +28,14 @@ NOT_GIVEN = _NotGiven()
 
 
 def checkpoint(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     *,
     prevent_cse: bool | Sequence[bool] = True,
     policy: Callable[..., Any] | None = None,
     static_argnums: int | tuple[int, ...] = (),
     static_argnames: str | Sequence[str] = (),
     concrete: Any = NOT_GIVEN,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """``fun`` with its intermediate values computed again in the backward pass, not stored.
 
     ``policy`` (see ``checkpoint_policies``) says which values are stored all the same. Arguments

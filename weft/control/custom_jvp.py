@@ -12,6 +12,8 @@ from weft.control.custom_rules import (
     CustomCall,
     CustomFunction,
     OutputDims,
+    P,
+    R,
     SymbolicZero,
     check_same_output,
     from_rule,
@@ -169,7 +171,7 @@ custom_jvp_call_p = CustomJVPCall()
 # --- the decorator --------------------------------------------------------------------------------
 
 
-class custom_jvp(CustomFunction):
+class custom_jvp(CustomFunction[P, R]):
     """A function whose derivative is given by a rule, set with ``defjvp`` or ``defjvps``.
 
     >>> import weft, weft.numpy as jnp
@@ -185,7 +187,7 @@ class custom_jvp(CustomFunction):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
@@ -230,7 +232,7 @@ class custom_jvp(CustomFunction):
         self.defjvp(jvp)
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if state.trace is eval_trace:
             inside = self._inside
             if inside is self:

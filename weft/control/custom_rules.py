@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -198,10 +198,18 @@ class Signature:
         return [self.positional.index(name) for name in given]
 
 
-class CustomFunction:
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CustomFunction(Generic[P, R]):
     """A function with rules of the user's; for the rest it is like the function."""
 
-    def __init__(self, fun: Callable[..., Any]) -> None:
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def __init__(self, fun: Callable[P, R]) -> None:
         take_names(self, fun)
         self.fun = fun
         self._signature = Signature(fun)

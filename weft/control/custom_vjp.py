@@ -17,6 +17,8 @@ from weft.control.custom_rules import (
     CustomCall,
     CustomFunction,
     OutputDims,
+    P,
+    R,
     SymbolicZero,
     check_same_output,
     from_rule,
@@ -318,7 +320,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     return tree_map(value, tree)
 
 
-class custom_vjp(CustomFunction):
+class custom_vjp(CustomFunction[P, R]):
     """A function whose reverse-mode derivative is given by two rules, set with ``defvjp``.
 
     >>> import weft, weft.numpy as jnp
@@ -336,7 +338,7 @@ class custom_vjp(CustomFunction):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
@@ -369,7 +371,7 @@ class custom_vjp(CustomFunction):
         self.optimize_remat = optimize_remat
 
     @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         fun, fwd, bwd, static = self.fun, self.fwd, self.bwd, self.nondiff_argnums
         if fwd is None or bwd is None:
             raise AttributeError(

@@ -7,7 +7,12 @@ NumPy room, far above this one, and few programs use them all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.core.array_methods import Methods
+else:
+    Methods = object
 
 OPERATORS = """
 T all any argmax argmin argpartition argsort astype at byteswap choose clip compress conj conjugate
@@ -70,7 +75,7 @@ class InMemory:
 Whole = Natural = Number = Exact = Setting = Neutral = Exponent = Any
 
 
-class Array:
+class Array(Methods):
     """An n-dimensional array, concrete or traced; immutable.
 
     Made by ``weft.numpy.array`` and its kin, never by calling this class.
@@ -82,8 +87,9 @@ class Array:
 
     aval: Any
 
-    vars().update((name, Operator(name)) for name in OPERATORS)
-    vars().update((name, InMemory(name)) for name in IN_MEMORY)
+    if not TYPE_CHECKING:
+        vars().update((name, Operator(name)) for name in OPERATORS)
+        vars().update((name, InMemory(name)) for name in IN_MEMORY)
 
     # Not __new__: that would be a Python call for every tracer made.
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -209,7 +209,7 @@ def odeint(
         return _solve_tree(converted, rtol, atol, mxstep, hmax, y0, t, *args, *consts)
 
 
-@partial(jit, static_argnums=(0, 1, 2, 3, 4))
+@jit(static_argnums=(0, 1, 2, 3, 4))
 def _solve_tree(
     func: Any, rtol: Any, atol: Any, mxstep: Any, hmax: Any, y0: Any, ts: Any, *args: Any
 ) -> Any:

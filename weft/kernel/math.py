@@ -6,11 +6,11 @@ numbers, where the mode keeps them; accuracy is measured in tests/kernel/test_ma
 docs/mathematics.md.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.kernel.math_circular import cos as cos
     from weft.kernel.math_circular import sin as sin
     from weft.kernel.math_circular import tan as tan

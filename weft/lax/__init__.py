@@ -1,10 +1,10 @@
 """Functions over primitives: checked, documented, and nothing hidden in between."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     # first, since files below import functions of primitives that have the same names
     from weft.lax.shape import *
     from weft.lax.transfer import *

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,8 @@ from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_struct
 from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
 
+R = TypeVar("R")
+
 INT32 = np.dtype(np.int32)
 _absent = object()
 
@@ -57,11 +59,11 @@ _absent = object()
 @api_boundary
 def cond(
     pred: Any,
-    true_fun: Callable[..., Any],
-    false_fun: Callable[..., Any],
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., R],
     *operands: Any,
     operand: Any = _absent,
-) -> Any:
+) -> R:
     """``true_fun(*operands)`` if the scalar ``pred`` is true, else ``false_fun(*operands)``.
 
     Both functions are traced and must return the same types; only one of them is run, unless
@@ -95,10 +97,10 @@ def _cond_of_five(pred: Any, x: Any, true_fun: Any, y: Any, false_fun: Any) -> A
 @api_boundary
 def switch(
     index: Any,
-    branches: Sequence[Callable[..., Any]],
+    branches: Sequence[Callable[..., R]],
     *operands: Any,
     operand: Any = _absent,
-) -> Any:
+) -> R:
     """``branches[index](*operands)``, with the index held between the first and the last.
 
     >>> from weft import lax
@@ -293,7 +295,7 @@ def _at(path: Sequence[Any]) -> str:
 
 
 @api_boundary
-def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """``f`` of every element along the leading axis of ``xs``, one after the other, stacked.
 
     With ``batch_size`` that many elements are taken at once, as by ``vmap``; 0 takes them all.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from weft.tree.treedef import PyTreeDef
 # Where bodies are whose initial values are made to vary over the mesh axes that results vary over;
 # users say so themselves.
 _OWN = tuple(f"weft.{room}." for room in "numpy lax nn random scipy image ops".split())
+T = TypeVar("T")
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
 class Loop(Record):
@@ -183,9 +186,7 @@ def _difference(given: Any, returned: Any) -> str:
 
 
 @api_boundary
-def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
-) -> Any:
+def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T) -> T:
     """Apply ``body_fun`` as long as ``cond_fun`` of the carry is true.
 
     The carry keeps its tree structure, shapes and dtypes. Forward-mode derivatives only: for
@@ -280,11 +281,11 @@ def _while_programs(
 def fori_loop(
     lower: Any,
     upper: Any,
-    body_fun: Callable[[Any, Any], Any],
-    init_val: Any,
+    body_fun: Callable[[Any, T], T],
+    init_val: T,
     *,
     unroll: int | bool | None = None,
-) -> Any:
+) -> T:
     """Apply ``body_fun(i, value)`` for i from ``lower`` up to, not including, ``upper``.
 
     With bounds known now it is a ``scan`` and can be differentiated in reverse; with traced
@@ -372,14 +373,14 @@ def _fori_scan_body(body_fun: Any) -> Callable[..., Any]:
 
 @api_boundary
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
+    f: Callable[[T, X], tuple[T, Y]],
+    init: T,
+    xs: X | None = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     _split_transpose: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[T, Y]:
     """Run ``carry, y = f(carry, x)`` over the leading axis of ``xs``; stack the ``y``.
 
     ``init``, ``xs`` and ``y`` may be trees of arrays. ``length`` is needed only without ``xs``.

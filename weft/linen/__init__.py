@@ -3,11 +3,11 @@
 ``weft.linen.struct``, ``core``, ``serialization`` and the like are flax's modules of these names.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.linen import activation as activation
     from weft.linen import attention as attention
     from weft.linen import combinators as combinators

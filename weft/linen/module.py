@@ -10,6 +10,7 @@ import functools
 import inspect
 import weakref
 from types import GetSetDescriptorType, MemberDescriptorType, MethodType
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 import weft
 from weft import numpy as jnp
@@ -264,7 +265,20 @@ def _guard_hash(plain):
     return guarded
 
 
-class Module:
+if TYPE_CHECKING:
+
+    @dataclass_transform(field_specifiers=(dataclasses.field,))
+    class _Fields:
+        """Has type checkers read the annotations of modules as dataclass fields."""
+
+        scope: Scope | None
+        _state: _State
+
+else:
+    _Fields = object
+
+
+class Module(_Fields):
     """The base of all layers and networks.
 
     Subclasses declare fields as dataclasses do, and define what they compute in ``__call__``:
@@ -285,8 +299,9 @@ class Module:
     (4, 1)
     """
 
-    scope: Scope | None
-    _state: _State
+    if TYPE_CHECKING:
+        name: str | None = dataclasses.field(kw_only=True, default=None)
+        parent: Any = dataclasses.field(kw_only=True, default=None)
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
@@ -694,8 +709,6 @@ class Module:
 Module.__annotations__.update(parent=object, name=str | None)
 Module.parent = dataclasses.field(default=_unspecified_parent, repr=False, kw_only=True)
 Module.name = dataclasses.field(default=None, kw_only=True)
-for _private in ("scope", "_state"):
-    del Module.__annotations__[_private]
 dataclasses.dataclass(unsafe_hash=True, repr=False)(Module)
 Module.__hash__ = _guard_hash(Module.__hash__)
 Module.parent = _Parent()

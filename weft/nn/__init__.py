@@ -1,10 +1,10 @@
 """Functions and initialisers of neural networks: ``weft.nn``."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.nn import initializers as initializers
     from weft.nn.attention import dot_product_attention as dot_product_attention
     from weft.nn.functions import *

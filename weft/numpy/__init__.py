@@ -1,6 +1,6 @@
 """NumPy's functions on arrays of weft, under NumPy's names."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 from weft.numpy import averages as _averages
@@ -9,7 +9,7 @@ from weft.numpy import operators as _operators
 
 __array_api_version__ = "2024.12"
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     # first, since files below import others of the same names
     from weft.numpy.creation import full as full
     from weft.numpy.reductions import prod as prod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ def _alternate(parity: Any, dtype: Any) -> Any:
 # --- sign and logarithm ---------------------------------------------------------------------------
 
 
-@partial(jit, static_argnames=("method",))
+@jit(static_argnames=("method",))
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """Sign and logarithm of the size of the determinant; sign 0 and -inf for singular matrices.
 

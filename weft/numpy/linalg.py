@@ -114,7 +114,7 @@ def _where(mask: Any, x: Any, y: Any) -> Any:
 # --- decompositions -------------------------------------------------------------------------------
 
 
-@partial(jit, static_argnames=("upper", "symmetrize_input"))
+@jit(static_argnames=("upper", "symmetrize_input"))
 def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L of A = L Lᴴ, or with ``upper`` its adjoint; NaN if not positive.
 
@@ -128,7 +128,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     return mH(factor) if upper else factor
 
 
-@partial(jit, static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
+@jit(static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -178,7 +178,7 @@ def svdvals(x: Any, /) -> Array:
     return svd(x, compute_uv=False)
 
 
-@partial(jit, static_argnames=("mode",))
+@jit(static_argnames=("mode",))
 def qr(a: Any, mode: str = "reduced") -> Any:
     """Q and R of A = Q R.
 
@@ -224,7 +224,7 @@ def eigvals(a: Any) -> Array:
     return w
 
 
-@partial(jit, static_argnames=("UPLO", "symmetrize_input"))
+@jit(static_argnames=("UPLO", "symmetrize_input"))
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Ascending eigenvalues and eigenvectors (columns) of Hermitian matrices.
 
@@ -241,7 +241,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(w, v)
 
 
-@partial(jit, static_argnames=("UPLO", "symmetrize_input"))
+@jit(static_argnames=("UPLO", "symmetrize_input"))
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Ascending eigenvalues of Hermitian matrices.
 
@@ -313,7 +313,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
 
 @partial(custom_jvp, nondiff_argnums=(1, 2))
-@partial(jit, static_argnames=("hermitian",))
+@jit(static_argnames=("hermitian",))
 def _pinv(a: Any, rtol: Any = None, hermitian: bool = False) -> Array:
     (a,) = _inexact("pinv", a)
     m, n = a.shape[-2:]
@@ -448,7 +448,7 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
 # --- numbers that describe a matrix ---------------------------------------------------------------
 
 
-@partial(jit, static_argnames=("n",))
+@jit(static_argnames=("n",))
 def matrix_power(a: Any, n: int) -> Array:
     """Square matrices to an integer power, by repeated squaring; inverted first if n < 0.
 
@@ -479,7 +479,7 @@ def matrix_power(a: Any, n: int) -> Array:
     return result
 
 
-@partial(jit, static_argnames=("hermitian",))
+@jit(static_argnames=("hermitian",))
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
     """How many singular values are above ``rtol`` (an absolute bound; ``tol`` is its older name).
 
@@ -503,7 +503,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     return (s > rtol[..., None]).sum(-1)
 
 
-@partial(jit, static_argnames=("p",))
+@jit(static_argnames=("p",))
 def cond(x: Any, p: Any = None) -> Array:
     """The condition number ``norm(x, p) * norm(inv(x), p)``, by default in the 2-norm.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
     return lax.sqrt(squares.sum(axis=axis, keepdims=keepdims))
 
 
-@partial(jit, static_argnames=("ord", "axis", "keepdims"))
+@jit(static_argnames=("ord", "axis", "keepdims"))
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """The norm of all of ``x``, of vectors along one axis, or of matrices in two.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Collection
 from typing import Any
@@ -265,7 +264,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Ar
     return _piecewise(x, masks, constants, callables, args, kw)
 
 
-@functools.partial(jit, static_argnames="functions")
+@jit(static_argnames="functions")
 def _piecewise(x: Any, masks: Any, constants: Any, functions: Any, args: Any, kw: Any) -> Array:
     """Jitted, so that functions that come again are not traced again."""
 

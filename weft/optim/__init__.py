@@ -1,10 +1,10 @@
 """Optimisers, schedules and losses, with the names and states of optax: ``weft.optim``."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.optim import assignment as assignment
     from weft.optim import contrib as contrib
     from weft.optim import experimental as experimental

@@ -1,10 +1,10 @@
 """Random numbers from explicit keys: the same key gives the same numbers, everywhere."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.random.counts import *
     from weft.random.distributions import *
     from weft.random.gammas import *

@@ -1,10 +1,10 @@
 """SciPy functions by topic: ``weft.scipy``."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.scipy import cluster as cluster
     from weft.scipy import fft as fft
     from weft.scipy import integrate as integrate

@@ -76,7 +76,7 @@ def _pade(degree: int, a: Array) -> tuple[Array, Array]:
     return odd, high + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * unit
 
 
-@partial(jit, static_argnames=("upper_triangular", "max_squarings"))
+@jit(static_argnames=("upper_triangular", "max_squarings"))
 def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponentials of square matrices, by scaling, a Padé approximant, and squaring.
 
@@ -291,7 +291,7 @@ def _parlett_error(t: Array, result: Array) -> Array:
 
 
 @mixes_inside
-@partial(jit, static_argnames=("method",))
+@jit(static_argnames=("method",))
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """The X of A X + X B = C; NaN where an eigenvalue of A is within ``tol`` of one of -B.
 
@@ -343,7 +343,7 @@ def _eigenvalues(form: Array) -> Array:
 
 
 @mixes_inside
-@partial(jit, static_argnames=("side", "method", "eps", "max_iterations"))
+@jit(static_argnames=("side", "method", "eps", "max_iterations"))
 def polar(
     a: Any,
     side: str = "right",

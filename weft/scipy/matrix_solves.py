@@ -60,7 +60,7 @@ def cholesky(
     return _cholesky(a, lower)
 
 
-@partial(jit, static_argnums=(1,))
+@jit(static_argnums=(1,))
 def _cholesky(a: Any, lower: bool) -> Array:
     (a,) = _inexact(a)
     if a.ndim < 2:
@@ -96,7 +96,7 @@ def cho_solve(
     return _cho_solve(factor, b, bool(lower))
 
 
-@partial(jit, static_argnums=(2,))
+@jit(static_argnums=(2,))
 def _cho_solve(factor: Any, b: Any, lower: bool) -> Array:
     factor, b = _inexact(factor, b)
 
@@ -147,7 +147,7 @@ def lu_solve(
     return _lu_solve(packed, pivots, b, trans)
 
 
-@partial(jit, static_argnums=(3,))
+@jit(static_argnums=(3,))
 def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Array:
     packed, b = _inexact(packed, b)
     permutation = lax.linalg.lu_pivots_to_permutation(pivots, packed.shape[-2])
@@ -170,7 +170,7 @@ def lu(
     return _lu(a, permute_l)
 
 
-@partial(jit, static_argnums=(1,))
+@jit(static_argnums=(1,))
 def _lu(a: Any, permute_l: bool) -> tuple[Array, ...]:
     (a,) = _inexact(a)
     packed, _, permutation = lax.linalg.lu(a)
@@ -208,7 +208,7 @@ def qr(
     return _qr(a, mode, pivoting)
 
 
-@partial(jit, static_argnums=(1, 2))
+@jit(static_argnums=(1, 2))
 def _qr(a: Any, mode: str, pivoting: bool) -> tuple[Array, ...]:
     (a,) = _inexact(a)
     results = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode != "economic")
@@ -238,7 +238,7 @@ def qr_multiply(
     return _qr_multiply(a, c, mode, pivoting, conjugate)
 
 
-@partial(jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _qr_multiply(a: Any, c: Any, mode: str, pivoting: bool, conjugate: bool) -> tuple[Array, ...]:
     a, c = _inexact(a, c)
     is_vector = c.ndim == 1
@@ -348,7 +348,7 @@ def eigh(
     return w if eigvals_only else (w, v)
 
 
-@partial(jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _eigh(a: Any, b: Any, lower: bool, subset: Any, kind: int) -> tuple[Array, Array]:
     if b is None:
         (a,) = _inexact(a)
@@ -402,7 +402,7 @@ def hessenberg(
     return _hessenberg(a, calc_q)
 
 
-@partial(jit, static_argnums=(1,))
+@jit(static_argnums=(1,))
 def _hessenberg(a: Any, calc_q: bool) -> Any:
     (a,) = _inexact(a)
     n = a.shape[-1]
@@ -444,7 +444,7 @@ def solve(
     return _solve_positive(a, b, lower)
 
 
-@partial(jit, static_argnums=(2,))
+@jit(static_argnums=(2,))
 def _solve_positive(a: Any, b: Any, lower: bool) -> Array:
     a, b = _inexact(a, b)
     linear_solve.check_solve_shapes(a, b)
@@ -483,7 +483,7 @@ def solve_triangular(
     return _solve_triangular(a, b, kinds[trans], lower, unit_diagonal)
 
 
-@partial(jit, static_argnums=(2, 3, 4))
+@jit(static_argnums=(2, 3, 4))
 def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit_diagonal: bool) -> Array:
     a, b = _inexact(a, b)
     if a.ndim < 2:

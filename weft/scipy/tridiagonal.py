@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def eigh_tridiagonal(
     return values if eigvals_only else (values, vectors)
 
 
-@partial(jit, static_argnums=(3, 4, 5))
+@jit(static_argnums=(3, 4, 5))
 def _eigh(
     d: Array, e: Array, tol: Any, first: int, last: int, only: bool
 ) -> tuple[Array, Array | None]:

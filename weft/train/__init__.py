@@ -4,11 +4,11 @@ Nothing here calls you: the loop stays your own. ``import weft.train`` loads a p
 of its names is first looked at.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.linen.jax_utils import pad_shard_unpad as pad_shard_unpad
     from weft.linen.jax_utils import prefetch_to_device as prefetch_to_device
     from weft.linen.training import common_utils as common_utils

@@ -1,10 +1,10 @@
 """Optimisers that are newer or less used: ``weft.optim.contrib``."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.optim.contrib.curvature import *
     from weft.optim.contrib.matrices import *
     from weft.optim.contrib.moments import *

@@ -1,10 +1,10 @@
 """Losses, one value for each example: ``weft.optim.losses``."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.optim.losses.classification import *
     from weft.optim.losses.others import *
     from weft.optim.losses.regression import *

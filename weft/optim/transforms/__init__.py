@@ -1,10 +1,10 @@
 """Transformations of gradients that combine with any optimiser: ``weft.optim.transforms``."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from weft.base import lazy as _lazy
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from weft.optim.transforms.accumulation import *
     from weft.optim.transforms.adding import *
     from weft.optim.transforms.clipping import *
