@@ -40,6 +40,7 @@ _OTHERS = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name not in _N
 
 def take_names(wrapper: Any, fun: Any, updated: Sequence[str] = ("__dict__",)) -> None:
     """``functools.update_wrapper`` of a callable whose names may be missing or no strings."""
+    getattr(wrapper, "__dict__", {}).pop("__signature__", None)  # it has that of ``fun`` now
     named = [isinstance(getattr(fun, name, None), str) for name in _NAMES]
     if all(named):
         functools.update_wrapper(wrapper, fun, updated=updated)
