@@ -2,9 +2,11 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from tools import knobs_doc
 from weft.base import knobs
 from weft.base.knobs import config
 from weft.extend.core import Primitive
+from weft.runtime import guards
 
 
 @pytest.fixture(autouse=True)
@@ -250,6 +253,23 @@ def test_devices_in_use_keep_their_number():
 # --- knobs are honest -----------------------------------------------------------------------------
 
 
+def test_every_knob_with_an_effect_is_read():
+    """A knob that nothing reads says so: "accepted for JAX, no effect"."""
+    folder = Path(weft.__file__).parent
+    listed = {folder / "base" / "knobs.py", folder / "__init__.py"}
+    text = "\n".join(p.read_text("utf-8") for p in folder.rglob("*.py") if p not in listed)
+    covered = {k for knob in knobs.registry() for k in ([knob] if knob.covers else [])}
+    for knob in knobs.registry():
+        if not knob.doc:  # of a user's context
+            continue
+        if knob.effect and knob not in covered:
+            read = re.search(rf"\b(thread|_?knobs|knob|config)\.{knob.name}\b", text)
+            assert read, f"nothing reads {knob.name}"
+        elif not knob.effect:
+            assert knob.doc.startswith("Accepted for JAX, no effect. ")
+            assert not knob.in_key, f"{knob.name} has no effect but makes functions trace again"
+
+
 def test_logging_level_and_modules():
     logging_level, modules = knobs.logging_level, knobs.debug_log_modules
     try:
@@ -301,3 +321,17 @@ def test_enable_checks_finds_ill_typed_programs():
     with knobs.enable_checks(True), pytest.raises(weft.errors.JaxprTypeError, match="unsteady"):
         weft.make_jaxpr(lambda x: unsteady.bind(x))(1.0)
     weft.make_jaxpr(lambda x: unsteady.bind(x))(1.0)
+
+
+def test_copies_from_a_device_to_the_host_are_guarded():
+    """A device with memory of its own asks before it copies; the CPU's arrays are here already."""
+    with weft.transfer_guard_device_to_host("disallow"):
+        weft.device_get(weft.numpy.ones(2))
+        with pytest.raises(weft.errors.JaxRuntimeError, match=r"float32\[2\] is copied"):
+            guards.to_host("float32", (2,))
+        with guards.getting():
+            guards.to_host("float32", (2,))
+    with weft.transfer_guard_device_to_host("disallow_explicit"), guards.getting():
+        with pytest.raises(weft.errors.JaxRuntimeError):
+            guards.to_host("float32", (2,))
+    guards.to_host("float32", (2,))

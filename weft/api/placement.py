@@ -378,7 +378,8 @@ def device_get(x: Any) -> Any:
             return leaf if extended else np.asarray(leaf)
         return leaf if not hasattr(leaf, "__array__") else np.asarray(leaf)
 
-    return get(x) if type(x) is ArrayImpl else tree_map(get, x)
+    with guards.getting():
+        return get(x) if type(x) is ArrayImpl else tree_map(get, x)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -1,12 +1,15 @@
 """Transfer guards: copies between the host and devices that ``weft.transfer_guard`` forbids.
 
-An *explicit* copy is one by ``device_put``; others are implicit: NumPy arrays and Python numbers
-given to functions, and arrays that a function moves to its own device.
+An *explicit* copy is one by ``device_put`` or ``device_get``; others are implicit: NumPy arrays and
+Python numbers given to functions, arrays that a function moves to its own device, and values of
+arrays that Python reads. Arrays on the CPU are in the host's memory already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,38 @@ def between_devices(x: Any, where: Any, name: str, explicit: bool = False) -> No
     if type(x) is ArrayImpl and not isinstance(x, Tracer):
         if x.sharding._device_assignment != where._device_assignment:
             _tell(level, f"{name} copies an array to {where}", x)
+
+
+class _Getting(threading.local):
+    """Whether this thread runs ``device_get``."""
+
+    now = False
+
+
+_getting = _Getting()
+
+
+@contextlib.contextmanager
+def getting() -> Iterator[None]:
+    """While ``device_get`` runs: copies to the host are explicit."""
+    before, _getting.now = _getting.now, True
+    try:
+        yield
+    finally:
+        _getting.now = before
+
+
+def to_host(dtype: Any, shape: tuple[int, ...]) -> None:
+    """Raise, or log, if values of a device's memory would be copied to the host."""
+    level = knobs.thread.transfer_guard_device_to_host
+    if level in (None, "allow") or (_getting.now and not level.endswith("_explicit")):
+        return
+    what = f"{np.dtype(dtype).name}{list(shape)} is copied from a device to the host"
+    if level.startswith("disallow"):
+        advice = "Read it with weft.device_get, or allow it: weft.transfer_guard('allow')."
+        message = f"{what}, which the transfer guard {level!r} forbids"
+        raise errors.JaxRuntimeError(errors.located(message, advice))
+    logs.log(logs.WARNING, f"transfer: {what}")
 
 
 def _tell(level: str, what: str, x: Any) -> None:

@@ -20,7 +20,7 @@ from weft.base import knobs
 from weft.base.errors import JaxRuntimeError
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.runtime import programs
+from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.devices import Client, devices
 from weft.runtime.places import array_type, on_device
@@ -71,6 +71,7 @@ class GpuMemory:
 
     def copy_out(self, owner: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
         """The values, copied to the host once they are computed."""
+        guards.to_host(dtype, shape)
         self.client.use()
         found = copy_out(owner, dtype, shape)
         found.flags.writeable = False
