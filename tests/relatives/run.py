@@ -313,8 +313,50 @@ OPEN = frozenset(
     " InconclusiveDimensionOperation OverflowError".split()
 )
 
+UNHASHABLE = "JAX refuses an array as a static argument, weft as an argument of the wrong type"
+COMPLEX = "JAX puts complex numbers into the formula of a real distribution"
+OUTSIDE = "SciPy gives weft's answer: NaN for bad parameters, derivative 0 outside the support"
+NUMPY = "weft orders complex numbers as NumPy does"
+AT_ZERO = "E_n(0) is 1 / (n - 1), where JAX has 1 / n"
+# Differences that stay, with the reason: patterns of what `described` says of them.
+ACCEPTED = {
+    r"Non-hashable static arguments": UNHASHABLE,
+    r"(R?FFT|rfft) input must be float32 or float64, got (b?float16)": "weft computes in float32",
+    r"Cannot lower jaxpr with verifier errors": "JAX makes a program that it cannot compile",
+    r"The context mesh .* should match the mesh passed": "the harness gives shard_map its own mesh",
+    r"^lax.conj .* does not accept dtype b?float16": "JAX refuses the gradient of its own result",
+    r"^scipy.stats.norm.(ppf|isf) .*dtype=(int|uint|bool)\d* is not": "SciPy takes integers, too",
+    r"^(numpy.|method )(nan)?arg(max|min) .*[gl]t does not accept dtype complex": NUMPY,
+    r"^scipy.stats.* refused TypeError.* function of real numbers": COMPLEX,
+    r"^scipy.stats.*(beta|gamma|chi2|pareto).*(cdf|sf) values .*(nan|(want|got) -?0\.0)": OUTSIDE,
+    r"^scipy.special.expn values .*want (1|0\.[235])\S*, got (inf|1|0\.[235])": AT_ZERO,
+    r"^lax.linalg.eigh refused .*got 0.0": "no name of an implementation",
+    r"^sharded_pair text .* Auto\b": "on Auto axes the compiler chooses the sharding of a result",
+}
+
+
+def described(call: dict[str, Any], kind: str, text: str, want: Outcome) -> str:
+    """The function, the kind of the difference, its details and JAX's error in one line."""
+    error = f"{want.error}: {want.message}" if want.error else ""
+    words = " ".join(value for value in call["args"] if isinstance(value, str))
+    return " ".join(f"{name_of(call)} {kind} {text} {error} {words}".split())
+
+
+def accepted(call: dict[str, Any], kind: str, text: str, want: Outcome) -> str:
+    """The reason for which a difference stays, or an empty text."""
+    line = described(call, kind, text, want)
+    return next((why for pattern, why in ACCEPTED.items() if re.search(pattern, line)), "")
+
 
 def difference(call: dict[str, Any], want: Outcome, got: Outcome) -> tuple[str, str]:
+    """As ``any_difference``, without those that are accepted."""
+    kind, text = any_difference(call, want, got)
+    if kind and not accepted(call, kind, text, want):
+        return kind, text
+    return "", ""
+
+
+def any_difference(call: dict[str, Any], want: Outcome, got: Outcome) -> tuple[str, str]:
     """The kind of a difference and its details; two empty texts where the runs agree."""
     if want.error in OPEN:
         return "", ""
@@ -351,13 +393,18 @@ def leaf_difference(want: Leaf, got: Leaf, tolerance: Tol, loose: bool) -> tuple
     return ("values", text) if text else ("", "")
 
 
-def cause(call: dict[str, Any], kind: str, text: str) -> str:
-    """What differences of one cause share: the function, and the message without details."""
-    name = (
+def name_of(call: dict[str, Any]) -> str:
+    """The function, the program, or the kind of an expression."""
+    return (
         call.get("function")
         or call.get("program")
         or next(f"{k} {call[k]}" for k in ("method", "operator", "index") if k in call)
     )
+
+
+def cause(call: dict[str, Any], kind: str, text: str) -> str:
+    """What differences of one cause share: the function, and the message without details."""
+    name = name_of(call)
     if kind in ("class", "refused", "accepted"):
         text = re.sub(r"\[[^\]]*\]|\([^)]*\)|'[^']*'|\d+", "_", text)[:90]
         return f"{kind} | {text} | {name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -139,7 +139,8 @@ def _check_place(place: Any) -> None:
         return
     if isinstance(place, Enum) and type(place).__name__ == "Space":  # weft.memory, of a room above
         return
-    raise ValueError(
+    error = ValueError if isinstance(place, Hashable) else TypeError
+    raise error(
         "device_put takes a device, a sharding, a format, a memory space or None, got"
         f" {place!r} of type {type(place).__name__}; write device_put(x, weft.devices()[0])"
     )

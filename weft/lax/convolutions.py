@@ -38,9 +38,9 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[i
     >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
     ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
-    kernel = dimension_numbers[1]
+    lhs, kernel, out = dimension_numbers
     permutations, letters = [], []
-    for i, (spec, special) in enumerate(zip(dimension_numbers, ("NC", "OI", "NC"), strict=True)):
+    for i, (spec, special) in enumerate(((lhs, "NC"), (kernel, "OI"), (out, "NC"))):
         first, second = special
         if not spec.count(first) == spec.count(second) == 1 or len(set(spec)) != len(spec):
             raise TypeError(
@@ -101,18 +101,22 @@ def integers(name: str, values: Any) -> tuple[int, ...]:
         raise TypeError(f"{name} must be a sequence of integers, got {values!r}") from None
 
 
+def _pairs(padding: Any) -> tuple[tuple[int, int], ...]:
+    try:
+        return tuple([(whole(low), whole(high)) for low, high in padding])
+    except (TypeError, ValueError):
+        raise ValueError(
+            "padding of a convolution must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of"
+            f" (low, high) pairs, got {padding!r}"
+        ) from None
+
+
 def _pads(
     padding: Any, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
     """Padding as pairs; ``SAME`` makes one window for each stride of the input."""
     if not isinstance(padding, str):
-        try:
-            return tuple([(whole(low), whole(high)) for low, high in padding])
-        except (TypeError, ValueError):
-            raise ValueError(
-                "padding of a convolution must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of"
-                f" (low, high) pairs, got {padding!r}"
-            ) from None
+        return _pairs(padding)
     kind = padding.upper()
     if kind == "VALID":
         return ((0, 0),) * len(sizes)
@@ -144,6 +148,8 @@ def _geometry(
         raise ValueError(
             f"a convolution needs lhs and rhs of equal rank, got shapes {lhs_shape} and {rhs_shape}"
         )
+    if not isinstance(padding, str):
+        padding = _pairs(padding)
     ones = (1,) * (len(lhs_shape) - 2)
     lhs_dilation = ones if lhs_dilation is None else integers("lhs_dilation", lhs_dilation)
     rhs_dilation = ones if rhs_dilation is None else integers("rhs_dilation", rhs_dilation)

@@ -80,6 +80,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     >>> lax.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
+    if len(shapes) == 1 and isinstance(shapes[0], int):
+        return shapes[0]  # type: ignore[return-value]
     return broadcast_for("", *shapes)
 
 

@@ -465,9 +465,8 @@ def _wrapped_starts(operand: Any, starts: Any, allow_negative: bool | Sequence[b
     if not isinstance(starts, Sequence):
         ndim = np.ndim(starts)
         if ndim != 1:
-            raise ValueError(
-                f"start indices must be a sequence of scalars or a vector, got {ndim} axes"
-            )
+            error = ValueError if ndim else TypeError
+            raise error(f"start indices must be a sequence of scalars or a vector, got {ndim} axes")
         starts = [index_in_dim(starts, k, keepdims=False) for k in range(np.shape(starts)[0])]
     if len(starts) != len(shape):
         raise ValueError(

@@ -28,10 +28,11 @@ def inexact(name: str, *operands: Any) -> list[Array]:
 
 
 def real(name: str, *operands: Any) -> list[Array]:
-    """As ``inexact``, but complex operands are refused."""
+    """As ``inexact``, but complex operands are refused: by distributions with a TypeError."""
     arrays = inexact(name, *operands)
     if dtypes.issubdtype(arrays[0].dtype, np.complexfloating):
-        raise ValueError(f"{name} is a function of real numbers, got dtype {arrays[0].dtype}")
+        error = TypeError if "." in name else ValueError
+        raise error(f"{name} is a function of real numbers, got dtype {arrays[0].dtype}")
     return arrays
 
 

@@ -70,6 +70,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         known = np.asarray(concrete(a, "nonzero needs the values of the array, or size="))
         return tuple(boxed(x) for x in positions(known, dtype))
     size = whole(size)
+    if size < 0:
+        raise TypeError(f"nonzero needs a size that is not negative, got {size}")
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
     if len(fills) != a.ndim or any(np.shape(f) != () for f in fills):
         raise ValueError(f"fill_value must be a scalar or {a.ndim} scalars, got {fill_value!r}")

@@ -514,7 +514,8 @@ class Stack(Primitive):
         first = xs[0]
         if any(x.shape != first.shape or x.dtype != first.dtype for x in xs):
             given = ", ".join(x.str_short() for x in xs)
-            raise TypeError(f"stack needs operands of one shape and dtype, got {given}")
+            error = TypeError if all(x.shape == first.shape for x in xs) else ValueError
+            raise error(f"stack needs operands of one shape and dtype, got {given}")
         if not 0 <= axis <= len(first.shape):
             raise ValueError(f"stack got axis {axis} for operands of shape {first.shape}")
         shape = (*first.shape[:axis], len(xs), *first.shape[axis:])

@@ -162,7 +162,7 @@ def dctn(
            [ 0.,  0.]], dtype=float32)
     """
     _check("dctn", type, norm)
-    x = _floating("dctn", x)
+    x = operands.arraylike("dctn", x)
     for axis, n in _plan("dctn", x, s, axes):
         x = dct(x, type, n, axis, norm)
     return x
@@ -185,7 +185,7 @@ def idctn(
            [1., 1.]], dtype=float32)
     """
     _check("idctn", type, norm)
-    x = _floating("idctn", x)
+    x = operands.arraylike("idctn", x)
     for axis, n in _plan("idctn", x, s, axes):
         x = idct(x, type, n, axis, norm)
     return x

@@ -64,7 +64,8 @@ def cholesky(
 def _cholesky(a: Any, lower: bool) -> Array:
     (a,) = _inexact(a)
     if a.ndim < 2:
-        raise ValueError(f"cholesky needs matrices of shape (..., n, n), got {a.shape}")
+        error = TypeError if lower else ValueError
+        raise error(f"cholesky needs matrices of shape (..., n, n), got {a.shape}")
     factor = lax.linalg.cholesky(a if lower else mH(a), symmetrize_input=False)
     return factor if lower else mH(factor)
 

@@ -45,7 +45,7 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(beta.cdf(0.5, 2.0, 3.0)), 4)
     0.6875
     """
-    x, a, b, loc, scale = operands.strong("beta.cdf", x, a, b, loc, scale)
+    x, a, b, loc, scale = operands.strong("betainc", x, a, b, loc, scale)
     return _share(a, b, (x - loc) / scale)
 
 
@@ -74,7 +74,7 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(beta.sf(0.5, 2.0, 3.0)), 4)
     0.3125
     """
-    x, a, b, loc, scale = operands.strong("beta.sf", x, a, b, loc, scale)
+    x, a, b, loc, scale = operands.strong("betainc", x, a, b, loc, scale)
     return _share(b, a, 1 - (x - loc) / scale)
 
 
