@@ -7,7 +7,8 @@ import weft
 import weft.numpy as jnp
 import weft.scipy.linalg
 from weft import lax
-from weft.scipy import fft, stats
+from weft.experimental import sparse
+from weft.scipy import fft, signal, stats
 
 
 def zeros(*shape):
@@ -41,6 +42,12 @@ REFUSED = {
     "padding before strides": (ValueError, lambda: lax.conv(zeros(4, 3), zeros(4, 3), 3, zeros(2))),
     "strides": (TypeError, lambda: lax.conv(zeros(1, 1, 4), zeros(1, 1, 2), 3, "VALID")),
     "layouts in an array": (ValueError, lambda: lax.conv_general_permutations(np.zeros((8, 8)))),
+    "a negative size of tri": (TypeError, lambda: jnp.tri(0, -1)),
+    "an exclusive or that is traced": (
+        weft.errors.NonConcreteBooleanIndexError,
+        lambda: weft.jit(lambda x: jnp.setxor1d(x, x, assume_unique=True))(zeros(3)),
+    ),
+    "an unknown boundary": (ValueError, lambda: signal.stft(1, boundary=2.0)),
     "two layouts": (ValueError, lambda: lax.conv_general_permutations("NC")),
     "no layouts": (TypeError, lambda: lax.conv_general_permutations(None)),
     "cholesky of a scalar": (
@@ -82,3 +89,23 @@ def test_transforms_over_no_axes_keep_the_dtype(function):
 def test_one_shape_is_broadcast_as_it_is():
     assert lax.broadcast_shapes(0) == 0
     assert lax.broadcast_shapes((2, 3)) == (2, 3)
+
+
+def test_fill_values_decide_the_dtype_of_positions():
+    mask = jnp.array([[True, False]])
+    for size in (None, 3):
+        (rows, columns) = jnp.where(mask, size=size, fill_value=0.5)
+        assert rows.dtype == columns.dtype == jnp.float32
+        assert rows.weak_type
+        assert jnp.nonzero(mask, size=size, fill_value=jnp.int8(1))[0].dtype == jnp.int32
+    np.testing.assert_array_equal(columns, [0, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(("batch", "dense"), [(1, 1), (0, 2), (2, 0), (1, 0), (0, 1)])
+def test_sums_of_sparse_arrays_stay_sparse(batch, dense):
+    x = jnp.arange(12).reshape(3, 4) % 5
+    matrix = sparse.BCOO.fromdense(x, n_batch=batch, n_dense=dense)
+    total = sparse.sparsify(lambda m: m.sum(0))(matrix)
+    assert isinstance(total, sparse.BCOO)
+    np.testing.assert_array_equal(total.todense(), x.sum(0))
+    assert int(sparse.sparsify(lambda m: m.sum())(matrix)) == int(x.sum())

@@ -41,7 +41,8 @@ _INT32 = np.dtype(np.int32)
 def _size(name: str, value: Any) -> int:
     size = whole(concrete(value, f"{name} needs concrete sizes"))
     if size < 0:
-        raise ValueError(f"{name} needs sizes that are not negative, got {size}")
+        error = TypeError if name == "tri" else ValueError
+        raise error(f"{name} needs sizes that are not negative, got {size}")
     return size
 
 

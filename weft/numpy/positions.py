@@ -16,7 +16,7 @@ from weft.core.dims.dim import Dim, whole
 from weft.core.trace import typeof
 from weft.numpy.index_plan import positions
 from weft.numpy.indexing import getitem, update_index
-from weft.numpy.promotion import concrete, constant, convert_staged, ensure_array
+from weft.numpy.promotion import concrete, constant, convert_staged, ensure_array, promote_dtypes
 from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 
@@ -68,13 +68,15 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     dtype = dtypes.default_int_dtype()
     if size is None:
         known = np.asarray(concrete(a, "nonzero needs the values of the array, or size="))
-        return tuple(boxed(x) for x in positions(known, dtype))
+        places = tuple(boxed(x) for x in positions(known, dtype))
+        if fill_value is None or not places[0].size:
+            return places
+        fills = _fills(fill_value, a.ndim)
+        return tuple(promote_dtypes(f, x)[1] for f, x in zip(fills, places))
     size = whole(size)
     if size < 0:
         raise TypeError(f"nonzero needs a size that is not negative, got {size}")
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim
-    if len(fills) != a.ndim or any(np.shape(f) != () for f in fills):
-        raise ValueError(f"fill_value must be a scalar or {a.ndim} scalars, got {fill_value!r}")
+    fills = _fills(fill_value, a.ndim)
     if not a.size or not size:
         return tuple(full((size,), 0, dtype) for _ in a.shape)
     mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
@@ -92,10 +94,21 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     if fill_value is None:
         return tuple(found)
     beyond = lax.ge(lax.iota(dtype, size), _total(mask, dtype))
-    return tuple(
-        lax.select(beyond, to_shape(convert_staged(f, dtype), (size,)), x)
-        for f, x in zip(fills, found)
-    )
+    return tuple(_filled(beyond, f, x) for f, x in zip(fills, found))
+
+
+def _fills(fill_value: Any, ndim: int) -> tuple[Any, ...]:
+    """A fill value for each axis."""
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim
+    if len(fills) != ndim or any(np.shape(f) != () for f in fills):
+        raise ValueError(f"fill_value must be a scalar or {ndim} scalars, got {fill_value!r}")
+    return fills
+
+
+def _filled(beyond: Any, fill: Any, x: Any) -> Array:
+    """``x``, and a fill value where there is nothing, at the dtype that both have in common."""
+    fill, x = promote_dtypes(fill, x)
+    return lax.select(beyond, lax.broadcast(fill, x.shape), x)
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:

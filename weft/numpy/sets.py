@@ -53,6 +53,13 @@ def _need_values(name: str, *arrays: Any) -> None:
             )
 
 
+def _need_mask(*arrays: Any) -> None:
+    """Raise for traced arrays where a mask made of them chooses elements."""
+    for x in arrays:
+        if isinstance(x, Tracer) and x._concrete() is None:
+            raise errors.NonConcreteBooleanIndexError(x)
+
+
 def _static_size(name: str, size: Any) -> int | None:
     if size is None:
         return None
@@ -464,6 +471,8 @@ def setxor1d(
     size = _static_size("setxor1d", size)
     if size is not None:
         return _setxor_sized(x, y, assume_unique, size, fill_value)
+    if assume_unique:
+        _need_mask(x, y)
     _need_values("setxor1d", x, y)
     known = known_sets.setxor1d(x, y, assume_unique)
     if known is not None:

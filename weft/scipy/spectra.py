@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.base.source import warn
 from weft.core.array import Array
 from weft.lax.shape import canonical_axis
-from weft.numpy.operands import arraylike
+from weft.numpy.operands import arraylike, inexact
 from weft.numpy.promotion import mixes_inside, promote_dtypes_inexact
 from weft.scipy.windows import named_window
 
@@ -35,7 +35,7 @@ def detrend(
         raise NotImplementedError("detrend does not overwrite: arrays do not change")
     if type not in ("linear", "constant"):
         raise ValueError(f"detrend has the types 'linear' and 'constant', not {type!r}")
-    (x,) = promote_dtypes_inexact(jnp.asarray(data))
+    (x,) = inexact("detrend", jnp.asarray(data))
     if type == "constant":
         return x - x.mean(axis=axis, keepdims=True)
     n = x.shape[axis]
@@ -228,7 +228,7 @@ def stft(
     >>> z.shape
     (5, 9)
     """
-    (x,) = promote_dtypes_inexact(arraylike("stft", x))
+    (x,) = inexact("stft", x)
     if not x.size:
         empty = jnp.zeros(x.shape, x.dtype)
         return empty, empty, empty.astype(dtypes.to_complex_dtype(x.dtype))
@@ -281,10 +281,10 @@ def csd(
     """
     x = arraylike("csd", x)
     if y is None:
-        (x,) = promote_dtypes_inexact(x)
+        (x,) = inexact("csd", x)
         pair = (x, None)
     else:
-        x, y = promote_dtypes_inexact(x, arraylike("csd", y))
+        x, y = map(jnp.asarray, promote_dtypes_inexact(x, arraylike("csd", y)))
         canonical_axis(axis, x.ndim)
         pair = _matched(x, y, axis)
     if not x.size or (y is not None and not y.size):

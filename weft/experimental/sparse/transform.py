@@ -173,7 +173,7 @@ def _dot_general(eqn: JaxprEqn, x: Any, y: Any) -> Any:
 @_rule("reduce_sum")
 def _reduce_sum(eqn: JaxprEqn, x: BCOO) -> Any:
     out = bcoo_reduce_sum(x, axes=eqn.params["axes"])
-    return out if out.n_sparse else out.todense()
+    return out if out.shape else out.todense()
 
 
 @_rule("transpose")
