@@ -82,8 +82,6 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """
     if len(shapes) == 1 and isinstance(shapes[0], int):
         return shapes[0]  # type: ignore[return-value]
-    if len(shapes) == 1 and isinstance(shapes[0], int):
-        return shapes[0]  # type: ignore[return-value]
     return broadcast_for("", *shapes)
 
 
