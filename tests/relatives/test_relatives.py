@@ -12,11 +12,22 @@ import pytest
 
 from tests.relatives import draw, run, store
 
-SHARES = 8
+SHARES = 16
+EVERY_TIME = 8  # so many shares are run by default, the others in the full tier
 
 
-@pytest.mark.parametrize("share", range(SHARES))
-def test_recorded_calls(share, tmp_path):
+@pytest.mark.parametrize("share", range(EVERY_TIME))
+def test_recorded_calls(share):
+    run_share(share)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("share", range(EVERY_TIME, SHARES))
+def test_recorded_calls_of_the_full_tier(share):
+    run_share(share)
+
+
+def run_share(share: int) -> None:
     """In a process of its own, which has eight devices."""
     command = [sys.executable, "-m", "tests.relatives.test_relatives", str(share)]
     root = str(Path(__file__).parents[2])
