@@ -64,7 +64,7 @@ def check_arrays():
     check_donation(mesh)
     again = x.copy()
     x.delete()
-    with pytest.raises(ValueError, match="deleted"):
+    with pytest.raises(RuntimeError, match="deleted"):
         weft.jit(jnp.sin)(x)
     np.testing.assert_array_equal(again.block_until_ready(), twice / 2)
 

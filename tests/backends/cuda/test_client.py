@@ -246,7 +246,7 @@ def test_stages_and_explain(gpu):
     told = weft.explain(fun, quiet=True)(x)
     assert told.kernels >= 1 and "blocks of" in str(told) and "Client(gpu)" in str(told)
     on_host = weft.device_put(np.ones((4, 8), np.float32), weft.devices("cpu")[0])
-    assert "GB/s" in str(weft.explain(fun, quiet=True, measure=True)(on_host))
+    assert "took" in str(weft.explain(fun, quiet=True, measure=True)(on_host))
 
 
 @GPU

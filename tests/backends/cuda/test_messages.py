@@ -201,7 +201,7 @@ BOTH = sent("process_all_gather", ranks=(0, 1), sizes=(2, 3, 4))
     ("told", "reason"),
     [
         ({"gpu": "GPU 0"}, "processes 0 and 1 share a GPU, and NCCL needs one for each"),
-        ({"nccl": False}, r"process 1 has no NCCL; pip install 'weft\[cuda\]'"),
+        ({"nccl": False}, r"process 1 has no NCCL; pip install '.\[cuda\]'"),
         ({"then": b"it is elsewhere"}, "it is elsewhere"),
     ],
     ids=["shared", "missing", "refused"],
