@@ -1,6 +1,6 @@
 """Record JAX's answers to tests/parallel/mesh_programs.py and mesh_refusals.py, with JAX installed.
 
-With arguments, only the cases of these names are recorded anew. It shows eight devices to JAX, and
+With arguments, it records only the cases of these names. It shows eight devices to JAX, and
 writes tests/parallel/data/meshes.json and refusals.json. Of errors only the classes are kept.
 """
 

@@ -13,7 +13,7 @@ import pytest
 from tests.relatives import draw, run, store
 
 SHARES = 16
-EVERY_TIME = 8  # so many shares are run by default, the others in the full tier
+EVERY_TIME = 8  # shares that run by default; the full tier runs all
 
 
 @pytest.mark.parametrize("share", range(EVERY_TIME))

@@ -64,7 +64,7 @@ class ExtendedDType(_ExtendedDType):
 
 
 class RegistryEntry(NamedTuple):
-    """How containers of one type are taken apart and put together."""
+    """How containers of one type are flattened and unflattened."""
 
     to_iter: Callable[[Any], Any]
     from_iter: Callable[[Any, Any], Any]

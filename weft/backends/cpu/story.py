@@ -30,7 +30,7 @@ from weft.kernel.program import all_nodes
 _NAMES, _LINES = 8, 3
 # Bytes of a row that stay in the caches from pass to pass.
 _CACHED_ROW_BYTES = 1 << 18
-# Bytes from which on it says something how many are moved in a second.
+# Kernels that move fewer bytes get no bandwidth in the text: it would say nothing.
 _RATED_BYTES = 1024
 # Stages in the order in which they begin.
 _STAGES = ("simplify", "fuse", "schedule", "render", "plan", "LLVM")

@@ -271,7 +271,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
 
 
 def row_cost(kernel: Kernel, threads: int, length: int, rows: int) -> float:
-    """Clocks of a GPU for rows of so many elements by one thread or one warp each.
+    """Clocks that a GPU takes for rows of a length, by one thread or one warp each.
 
     A warp issues an instruction for all its threads at once, also for those that have nothing to
     do, and shuffles what they have; rows of single threads lie apart, so that their lines stay in

@@ -32,7 +32,7 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def _dtype(name: Any) -> np.dtype | None:
-    """A dtype of numbers by its name; None for what is none."""
+    """A numeric dtype by its name; None where the name is not one."""
     if not isinstance(name, str):
         return None
     own = getattr(ml_dtypes, name, None)

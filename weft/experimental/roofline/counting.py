@@ -42,7 +42,7 @@ class RooflineShape:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RooflineRuleContext:
-    """What a rule is told of the equation that it counts."""
+    """What a rule receives: the equation that it counts."""
 
     primitive: Any
     avals_in: Sequence[Any]

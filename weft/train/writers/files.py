@@ -122,7 +122,7 @@ def read_json_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 class CsvWriter(base.MetricWriter):
     """Writes a table with a row for every step and a column for every number.
 
-    A name that comes later becomes a further column, for which the file is written anew. A file
+    A name that comes later becomes a further column, for which the file is rewritten. A file
     that is there is continued.
 
     Args:

@@ -99,7 +99,7 @@ class Timed:
         return self.executable(args)
 
     def reset(self) -> None:
-        """Begin to sum up anew."""
+        """Reset the sums."""
         for record in (*self.records.values(), *self.codes.values()):
             record[[t.TOTAL, t.COUNT]] = 0
         self.by_python.clear()
@@ -176,7 +176,7 @@ class _TimedHosts:
 
 # --- measuring ------------------------------------------------------------------------------------
 
-# Runs of a program that is measured: at least and at most so many, while they take no longer.
+# How often a measured program runs: at least, at most, and for how long.
 MIN_RUNS, MAX_RUNS, RUN_SECONDS = 3, 20, 0.3
 
 
