@@ -145,7 +145,10 @@ import weft
 
 
 def test_new_processes_import_the_other_version(tmp_path, monkeypatch):
-    (tmp_path / "weft.py").write_text("import pathlib; pathlib.Path('loaded').write_text('')")
+    (tmp_path / "weft").mkdir()
+    (tmp_path / "weft" / "__init__.py").write_text("")
+    text = "import pathlib; pathlib.Path('loaded').write_text('')"
+    (tmp_path / "weft" / "numpy.py").write_text(text)
     monkeypatch.setenv("WEFT_BENCH_OTHER", str(tmp_path))
     peer = peers.Peer("weft.other", sys.executable)
     row = beside_other(find("trace", "import"))
