@@ -124,3 +124,19 @@ def test_random_stacks(seed, made):
         made.clear()
         fun(*args)
         assert not made, stack.names()
+
+
+def test_loops_of_one_structure_keep_what_sets_them_apart():
+    """Code is shared by structure; constants, lengths and users' functions are each loop's own."""
+    x = jnp.asarray(X)
+    weights = [jnp.full(4, k) for k in (1.0, 3.0)]
+    sums = [lax.scan(lambda s, a, w=w: (s + (a * w).sum(), None), 0.0, x)[0] for w in weights]
+    np.testing.assert_allclose(sums[1], 3 * sums[0], rtol=1e-6)
+    steps = [float(lax.fori_loop(0, n, lambda i, s: s + 1.5, 0.0)) for n in (3, 4, 3)]
+    assert steps == [4.5, 6.0, 4.5]
+    seen = []
+    for tag in "ab":
+        told = lambda _, tag=tag: seen.append(tag)
+        lax.fori_loop(0, 2, lambda i, s, told=told: (weft.debug.callback(told, s), s + 1)[1], 0)
+    weft.effects_barrier()
+    assert seen == ["a", "a", "b", "b"]
