@@ -35,7 +35,8 @@ scipy.stats.expon scipy.stats.gamma scipy.stats.gennorm scipy.stats.geom scipy.s
 scipy.stats.gumbel_r scipy.stats.laplace scipy.stats.logistic scipy.stats.multinomial
 scipy.stats.multivariate_normal scipy.stats.nbinom scipy.stats.norm scipy.stats.pareto
 scipy.stats.poisson scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform scipy.stats.vonmises
-scipy.stats.wrapcauchy sharding stages test_util testing tree tree_util typing linen optim train
+scipy.stats.wrapcauchy sharding stages test_util testing tree tree_util typing linen
+linen.architectures optim train
 train.checkpoint train.metrics train.tfrecord train.writers
 """.split()
 

@@ -1,0 +1,31 @@
+"""Known networks on ``weft.linen``: T5.
+
+Each is a module that takes a configuration, in a file that can be read in one sitting and copied
+into a project of your own: it uses public names only. ``Config.named`` has the published sizes.
+"""
+
+import typing as _typing
+
+from weft.base import lazy as _lazy
+
+if _typing.TYPE_CHECKING:
+    from weft.linen.architectures import decoding as decoding
+    from weft.linen.architectures import t5 as t5
+    from weft.linen.architectures.config import Config as Config
+    from weft.linen.architectures.config import stack_layers as stack_layers
+    from weft.linen.architectures.decoding import beam_search as beam_search
+    from weft.linen.architectures.decoding import sample as sample
+    from weft.linen.architectures.t5 import T5 as T5
+    from weft.linen.architectures.t5 import T5Config as T5Config
+else:  # each file is loaded when one of its names is first looked at
+    __getattr__, __dir__ = _lazy.members(
+        __name__,
+        "decoding t5".split(),
+        {
+            "weft.linen.architectures.config": "Config stack_layers",
+            "weft.linen.architectures.decoding": "beam_search sample",
+            "weft.linen.architectures.t5": "T5",
+            "weft.linen.architectures.t5_config": "T5Config",
+        },
+        public=False,
+    )
