@@ -17,6 +17,7 @@ if _typing.TYPE_CHECKING:
     from weft.linen.training.early_stopping import EarlyStopping as EarlyStopping
     from weft.linen.training.train_state import TrainState as TrainState
     from weft.train import checkpoint as checkpoint
+    from weft.train import data as data
     from weft.train import metrics as metrics
     from weft.train import tfrecord as tfrecord
     from weft.train import writers as writers
@@ -42,7 +43,7 @@ if _typing.TYPE_CHECKING:
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
-        ("checkpoint", "metrics", "tfrecord", "writers"),
+        ("checkpoint", "data", "metrics", "tfrecord", "writers"),
         {
             "weft.linen.jax_utils": "pad_shard_unpad prefetch_to_device",
             "weft.linen.training": "common_utils lr_schedule",

@@ -1,0 +1,130 @@
+"""The iterator of a data set: what a training loop reads from, saves and restores."""
+
+import json
+import zlib
+from typing import Any
+
+from weft.train.data.cursors import HERE
+from weft.train.data.errors import DataError
+from weft.train.data.node import Node, all_nodes
+
+_FORMAT = 1
+
+
+class DataIterator:
+    """Reads a data set from front to back; ``Dataset.iterator`` and ``iter`` make it.
+
+    ``state()`` is where it stands, and ``restore(state)`` takes it, or the iterator of an equal
+    data set, to the same place: the next element is the same.
+
+    >>> from weft.train import data
+    >>> batches = iter(data.source(range(6)).shuffle(seed=1).batch(2))
+    >>> _ = next(batches)
+    >>> state = batches.state()
+    >>> second = next(batches)
+    >>> batches.restore(state)
+    >>> (next(batches) == second).all()
+    np.True_
+    """
+
+    def __init__(self, node: Node, runner: Any = HERE) -> None:
+        self._node, self._runner = node, runner
+        self._cursor = node.cursor(runner)
+        self._identity: dict[str, str] | None = None
+
+    def __iter__(self) -> "DataIterator":
+        return self
+
+    def __next__(self) -> Any:
+        before = self._cursor.state()
+        try:
+            rows = self._cursor.pull(1)
+        except BaseException:
+            self._cursor.restore(before)
+            raise
+        for element in rows:
+            return element
+        raise StopIteration
+
+    def state(self) -> dict[str, str]:
+        """Where the iterator stands: a dictionary of texts, for JSON or a checkpoint.
+
+        Returns:
+            What was read from (the steps of the pipeline, checksums of its sources) and the
+            position. It does not depend on workers or prefetching.
+        """
+        position = json.dumps(self._cursor.state(), separators=(",", ":"))
+        return {**self._describe(), "position": position}
+
+    def restore(self, state: dict[str, str]) -> None:
+        """Go to where a state was saved.
+
+        Args:
+            state: what ``state()`` returned, here or in another process.
+
+        Raises:
+            DataError: the pipeline has other steps, or its sources other data.
+        """
+        position = check_state(state, self._describe())
+        self._cursor.restore(position)
+
+    def close(self) -> None:
+        """End workers, if there are any. The iterator cannot be used any more."""
+        self._cursor.close()
+        self._runner.close()
+
+    def __enter__(self) -> "DataIterator":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _describe(self) -> dict[str, str]:
+        if self._identity is None:
+            self._identity = identity(self._node)
+        return self._identity
+
+
+def identity(node: Node) -> dict[str, str]:
+    """What a state is of: the steps of a pipeline, and checksums of its sources."""
+    nodes = all_nodes(node)
+    prints = [part for part in (each.fingerprint() for each in nodes) if part is not None]
+    return {
+        "format": str(_FORMAT),
+        "pipeline": " < ".join(each.describe() for each in nodes),
+        "sources": json.dumps([_named(part) for part in prints], separators=(",", ":")),
+    }
+
+
+def _named(part: Any) -> Any:
+    """A fingerprint as a name and a checksum of all of it."""
+    text = json.dumps(part)
+    name = part[0] if isinstance(part[0], str) else part[0][0]
+    return [name, f"{zlib.crc32(text.encode()):08x}"]
+
+
+def check_state(state: Any, expected: dict[str, str]) -> Any:
+    """The position of a state, if it is one of this pipeline."""
+    if not isinstance(state, dict) or not {"position", *expected} <= state.keys():
+        raise DataError(f"this is not a state of a data iterator: {str(state)[:80]}")
+    if state["format"] != expected["format"]:
+        raise DataError(f"the state has format {state['format']}, this weft {expected['format']}")
+    if state["pipeline"] != expected["pipeline"]:
+        raise DataError(
+            "the state is of another pipeline. It was saved from\n"
+            f"    {state['pipeline']}\nand this one is\n    {expected['pipeline']}"
+        )
+    if state["sources"] != expected["sources"]:
+        try:
+            old, new = json.loads(state["sources"]), json.loads(expected["sources"])
+            changed = [b[0] for a, b in zip(old, new, strict=True) if a != b]
+        except (ValueError, TypeError, IndexError, KeyError):
+            changed = []
+        raise DataError(
+            f"{', '.join(changed) or 'a source'} changed since the state was saved: the position "
+            "would be one in other data. Iterate from the beginning, or restore the data"
+        )
+    try:
+        return json.loads(state["position"])
+    except (ValueError, TypeError):
+        raise DataError("the state's position is damaged") from None
