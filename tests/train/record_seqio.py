@@ -1,0 +1,107 @@
+"""Writes SentencePiece models and what SentencePiece and seqio say, into ``tests/train/data``.
+
+Run with Python where seqio is installed: ``python tests/train/record_seqio.py``.
+"""
+
+import json
+import random
+import tempfile
+from pathlib import Path
+
+import sentencepiece
+import seqio
+
+DATA = Path(__file__).parent / "data" / "seqio"
+TEXT = """The wheel turns and the weaver sings; the shuttle carries the weft across the warp.
+In weaving, the weft is the thread that crosses over and under the warp threads.
+A loom holds 100 warp threads under tension, and 1000 more if it is wide.
+Übung macht den Meister; l'été, l'âme et le cœur; 日本語 の テスト です.
+Threads of 10, 100, 1000 and 10000 turns: aaa aaaa aaaaa aaaaaa.
+She said: "don't tear the cloth!" (but they did, twice) <sep> again."""
+RULES = [("\t", " "), ("\n", " "), ("e\u0301", "é"), ("ﬁ", "fi"), ("①", "1"), ("\u00a0", " "),
+         ("\u200b", ""), ("A", "a"), ("AB", "ß")]  # fmt: skip
+MODELS = {
+    "unigram": {"model_type": "unigram"},
+    "unigram_bytes": {"model_type": "unigram", "byte_fallback": True, "vocab_size": 400},
+    "unigram_raw": {"model_type": "unigram", "remove_extra_whitespaces": False,
+                    "add_dummy_prefix": False, "user_defined_symbols": ["<sep>", "warp thr"]},
+    "unigram_suffix": {"model_type": "unigram", "treat_whitespace_as_suffix": True},
+    "bpe": {"model_type": "bpe", "user_defined_symbols": ["<sep>"]},
+    "bpe_bytes": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400},
+    "char": {"model_type": "char"},
+    "word": {"model_type": "word"},
+}  # fmt: skip
+TEXTS = [
+    "", "  ", " a", "the weft", "  the   warp\tthreads  ", "e\u0301te\u0301 ﬁ ① ABA",
+    "日本 xyz🚂🚂 🚂 語", "a" * 40, "▁x▁▁y ▁", "▁", "<unk> </s> <pad> <s>", "a\u00a0b\u200bc",
+    "2.00000000 and 1000000", "<sep><sep> <se", "the warp threads", "Übung <extra_id_0> x",
+    "<extra_id_1>the<extra_id_2>ly", "<extra_id_7>",
+]  # fmt: skip
+
+
+def vocabularies() -> dict[str, object]:
+    """Train small models and record ids and texts."""
+    rng = random.Random(0)
+    letters = "ateh wrp0 1\t\u0301eA▁<sep>日🚂ß"
+    texts = TEXTS + ["".join(rng.choices(letters, k=rng.randrange(40))) for _ in range(40)]
+    texts += TEXT.split("\n")
+    recorded: dict[str, object] = {"texts": texts, "models": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, rules = Path(folder, "corpus.txt"), Path(folder, "rules.tsv")
+        corpus.write_text("\n".join([TEXT] * 3))
+        points = lambda text: " ".join(f"{ord(one):X}" for one in text)
+        rules.write_text("".join(f"{points(old)}\t{points(new)}\n" for old, new in RULES))
+        for name, options in MODELS.items():
+            sentencepiece.SentencePieceTrainer.train(
+                input=str(corpus), model_prefix=f"{folder}/{name}", pad_id=0, eos_id=1, unk_id=2,
+                bos_id=-1, normalization_rule_tsv=str(rules), hard_vocab_limit=False,
+                minloglevel=5, **{"vocab_size": 150, **options},
+            )  # fmt: skip
+            data = Path(folder, f"{name}.model").read_bytes()
+            model = sentencepiece.sentencepiece_model_pb2.ModelProto.FromString(data)
+            model.trainer_spec.ClearField("input")
+            model.trainer_spec.ClearField("model_prefix")
+            model.normalizer_spec.ClearField("normalization_rule_tsv")
+            (DATA / f"{name}.model").write_bytes(model.SerializeToString())
+            recorded["models"][name] = vocabulary(name, texts, rng)
+    return recorded
+
+
+def vocabulary(name: str, texts: list[str], rng: random.Random) -> dict[str, object]:
+    """What seqio says about one model, with seven extra ids."""
+    made = seqio.SentencePieceVocabulary(str(DATA / f"{name}.model"), extra_ids=7)
+    size = made.vocab_size
+    draw = lambda: rng.choice([rng.randrange(size + 4), rng.randrange(size - 9, size + 4)])
+    ids = [[draw() for _ in range(rng.randrange(12))] for _ in range(40)]
+    return {
+        "vocab_size": size,
+        "encoded": [list(map(int, made.encode(text))) for text in texts],
+        "decoded": [made.decode(made.encode(text)) for text in texts],
+        "ids": ids,
+        "texts": [made.decode(one) for one in ids],
+    }
+
+
+def byte_vocabulary() -> dict[str, object]:
+    """What seqio's vocabulary of bytes says."""
+    made, rng = seqio.ByteVocabulary(extra_ids=10), random.Random(1)
+    ids = [[rng.randrange(made.vocab_size + 4) for _ in range(12)] for _ in range(40)]
+    ids += [[100, 101, 1, 102], [], [0, 0, 100]]
+    return {
+        "vocab_size": made.vocab_size,
+        "encoded": [made.encode(text) for text in TEXTS],
+        "ids": ids,
+        "texts": [made.decode(one) for one in ids],
+    }
+
+
+def main() -> None:
+    """Write all of them."""
+    DATA.mkdir(exist_ok=True)
+    recorded = {"byte": byte_vocabulary(), "sentencepiece": vocabularies()}
+    text = json.dumps(recorded, ensure_ascii=True, separators=(",", ":"))
+    (DATA / "vocabularies.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
