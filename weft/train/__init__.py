@@ -30,6 +30,7 @@ if _typing.TYPE_CHECKING:
     from weft.train.gradients import accumulated_value_and_grad as accumulated_value_and_grad
     from weft.train.gradients import remat as remat
     from weft.train.gradients import split_batch as split_batch
+    from weft.train.huggingface import load_huggingface as load_huggingface
     from weft.train.lr_finder import LearningRates as LearningRates
     from weft.train.lr_finder import find_learning_rate as find_learning_rate
     from weft.train.nan_watch import NanWatch as NanWatch
@@ -57,6 +58,7 @@ else:  # each file is loaded when one of its names is first looked at
             "weft.train.checkpoint.policy": "Keep",
             "weft.train.averaging": "EMA",
             "weft.train.gradients": "accumulated_value_and_grad remat split_batch",
+            "weft.train.huggingface": "load_huggingface",
             "weft.train.lr_finder": "LearningRates find_learning_rate",
             "weft.train.nan_watch": "NanWatch NonFiniteError non_finite",
             "weft.train.precision": "Policy cast_floating get_policy",
