@@ -14,7 +14,11 @@ import warnings
 
 import numpy as np
 
-from tests.parallel import programs_families, programs_sums  # noqa: F401  they add lines
+from tests.parallel import (  # noqa: F401  they add lines
+    programs_families,
+    programs_places,
+    programs_sums,
+)
 from tests.parallel.programs_types import LINES
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4) / 8

@@ -40,6 +40,7 @@ from weft.base.functional import (
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p
+from weft.core.avals import labels_of
 from weft.core.high import classes as high_classes
 from weft.core.high import flatten, has_lowered
 from weft.core.jaxpr import ClosedJaxpr
@@ -357,7 +358,8 @@ class JitFunction(NativeFunction):
             names = functools.partial(self._names, args, kwargs)
             check_array_leaves(leaves, self._fun, names)
             raise
-        key = (in_tree, avals, static, knobs.context_key(), state.axis_env)
+        named = labels_of(avals)
+        key = (in_tree, avals, static, knobs.context_key(), state.axis_env, named)
         staged = self._cache.get(key)
         if staged is not None:
             self._hits += 1

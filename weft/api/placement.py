@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from weft.base import knobs
 from weft.base.functional import wraps
 from weft.base.lazy import Late
 from weft.base.source import NameStack
+from weft.base.spaces import MemorySpace
 from weft.base.traceback import api_boundary
 from weft.core import processes
 from weft.core import sharding as meshes
@@ -135,9 +135,7 @@ def _spread(name: str, value: Any, x: Any, count: int) -> list[Any]:
 
 
 def _check_place(place: Any) -> None:
-    if place is None or isinstance(place, (Device, Sharding, Format, PartitionSpec)):
-        return
-    if isinstance(place, Enum) and type(place).__name__ == "Space":  # weft.memory, of a room above
+    if place is None or isinstance(place, (Device, Sharding, Format, PartitionSpec, MemorySpace)):
         return
     error = ValueError if isinstance(place, Hashable) else TypeError
     raise error(
@@ -255,6 +253,14 @@ def context_mesh() -> Any:
     if concrete.axis_types == abstract.axis_types:
         return concrete
     return concrete.update(axis_types=abstract.axis_types)
+
+
+def of_rank(sharding: Any, ndim: int) -> Any:
+    """A sharding without the dimensions that its spec leaves whole behind those of an array."""
+    spec = getattr(sharding, "spec", ())
+    if len(spec) <= ndim or any(part is not None for part in spec[ndim:]):
+        return sharding
+    return sharding.with_parts(spec[:ndim])
 
 
 def result_sharding(sharding: Any, name: str, same_mesh: bool = True) -> NamedSharding | None:

@@ -59,8 +59,8 @@ def explain_miss(fun: Any, key: Any, seen: Iterable[Any], names: Callable[[], An
 
 
 def _differences(fun: Any, key: Any, old: Any, names: Sequence[str]) -> list[str]:
-    tree, avals, static, context, axes = key
-    old_tree, old_avals, old_static, old_context, old_axes = old
+    tree, avals, static, context, axes, named = key
+    old_tree, old_avals, old_static, old_context, old_axes, old_named = old
     found = []
     if tree != old_tree:
         found.append(f"the arguments' tree structure was {old_tree}, now {tree}")
@@ -77,6 +77,8 @@ def _differences(fun: Any, key: Any, old: Any, names: Sequence[str]) -> list[str
         found.append(f"before {was}; now {new}")
     if context != old_context:
         found.append(f"settings were {old_context}, now {context}")
+    if named != old_named:
+        found.append("the arguments are on another mesh, or in another memory")
     if axes != old_axes:
         found.append(f"named axes were {dict(old_axes)}, now {dict(axes)}")
     return found

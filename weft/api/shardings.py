@@ -257,6 +257,37 @@ def of_inputs(program: ClosedJaxpr, leaves: list[Any]) -> list[Sharding]:
     return [_whole(program, given) if s is None else s for s in given]
 
 
+def assigned(args: Any, given: tuple[Any, ...] | None, name: str) -> Any:
+    """Descriptions of arguments, those over a mesh without devices over a mesh of these."""
+    if given is not None and not isinstance(given, tuple):
+        raise TypeError(
+            f"device_assignment is a tuple of devices, got {given!r} of type"
+            f" {type(given).__name__}; write tuple(weft.devices()[:2])"
+        )
+
+    def with_devices(x: Any) -> Any:
+        where = x.sharding if isinstance(x, ShapeDtypeStruct) else None
+        if not isinstance(where, NamedSharding) or not isinstance(where.mesh, AbstractMesh):
+            return x
+        if given is None:
+            raise RuntimeError(
+                f"{name} was lowered for {where.mesh}, which names no devices; say which run it:"
+                " compile(device_assignment=tuple(weft.devices()[:2]))"
+            )
+        mesh = where.mesh
+        if mesh.size != len(given):
+            raise ValueError(
+                f"{name} was lowered for {mesh}, of {mesh.size} devices, and device_assignment has"
+                f" {len(given)}"
+            )
+        grid = np.array(given).reshape(mesh.axis_sizes)
+        concrete = Mesh(grid, mesh.axis_names, axis_types=mesh.axis_types)
+        return x.update(sharding=NamedSharding(concrete, where.spec))
+
+    leaves, tree = tree_flatten(args)
+    return tree_unflatten(tree, [with_devices(x) for x in leaves])
+
+
 def _own(x: Any) -> Sharding | None:
     """The sharding that an array is committed to, or that a description of one has."""
     free = type(x) is ArrayImpl and not x.committed

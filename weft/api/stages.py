@@ -193,8 +193,12 @@ class Lowered(_Stage):
         return registry.study.unfused_costs(self._program)
 
     @api_boundary
-    def compile(self, compiler_options: Any = None) -> Compiled:
-        """The program as an executable."""
+    def compile(self, compiler_options: Any = None, *, device_assignment: Any = None) -> Compiled:
+        """The program as an executable.
+
+        A program that was lowered for a mesh without devices runs on those of
+        ``device_assignment``; of others the devices are known, and have to be these.
+        """
         avals = (*self._program.in_avals, *self._program.out_avals)
         if not all(dims.is_constant_shape(getattr(aval, "shape", ())) for aval in avals):
             raise ValueError(
@@ -203,7 +207,10 @@ class Lowered(_Stage):
             )
         of_function = self._staged.params["compiler_options_kvs"]
         check_options((*of_function, *options_items(compiler_options)))
-        compiled = Compiled(self._fun, self._staged, self._args, self._in_tree)
+        args = shardings.assigned(self._args, device_assignment, self.fun_name)
+        compiled = Compiled(self._fun, self._staged, args, self._in_tree)
+        if device_assignment is not None:
+            compiled.check_devices(device_assignment)
         if knobs.thread.backend == "native":
             compiled.runtime_executable()
         return compiled
@@ -255,6 +262,17 @@ class Compiled(_Stage):
         else:
             outs = jit_p.bind(*given, **self._staged.params)
         return tree_unflatten(self.out_tree, outs)
+
+    def check_devices(self, devices: tuple[Any, ...]) -> None:
+        """Raise ValueError unless it runs on these devices."""
+        found = self._input_shardings() or tree_flatten(self.output_shardings)[0]
+        own = found[0]._device_assignment if found else devices
+        if list(own) != list(devices):
+            raise ValueError(
+                f"{self.fun_name} runs where its arguments are, on devices {[d.id for d in own]},"
+                f" and device_assignment has {[d.id for d in devices]}; lower it for arguments"
+                " there, or for a mesh without devices"
+            )
 
     def _is_placed(self) -> bool:
         """Whether it was compiled for arguments at places other than where most arrays are."""

@@ -10,6 +10,7 @@ from weft.api.arguments import as_tuple, check_callable, check_results, debug_in
 from weft.base import knobs
 from weft.base.functional import name_of, weakref_lru_cache, wraps
 from weft.base.traceback import api_boundary
+from weft.core.avals import labels_of
 from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify, struct_of
@@ -52,7 +53,9 @@ def _closes_over_nothing_traced(staged: tuple[ClosedJaxpr, Any]) -> bool:
     context=lambda: (knobs.context_key(), state.axis_env),
     keep=_closes_over_nothing_traced,
 )
-def _stage_again(fun: Any, in_tree: Any, avals: Any, what: str) -> tuple[ClosedJaxpr, Any]:
+def _stage_again(
+    fun: Any, in_tree: Any, avals: Any, what: str, named: Any
+) -> tuple[ClosedJaxpr, Any]:
     args, kwargs = tree_unflatten(in_tree, range(in_tree.num_leaves))
     return stage_call(fun, args, kwargs, avals, in_tree, what)
 
@@ -68,7 +71,7 @@ def _stage_once(fun: Any, args: Any, kwargs: Any, what: str) -> tuple[ClosedJaxp
         return stage_call(fun, args, kwargs, avals, in_tree, what)
     if knobs.thread.check_tracer_leaks:  # which are looked for while a function is staged
         return stage_call(fun, args, kwargs, avals, in_tree, what)
-    return _stage_again(fun, in_tree, avals, what)
+    return _stage_again(fun, in_tree, avals, what, labels_of(avals))
 
 
 def make_jaxpr(

@@ -286,8 +286,9 @@ class DebugCallback(Debugging):
         return []
 
     @staticmethod
-    def ref(*args: Any, callback: Any, effect: Any, partitioned: bool) -> list[Any]:
-        call_user("debug.callback", callback, args)
+    def ref(*args: Any, callback: Any, seen: Any = (), **params: Any) -> list[Any]:
+        for values in by_parts(args, seen):
+            call_user("debug.callback", callback, values)
         return []
 
 
@@ -304,9 +305,21 @@ class DebugPrint(Debugging):
         return []
 
     @staticmethod
-    def ref(*args: Any, **params: Any) -> list[Any]:
-        call_user("debug.print", lambda *values: show_message(values, params), args)
+    def ref(*args: Any, seen: Any = (), **params: Any) -> list[Any]:
+        for values in by_parts(args, seen):
+            call_user("debug.print", lambda *given: show_message(given, params), values)
         return []
+
+
+def by_parts(args: Sequence[Any], seen: Sequence[Any]) -> list[Sequence[Any]]:
+    """Values as each device has them, where it is known how they are divided; else all at once."""
+    if not seen:
+        return [args]
+    places = [s.devices_indices_map(np.shape(x)) for s, x in zip(seen, args, strict=True)]
+    return [
+        [x[where[device]] for x, where in zip(args, places, strict=True)]
+        for device in seen[0]._device_assignment
+    ]
 
 
 def merge_static(in_tree: Any, dynamic: Sequence[Any], static: Any) -> Any:
@@ -339,7 +352,7 @@ class InspectSharding(Primitive):
     effects = frozenset({debug_effect})
     holes = {"transpose": "no results"}
 
-    def shape(self, aval: Any, *, callback: Any) -> list[Any]:
+    def shape(self, aval: Any, **params: Any) -> list[Any]:
         return []
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> list[Any]:
@@ -349,8 +362,9 @@ class InspectSharding(Primitive):
         return []
 
     @staticmethod
-    def ref(x: Any, *, callback: Any) -> list[Any]:
-        call_user("inspect_array_sharding", lambda array: callback(array.sharding), [x])
+    def ref(x: Any, *, callback: Any, seen: Any = ()) -> list[Any]:
+        told = lambda array: callback(seen[0] if seen else array.sharding)
+        call_user("inspect_array_sharding", told, [x])
         return []
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[list[Any], list[Any]]:

@@ -54,7 +54,7 @@ def stacked(aval: Any, length: int) -> ShapedArray:
     shape = (length, *aval.shape)
     made = ShapedArray(shape, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
-        return made
+        return made if aval.named is None else made.on_mesh(aval.named)
     return made.update(sharding=aval.divided.with_parts([None, *aval.divided.spec]))
 
 

@@ -10,9 +10,12 @@ import numpy as np
 from weft import dtypes
 from weft.base import knobs
 from weft.base.polynomials import Polynomial
+from weft.base.spaces import MemorySpace
+from weft.core import sharding as shardings
 from weft.core.sharding import (
     NO_AXES,
     SHARED,
+    AbstractMesh,
     ManualAxisType,
     NamedSharding,
     PartitionSpec,
@@ -65,7 +68,9 @@ class ShapedArray(AbstractValue):
     """Shape, dtype and weak type of an array; one object for each distinct triple.
 
     Inside of ``shard_map`` a type says over which mesh axes values vary. The type of an array that
-    is divided over explicit mesh axes carries its sharding; all other types carry none.
+    is divided over explicit mesh axes carries its sharding; all other types carry none. The type of
+    an array on a mesh also names the mesh, which says where it came from and nothing of its values:
+    types that differ only in that are equal.
 
     >>> ShapedArray((3,), np.float32) is ShapedArray((3,), np.dtype('float32'))
     True
@@ -77,6 +82,8 @@ class ShapedArray(AbstractValue):
         "weak_type",
         "mat",
         "divided",
+        "named",
+        "in_host",
         "_tangent",
         "_home",
         "__weakref__",
@@ -87,6 +94,8 @@ class ShapedArray(AbstractValue):
     weak_type: bool
     mat: ManualAxisType  # over which mesh axes it varies, in shard_map
     divided: NamedSharding | None  # over which explicit mesh axes, for all dimensions
+    named: AbstractMesh | None  # the mesh of an array that is not divided over such axes
+    in_host: bool  # whether it is in the host's memory by the user's wish
     _tangent: ShapedArray | None
     _home: Any  # the type of arrays in memory where most are, see runtime.places
 
@@ -100,10 +109,13 @@ class ShapedArray(AbstractValue):
         manual_axis_type: ManualAxisType = SHARED,
         memory_space: Any = None,
     ) -> ShapedArray:
-        if manual_axis_type is not SHARED or sharding is not None:
+        if manual_axis_type is not SHARED or sharding is not None or memory_space is not None:
             sizes, mat = tuple([dimension(n) for n in shape]), manual_axis_type
             divided = None if sharding is None else explicit_part(sharding, len(sizes))
-            return _intern(sizes, _dtype_object(dtype), bool(weak_type), mat, divided)
+            made = _intern(sizes, _dtype_object(dtype), bool(weak_type), mat, divided)
+            if divided is None and isinstance(sharding, NamedSharding):
+                made = made.on_mesh(sharding.mesh.abstract_mesh)
+            return made.in_space(memory_space is MemorySpace.Host)
         try:
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):
@@ -123,8 +135,9 @@ class ShapedArray(AbstractValue):
         """How it is divided over explicit mesh axes: by none where the type does not say."""
         if self.divided is not None:
             return self.divided
-        current = knobs.thread.mesh
-        mesh = NO_AXES if current is None else current[1]
+        current, mesh = knobs.thread.mesh, self.named
+        if mesh is None:
+            mesh = NO_AXES if current is None else current[1]
         return NamedSharding(mesh, PartitionSpec(*[None] * len(self.shape)))
 
     def __eq__(self, other: object) -> bool:
@@ -149,7 +162,32 @@ class ShapedArray(AbstractValue):
         divided = self.divided if shape is self.shape else None
         sharding = changes.get("sharding", divided)
         mat = changes.get("manual_axis_type", self.mat)
-        return ShapedArray(shape, dtype, weak_type, sharding=sharding, manual_axis_type=mat)
+        made = ShapedArray(shape, dtype, weak_type, sharding=sharding, manual_axis_type=mat)
+        space = changes.get("memory_space")
+        if self.in_host if space is None else space is MemorySpace.Host:
+            made = made.in_space(True)
+        return made if self.named is None or sharding is not None else made.on_mesh(self.named)
+
+    def on_mesh(self, mesh: AbstractMesh | None) -> ShapedArray:
+        """The type of the same arrays on a mesh, or on none."""
+        if self.divided is not None or mesh is self.named:
+            return self
+        named = None if mesh is None or mesh.empty else mesh
+        return self._labelled(None, named, self.in_host)
+
+    def in_space(self, host: bool) -> ShapedArray:
+        """The type of the same arrays in the host's memory, or in the device's."""
+        if host is self.in_host:
+            return self
+        return self._labelled(self.divided, self.named, host)
+
+    def _labelled(self, divided: Any, named: Any, host: bool) -> ShapedArray:
+        shardings.named_ones |= named is not None or host
+        return _intern(self.shape, self.dtype, self.weak_type, self.mat, divided, named, host)
+
+    @property
+    def memory_space(self) -> MemorySpace:
+        return MemorySpace.Host if self.in_host else MemorySpace.Device
 
     @property
     def manual_axis_type(self) -> ManualAxisType:
@@ -193,7 +231,8 @@ class ShapedArray(AbstractValue):
         else:
             name = self.dtype.name
         sizes = map(repr, self.shape) if self.divided is None else self._divided_sizes()
-        return f"{name}[{','.join(sizes)}]{self._marks()}"
+        space = "<host>" if self.in_host else ""
+        return f"{name}{space}[{','.join(sizes)}]{self._marks()}"
 
     def _marks(self) -> str:
         """Over which axes it varies, is a sum to be made, or one that gradients are."""
@@ -285,19 +324,21 @@ def _intern(
     weak_type: bool,
     mat: ManualAxisType = SHARED,
     divided: NamedSharding | None = None,
+    named: AbstractMesh | None = None,
+    in_host: bool = False,
 ) -> ShapedArray:
     key: Any = (shape, dtype, weak_type)
     if mat is not SHARED and mat.empty:
         mat = SHARED
-    if mat is not SHARED or divided is not None:
-        key = (shape, dtype, weak_type, mat, divided)
+    if mat is not SHARED or divided is not None or named is not None or in_host:
+        key = (shape, dtype, weak_type, mat, divided, named, in_host)
     aval = _interned.get(key)
     if aval is None:
         if len(_interned) >= INTERN_LIMIT:
             _interned.clear()
         aval = object.__new__(ShapedArray)
         aval.shape, aval.dtype, aval.weak_type, aval.mat = shape, dtype, weak_type, mat
-        aval.divided = divided
+        aval.divided, aval.named, aval.in_host = divided, named, in_host
         aval._tangent = aval._home = None
         aval = _interned.setdefault(key, aval)
     return aval
@@ -312,10 +353,17 @@ def varying_of(aval: Any) -> frozenset[Any]:
     return getattr(aval, "mat", SHARED).varying
 
 
+def labels_of(avals: Any) -> tuple[Any, ...] | None:
+    """Meshes and memories that types name, which comparing types does not tell apart."""
+    if not shardings.named_ones:
+        return None
+    return tuple([(a.named, a.in_host) if type(a) is ShapedArray else None for a in avals])
+
+
 def without_axes(aval: Any) -> Any:
     """An abstract value that says nothing of mesh axes: over which it varies or is divided."""
     if type(aval) is ShapedArray:
-        if aval.mat is SHARED and aval.divided is None:
+        if aval.mat is SHARED and aval.divided is None and aval.named is None and not aval.in_host:
             return aval
         return ShapedArray(aval.shape, aval.dtype, aval.weak_type)
     return aval if getattr(aval, "mat", SHARED).empty else aval.update(manual_axis_type=SHARED)

@@ -30,8 +30,10 @@ class AxisType(enum.Enum):
 
 
 # Whether there has been a mesh with explicit axes: without any, types carry no shardings. And
-# whether a spec has left a sum to be made, over axes that it calls unreduced, or reduced.
+# whether a spec has left a sum to be made, over axes that it calls unreduced, or reduced. And
+# whether a type has named the mesh of its arrays.
 explicit_ones = False
+named_ones = False
 sums_left = False
 
 
@@ -82,11 +84,23 @@ class PartitionSpec(tuple[Any, ...]):
     def __new__(
         cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()
     ) -> PartitionSpec:
-        spec = super().__new__(cls, [_canonical(p) for p in partitions])
+        parts = tuple([_canonical(p) for p in partitions])
+        if unreduced or reduced:
+            _check_sets(unreduced=unreduced, reduced=reduced)
+        plain = all(_is_plain(p) for p in (*parts, *unreduced, *reduced))
+        key = (parts, frozenset(unreduced), frozenset(reduced)) if plain else None
+        found = _specs.get(key)
+        if found is not None:
+            return found
+        spec = super().__new__(cls, parts)
         spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)
         if unreduced or reduced:
-            _check_marks(spec, unreduced, reduced)
-        return spec
+            _check_marks(spec)
+        if key is None:
+            return spec
+        if len(_specs) >= MAX_SPECS:
+            _specs.clear()
+        return _specs.setdefault(key, spec)
 
     def __init_subclass__(cls) -> None:
         raise TypeError("PartitionSpec has no subclasses; write a function that makes one")
@@ -154,6 +168,18 @@ class PartitionSpec(tuple[Any, ...]):
         return _spec, self._key()
 
 
+# Equal specs are one object, as in JAX. Dropping the table is safe: specs compare by their parts.
+MAX_SPECS = 1 << 12
+_specs: dict[Any, PartitionSpec] = {}
+
+
+def _is_plain(part: Any) -> bool:
+    """Whether a part is one of the usual: numbers as names of axes would compare across types."""
+    if part is None or type(part) is str or part is UNCONSTRAINED:
+        return True
+    return type(part) is tuple and all(type(axis) is str for axis in part)
+
+
 def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
@@ -170,12 +196,15 @@ def _canonical(part: Any) -> Any:
     return None if not part else part[0] if len(part) == 1 else tuple(part)
 
 
-def _check_marks(spec: PartitionSpec, unreduced: Any, reduced: Any) -> None:
-    for name, axes in (("unreduced", unreduced), ("reduced", reduced)):
+def _check_sets(**marks: Any) -> None:
+    for name, axes in marks.items():
         if not isinstance(axes, (set, frozenset)):
             raise TypeError(f"{name} is a set of axes, got {axes!r} of type {type(axes).__name__}")
         if None in axes:
             raise ValueError(f"{name} names mesh axes, and None is none: {axes}")
+
+
+def _check_marks(spec: PartitionSpec) -> None:
     twice = [n for n in spec.names() if n in spec.unreduced | spec.reduced]
     twice += spec.unreduced & spec.reduced
     if twice:

@@ -11,12 +11,24 @@ from weft.base import errors, knobs, source
 from weft.base.lazy import Late
 from weft.base.polynomials import Polynomial
 from weft.base.source import NO_NAMES
+from weft.base.spaces import MemorySpace
 from weft.core import debug_info as debug
 from weft.core import sharding as meshes
 from weft.core import varying
+from weft.core.avals import ShapedArray
 from weft.core.effects import Effects, no_effects
-from weft.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from weft.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    jaxprs_in_params,
+)
 from weft.core.registry import lookup
+from weft.core.sharding import NamedSharding
 from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, state, typeof
 
 # needed where types carry shardings
@@ -41,6 +53,18 @@ class StagingTracer(Tracer):
     def _origin_msg(self) -> str:
         return self._trace.origin_message(self._var)
 
+    def _value_or(self, error: Callable[[], Exception]) -> Any:
+        values = self._trace.values
+        found = None if values is None else values.same(self._trace, self._var)
+        if found is None:
+            raise error()
+        return found
+
+    def __repr__(self) -> str:
+        trace = self._trace
+        found = trace.values.text(trace, self._var) if trace.values and trace.alive else None
+        return super().__repr__() if found is None else found
+
 
 class StagingTrace(Trace):
     """Writes every primitive bound while it is current into a program."""
@@ -55,6 +79,7 @@ class StagingTrace(Trace):
         "effects",
         "renamed",
         "debug_info",
+        "values",
     )
 
     def __init__(self, debug_info: Any = None) -> None:
@@ -70,6 +95,8 @@ class StagingTrace(Trace):
         # the last place that was seen from inside of some names, these, and the place there
         self.renamed: tuple[Any, Any, Any] = (None, None, None)
         self.debug_info = debug_info or debug.unknown
+        # who knows values while they are traced, see parallel.values
+        self.values: Any = None
 
     def new_arg(self, aval: Any) -> StagingTracer:
         var = Var(aval)
@@ -162,6 +189,8 @@ class StagingTrace(Trace):
             except Exception as error:
                 errors.locate(error, state.source)
                 raise
+        if meshes.named_ones:
+            result = _labelled(primitive, avals, params, result)
         if varying.scopes and state.manual:
             result = varying.vary(primitive, avals, params, result)
         rule = primitive.eqn_effects
@@ -236,6 +265,51 @@ class StagingTrace(Trace):
             elif v in producers:
                 stack.extend(producers[v].invars)
         return sorted(found)
+
+
+def _labelled(primitive: Any, avals: Any, params: dict[str, Any], result: Any) -> Any:
+    """The types of an equation's results, with the mesh and the memory that they name."""
+    mesh = _mesh_of_results(primitive, avals, params)
+    host: Any = any(type(a) is ShapedArray and a.in_host for a in avals)
+    if primitive.name == "device_put":
+        host = [_is_host(place, a) for place, a in zip(params["devices"], avals, strict=True)]
+    if not primitive.multiple_results:
+        return _named(result, mesh, host)
+    if mesh is None and any(True for _ in jaxprs_in_params(params)):  # which name their own
+        return result
+    each = host if isinstance(host, list) else [host] * len(result)
+    return [_named(a, mesh, h) for a, h in zip(result, each, strict=True)]
+
+
+def _named(aval: Any, mesh: Any, host: Any) -> Any:
+    return aval.on_mesh(mesh).in_space(host) if type(aval) is ShapedArray else aval
+
+
+def _is_host(place: Any, aval: Any) -> bool:
+    """Whether an array is in the host's memory once it is moved to a place."""
+    if isinstance(place, MemorySpace):
+        return place is MemorySpace.Host
+    kind = getattr(place, "memory_kind", None)
+    return aval.in_host if kind is None else kind != "device"
+
+
+def _mesh_of_results(primitive: Any, avals: Any, params: dict[str, Any]) -> Any:
+    """The mesh that results name; none where one is set, which all types then mean."""
+    current = knobs.thread.mesh
+    if current is not None and not current[1].empty:
+        return None
+    if primitive.name == "shard_map":
+        return params["mesh"].abstract_mesh
+    if primitive.shardings is not None:
+        found = next((s for s in primitive.shardings(params) if s is not None), None)
+        if isinstance(found, NamedSharding):
+            return found.mesh.abstract_mesh
+    for a in avals:
+        if type(a) is ShapedArray:
+            mesh = a.named if a.divided is None else a.divided.mesh
+            if mesh is not None:
+                return mesh
+    return None
 
 
 def used_vars(eqns: Sequence[JaxprEqn], outvars: Sequence[Atom]) -> set[Any]:

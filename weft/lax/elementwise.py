@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.api.placement import device_put
+from weft.api.placement import device_put, of_rank
 from weft.base import knobs
 from weft.core import varying
 from weft.core.array import Exponent, Number
@@ -812,7 +812,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
     wide = dtypes.canonicalize_dtype(dtype, True) != dtype  # an array made under enable_x64
     with knobs.enable_x64(True) if wide else contextlib.nullcontext():
         made = broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
-    return made if sharding is None else device_put(made, sharding)
+    return made if sharding is None else device_put(made, of_rank(sharding, len(shape)))
 
 
 def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:

@@ -483,7 +483,7 @@ def _element(aval: Any) -> Any:
         return aval.update(shape=aval.shape[1:])
     made = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
-        return made
+        return made if aval.named is None else made.on_mesh(aval.named)
     if aval.divided.spec[0] is not None:
         raise ValueError(
             f"scan takes its xs apart along their first dimension, and that of {aval.str_short()}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.api.batching import vmap
-from weft.api.placement import device_put, resharded, result_sharding
+from weft.api.placement import device_put, of_rank, resharded, result_sharding
 from weft.base import knobs
 from weft.base.source import warn
 from weft.core import varying
@@ -18,7 +18,7 @@ from weft.core.array import Array, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, divided_up, is_constant_shape, max_dim, whole
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.core.trace import Tracer, canonical_numeric, eval_trace, state
+from weft.core.trace import Tracer, canonical_numeric, eval_trace, state, typeof
 from weft.lax.shape import canonical_shape
 from weft.numpy.broadcasting import broadcast_to, filled
 from weft.numpy.promotion import (
@@ -127,7 +127,7 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
             f"give device or out_sharding, not both: got {device!r} and {out_sharding!r}"
         )
     if device is not None:
-        return device_put(x, device)
+        return device_put(x, of_rank(device, typeof(x).ndim))
     where = result_sharding(out_sharding, "array creation")
     if where is not None and where.spec.unreduced:
         # each device has all of it as its part of a sum: what is made is not summed up

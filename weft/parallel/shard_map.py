@@ -24,6 +24,7 @@ from weft.core.sharding import (
 )
 from weft.core.trace import eval_trace, extend_axis_env, state, typeof
 from weft.parallel.objects import on_arrays
+from weft.parallel.values import Values
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
 
@@ -213,6 +214,8 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
     if knobs.thread.remove_size_one_mesh_axis_from_type:
         varying = [frozenset(n for n in axes if mesh.shape[n] != 1) for axes in varying]
     bound = [(axis, n) for axis, n in mesh.shape.items() if axis in manual]
+    if state.trace is eval_trace and type(mesh) is Mesh and _runs_eagerly(out_specs):
+        f = _with_values(f, (mesh, in_specs, axis_names, check_vma), args, manual)
     with extend_axis_env(bound), manual_scope(mesh, manual if check_vma else None):
         if check_vma:
             outer = [a.mat.varying for a in avals]
@@ -237,6 +240,30 @@ def _call(f: Any, options: Any, args: tuple[Any, ...]) -> Any:
         manual_axes=frozenset(manual),
     )
     return tree_unflatten(out_tree, results)
+
+
+def _runs_eagerly(out_specs: Any) -> bool:
+    """Whether the function is run for this call alone: pmap stages it for all of its kind."""
+    return type(out_specs) is not Later or knobs.thread.disable_jit
+
+
+def _with_values(f: Any, options: Any, args: tuple[Any, ...], manual: Any) -> Any:
+    """The function, in which values can be looked at while it is staged on these arguments."""
+    mesh, in_specs, axis_names, check_vma = options
+    stacked = PartitionSpec(tuple(manual))
+
+    def run(program: Any) -> Any:
+        flat = lambda *given: program(*tree_leaves(given))
+        return _call(flat, (mesh, in_specs, stacked, axis_names, check_vma), args)
+
+    values = Values(run, mesh, manual, check_vma)
+
+    @wraps(f, updated=())
+    def seen(*given: Any) -> Any:
+        state.trace.values = values
+        return f(*given)
+
+    return seen
 
 
 def _refuse_order(closed: Any, name: str) -> None:

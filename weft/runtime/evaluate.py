@@ -18,7 +18,7 @@ from weft.core.plain import plain
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
-from weft.runtime import policy, registry
+from weft.runtime import observed, policy, registry
 from weft.runtime.array import ArrayImpl, as_placed, as_sum, box
 from weft.runtime.devices import Device
 from weft.runtime.places import (
@@ -96,18 +96,38 @@ def _places(name: str, args: Any, program: Any, avals: Any = None) -> Any:
         thread = knobs.thread
         if thread.default_device is None and thread.mesh is None and not says_where(program()):
             return None
+    where = _where(name, args, program())
+    if where is HOME:
+        # what is elsewhere is brought here
+        away = any(map(_is_away, args))
+        return (where,) * _count(program, avals) if away else None
+    if where.is_spread or isinstance(where.sharding, NamedSharding):
+        return spread.results(program(), where, args)
+    return (where,) * _count(program, avals)
+
+
+def _where(name: str, args: Any, program: Any) -> Placement:
+    """Where a program runs, by its arguments and by what it says itself."""
     given = [x._type.placement if type(x) is ArrayImpl else HOME for x in args]
-    said = says_where(program())
+    said = says_where(program)
     try:
         where = common([*given, said] if said else given)
     except Incompatible as error:
         raise _apart(name, args, error) from None
-    if where is HOME:
-        # what is elsewhere is brought here
-        return None if all(p.client is None for p in given) else (where,) * _count(program, avals)
-    if where.is_spread or isinstance(where.sharding, NamedSharding):
-        return spread.results(program(), _on_mesh_said(program(), _on_current_mesh(where)), args)
-    return (where,) * _count(program, avals)
+    if where is HOME or not isinstance(where.sharding, NamedSharding):
+        return where
+    return _on_mesh_said(program, _on_current_mesh(where))
+
+
+def _observed(name: str, primitive: Any, args: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a call, with a program that says how values that it shows are divided."""
+    closed = primitive.callee(params)
+    if closed is None or not observed.looks(closed):
+        return params
+    where = _where(name, args, closed)
+    if where is HOME or not isinstance(where.sharding, NamedSharding):
+        return params
+    return {**params, "jaxpr": observed.observed(closed, where.sharding.mesh, args)}
 
 
 def _count(program: Any, avals: Any) -> int:
@@ -374,6 +394,7 @@ def _call_donating_there(
 def _evaluate_there(primitive: Any, args: Any, params: dict[str, Any]) -> Any:
     """Compute a primitive on arrays of which some are not where most are."""
     name = params.get("name", primitive.name)
+    params = _observed(name, primitive, args, params)
     avals = [typeof(x) for x in args]
     try:
         found = primitive.shape(*avals, **params)
@@ -586,7 +607,7 @@ def remember(
     """
     if any(donated) and closed.effects:  # as in ``call_donating``
         return True
-    if leaves_sums(closed):
+    if leaves_sums(closed) or observed.looks(closed):
         return True
     form = _across(closed, leaves, "a program") if processes.count > 1 else None
     if form is not None:

@@ -22,16 +22,31 @@ from weft.core.sharding import (
 from weft.runtime import registry
 from weft.runtime.devices import Device, default_backend, local_devices
 
+# Kinds of memory that are the host's.
+HOST_KINDS = frozenset(["pinned_host", "unpinned_host"])
+
 
 class Placement:
     """A sharding, and whether the array is committed to it; one object for each distinct pair."""
 
-    __slots__ = ("_sharding", "committed", "spans", "explicit", "client", "_types", "__weakref__")
+    __slots__ = (
+        "_sharding",
+        "committed",
+        "spans",
+        "explicit",
+        "mesh",
+        "in_host",
+        "client",
+        "_types",
+        "__weakref__",
+    )
 
     _sharding: Any
     committed: bool
     spans: bool  # whether some of its devices are another process's
     explicit: bool  # whether types of arrays there carry their sharding
+    mesh: Any  # the mesh that types of arrays there name, without devices; None for none
+    in_host: bool  # whether arrays there are in the host's memory by the user's wish
     client: Any  # whose memory arrays there are in; None for the host's
     _types: dict[ShapedArray, ArrayType]
 
@@ -75,6 +90,8 @@ def _new(sharding: Any, committed: bool) -> Placement:
     made._sharding, made.committed, made._types = sharding, committed, {}
     made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
     made.client = None if sharding is None else _client(sharding)
+    made.mesh = sharding.mesh.abstract_mesh if isinstance(sharding, NamedSharding) else None
+    made.in_host = sharding is not None and sharding.memory_kind in HOST_KINDS
     made.explicit = explicit_part(sharding, 0 if sharding is None else _rank(sharding)) is not None
     return made
 
@@ -133,8 +150,9 @@ def default_placement() -> Placement:
 
 def type_at_home(aval: Any) -> ArrayType:
     """The type of uncommitted arrays on the first device."""
+    plain = without_axes(aval)
     made = object.__new__(ArrayType)
-    made.aval, made.placement = aval, HOME
+    made.aval, made.placement = plain, HOME
     aval._home = made
     return made
 
@@ -147,6 +165,8 @@ def array_type(aval: Any, where: Placement) -> ArrayType:
         aval = ShapedArray(aval.shape, aval.dtype, aval.weak_type, sharding=where._sharding)
     elif aval.divided is not None:
         aval = without_axes(aval)
+    if aval.named is not where.mesh or aval.in_host is not where.in_host:
+        aval = aval.on_mesh(where.mesh).in_space(where.in_host)
     found = where._types.get(aval)
     if found is None or found.aval is not aval:
         found = object.__new__(ArrayType)

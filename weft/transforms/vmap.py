@@ -154,7 +154,7 @@ def unbatched(aval: Any, dim: int | None) -> Any:
         return aval.update(shape=shape)
     made = ShapedArray(shape, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
-        return made
+        return made if aval.named is None else made.on_mesh(aval.named)
     parts = list(aval.divided.spec)
     del parts[dim]
     return made.update(sharding=aval.divided.with_parts(parts))
@@ -168,7 +168,7 @@ def batched(aval: Any, size: int, dim: int | None) -> Any:
     sizes = (*shape[:dim], size, *shape[dim:])
     made = ShapedArray(sizes, aval.dtype, aval.weak_type, manual_axis_type=aval.mat)
     if aval.divided is None:
-        return made
+        return made if aval.named is None else made.on_mesh(aval.named)
     parts = list(aval.divided.spec)
     parts.insert(dim, None)
     return made.update(sharding=aval.divided.with_parts(parts))

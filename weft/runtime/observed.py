@@ -1,0 +1,48 @@
+"""Programs that show how their values are divided: ``inspect_array_sharding`` and callbacks that
+are partitioned are told, before a program runs, what is known of the values that they look at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import propagate
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, remembered
+from weft.core.sharding import NamedSharding
+from weft.runtime.spread import as_spec, spec_of
+
+
+def looks(closed: ClosedJaxpr) -> bool:
+    """Whether something in a program, or in what it calls, looks at how values are divided."""
+    if not closed.effects:
+        return False
+    return remembered(closed, "looks", lambda: any(map(_looks, propagate.inline(closed).eqns)))
+
+
+def _looks(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name == "inspect_sharding" or bool(eqn.params.get("partitioned"))
+
+
+def observed(closed: ClosedJaxpr, mesh: Any, args: Any) -> ClosedJaxpr:
+    """The program on arguments over a mesh, in which those that look are told what they see."""
+    flat = propagate.inline(closed)
+    avals = closed.in_avals
+    given = [
+        spec_of(getattr(x, "sharding", None), mesh, len(getattr(a, "shape", ())))
+        for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
+    ]
+    key = ("observed", mesh, tuple(given))
+
+    def made() -> ClosedJaxpr:
+        flow = propagate.propagate(flat, given, mesh)
+
+        def told(eqn: JaxprEqn) -> JaxprEqn:
+            if not _looks(eqn):
+                return eqn
+            seen = tuple([NamedSharding(mesh, as_spec(flow.read(x))) for x in eqn.invars])
+            return eqn.replace(params={**eqn.params, "seen": seen})
+
+        jaxpr = flat.jaxpr.replace(eqns=[told(eqn) for eqn in flat.eqns])
+        return ClosedJaxpr(jaxpr, flat.consts)
+
+    return remembered(closed, key, made)
