@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from weft.train import data as data
     from weft.train import launch as launch
     from weft.train import metrics as metrics
+    from weft.train import report as report
     from weft.train import tfrecord as tfrecord
     from weft.train import vocabularies as vocabularies
     from weft.train import writers as writers
@@ -46,7 +47,16 @@ if _typing.TYPE_CHECKING:
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
-        ("checkpoint", "data", "launch", "metrics", "tfrecord", "vocabularies", "writers"),
+        (
+            "checkpoint",
+            "data",
+            "launch",
+            "metrics",
+            "report",
+            "tfrecord",
+            "vocabularies",
+            "writers",
+        ),
         {
             "weft.linen.jax_utils": "pad_shard_unpad prefetch_to_device",
             "weft.linen.training": "common_utils lr_schedule",

@@ -177,11 +177,11 @@ def _take(file: IO[bytes], size: int, left: int, where: str) -> bytes:
     return data
 
 
-def read_records(path: str | os.PathLike[str], check: bool = True) -> Iterator[bytes]:
+def read_records(path: str | os.PathLike[str] | int, check: bool = True) -> Iterator[bytes]:
     """The records of a file, one after the other.
 
     Args:
-        path: the file.
+        path: the file, or a descriptor of it, which is left open.
         check: whether the checksums of the data are computed; those of lengths always are.
 
     Yields:
@@ -190,10 +190,10 @@ def read_records(path: str | os.PathLike[str], check: bool = True) -> Iterator[b
     Raises:
         RecordError: a checksum does not fit, or the file ends in the middle of a record.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb", closefd=not isinstance(path, int)) as file:
         left, number = os.fstat(file.fileno()).st_size, 0
         while left > 0:
-            where = f"{os.fspath(path)}: record {number}"
+            where = f"{path if isinstance(path, int) else os.fspath(path)}: record {number}"
             head = _take(file, 12, left, where)
             length, length_check = struct.unpack("<QI", head)
             if masked_crc32c(head[:8]) != length_check:
