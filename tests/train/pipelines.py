@@ -107,11 +107,27 @@ def step(draw: random.Random, made):
     return made.repeat(draw.choice([1, 2]))
 
 
+def sequence(element):
+    return {"tokens": np.arange(element["x"] % 7) + element["x"], "x": element["x"]}
+
+
 def pipeline(seed: int, folder):
-    """A data set for a seed; elements or batches."""
+    """A data set for a seed; elements, sequences or batches."""
     draw = random.Random(seed)
     made = elements(draw, folder)
-    if draw.random() < 0.7:
+    if draw.random() < 0.4:
+        made = made.map(sequence)
+        kind = draw.randrange(3)
+        if kind == 0:
+            made = made.bucket("tokens", [2, 5, 8], [draw.choice([1, 3]), 2, 4])
+        elif kind == 1:
+            made = made.pack({"tokens": 8}, window=draw.choice([3, 16]))
+            made = made.batch(draw.choice([1, 4]), **draw.choice(REMAINDERS))
+        else:
+            made = made.pad({"tokens": 9}, fill=-1).batch(4)
+        if draw.random() < 0.2:
+            made = made.repeat(2)
+    elif draw.random() < 0.7:
         columns = made.map(lambda element: {"x": element["x"]})
         made = columns.batch(draw.choice([1, 3, 8]), **draw.choice(REMAINDERS))
         if draw.random() < 0.3:

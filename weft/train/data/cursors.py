@@ -5,6 +5,7 @@ A cursor has ``pull(count)``, which returns the next rows (none at the end), and
 runner: this thread (``Here``), other threads, or other processes.
 """
 
+import itertools
 import time
 from collections import deque
 from typing import Any
@@ -23,6 +24,10 @@ class Ticket:
     def __init__(self, node: Any, start: int, stop: int, epoch: int, session: dict) -> None:
         self.node, self.start, self.stop = node, start, stop
         self.epoch, self.session = epoch, session
+        # for runners
+        self.result: tuple[Chunk, float] | None = None
+        self.error: Exception | None = None
+        self.cancelled, self.number, self.done = False, -1, None
 
     def compute(self) -> tuple[Chunk, float]:
         """The chunk, and the seconds that it took."""
@@ -34,7 +39,7 @@ class Ticket:
 class Here:
     """Runs tickets in this thread, when they are waited for."""
 
-    ahead = 1
+    ahead, halted = 1, False
 
     def submit(self, ticket: Ticket) -> None:
         """Take a ticket."""
@@ -51,6 +56,7 @@ class Here:
 
 
 HERE = Here()
+_readers = itertools.count()
 
 
 class IndexedCursor:
@@ -58,15 +64,16 @@ class IndexedCursor:
 
     def __init__(self, node: Any, runner: Any = HERE, epoch: int = 0) -> None:
         self.node, self.runner, self.epoch = node, runner, epoch
+        # a runner's name for this reader, and what nodes keep open for it
+        self._session: dict = {"key": next(_readers)}
         self._begin(0)
 
     def _begin(self, slot: int) -> None:
         self._slot = self._requested = slot  # the next to deliver, the next to ask for
         self._chunk, self._first, self._taken = Chunk([]), slot, 0
-        self._stop = slot
         self._pending: deque[Ticket] = deque()
-        self._session: dict = {}
         self._size, self._ended = 1, False
+        self._careful = slot  # up to here, one slot at a time
 
     def state(self) -> Any:
         return self._slot
@@ -98,9 +105,7 @@ class IndexedCursor:
         return concatenate(parts)
 
     def _after(self) -> int:
-        """The slot after the last that was delivered."""
-        if self._taken == len(self._chunk.rows):
-            return self._stop
+        """The slot after the last that was delivered; it does not depend on sizes of chunks."""
         where = self._chunk.where
         return self._first + 1 + int(self._taken - 1 if where is None else where[self._taken - 1])
 
@@ -108,6 +113,8 @@ class IndexedCursor:
         """Submit a ticket for the next slots, if there are any."""
         span = self.node.span
         size = max(self._size, min(wanted, self.node.block))
+        if self._requested < self._careful:
+            size = 1
         stop = self._requested + size if span is None else min(self._requested + size, span)
         if self._ended or stop <= self._requested:
             return False
@@ -119,7 +126,8 @@ class IndexedCursor:
 
     def _load(self, wanted: int) -> bool:
         """Have the next chunk; False at the end."""
-        while len(self._pending) < self.runner.ahead and self._ask(wanted):
+        ahead = 1 if self._requested < self._careful else self.runner.ahead
+        while len(self._pending) < ahead and self._ask(wanted):
             pass
         if not self._pending:
             return False
@@ -129,22 +137,15 @@ class IndexedCursor:
         except Exception as error:
             for other in self._pending:
                 self.runner.cancel(other)
+            delivered = self._slot
             self._begin(ticket.start)
+            self._slot = delivered
             if ticket.stop == ticket.start + 1 or is_placed(error, together=True):
                 raise
-            # deliver what comes before the element that fails
-            return self._load_one(ticket)
+            self._careful = ticket.stop  # deliver what comes before the element that fails
+            return self._load(1)
         if self._size < self.node.block and seconds < QUICK:
             self._size = min(2 * self._size, self.node.block)
         self._chunk, self._first, self._taken = chunk, ticket.start, 0
-        self._stop, self._ended = ticket.stop, self._ended or chunk.ended
-        self._slot = self._slot if len(chunk.rows) else self._stop
-        return True
-
-    def _load_one(self, failed: Ticket) -> bool:
-        one = Ticket(self.node, failed.start, failed.start + 1, self.epoch, self._session)
-        chunk, _ = one.compute()
-        self._chunk, self._first, self._taken = chunk, one.start, 0
-        self._stop, self._requested, self._ended = one.stop, one.stop, chunk.ended
-        self._slot = self._slot if len(chunk.rows) else self._stop
+        self._ended = self._ended or chunk.ended
         return True

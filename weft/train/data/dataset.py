@@ -1,15 +1,18 @@
 """``Dataset``: a pipeline, and the methods that add steps to it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import weft
-from weft.train.data import indexed, streams
+from weft.train.data import indexed, lengths, streams
+from weft.train.data.cursors import HERE
 from weft.train.data.errors import DataError
 from weft.train.data.iterator import DataIterator
 from weft.train.data.node import ENDLESS, Node
+from weft.train.data.pools import Processes, Threads
+from weft.train.data.prefetch import placer
 from weft.train.data.rows import structure
 from weft.train.data.turns import Turns
 
@@ -60,8 +63,27 @@ class Dataset:
     def __repr__(self) -> str:
         return f"<Dataset {_chain(self._node)}>"
 
-    def iterator(self) -> DataIterator:
-        """An iterator over the elements.
+    def iterator(
+        self,
+        *,
+        workers: int = 0,
+        threads: bool = False,
+        prefetch: int | None = None,
+        device: Any = None,
+        sharding: Any = None,
+    ) -> DataIterator:
+        """An iterator over the elements, in the same order with any number of workers.
+
+        Args:
+            workers: processes that compute elements ahead of their use. They do what comes before
+                the first step that depends on earlier elements (``filter`` followed by ``batch``,
+                ``bucket``, ``pack``, ``shuffle`` with a window); what follows is done here. Arrays
+                come back through shared memory.
+            threads: workers are threads of this process, which share the interpreter's lock.
+            prefetch: elements that a thread keeps ready; by default two, if there are workers, a
+                device or a sharding.
+            device: where batches are put.
+            sharding: how batches are put onto devices. If it spans processes, each gives its part.
 
         Returns:
             A ``DataIterator``, which can save and restore its position.
@@ -71,7 +93,15 @@ class Dataset:
         >>> next(batches)
         array([0, 1])
         """
-        return DataIterator(self._node)
+        workers = _at_least("iterator(workers=...)", workers, 0)
+        place = placer(device, sharding)
+        if prefetch is None:
+            prefetch = 2 if workers or place else 0
+        prefetch = _at_least("iterator(prefetch=...)", prefetch, 0)
+        if not workers:
+            return DataIterator(self._node, HERE, prefetch, place)
+        runner = Threads(workers) if threads else Processes(self._node, workers)
+        return DataIterator(self._node, runner, prefetch, place)
 
     def map(
         self, function: Callable, *, batched: bool = False, seed: int | None = None
@@ -278,6 +308,102 @@ class Dataset:
         """
         count = _at_least("skip(count)", count, 0)
         return self._range(count, 1, None, f"skip({count})")
+
+    def pad(
+        self, length: int | Mapping[str, int], *, fill: Any = 0, truncate: bool = False
+    ) -> "Dataset":
+        """Arrays with a first axis of a fixed length.
+
+        Args:
+            length: of the elements, which are arrays; or by column, if they are dictionaries.
+            fill: what is added at the end.
+            truncate: cut longer arrays; otherwise they are an error.
+
+        Returns:
+            The data set with this step.
+
+        >>> from weft.train import data
+        >>> data.source([{"x": [1, 2]}]).pad({"x": 4})[0]
+        {'x': array([1, 2, 0, 0])}
+        """
+        for each in length.values() if isinstance(length, Mapping) else [length]:
+            _at_least("pad(length)", each, 0)
+        return self.map(lengths.Pad(length, fill, truncate))
+
+    def bucket(
+        self,
+        columns: str | Sequence[str] | None,
+        boundaries: Sequence[int],
+        sizes: int | Sequence[int],
+        *,
+        fill: Any = 0,
+        drop_remainder: bool = False,
+    ) -> "Dataset":
+        """Batches of elements of similar length, padded to one of a few lengths.
+
+        A batch is delivered when its bucket is full, and what is left at the end after that.
+
+        Args:
+            columns: the columns that are padded. The longest of them is the length of an element.
+                None: elements are arrays.
+            boundaries: the lengths, growing: a bucket has the elements up to its boundary, and
+                pads them to it.
+            sizes: elements of a batch; or one number a bucket.
+            fill: what arrays are padded with.
+            drop_remainder: leave out what is left at the end.
+
+        Returns:
+            The data set of batches.
+
+        >>> from weft.train import data
+        >>> words = data.source([{"x": [1] * n} for n in (2, 5, 1, 6)])
+        >>> [batch["x"].shape for batch in words.bucket("x", [3, 6], 2)]
+        [(2, 3), (2, 6)]
+        """
+        names = [columns] if columns is None or isinstance(columns, str) else list(columns)
+        limits = [_at_least("bucket(boundaries)", each, 0) for each in boundaries]
+        if not names or not limits or sorted(set(limits)) != limits:
+            raise ValueError(
+                f"bucket() needs columns, and boundaries that grow; got {names} and {limits}"
+            )
+        counts = [sizes] * len(limits) if isinstance(sizes, (int, np.integer)) else list(sizes)
+        counts = [_at_least("bucket(sizes)", each, 1) for each in counts]
+        if len(counts) != len(limits):
+            raise ValueError(f"bucket() got {len(limits)} boundaries and {len(counts)} sizes")
+        node = lengths.Bucket(self._node, names, limits, counts, fill, drop_remainder)
+        return Dataset(node)
+
+    def pack(
+        self, length: Mapping[str, int], *, window: int = 1024, truncate: bool = False
+    ) -> "Dataset":
+        """Rows of a fixed length with several sequences each, so that little is padding.
+
+        Sequences go into the first row that has room for them. Beside every column there are two
+        more: ``<name>_segment_ids`` counts the sequences of a row from 1 on, and is 0 for padding;
+        ``<name>_positions`` counts within each sequence. These are the names of seqio and T5X.
+
+        Args:
+            length: of rows, by column. Columns have one axis; others are left out.
+            window: sequences that are packed at once. More of them leave less padding, and a
+                restored iterator reads up to this many again.
+            truncate: cut longer sequences; otherwise they are an error.
+
+        Returns:
+            The data set of rows, which ``batch`` makes batches of.
+
+        >>> from weft.train import data
+        >>> words = data.source([{"x": [5, 6, 7]}, {"x": [8, 9]}, {"x": [4, 4, 4]}])
+        >>> next(iter(words.pack({"x": 6})))  # doctest: +NORMALIZE_WHITESPACE
+        {'x': array([5, 6, 7, 8, 9, 0]),
+         'x_segment_ids': array([1, 1, 1, 2, 2, 0], dtype=int32),
+         'x_positions': array([0, 1, 2, 0, 1, 0], dtype=int32)}
+        """
+        if not isinstance(length, Mapping) or not length:
+            raise TypeError(f"pack() takes a length for each column: pack({{'tokens': {length}}})")
+        for each in length.values():
+            _at_least("pack(length)", each, 1)
+        window = _at_least("pack(window=...)", window, 1)
+        return Dataset(lengths.Pack(self._node, length, window, truncate))
 
     def _range(self, start: int, step: int, stop: int | None, what: str) -> "Dataset":
         node = self._node

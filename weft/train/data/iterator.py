@@ -1,14 +1,18 @@
 """The iterator of a data set: what a training loop reads from, saves and restores."""
 
+import contextlib
 import json
+import weakref
 import zlib
 from typing import Any
 
 from weft.train.data.cursors import HERE
 from weft.train.data.errors import DataError
 from weft.train.data.node import Node, all_nodes
+from weft.train.data.prefetch import Ahead, advance
 
 _FORMAT = 1
+_PATIENCE = 5.0  # seconds that an iterator waits for its thread when it is closed
 
 
 class DataIterator:
@@ -27,24 +31,54 @@ class DataIterator:
     np.True_
     """
 
-    def __init__(self, node: Node, runner: Any = HERE) -> None:
-        self._node, self._runner = node, runner
+    def __init__(
+        self, node: Node, runner: Any = HERE, prefetch: int = 0, place: Any = None
+    ) -> None:
+        self._node, self._runner, self._place = node, runner, place
         self._cursor = node.cursor(runner)
+        self._prefetch, self._ahead = prefetch, None
         self._identity: dict[str, str] | None = None
+        self._position: Any = self._cursor.state()
+        self._over = False
+        self._end = weakref.finalize(self, _close, [], self._cursor, runner)
 
     def __iter__(self) -> "DataIterator":
         return self
 
     def __next__(self) -> Any:
-        before = self._cursor.state()
-        try:
-            rows = self._cursor.pull(1)
-        except BaseException:
-            self._cursor.restore(before)
-            raise
-        for element in rows:
-            return element
-        raise StopIteration
+        if self._over:
+            raise StopIteration
+        if not self._prefetch:
+            self._over, element = self._now()
+        else:
+            self._over, element = self._soon()
+        if self._over:
+            raise StopIteration
+        return element
+
+    def _now(self) -> tuple[bool, Any]:
+        more, element = advance(self._cursor, self._place)
+        self._position = self._cursor.state()
+        return not more, element
+
+    def _soon(self) -> tuple[bool, Any]:
+        if self._ahead is None:
+            self._end.detach()
+            self._ahead = Ahead(self._cursor, self._place, self._prefetch)
+            self._end = weakref.finalize(self, _close, [self._ahead], self._cursor, self._runner)
+        kind, element, position = self._ahead.next()
+        if kind == "error":
+            self._rewind()
+            raise element
+        self._position = position
+        return kind == "end", element
+
+    def _rewind(self) -> None:
+        """Stop reading ahead, and go back to what was delivered last."""
+        if self._ahead is not None:
+            self._ahead.stop()
+            self._ahead = None
+        self._cursor.restore(self._position)
 
     def state(self) -> dict[str, str]:
         """Where the iterator stands: a dictionary of texts, for JSON or a checkpoint.
@@ -53,7 +87,7 @@ class DataIterator:
             What was read from (the steps of the pipeline, checksums of its sources) and the
             position. It does not depend on workers or prefetching.
         """
-        position = json.dumps(self._cursor.state(), separators=(",", ":"))
+        position = json.dumps(self._position, separators=(",", ":"))
         return {**self._describe(), "position": position}
 
     def restore(self, state: dict[str, str]) -> None:
@@ -65,13 +99,13 @@ class DataIterator:
         Raises:
             DataError: the pipeline has other steps, or its sources other data.
         """
-        position = check_state(state, self._describe())
-        self._cursor.restore(position)
+        self._position = check_state(state, self._describe())
+        self._over = False
+        self._rewind()
 
     def close(self) -> None:
-        """End workers, if there are any. The iterator cannot be used any more."""
-        self._cursor.close()
-        self._runner.close()
+        """End workers and threads, if there are any. The iterator cannot be used any more."""
+        self._end()
 
     def __enter__(self) -> "DataIterator":
         return self
@@ -83,6 +117,16 @@ class DataIterator:
         if self._identity is None:
             self._identity = identity(self._node)
         return self._identity
+
+
+def _close(ahead: list[Ahead], cursor: Any, runner: Any) -> None:
+    if runner is not HERE:
+        runner.halted = True  # a thread that waits for it ends
+    for each in ahead:
+        each.stop(_PATIENCE)
+    with contextlib.suppress(Exception):
+        cursor.close()
+    runner.close()
 
 
 def identity(node: Node) -> dict[str, str]:

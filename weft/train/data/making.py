@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.train.data import files, sources
+from weft.train.data import files, sources, tables
 from weft.train.data.dataset import Dataset
 
 
@@ -126,3 +126,61 @@ def csv(
     {'name': 'a, b', 'size': 1.5}
     """
     return Dataset(files.Csv(path, columns, types, delimiter))
+
+
+def tfrecord(path: Any, *, examples: bool = True, check: bool = True) -> Dataset:
+    """The records of TFRecord files.
+
+    Args:
+        path: a file or a list of files, as for ``text``.
+        examples: parse records as ``tf.train.Example``, with ``parse_example``; False: records
+            are bytes.
+        check: compare the checksums of records. Those of lengths always are.
+
+    Returns:
+        The data set, with random access.
+
+    >>> import tempfile
+    >>> from weft.train.data import encode_example
+    >>> from weft.train.tfrecord import RecordWriter
+    >>> path = tempfile.mkdtemp() + "/data.tfrecord"
+    >>> with RecordWriter(path) as writer:
+    ...     for number in range(3):
+    ...         writer.write(encode_example({"x": [number, number + 1]}))
+    >>> tfrecord(path)[1]
+    {'x': array([1, 2])}
+    """
+    return Dataset(tables.TFRecords(path, examples, check))
+
+
+def parquet(path: Any, *, columns: Sequence[str] | None = None) -> Dataset:
+    """The rows of Parquet files, as dictionaries. It needs the package pyarrow.
+
+    Args:
+        path: a file or a list of files.
+        columns: which columns to read; by default all.
+
+    Returns:
+        The data set, with random access. Row groups are read whole, and four stay in memory: where
+        they are large, ``shuffle(seed, window=...)`` is faster than a full shuffle.
+
+    >>> # needs pyarrow
+    >>> parquet("data.parquet", columns=["text"])  # doctest: +SKIP
+    """
+    return Dataset(tables.Parquet(path, columns))
+
+
+def arrow(path: Any, *, columns: Sequence[str] | None = None) -> Dataset:
+    """The rows of Arrow IPC files, as dictionaries. It needs the package pyarrow.
+
+    Args:
+        path: a file or a list of files, which are mapped into memory.
+        columns: which columns to read; by default all.
+
+    Returns:
+        The data set, with random access.
+
+    >>> # needs pyarrow
+    >>> arrow("data.arrow")  # doctest: +SKIP
+    """
+    return Dataset(tables.Arrow(path, columns))

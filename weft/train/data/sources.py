@@ -56,7 +56,8 @@ class Arrays(Node):
         count = len(slots)
         if count and slots[-1] - slots[0] == count - 1 and (np.diff(slots) == 1).all():
             part = slice(int(slots[0]), int(slots[-1]) + 1)
-            return Chunk(Columns(tree_map(lambda x: x[part], self.tree), count))
+            # a copy, because it may be changed
+            return Chunk(Columns(tree_map(lambda x: x[part].copy(), self.tree), count))
         return Chunk(Columns(tree_map(lambda x: x.take(slots, 0), self.tree), count))
 
 
