@@ -267,4 +267,7 @@ class Bucket(Sequential):
         if None in made:
             return made[None]
         others = [{k: v for k, v in e.items() if k not in made} for e in elements]
-        return {**made, **stack(others)}
+        try:
+            return {**made, **stack(others)}
+        except DataError as error:
+            raise DataError(f"{error}, or name it in bucket(columns)") from None
