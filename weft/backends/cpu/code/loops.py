@@ -475,7 +475,10 @@ def _run(
     ``steps`` say where the lanes are; those past the end may be masked.
     """
     reduces = [r for r in s.body if isinstance(r, Reduce)]
-    outside, f.known = f.known, dict(f.known)
+    extent = _extent(f, low, high)
+    one_turn = extent is not None and 0 < extent <= step
+    from_start = one_turn and low in ("0", "%start")
+    outside, f.known = f.known, dict(f.known) if from_start else _without_kept(f.known)
     f.lanes, f.steps = len(next(iter(steps.values()), (0,))), steps
     operands = [v for x in s.body for v in x.operands]
     f.expect(rare(operands))
@@ -501,10 +504,9 @@ def _run(
         f.mask = None
         return found
 
-    extent = _extent(f, low, high)
-    if extent is not None and 0 < extent <= step:  # one turn
+    if one_turn:
         finals = turn(low, [*starts.values()])
-        if low in ("0", "%start"):
+        if from_start:
             outside.update(_kept(f, s.body))
     else:
         carried = [(f.type_of(r.dtype), starts.get(r.symbol, "")) for r in reduces]
@@ -528,6 +530,12 @@ def _kept(f: Function, body: list[Any]) -> dict[Any, str]:
         and f.kernel.buffers[s.buffer].role == "row"
         and times[s.buffer] == 1
     }
+
+
+def _without_kept(known: dict[Any, str]) -> dict[Any, str]:
+    """What is known but for ``_kept``: that is of a row's first vector, and of no other."""
+    kept = lambda key: isinstance(key[0], tuple) and key[0][0] == "row"
+    return {key: name for key, name in known.items() if not kept(key)}
 
 
 def load_first(f: Function, body: list[Any]) -> None:
