@@ -153,7 +153,7 @@ def mean_return(act, key, episodes=100):
 
 
 def main():
-    chosen = options(__doc__, rounds=40)
+    chosen = options(__doc__, rounds=100)
     rounds = 10 if chosen.short else chosen.rounds
     key, test_key = weft.random.split(weft.random.key(chosen.seed + 1))
     carts = weft.vmap(fresh)(weft.random.split(key, CARTS))

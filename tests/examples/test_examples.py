@@ -25,6 +25,7 @@ NEEDS = {
     "gaussian_process": "sklearn",
     "resnet": "skimage",
     "sweep": "sklearn",
+    "t5": "gin",
     "vae": "sklearn",
     "vit": "sklearn",
 }
@@ -32,7 +33,7 @@ NEEDS = {
 
 def start(name, *options):
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
-        pytest.skip(f"the data of {name} comes with {NEEDS[name]}, which is not installed")
+        pytest.skip(f"{name} needs {NEEDS[name]}, which is not installed")
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
