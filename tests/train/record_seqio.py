@@ -10,6 +10,7 @@ from pathlib import Path
 
 import sentencepiece
 import seqio
+import tensorflow as tf
 
 DATA = Path(__file__).parent / "data" / "seqio"
 TEXT = """The wheel turns and the weaver sings; the shuttle carries the weft across the warp.
@@ -95,9 +96,68 @@ def byte_vocabulary() -> dict[str, object]:
     }
 
 
+CONVERTERS = {
+    "LMFeatureConverter": [{}, {"bos_id": 5}],
+    "EncDecFeatureConverter": [{}, {"bos_id": 5}],
+    "PrefixLMFeatureConverter": [{}, {"loss_on_targets_only": False}, {"bos_id": 5}],
+    "EncoderFeatureConverter": [{"mask_id": 9}],
+}
+
+
+def converters() -> list[dict[str, object]]:
+    """What seqio's feature converters make of random examples."""
+    rng, recorded = random.Random(2), []
+    for name, options in CONVERTERS.items():
+        for option in options:
+            for pack in (True, False):
+                for case in range(3):
+                    lengths = {"inputs": rng.randrange(4, 12), "targets": rng.randrange(4, 12)}
+                    if name == "EncoderFeatureConverter":
+                        lengths["targets"] = lengths["inputs"]
+                    examples = [example(name, lengths, rng) for _ in range((25, 9, 1)[case])]
+                    if name == "LMFeatureConverter":
+                        lengths.pop("inputs")
+                    made = converted(name, {"pack": pack, **option}, examples, lengths)
+                    recorded.append({
+                        "converter": name, "options": {"pack": pack, **option},
+                        "lengths": lengths, "examples": examples, **made,
+                    })  # fmt: skip
+    return recorded
+
+
+def example(name: str, lengths: dict[str, int], rng: random.Random) -> dict[str, list[int]]:
+    """One example; an empty prefix now and then."""
+    draw = lambda most, least: [rng.randrange(2, 30) for _ in range(rng.randrange(least, most))]
+    inputs = draw(lengths["inputs"], 0 if name == "PrefixLMFeatureConverter" else 1)
+    targets = [*draw(lengths["targets"], 0), 1]
+    if name == "LMFeatureConverter":
+        return {"targets": targets}
+    if name == "EncoderFeatureConverter":
+        inputs = [rng.choice([9, one]) for one in inputs]
+        return {"inputs": inputs, "targets": [rng.randrange(2, 30) for _ in inputs]}
+    return {"inputs": inputs, "targets": targets}
+
+
+def converted(
+    name: str,
+    options: dict[str, object],
+    examples: list[dict[str, list[int]]],
+    lengths: dict[str, int],
+) -> dict[str, object]:
+    """Elements and lengths that a converter of seqio makes."""
+    spec = {key: tf.TensorSpec([None], tf.int32) for key in examples[0]}
+    dataset = tf.data.Dataset.from_generator(lambda: iter(examples), output_signature=spec)
+    converter = getattr(seqio, name)(**options)
+    made = [{k: v.tolist() for k, v in e.items()} for e in
+            converter(dataset, lengths).as_numpy_iterator()]  # fmt: skip
+    return {"made": made, "model_lengths": dict(converter.get_model_feature_lengths(lengths))}
+
+
 def main() -> None:
     """Write all of them."""
     DATA.mkdir(exist_ok=True)
+    text = json.dumps(converters(), separators=(",", ":"))
+    (DATA / "converters.json").write_text(text + "\n")
     recorded = {"byte": byte_vocabulary(), "sentencepiece": vocabularies()}
     text = json.dumps(recorded, ensure_ascii=True, separators=(",", ":"))
     (DATA / "vocabularies.json").write_text(text + "\n")
