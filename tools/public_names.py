@@ -37,7 +37,8 @@ scipy.stats.multivariate_normal scipy.stats.nbinom scipy.stats.norm scipy.stats.
 scipy.stats.poisson scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform scipy.stats.vonmises
 scipy.stats.wrapcauchy sharding stages test_util testing tree tree_util typing linen
 linen.architectures optim train
-train.checkpoint train.data train.launch train.metrics train.report train.tfrecord
+train.checkpoint train.data train.launch train.metrics train.report train.tasks
+train.tasks.metrics train.tasks.preprocessors train.tfrecord
 train.vocabularies train.writers
 """.split()
 

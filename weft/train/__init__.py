@@ -21,6 +21,7 @@ if _typing.TYPE_CHECKING:
     from weft.train import launch as launch
     from weft.train import metrics as metrics
     from weft.train import report as report
+    from weft.train import tasks as tasks
     from weft.train import tfrecord as tfrecord
     from weft.train import vocabularies as vocabularies
     from weft.train import writers as writers
@@ -53,6 +54,7 @@ else:  # each file is loaded when one of its names is first looked at
             "launch",
             "metrics",
             "report",
+            "tasks",
             "tfrecord",
             "vocabularies",
             "writers",

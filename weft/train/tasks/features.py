@@ -31,8 +31,8 @@ class Feature:
         rank: how many axes they have.
 
     >>> from weft.train.vocabularies import ByteVocabulary
-    >>> Feature(ByteVocabulary(), add_eos=False)
-    Feature(vocabulary=<ByteVocabulary of 259 ids>, add_eos=False, required=True, dtype='int32', rank=1)
+    >>> Feature(ByteVocabulary()).vocabulary.vocab_size
+    259
     """
 
     vocabulary: Vocabulary = dataclasses.field(default_factory=lambda: PassThroughVocabulary(0))

@@ -76,6 +76,4 @@ def flat_map(
     """
     name = name or getattr(function, "__name__", "flat_map")
     each: Any = (lambda some: function(some[0])) if seed is None else None
-    return map_windows(
-        dataset, each or (lambda some, rng: function(some[0], rng)), 1, seed, name
-    )
+    return map_windows(dataset, each or (lambda some, rng: function(some[0], rng)), 1, seed, name)
