@@ -11,7 +11,6 @@ from weft.train import data
 from weft.train.tasks import mixture
 from weft.train.tasks.converters import FeatureConverter
 from weft.train.tasks.features import TaskError
-from weft.train.tasks.metrics import kind_of
 from weft.train.tasks.task import Task
 
 MASK = "__row_is_real"
@@ -124,7 +123,7 @@ class Evaluator:
         values: dict[str, Any] = {}
         for metric in task.metric_fns:
             parameters = list(inspect.signature(metric).parameters)
-            results, aux = run(kind_of(metric, parameters))
+            results, aux = run(_kind_of(metric, parameters))
             extra = {"aux_values": aux} if "aux_values" in parameters else {}
             found = metric(self.targets[task.name], results, **extra)
             if twice := values.keys() & found.keys():
@@ -180,4 +179,15 @@ def _target_text(task: Task, example: Mapping[str, Any]) -> Any:
         return example["targets_pretokenized"]
     return task.output_features["targets"].vocabulary.decode(
         np.asarray(example["targets"]).tolist()
+    )
+
+
+def _kind_of(metric: Callable[..., Any], parameters: Sequence[str]) -> str:
+    """Whether a metric takes predictions or scores, by the name of its second parameter."""
+    names = list(parameters)
+    if names[:1] == ["targets"] and len(names) > 1 and names[1] in ("predictions", "scores"):
+        return names[1]
+    raise TypeError(
+        f"the metric {getattr(metric, '__name__', metric)} has the parameters"
+        f" ({', '.join(names)}); they have to be (targets, predictions) or (targets, scores)"
     )

@@ -12,6 +12,7 @@ from weft.train.data.permutation import fold
 from weft.train.tasks import cache, preprocessors
 from weft.train.tasks.features import Feature, TaskError, check_element
 from weft.train.tasks.fingerprints import describe, fingerprint
+from weft.train.tasks.preprocessors.applying import apply
 from weft.train.tasks.sources import as_source
 
 _NAME = re.compile(r"[\w.:-]+")
@@ -165,7 +166,7 @@ class Task:
     ) -> data.Dataset:
         offset = len(self._parts()[0]) if cached else 0
         for number, step in enumerate(steps, offset + 1):
-            dataset = preprocessors.apply(
+            dataset = apply(
                 step, dataset, self.output_features, sequence_length, fold(seed, number) >> 1
             )
         return dataset

@@ -1,10 +1,10 @@
-"""Metrics of tasks: functions of all targets and predictions, with values from 0 to 1 by name."""
+"""Metrics of texts and labels, and of scores."""
 
 import collections
 import itertools
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -173,19 +173,3 @@ def mean_score(targets: Sequence[Any], scores: Sequence[float]) -> dict[str, flo
     {'mean_score': -2.0}
     """
     return {"mean_score": _mean([float(one) for one in scores])}
-
-
-def kind_of(metric: Callable[..., Any], parameters: Sequence[str]) -> str:
-    """Whether a metric takes predictions or scores, by the name of its second parameter.
-
-    Args:
-        metric: the metric.
-        parameters: the names of its parameters.
-    """
-    names = list(parameters)
-    if names[:1] == ["targets"] and len(names) > 1 and names[1] in ("predictions", "scores"):
-        return names[1]
-    raise TypeError(
-        f"the metric {getattr(metric, '__name__', metric)} has the parameters"
-        f" ({', '.join(names)}); they have to be (targets, predictions) or (targets, scores)"
-    )
