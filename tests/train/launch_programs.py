@@ -95,3 +95,14 @@ def stepwise(run, number, steps=6, seconds=0.04):
         temporary.write_text(json.dumps({"step": step}))
         os.replace(temporary, state)
     return {"number": number, "begun": begun}
+
+
+def ranks(run, how=""):
+    """A function of several processes."""
+    print(f"rank {run.rank} of {run.size}")
+    (run.folder / f"was_here_{run.rank}").write_text(str(run.attempt))
+    if how == "raise" and run.rank == 1:
+        raise ValueError("rank 1 is unhappy")
+    if how == "kill once" and run.rank == 1 and run.attempt == 1:
+        os.kill(os.getpid(), 9)
+    return {"size": run.size, "first": run.is_first}

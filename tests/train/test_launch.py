@@ -307,3 +307,27 @@ def test_a_function_of_a_prompt(tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     assert "typed at a prompt or in a notebook" in done.stderr
+
+
+class Dying(launch.Executor):
+    """Loses its first workers before they begin, as a node of a cluster that dies."""
+
+    lost = 0
+
+    def start(self, task):
+        if self.lost < 2:
+            self.lost += 1
+            return Lost(task.folder)
+        return launch.Local().start(task)
+
+
+class Lost(launch.Handle):
+    def poll(self):
+        return -9
+
+
+def test_workers_that_are_lost_before_they_begin(tmp_path):
+    unit = run_one(tmp_path / "a", programs.add, {"rate": 1.0}, executor=Dying())
+    assert (unit.status.state, unit.status.attempts) == ("completed", 3)
+    unit = run_one(tmp_path / "b", programs.add, {"rate": 1.0}, executor=Dying(), restarts=1)
+    assert unit.status.state == "interrupted" and "did not start" in unit.status.error

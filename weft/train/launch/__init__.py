@@ -7,6 +7,9 @@ from weft.train.launch.configs import Gin as Gin
 from weft.train.launch.executors import Executor as Executor
 from weft.train.launch.executors import Handle as Handle
 from weft.train.launch.executors import Local as Local
+from weft.train.launch.executors import Mpi as Mpi
+from weft.train.launch.executors import Ray as Ray
+from weft.train.launch.executors import Slurm as Slurm
 from weft.train.launch.executors import Task as Task
 from weft.train.launch.experiment import Experiment as Experiment
 from weft.train.launch.experiment import WorkUnit as WorkUnit

@@ -78,7 +78,9 @@ def record_end(folder: pathlib.Path, after: int, code: int | None) -> None:
         attempts = worker.attempt_folders(folder)
         if len(attempts) == after:  # the worker did not even begin
             attempt = _unbegun(folder, after)
-            state, message = "failed", "the worker did not start"
+            # killed, as with its node, it can be begun again; what cannot start would fail again
+            state = "interrupted" if code is not None and code < 0 else "failed"
+            message = "the worker did not start"
             log = folder / "launch.log"
             if log.exists():
                 message += ": " + log.read_text(errors="replace").strip()[-1000:]

@@ -6,7 +6,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.train.launch import worker
@@ -145,3 +145,14 @@ def positive(name: str, value: int | None) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
         raise ValueError(f"{name} must be a whole number above 0, not {value!r}")
     return value
+
+
+def words(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """A list of text as a tuple.
+
+    >>> words("options", ["--bind-to", "core"])
+    ('--bind-to', 'core')
+    """
+    if isinstance(values, (str, bytes)) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"{name} is a list of text, not {values!r}")
+    return tuple(values)
