@@ -65,6 +65,25 @@ def here() -> int:
 
 
 @native
+def test_kernels_say_the_scopes_and_transformations_around_them(tmp_path: Path) -> None:
+    def loss(w, x):
+        with weft.named_scope("layer"):
+            y = jnp.tanh(x @ w)
+        with weft.named_scope("error"):
+            return jnp.sum(jnp.sin(y))
+
+    step = weft.jit(weft.grad(loss))
+    x = jnp.ones((64, 64))
+    with profiler.trace(tmp_path):
+        step(x, x)
+    products = [row for row in rows(tmp_path, "kernel") if "dot_general" in row["name"]]
+    scopes = {row["args"]["scopes"] for row in products}
+    assert scopes == {"jvp(layer)", "transpose(jvp(layer))"}
+    others = [row["args"].get("scopes", "") for row in rows(tmp_path, "kernel")]
+    assert any("transpose(jvp(error))" in text for text in others)
+
+
+@native
 def test_kernels_have_names_lines_and_threads(tmp_path: Path) -> None:
     @weft.jit
     def step(w, x):

@@ -79,7 +79,9 @@ def test_log_of_compiles(messages):
         f(ONE, 3, shift=5)
     traced, message, *_ = messages()
     assert re.match(r"Finished tracing scale at .* for jit in .* s", traced)
-    assert message.startswith(f"Compiling scale at test_reports.py:{scale.__code__.co_firstlineno}")
+    assert message.startswith(
+        f"Compiling jit(scale) at test_reports.py:{scale.__code__.co_firstlineno}"
+    )
     for part in ("x: float32[3]", "n = 3 (static)", "shift = 5 (static)", "called at test_rep"):
         assert part in message
 

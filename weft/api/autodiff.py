@@ -29,7 +29,7 @@ from weft.core.debug_info import DebugInfo
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
 from weft.core.staging import stage
-from weft.core.trace import Tracer, typeof
+from weft.core.trace import TRANSPOSE, Tracer, typeof
 from weft.transforms.jvp import jvp as jvp_flat
 from weft.transforms.linearize import Linearized
 from weft.transforms.linearize import linearize as linearize_flat
@@ -387,7 +387,7 @@ class _Transposed:
                     f" {typeof(ct).str_short()}"
                 )
         undefined = [UndefPrimal(a) for a in self.avals]
-        outs = backward_pass(self.jaxpr, consts, undefined, cts)
+        outs = backward_pass(self.jaxpr, consts, undefined, cts, named=TRANSPOSE)
         return tree_unflatten(self.in_tree, map(_cotangent_array, outs, self.avals))
 
 

@@ -25,11 +25,12 @@ def report_trace(
     """Log that a function was traced: its name, the types of its arguments, and from where."""
     given = [f"{n}: {a.str_short()}" for n, a in zip(names(), key[1], strict=False)]
     given += _static_texts(fun, key[2])
-    name = DebugInfo("jit", fun).func_src_info
-    logs.log(level, f"Finished tracing {name} for jit in {seconds:.3g} s")
+    info = DebugInfo("jit", fun)
+    place = info.func_src_info.removeprefix(info.func_name)
+    logs.log(level, f"Finished tracing {info.func_src_info} for jit in {seconds:.3g} s")
     logs.log(
         level,
-        f"Compiling {name} for ({', '.join(given)}), called at"
+        f"Compiling jit({info.func_name}){place} for ({', '.join(given)}), called at"
         f" {source.summarize(source.current())}",
     )
 

@@ -159,6 +159,8 @@ class Lowered(_Stage):
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program as text: ``stablehlo``, which is the default, ``hlo`` or ``jaxpr``.
 
+        With ``debug_info``, operations name their scopes, transformations and lines.
+
         Without a dialect, a program that StableHLO has no form for, as one that calls back to
         Python, is given as a Jaxpr.
 
@@ -175,7 +177,7 @@ class Lowered(_Stage):
         if dialect == "jaxpr":
             return self._staged.closed.pretty_print()
         try:
-            module = self.compiler_ir(dialect)
+            module = self._module(dialect, debug_info and dialect != "hlo")
         except NotImplementedError as error:
             if dialect is not None:
                 raise
@@ -184,9 +186,12 @@ class Lowered(_Stage):
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The program as a module of StableHLO, whose text ``str`` gives; also as ``hlo``."""
+        return self._module(dialect)
+
+    def _module(self, dialect: str | None, debug_info: bool = False) -> Any:
         if dialect not in (None, "stablehlo", "hlo"):
             raise ValueError(f"a program is told as 'stablehlo' or 'hlo', not as {dialect!r}")
-        return stablehlo.Module(self._program, self.fun_name)
+        return stablehlo.Module(self._program, self.fun_name, debug_info)
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes of all operands and results: each equation on its own."""

@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -265,6 +265,12 @@ def short_name(function: str) -> str:
     'Model.forward'
     """
     return function.rpartition("<locals>.")[2]
+
+
+def scopes(infos: Iterable[SourceInfo | None]) -> list[str]:
+    """The names of scopes and transformations around places, each once."""
+    stacks = [info.name_stack for info in infos if info is not None]
+    return list(dict.fromkeys(str(names) for names in stacks if names))
 
 
 def summarize(info: SourceInfo | None) -> str:

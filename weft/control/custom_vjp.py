@@ -118,14 +118,17 @@ class CustomVJPCall(CustomCall):
     def jvp(
         self, primals: Any, tangents: Any, *, fwd: Any, bwd: Any, symbolic_zeros: bool, **_: Any
     ) -> tuple[list[Any], list[Any]]:
-        in_zeros = [type(t) is Zero for t in tangents]
+        # what a rule does to references is its own: cotangents do not flow through them
+        in_zeros = [
+            type(t) is Zero or typeof(x).is_ref for x, t in zip(primals, tangents, strict=True)
+        ]
         perturbed = [
             not z and dtypes.issubdtype(typeof(x).dtype, np.inexact)
             for x, z in zip(primals, in_zeros, strict=True)
         ]
         outs, residuals, context = fwd(primals, perturbed)
         out_avals = [typeof(x).to_tangent_aval() for x in outs]
-        given = [t for t in tangents if type(t) is not Zero]
+        given = [t for t, z in zip(tangents, in_zeros, strict=True) if not z]
         out_tangents = custom_lin_p.bind(
             *residuals,
             *given,

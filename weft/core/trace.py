@@ -24,6 +24,7 @@ from weft.base.traceback import api_boundary
 from weft.core import hooks
 from weft.core.array import Array
 from weft.core.avals import AbstractValue, ShapedArray
+from weft.core.registry import lookup
 
 
 class Trace:
@@ -255,11 +256,11 @@ class Tracer(Array):
             return aval.attribute(self, name)
         return object.__getattribute__(self, name)  # which says again why there is none
 
-    def __copy__(self) -> Tracer:
-        return self
+    def __copy__(self) -> Any:
+        return lookup("copy").bind(self) if type(self.aval) is ShapedArray else self
 
-    def __deepcopy__(self, memo: Any) -> Tracer:
-        return self
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.__copy__()
 
     def block_until_ready(self) -> Tracer:
         return self

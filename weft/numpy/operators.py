@@ -148,6 +148,8 @@ def _contains(self: Any, other: Any) -> Array:
 
 def _reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
     """The elements at another shape; one size may be -1."""
+    if self.aval.is_ref:
+        return self.aval.reshape(self, *args)
     shape = args[0] if len(args) == 1 else args
     return manipulation.reshape(self, shape, order, out_sharding=out_sharding)
 

@@ -368,7 +368,8 @@ def minimize(
     if method.lower() not in _METHODS:
         raise ValueError(f"minimize has the methods {', '.join(_METHODS)}, not {method!r}")
     x0 = jnp.asarray(x0)
-    if x0.ndim != 1 or not dtypes.issubdtype(x0.dtype, np.floating):
+    is_complex = dtypes.issubdtype(x0.dtype, np.complexfloating) and method.lower() != "bfgs"
+    if x0.ndim != 1 or not (is_complex or dtypes.issubdtype(x0.dtype, np.floating)):
         raise TypeError(
             f"minimize needs a vector of floating point numbers to start from, got {x0.dtype} of"
             f" shape {x0.shape}"
@@ -376,7 +377,19 @@ def minimize(
     settings = dict(options or {})
     if tol is not None:
         settings.setdefault("gtol", tol)
-    return _METHODS[method.lower()](lambda x: fun(x, *args), x0, **settings)
+    wanted = lambda x: fun(x, *args)
+    if is_complex:
+        return _of_complex(_METHODS[method.lower()], wanted, x0, settings)
+    return _METHODS[method.lower()](wanted, x0, **settings)
+
+
+def _of_complex(method: Any, fun: Any, x0: Array, settings: Any) -> OptimizeResults:
+    """A minimum over complex numbers: over their real and imaginary parts together."""
+    n = x0.size
+    joined = lambda parts: lax.complex(parts[:n], parts[n:])
+    start = jnp.concatenate([x0.real, x0.imag])
+    found = method(lambda parts: fun(joined(parts)), start, **settings)
+    return found._replace(x=joined(found.x), jac=joined(found.jac).conj())
 
 
 _expose(_sys.modules[__name__])

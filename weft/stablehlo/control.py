@@ -18,6 +18,12 @@ from weft.stablehlo.structure import dynamic_slice, sliced
 from weft.stablehlo.types import Unlowered, physical
 
 
+def scopes_of(eqn: Any) -> list[str]:
+    """The names around an equation, for those of the programs in it."""
+    info = eqn.source_info
+    return [str(info.name_stack)] if info is not None and info.name_stack else []
+
+
 @rule("cond")
 def _cond(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     which, *args = ins
@@ -27,7 +33,13 @@ def _cond(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     which = convert(e, which, np.int32)
     top = e.constant(np.int32(len(branches) - 1))
     which = e.one("clamp", [e.constant(np.int32(0)), which, top], (), np.int32)
-    regions = [e.block([], lambda b=b: e.program(b.jaxpr, b.consts, args)) for b in branches]
+
+    def branch(i: int) -> list[Any]:
+        with e.within(*names, f"cond/branch_{i}_fun"):
+            return e.program(branches[i].jaxpr, branches[i].consts, args)
+
+    names = scopes_of(eqn)
+    regions = [e.block([], lambda i=i: branch(i)) for i in range(len(branches))]
     results = [physical(v.aval) for v in eqn.outvars]
     return e.op("case", [which], results, "", regions) if results else []
 
@@ -42,12 +54,16 @@ def _while(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
         raise Unlowered("a while loop with a condition for each element has no StableHLO here")
     kinds = [(x.shape, x.dtype) for x in carry]
 
-    def part(closed: Any, consts: Any) -> Any:
-        return lambda *args: e.program(closed.jaxpr, closed.consts, [*consts, *args])
+    def part(closed: Any, consts: Any, name: str) -> Any:
+        def written(*args: Any) -> Any:
+            with e.within(*scopes_of(eqn), f"while/{name}"):
+                return e.program(closed.jaxpr, closed.consts, [*consts, *args])
+
+        return written
 
     regions = [
-        e.block(kinds, part(p["cond_jaxpr"], cond_consts)),
-        e.block(kinds, part(p["body_jaxpr"], body_consts)),
+        e.block(kinds, part(p["cond_jaxpr"], cond_consts, "cond")),
+        e.block(kinds, part(p["body_jaxpr"], body_consts, "body")),
     ]
     return e.op("while", carry, kinds, "", regions)
 
@@ -78,9 +94,9 @@ def _scan(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
         if p["reverse"]:
             last = symbolic.size(e, length - 1)
             at = e.one("subtract", [last, i], (), np.int32)
-        found = e.program(
-            body.jaxpr, body.consts, [*consts, *held, *[_taken(e, x, at) for x in xs]]
-        )
+        rows = [_taken(e, x, at) for x in xs]
+        with e.within(*scopes_of(eqn), "while/body/closed_call"):
+            found = e.program(body.jaxpr, body.consts, [*consts, *held, *rows])
         new = [_put(e, y, v, at) for y, v in zip(out, found[n_carry:], strict=True)]
         after = e.one("add", [i, e.constant(np.int32(1))], (), np.int32)
         return [after, *found[:n_carry], *new]
@@ -106,7 +122,8 @@ def _put(e: Emitter, x: Typed, value: Typed, at: Typed) -> Typed:
 
 @rule("remat2")
 def _remat(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
-    return e.program(eqn.params["jaxpr"], (), ins)
+    with e.within(*scopes_of(eqn), "checkpoint"):
+        return e.program(eqn.params["jaxpr"], (), ins)
 
 
 @rule("custom_linear_solve")

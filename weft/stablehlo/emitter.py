@@ -7,7 +7,8 @@ equation and the names of its operands, and gives the names of its results.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,10 @@ def typed(name: str, shape: Any, dtype: Any) -> Typed:
 class Emitter:
     """The module being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, located: bool = False) -> None:
+        self.located = located  # whether operations say where they come from
+        self.scope: tuple[str, ...] = ()  # the names around the equation being written
+        self.place = ""  # where it comes from
         self.lines: list[str] = []
         self.functions: list[str] = []
         self.known: dict[int, tuple[str, Any]] = {}  # functions by the programs they are made of
@@ -93,8 +97,17 @@ class Emitter:
         full = name if "." in name else f"stablehlo.{name}"
         noted = _notes(self.notes) if self.notes and name != "constant" else ""
         text = f'{left}"{full}"({", ".join(operands)}){given}{inside}{noted} : ({types}) -> {gives}'
-        self.lines.append(text)
+        self.lines.append(text + self.place)
         return outs
+
+    @contextmanager
+    def within(self, *names: str) -> Iterator[None]:
+        """Write operations below more names, in loops and branches."""
+        outer, self.scope = self.scope, (*self.scope, *names)
+        try:
+            yield
+        finally:
+            self.scope = outer
 
     def note(self, value: Typed, notes: Any) -> None:
         """Put notes on the operation that gives a value, if it is one of this function."""
@@ -156,11 +169,14 @@ class Emitter:
 
     def equation(self, eqn: JaxprEqn, ins: list[Typed]) -> list[Any]:
         """The results of an equation."""
-        outer, self.notes = self.notes, getattr(eqn.source_info, "notes", ()) or self.notes
+        outer, place = self.notes, self.place
+        self.notes = getattr(eqn.source_info, "notes", ()) or self.notes
+        if self.located:
+            self.place = _place(self.scope, eqn)
         try:
             return self._equation(eqn, ins)
         finally:
-            self.notes = outer
+            self.notes, self.place = outer, place
 
     def _equation(self, eqn: JaxprEqn, ins: list[Typed]) -> list[Any]:
         primitive, params = eqn.primitive, eqn.params
@@ -201,8 +217,10 @@ class Emitter:
         self.names[name] = number + 1
         return f"{name}_{number}" if number else name
 
-    def function(self, label: str, closed: ClosedJaxpr, visibility: str) -> None:
+    def function(self, label: str, closed: ClosedJaxpr, visibility: str, scope: str = "") -> None:
         outer, self.lines, sizes = self.lines, [], self.sizes
+        around, place = self.scope, self.place
+        self.scope, self.place = (scope,) if scope else (), ""
         count = len(self.dims)
         self.sizes = {name: typed(f"%arg{i}", (), symbolic.INT) for i, name in enumerate(self.dims)}
         args = [typed(f"%arg{i}", *physical(a)) for i, a in enumerate(closed.in_avals, count)]
@@ -217,6 +235,7 @@ class Emitter:
         body = "\n    ".join("\n".join([*self.lines, back]).split("\n"))
         self.functions.append(f"  {head}\n    {body}\n  }}")
         self.lines, self.sizes = outer, sizes
+        self.scope, self.place = around, place
 
 
 NOTES = "mhlo.frontend_attributes = {"
@@ -254,8 +273,24 @@ def _memory(const: Any, aval: Any) -> np.ndarray:
     return np.asarray(value).reshape(shape).astype(dtype, copy=False)
 
 
-def module_text(closed: ClosedJaxpr, name: str) -> str:
-    """A program as a module of StableHLO.
+def _place(scope: tuple[str, ...], eqn: JaxprEqn) -> str:
+    """Where an operation comes from: names of scopes and transformations, and the line."""
+    info, name = eqn.source_info, eqn.primitive.name
+    if name == "jit":
+        name = f"jit({eqn.params['name']})"
+    around = str(info.name_stack) if info is not None and info.name_stack else ""
+    label = _escaped("/".join([*scope, *([around] if around else []), name]))
+    if info is None or info.code is None:
+        return f' loc("{label}")'
+    return f' loc("{label}"("{_escaped(info.file)}":{info.line()}:1))'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def module_text(closed: ClosedJaxpr, name: str, debug_info: bool = False) -> str:
+    """A program as a module of StableHLO; with ``debug_info``, operations say where they are from.
 
     Dimensions of symbolic shapes are ``?``, and their values are the first arguments.
 
@@ -264,11 +299,11 @@ def module_text(closed: ClosedJaxpr, name: str) -> str:
     """
     for aval in [*closed.in_avals, *closed.out_avals]:
         type_of(aval)
-    emitter = Emitter()
+    emitter = Emitter(debug_info)
     emitter.dims = symbolic.names_in(closed.in_avals)
     emitter.unique("main")
     try:
-        emitter.function("main", closed, "public")
+        emitter.function("main", closed, "public", f"jit({name})")
     except InconclusiveDimensionOperation as error:
         raise Unlowered(f"a rule of StableHLO needs a number: {error}") from None
     *others, main = emitter.functions

@@ -22,9 +22,9 @@ _HLO = {"dot_general": "dot", "broadcast_in_dim": "broadcast", "case": "conditio
 class Module:
     """A program as StableHLO: ``str`` gives its text."""
 
-    def __init__(self, closed: ClosedJaxpr, name: str) -> None:
+    def __init__(self, closed: ClosedJaxpr, name: str, debug_info: bool = False) -> None:
         self.name = name
-        self.text = module_text(closed, name)
+        self.text = module_text(closed, name, debug_info)
 
     def __str__(self) -> str:
         return self.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.base.errors import NonConcreteBooleanIndexError
 from weft.core.array import Array
-from weft.core.dims.dim import Dim, divided_up, max_dim
+from weft.core.dims.dim import Dim, divided_up, max_dim, whole
 from weft.core.trace import Tracer, typeof
 from weft.numpy.index_plan import (
     DynamicPlan,
@@ -84,6 +86,39 @@ class NDIndexer:
         return f"NDIndexer({', '.join(map(str, self.indices))})"
 
 
+class Reshaped:
+    """A step of a view that gives its elements another shape, in the same order."""
+
+    __slots__ = ("shape", "result_shape")
+    has_arrays = False
+
+    def __init__(self, shape: Shape, result_shape: Shape) -> None:
+        self.shape = shape
+        self.result_shape = result_shape
+
+    @staticmethod
+    def of(sizes: Any, shape: Shape) -> Reshaped:
+        """The step from a shape to another, in which one size may be -1."""
+        wanted = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+        sizes = [whole(n) for n in wanted]
+        count = prod(shape)
+        if sizes.count(-1) == 1:
+            others = prod(n for n in sizes if n != -1)
+            sizes[sizes.index(-1)] = count // others if others else 0
+        if -1 in sizes or prod(sizes) != count:
+            raise ValueError(
+                f"a reference of shape {shape}, of {count} elements, cannot be seen as one of shape"
+                f" {tuple(wanted)}"
+            )
+        return Reshaped(shape, tuple(sizes))
+
+    def __repr__(self) -> str:
+        return f"Reshaped({self.shape} as {self.result_shape})"
+
+
+Step = NDIndexer | Reshaped
+
+
 def _slice_children(item: Slice) -> tuple[Any, Any]:
     if _is_size(item.start):
         return (), (item.start, item.size, item.stride)
@@ -100,6 +135,11 @@ register_pytree_node(
     NDIndexer,
     lambda indexer: ((indexer.indices,), (indexer.shape, indexer.result_shape)),
     lambda data, children: NDIndexer(children[0], *data),
+)
+
+
+register_pytree_node(
+    Reshaped, lambda step: ((), (step.shape, step.result_shape)), lambda data, _: Reshaped(*data)
 )
 
 
@@ -205,20 +245,27 @@ def _python_slice(entry: Any) -> Any:
 # --- reading and writing --------------------------------------------------------------------------
 
 
-def read(x: Any, transforms: tuple[NDIndexer, ...]) -> Any:
+def read(x: Any, transforms: tuple[Step, ...]) -> Any:
     """The part of an array; where an index is out of bounds, at the nearest that is not."""
     for indexer in transforms:
+        if type(indexer) is Reshaped:
+            x = lax.reshape(x, indexer.result_shape)
+            continue
+        assert type(indexer) is NDIndexer
         index = indexer.numpy()
         known = indexer.is_known and isinstance(x, Array)
         x = x[index] if known else take_index(x, index, mode="clip")
     return x
 
 
-def write(x: Any, transforms: tuple[NDIndexer, ...], value: Any) -> Any:
+def write(x: Any, transforms: tuple[Step, ...], value: Any) -> Any:
     """The array with another part; arrays of indices leave out what is out of bounds."""
     if not transforms:
         return value
     first, *rest = transforms
+    if type(first) is Reshaped:
+        return _within(first, x, lambda seen: write(seen, tuple(rest), value))
+    assert type(first) is NDIndexer
     if rest:
         value = write(read(x, (first,)), tuple(rest), value)
     index = first.numpy()
@@ -230,6 +277,11 @@ def write(x: Any, transforms: tuple[NDIndexer, ...], value: Any) -> Any:
     if plan.squeezed_axes:
         value = lax.expand_dims(value, plan.squeezed_axes)
     return dynamic_update_slice_p.bind(x, value, *plan.starts)
+
+
+def _within(step: Reshaped, x: Any, change: Callable[[Any], Any]) -> Any:
+    """An array of which something is changed as it is seen in another shape."""
+    return lax.reshape(change(lax.reshape(x, step.result_shape)), step.shape)
 
 
 def _plan_write(indexer: NDIndexer, index: tuple[Any, ...]) -> StaticPlan | DynamicPlan | None:
@@ -246,11 +298,14 @@ def _plan_write(indexer: NDIndexer, index: tuple[Any, ...]) -> StaticPlan | Dyna
     return static._replace(starts=[dtype.type(start) for start in static.starts])
 
 
-def accumulate(x: Any, transforms: tuple[NDIndexer, ...], value: Any) -> Any:
+def accumulate(x: Any, transforms: tuple[Step, ...], value: Any) -> Any:
     """The array with something added to a part of it."""
+    if transforms and type(transforms[0]) is Reshaped:
+        return _within(transforms[0], x, lambda seen: accumulate(seen, transforms[1:], value))
     if any(indexer.has_arrays for indexer in transforms):
         first, *rest = transforms
         if not rest:
+            assert type(first) is NDIndexer
             return update_index(x, first.numpy(), value, lax.scatter_add)
         inner = accumulate(read(x, (first,)), tuple(rest), value)
         return write(x, (first,), inner)

@@ -20,7 +20,7 @@ from weft.core.primitive import Primitive
 from weft.core.printing import pp_aval, pp_vars
 from weft.core.trace import box, state, typeof
 from weft.state import reference
-from weft.state.indexing import Slice, accumulate, like, read, write
+from weft.state.indexing import Reshaped, Slice, accumulate, like, read, write
 from weft.state.types import (
     AbstractRef,
     AccumEffect,
@@ -240,7 +240,7 @@ class Access(Primitive):
         if not transforms:
             return [], tree, dims[0]
         plain = all(d is None for d in dims[skip:]) and len(transforms) == 1
-        if not plain or transforms[0].has_arrays:
+        if not plain or transforms[0].has_arrays or type(transforms[0]) is Reshaped:
             return None
         indexer, place = transforms[0].with_axis(dims[0], axis.size)
         operands, tree = tree_flatten((indexer,))
@@ -251,7 +251,12 @@ class Access(Primitive):
         skip = 1 + self.values
         names = [_short(x, context) for x in eqn.invars]
         transforms = tree_unflatten(eqn.params["tree"], names[skip:])
-        parts = [f"[{','.join(map(_pp_entry, t.indices, t.shape))}]" for t in transforms]
+        parts = [
+            f"{{reshape({','.join(map(str, t.result_shape))})}}"
+            if type(t) is Reshaped
+            else f"[{','.join(map(_pp_entry, t.indices, t.shape))}]"
+            for t in transforms
+        ]
         return names[0] + ("".join(parts) or "[...]")
 
 

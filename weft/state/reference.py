@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.state.indexing import NDIndexer, Slice
+from weft.state.indexing import NDIndexer, Reshaped, Slice, Step
 
 
 def positions(indexer: NDIndexer, keep: bool) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
@@ -47,8 +47,12 @@ def _of_slice(entry: Slice, size: int, keep: bool) -> tuple[np.ndarray, np.ndarr
     return place, (place >= 0) & (place < size) | keep
 
 
-def read(x: np.ndarray, transforms: tuple[NDIndexer, ...]) -> np.ndarray:
+def read(x: np.ndarray, transforms: tuple[Step, ...]) -> np.ndarray:
     for indexer in transforms:
+        if type(indexer) is Reshaped:
+            x = x.reshape(indexer.result_shape)
+            continue
+        assert type(indexer) is NDIndexer
         x = x[positions(indexer, True)[0]]
     return x
 
@@ -58,6 +62,8 @@ def write(x: np.ndarray, transforms: Any, value: np.ndarray, add: bool) -> np.nd
     if not transforms:
         return x + value if add else np.array(value)
     first, *rest = transforms
+    if type(first) is Reshaped:
+        return write(x.reshape(first.result_shape), rest, value, add).reshape(first.shape)
     blocks = not any(indexer.has_arrays for indexer in transforms)
     if rest:
         value, add = write(read(x, (first,)), rest, value, add), False

@@ -15,7 +15,7 @@ from weft.core.dims.dim import Dim, whole
 from weft.core.effects import Effect
 from weft.core.registry import lookup
 from weft.core.trace import Tracer, eval_trace, state, typeof
-from weft.state.indexing import NDIndexer, Slice
+from weft.state.indexing import NDIndexer, Reshaped, Slice, Step
 from weft.transforms.discharge import AnyCell
 from weft.tree.functions import tree_flatten, tree_unflatten
 from weft.tree.registry import register_pytree_node
@@ -110,6 +110,9 @@ class AbstractRef(AbstractValue):
 
     def addupdate(self, ref: Any, x: Any, index: Any) -> None:
         addupdate(ref, index, x)
+
+    def reshape(self, ref: Any, *sizes: Any) -> TransformedRef:
+        return reshaped(ref, sizes)
 
     def cell(self, ref: Any) -> LiveCell:
         return LiveCell(ref)
@@ -220,6 +223,17 @@ class Ref(AnyCell, metaclass=_RefKind):
         """Add ``x`` at an index."""
         addupdate(self, idx, x)
 
+    def reshape(self, *shape: Any) -> TransformedRef:
+        """A view with the same elements in another shape.
+
+        >>> import weft, weft.numpy as jnp
+        >>> ref = weft.new_ref(jnp.arange(4))
+        >>> ref.reshape(2, 2)[1] = jnp.array([7, 8])
+        >>> ref
+        Ref([0, 1, 7, 8], dtype=int32)
+        """
+        return reshaped(self, shape)
+
     def __len__(self) -> int:
         return len(self._aval)
 
@@ -268,7 +282,7 @@ class TransformedRef:
 
     __slots__ = ("ref", "transforms")
 
-    def __init__(self, ref: Any, transforms: tuple[NDIndexer, ...]) -> None:
+    def __init__(self, ref: Any, transforms: tuple[Step, ...]) -> None:
         self.ref = ref
         self.transforms = transforms
 
@@ -290,6 +304,10 @@ class TransformedRef:
     def at(self) -> RefIndexer:
         return RefIndexer(self)
 
+    def reshape(self, *shape: Any) -> TransformedRef:
+        """A view of the same elements in another shape."""
+        return reshaped(self, shape)
+
     def __getitem__(self, index: Any) -> Any:
         return get(self, index)
 
@@ -310,6 +328,13 @@ class TransformedRef:
 
     def __repr__(self) -> str:
         return f"TransformedRef({typeof(self.ref)}, shape={self.shape})"
+
+
+def reshaped(ref: Any, sizes: tuple[Any, ...]) -> TransformedRef:
+    """A view of a reference, or of a part of one, in another shape."""
+    ref, transforms = _parts(ref)
+    shape = transforms[-1].result_shape if transforms else ref.shape
+    return TransformedRef(ref, (*transforms, Reshaped.of(sizes, shape)))
 
 
 _DYNAMIC = object()  # stands for an index that is not known
@@ -337,7 +362,7 @@ register_pytree_node(TransformedRef, _part_leaves, _part_of)
 # --- reading and writing --------------------------------------------------------------------------
 
 
-def _indexers(index: Any, shape: tuple[int, ...]) -> tuple[NDIndexer, ...]:
+def _indexers(index: Any, shape: tuple[int, ...]) -> tuple[Step, ...]:
     """The index as a chain of indexers: none where everything is meant."""
     if index is None or index is Ellipsis or (type(index) is tuple and not index):
         return ()
@@ -345,7 +370,7 @@ def _indexers(index: Any, shape: tuple[int, ...]) -> tuple[NDIndexer, ...]:
     return () if indexer.is_whole else (indexer,)
 
 
-def _parts(ref: Any) -> tuple[Any, tuple[NDIndexer, ...]]:
+def _parts(ref: Any) -> tuple[Any, tuple[Step, ...]]:
     if type(ref) is TransformedRef:
         return ref.ref, ref.transforms
     return ref, ()

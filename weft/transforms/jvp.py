@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.lazy import Late
+from weft.base.source import NO_NAMES, NameStack
 from weft.core import sharding as meshes
 from weft.core.ad import Zero, instantiate
 from weft.core.effects import touches_refs
@@ -132,13 +133,19 @@ def _jvp_typed(primitive: Any, primals: Any, tangents: Any, params: Any) -> tupl
 
 
 def jvp(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+    fun: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    named: NameStack = JVP,
 ) -> tuple[list[Any], list[Any]]:
-    """Results and tangents of a function of flat arguments; tangents may be symbolic zeros."""
+    """Results and tangents of a function of flat arguments; tangents may be symbolic zeros.
+
+    ``named`` is what name stacks say of it; in a program inside of another the outer one says it.
+    """
     parent, names = state.trace, state.name_stack
     trace = JVPTrace(parent)
     args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
-    state.trace, state.name_stack = trace, JVP.inside(names)
+    state.trace, state.name_stack = trace, named.inside(names)
     try:
         outs = [trace.split(x) for x in fun(*args)]
     finally:
@@ -177,7 +184,7 @@ def _jvp_jaxpr(
             next(given) if nonzero else Zero.from_primal(p)
             for p, nonzero in zip(primals, nonzeros, strict=True)
         ]
-        outs, out_tangents = jvp(fun, primals, tangents)
+        outs, out_tangents = jvp(fun, primals, tangents, NO_NAMES)
         wanted = [
             keep or type(t) is not Zero for keep, t in zip(instantiated, out_tangents, strict=True)
         ]

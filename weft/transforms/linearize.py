@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate_array
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from weft.core.trace import JVP, state, typeof
+from weft.core.trace import JVP, TRANSPOSE, state, typeof
 from weft.transforms.jvp import JVPTrace
 from weft.transforms.partial_eval import PartialEvalTrace, prune
 from weft.transforms.transpose import backward_pass
@@ -59,7 +59,7 @@ class Linearized:
         wanted.extend(last)
         unknown = [UndefPrimal(a.inner_aval if a.is_ref else a) for a in self.in_avals]
         program = self.program
-        return backward_pass(program.jaxpr, program.consts, unknown, wanted, unwanted)
+        return backward_pass(program.jaxpr, program.consts, unknown, wanted, unwanted, TRANSPOSE)
 
 
 def _is_void(aval: Any) -> bool:

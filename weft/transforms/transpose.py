@@ -7,10 +7,11 @@ from typing import Any
 
 from weft.base import source
 from weft.base.lazy import Late
+from weft.base.source import NO_NAMES, NameStack
 from weft.core import sharding as meshes
 from weft.core.ad import UndefPrimal, Zero, add_tangents, is_undef
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
-from weft.core.trace import TRANSPOSE, state
+from weft.core.trace import state
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -22,11 +23,12 @@ def backward_pass(
     args: Sequence[Any],
     cotangents: Sequence[Any],
     unwanted: Sequence[bool] = (),
+    named: NameStack = NO_NAMES,
 ) -> list[Any]:
     """Cotangents of the arguments that are ``UndefPrimal``; ``None`` for the others.
 
     Equations that depend on no linear input are evaluated forward first. What only cotangents of
-    ``unwanted`` arguments need is not computed.
+    ``unwanted`` arguments need is not computed. ``named`` is what name stacks say of it.
     """
     if all(type(ct) is Zero for ct in cotangents) and not jaxpr.effects:
         return [Zero(x.aval.to_cotangent_aval()) if is_undef(x) else None for x in args]
@@ -51,8 +53,8 @@ def backward_pass(
         for eqn in reversed(linear_eqns):
             if eqn.source_info is not info:  # neighbours are of one place
                 info = inside = eqn.source_info
-                if info is not None:
-                    inside = info.replace(name_stack=info.name_stack.inside(TRANSPOSE))
+                if info is not None and named:
+                    inside = info.replace(name_stack=_seen_from(info.name_stack).inside(named))
             state.source = inside
             _transpose_eqn(eqn, env, linear, cts)
     finally:
@@ -65,6 +67,12 @@ def backward_pass(
             ct = cts.get(v)
             out.append(Zero(v.aval.to_cotangent_aval()) if ct is None else ct)
     return out
+
+
+def _seen_from(names: NameStack) -> NameStack:
+    """Names without those of the scope that is current, which it was staged in already."""
+    current = state.name_stack
+    return NameStack(names[len(current) :]) if names[: len(current)] == current else names
 
 
 def _forward(jaxpr: Jaxpr, env: dict[Any, Any], linear: set[Any]) -> list[JaxprEqn]:

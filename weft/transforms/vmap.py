@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.base import knobs
 from weft.base.lazy import Late
+from weft.base.source import NO_NAMES, NameStack
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
@@ -218,6 +219,7 @@ def batch(
     args: Sequence[Any],
     in_dims: Sequence[int | None],
     debug_info: Any = None,
+    named: NameStack = VMAP,
 ) -> tuple[list[Any], list[int | None]]:
     """Results of a function of flat arguments over a batch, and their batch dimensions."""
     parent, names = state.trace, state.name_stack
@@ -225,7 +227,7 @@ def batch(
     values = [trace.wrap(x, d) for x, d in zip(args, in_dims, strict=True)]
     trace.args = values
     previous_env = state.axis_env
-    state.trace, state.name_stack = trace, VMAP.inside(names)
+    state.trace, state.name_stack = trace, named.inside(names)
     if axis.name is not None:
         state.axis_env = (*previous_env, (axis.name, axis.size))
     try:
@@ -280,7 +282,7 @@ def _batch_jaxpr(
     fun = jaxpr_as_fun(closed)
 
     def over_batch(*args: Any) -> list[Any]:
-        outs, dims = batch(fun, axis, args, in_dims)
+        outs, dims = batch(fun, axis, args, in_dims, named=NO_NAMES)
         out_batched.extend(i or d is not None for i, d in zip(instantiate, dims, strict=True))
         return [
             match_axis(axis.size, d, 0, x) if b else x

@@ -56,14 +56,16 @@ class Told:
     ``again`` (what a checkpoint computes a second time).
     """
 
-    __slots__ = ("kind", "name", "primitives", "lines", "details", "read", "written", "inner",
-                 "times", "counted", "way", "nodes", "seconds", "launches", "share")  # fmt: skip
+    __slots__ = ("kind", "name", "primitives", "lines", "scopes", "details", "read", "written",
+                 "inner", "times", "counted", "way", "nodes", "seconds", "launches",
+                 "share")  # fmt: skip
 
     def __init__(self, kind: str, name: str, eqns: list[JaxprEqn]) -> None:
         self.kind = kind
         self.name = name
         self.primitives = primitive_names(eqns)
         self.lines = list(dict.fromkeys(source.summarize(e.source_info) for e in eqns))
+        self.scopes = source.scopes(e.source_info for e in eqns)
         self.details: list[str] = []
         self.read = self.written = 0
         self.inner: list[Told] = []

@@ -112,8 +112,8 @@ def _where(command: Any) -> dict[str, str]:
     infos = getattr(command, "lines", ())
     if isinstance(command, c.OnHost):
         infos = (command.eqn.source_info,)
-    found = lines_of(infos)
-    return {"lines": ", ".join(found)} if found else {}
+    found = {"lines": lines_of(infos), "scopes": source.scopes(infos)}
+    return {key: ", ".join(texts) for key, texts in found.items() if texts}
 
 
 class Table:
@@ -122,6 +122,7 @@ class Table:
 
     def __init__(self) -> None:
         self.lines: dict[str, dict[str, None]] = {}
+        self.scopes: dict[str, dict[str, None]] = {}
         self.calls: dict[str, dict[str, None]] = {}
         self.of_calls: dict[str, dict[str, None]] = {}
         for program in programs:
@@ -131,10 +132,14 @@ class Table:
                     before = command.function.name
                     own = self.lines.setdefault(before, {})
                     own.update(dict.fromkeys(lines_of(command.lines)))
+                    names = self.scopes.setdefault(before, {})
+                    names.update(dict.fromkeys(source.scopes(command.lines)))
                 elif isinstance(command, c.Called):
                     self.calls.setdefault(before, {})[command.told] = None
                     own = self.of_calls.setdefault(command.told, {})
                     own.update(dict.fromkeys(lines_of(command.lines)))
+                    names = self.scopes.setdefault(command.told, {})
+                    names.update(dict.fromkeys(source.scopes(command.lines)))
 
     def _calls(self, before: str) -> dict[str, None]:
         """Calls that may come after a kernel of ours: if none does, those that begin programs."""
@@ -145,7 +150,7 @@ class Table:
         before: dict[Any, str] = {}  # the last kernel of ours, by GPU and stream
         found = []
         for a in activities:
-            details = dict(a.details)
+            details, scopes = dict(a.details), self.scopes.get(a.name, {})
             if a.kind == "kernel" and a.name in self.lines:
                 before[a.device, a.stream] = a.name
                 lines = self.lines[a.name]
@@ -157,8 +162,11 @@ class Table:
                 if len(calls) == 1:
                     (call,) = calls
                     details["call"], lines = call, self.of_calls[call]
+                    scopes = self.scopes[call]
             if lines:
                 details["lines"] = ", ".join(lines)
+            if lines and scopes:
+                details["scopes"] = ", ".join(scopes)
             found.append(a._replace(details=details))
         return found
 

@@ -87,6 +87,8 @@ class Source:
             if told is not None:
                 lines = [] if shared else [line for line in told.lines if line != "<unknown>"]
                 details |= {"lines": ", ".join(lines)} if lines else {}
+                scopes = [] if shared else told.scopes
+                details |= {"scopes": ", ".join(scopes)} if scopes else {}
                 alone = sum(isinstance(n, Run) for n in all_nodes(told.nodes)) == 1
                 details |= {"bytes": int(told.moved)} if alone and not told.inner else {}
             name = "kernel" if told is None else f"{told.name}: {', '.join(told.primitives)}"
