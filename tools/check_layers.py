@@ -90,7 +90,20 @@ LATE = {
     ("weft.prims.special", "weft.prims.special_reference"),
     ("weft.prims.random_draws", "weft.prims.lowerings.draws"),
     ("weft.tree.treedef", "weft.tree.proto"),
-    ("weft.runtime.evaluate", "weft.runtime.spread"),
+    ("weft.runtime.site", "weft.runtime.spread"),
+    ("weft.runtime.evaluate", "weft.runtime.divided"),
+    ("weft.runtime.clients", "weft.runtime.programs"),
+    ("weft.runtime.clients", "weft.core.key_reuse"),
+    ("weft.runtime.registry", "weft.runtime.checked"),
+    ("weft.api.stages", "weft.runtime.checked"),
+    ("weft.backends.cuda.client", "weft.backends.cuda.spread"),
+    *(
+        ("weft.backends.cpu.client", f"weft.backends.{name}")
+        for name in (
+            "cpu.calls.instances cpu.calls.native cpu.calls.selection cpu.calls.study"
+            " llvm.calls.dispatch"
+        ).split()
+    ),
     *(
         ("weft.compiler.pipeline", f"weft.compiler.passes.{name}")
         for name in ("attention", "attention_decode", "attention_views", "attention_packed")
@@ -98,20 +111,14 @@ LATE = {
     *(
         (f"weft.{name}", "weft.core.explicit")
         for name in (
-            "api.placement core.staging runtime.evaluate runtime.programs transforms.jvp"
+            "api.placement core.staging runtime.clients runtime.programs transforms.jvp"
             " transforms.transpose transforms.vmap"
         ).split()
     ),
-    *(
-        (f"weft.{name}", "weft.core.marks")
-        for name in ("core.varying", "runtime.array", "runtime.evaluate")
-    ),
+    *((f"weft.{name}", "weft.core.marks") for name in ("core.varying", "runtime.array")),
     ("weft.api.placement", "weft.control.unmade_sums"),
     ("weft.core.primitive", "weft.core.division_rules"),
     ("weft.api.placement", "weft.core.division_rules"),
-    ("weft.runtime.evaluate", "weft.runtime.programs"),
-    ("weft.runtime.evaluate", "weft.runtime.plain"),
-    ("weft.backends.cpu.calls.native", "weft.runtime.plain"),
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
@@ -134,7 +141,6 @@ LATE = {
         "weft.backends.cpu.routines.factorisations.small_matrices",
     ),
     ("weft.backends.cpu.assemble", "weft.backends.cpu.routines.messages"),
-    ("weft.runtime.evaluate", "weft.runtime.spanning"),
     ("weft.api.placement", "weft.runtime.spanning"),
     ("weft.api.placement", "weft.api.gpus"),
     ("weft.backends.llvm.native.machine", "weft.backends.llvm.text.stub"),
@@ -156,7 +162,6 @@ LATE = {
     ("weft.api.learning", "weft.runtime.shapes"),
     ("weft.api.stages", "weft.core.dims.dim"),
     ("weft.control.jit", "weft.control.initial_style"),
-    ("weft.runtime.evaluate", "weft.core.key_reuse"),
     ("weft.runtime.array", "weft.core.mesh_layout"),
     ("weft.api.stages", "weft.api.movement"),
     ("weft.api.explain", "weft.api.movement"),

@@ -221,7 +221,8 @@ def test_the_setting_holds_before_the_first_computation():
 
 NATIVE = """
 import weft, weft.numpy as jnp, time
-from weft.runtime.evaluate import native_hits
+from weft.runtime.client import host_named
+native_hits = host_named("native").hits
 there, here = weft.device_put(jnp.ones(8), weft.devices()[2]), jnp.ones(8)
 f = weft.jit(lambda x, y: x + y)
 mesh = weft.make_mesh((8,), "x", (weft.sharding.AxisType.Auto,))

@@ -11,7 +11,7 @@ from weft.backends.llvm.calls import dispatch, entries
 from weft.base import knobs
 from weft.core import interpret
 from weft.runtime.array import box
-from weft.runtime.evaluate import to_numpy
+from weft.runtime.clients import to_numpy
 
 WAYS = ("native", "walk")
 

@@ -24,6 +24,7 @@ from weft.core.staging import stage
 from weft.core.trace import is_tracing, typeof
 from weft.runtime import evaluate, guards, policy
 from weft.runtime.array import ArrayImpl, from_numpy
+from weft.runtime.client import host
 from weft.runtime.evaluate import remember_operation
 from weft.runtime.function import NativeFunction
 from weft.runtime.shapes import Kinds
@@ -60,7 +61,7 @@ class Eager(NativeFunction):
         if guards.is_on() and not is_tracing():
             guards.from_host(args, "an operation")
             return self._fun(*args, **options)
-        idle = knobs.thread.backend == "native" and not is_tracing()
+        idle = not is_tracing() and host().learns
         if idle and type(args[0]) is ArrayImpl:
             plain = self._plain(args)
             if plain is not None:
@@ -126,11 +127,11 @@ class Eager(NativeFunction):
             seen = self._seen[key] = served[0]
         elif seen.elements() <= policy.FEW_ELEMENTS:
             avals = [typeof(x) for x in leaves]
-            evaluate.remember_operation_instance(self, self._given(args), avals, seen)
+            host().remember_operation_instance(self, self._given(args), avals, seen)
         else:
             self._seen[key] = 1  # code for large arrays is worth making
             return None
-        return evaluate.call_instance(seen, leaves)[0]
+        return host().call_instance(seen, leaves)[0]
 
     def _structure(self, args: Any) -> tuple[Any, ...]:
         """What of arguments is part of a program."""

@@ -8,14 +8,12 @@ from typing import Any
 
 from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
-from weft.base import knobs
 from weft.base.functional import wraps
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.runtime import registry
-from weft.runtime.evaluate import client_of, is_shape_generic
+from weft.runtime.evaluate import client_of
 
 # loaded where arguments are on a mesh
 movement = Late("weft.api.movement")
@@ -36,72 +34,21 @@ class Explanation:
         closed: ClosedJaxpr,
         name: str,
         traced: float,
+        client: Any,
         made: Any = None,
-        client: Any = None,
         args: Any = None,
     ) -> None:
-        if client is None:
-            self._describe(closed, name, traced, args)
-        else:
-            self._describe_there(closed, name, traced, client, args)
+        told = client.told(closed, name, traced, args)
+        self.name, self.equations = name, count_eqns(closed.jaxpr)
+        self.kernels, self.libraries, self.own = told.kernels, told.libraries, told.own
+        self.python, self.steps = told.python, told.steps
+        self.moved, self.unfused, self.arena = told.moved, told.unfused, told.arena
+        self.seconds, self.origins = dict(told.seconds), dict(told.origins)
+        # whether calls with these sizes are answered by code that serves others too
+        self.shape_generic, self._text = told.shape_generic, told.text
         self.moves = () if made is None else made.moves
         if made is not None:
             self._text += f"\n{movement.story(made)}"
-
-    def _describe(self, closed: ClosedJaxpr, name: str, traced: float, args: Any) -> None:
-        self.name = name
-        self.equations = count_eqns(closed.jaxpr)
-        study = registry.study.Study(closed)
-        story = study.story(args)
-        if story is None:
-            self.kernels = self.libraries = self.own = 0
-            self.python = self.equations
-            self.steps: list[Any] = []
-            costs = study.costs()
-            self.moved = self.unfused = costs["bytes accessed"]
-            self.arena = 0
-            self.seconds = {"trace": traced}
-            self.origins: dict[str, int] = {}
-            self.shape_generic = False
-            self._text = (
-                f"{name}: {self.equations} equations, run by the NumPy reference of each: the"
-                " backend is not the native one, or values of the function are no arrays of numbers"
-            )
-            return
-        self.kernels, self.libraries, self.own = story.kernels, story.libraries, story.own
-        self.python, self.steps = story.python, story.steps
-        self.moved, self.unfused, self.arena = story.moved, story.unfused.moved, story.arena
-        story.seconds = self.seconds = {"trace": traced, **story.seconds}
-        self.origins = dict(story.origins)
-        self._text = str(story)
-        # whether calls with these sizes are answered by code that serves others too
-        self.shape_generic = is_shape_generic(closed)
-        if self.shape_generic:
-            self._text += (
-                "\nSo far calls with arguments of these shapes run shape-generic code, which serves"
-                " other sizes too. Told above is the code for exactly these, which takes over after"
-                f" {knobs.thread.exact_after} calls (exact_after)."
-            )
-
-    def _describe_there(
-        self, closed: ClosedJaxpr, name: str, traced: float, client: Any, args: Any
-    ) -> None:
-        """The same of a program that a device with memory of its own runs; with arguments, its
-        parts are measured."""
-        begin = time.perf_counter()
-        study = client.study(closed)
-        self.seconds = {"trace": traced, "compile": time.perf_counter() - begin}
-        self.name, self.equations = name, count_eqns(closed.jaxpr)
-        self.steps = study.commands()
-        kinds = [type(step).__name__ for step in self.steps]
-        self.kernels, self.libraries = kinds.count("Launched"), kinds.count("Called")
-        self.own, self.python = 0, kinds.count("OnHost")
-        self.moved = study.costs()["bytes accessed"]
-        self.unfused = registry.study.unfused_costs(closed)["bytes accessed"]
-        self.arena = study.memory().temp_size_in_bytes
-        self.origins, self.shape_generic = {}, False
-        told = study.text() if args is None else client.measured(closed, args)
-        self._text = f"{name}: {self.equations} equations on {client}: {told}"
 
     def __str__(self) -> str:
         return self._text
@@ -150,7 +97,7 @@ def explain(
         seconds = time.perf_counter() - begin
         made = traced._partitioned()
         client, given = _runner(traced, measure)
-        told = Explanation(traced._program, traced.fun_name, seconds, made, client, given)
+        told = Explanation(traced._program, traced.fun_name, seconds, client, made, given)
         if not quiet:
             print(told)
         return told
@@ -159,7 +106,7 @@ def explain(
 
 
 def _runner(traced: Any, measure: bool) -> tuple[Any, Any]:
-    """Who runs a program, None for the host, and the arguments if its parts are measured."""
+    """Who runs a program, and the arguments if its parts are measured."""
     args = traced._leaves()
     client = client_of(traced._program, args)
     if measure and any(type(x) is ShapeDtypeStruct for x in args):

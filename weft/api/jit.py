@@ -48,15 +48,8 @@ from weft.core.shape_dtype import abstractify
 from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
 from weft.runtime import guards
-from weft.runtime.evaluate import (
-    call_donating,
-    generalise,
-    is_shape_generic,
-    load_compiler,
-    native_hits,
-    prepare,
-    remember,
-)
+from weft.runtime.client import host, host_named
+from weft.runtime.evaluate import call_donating, is_shape_generic, remember
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_unflatten
 
@@ -371,7 +364,7 @@ class JitFunction(NativeFunction):
             return leaves, staged
         self._misses += 1
         if abstract is typeof and state.trace is eval_trace:
-            prepare()
+            host().prepare()
         names = functools.partial(self._names, args, kwargs)
         if knobs.thread.explain_cache_misses and not _is_of_package(self._fun):
             explain_miss(self._fun, key, list(shared or self._cache), names)
@@ -421,7 +414,7 @@ class JitFunction(NativeFunction):
         closed, hoisted = hoist_tracers(closed)
         refuse_nested_options(closed.jaxpr)
         if self._own:
-            generalise(closed)
+            host().generalise(closed)
         if any(a.is_ref for a in closed.in_avals):
             leaves = flatten((dynamic, keywords))[0]
             names = functools.partial(self._names, args, kwargs)
@@ -493,7 +486,7 @@ class JitFunction(NativeFunction):
     def forget_entries(self) -> None:
         """Let calls come by Python again until native code has learnt them anew."""
         if hasattr(self, "_entries"):
-            self._hits += native_hits(self)
+            self._hits += host_named("native").hits(self)
             del self._entries
         for staged in self._cache.values():
             staged.tries = TRIES
@@ -504,7 +497,7 @@ class JitFunction(NativeFunction):
     def cache_info(self) -> dict[str, int]:
         """Hits, misses and entries of this function's cache, and how many of these run
         shape-generic code."""
-        hits = self._hits + native_hits(self)
+        hits = self._hits + host_named("native").hits(self)
         served = sum(is_shape_generic(staged.closed) for staged in self._cache.values())
         found = {"hits": hits, "misses": self._misses, "entries": len(self._cache)}
         return {**found, "shape_generic": served}
@@ -623,7 +616,7 @@ def compiled(fun: Any, options: dict[str, Any], kind: Any = JitFunction) -> JitF
     if device is not None and backend is not None:
         raise ValueError(f"jit takes a device or a backend, not both: {device!r} and {backend!r}")
     _check_marks(fun, options)
-    load_compiler(_is_of_package(fun))
+    host().prepare(wholly=True, own=_is_of_package(fun))
     return kind(fun, options)
 
 

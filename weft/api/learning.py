@@ -33,8 +33,9 @@ from weft.core.sharding import UNSPECIFIED, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import eval_trace, state, typeof
 from weft.dtypes import canonicalize_dtype
-from weft.runtime import evaluate, guards, policy
+from weft.runtime import evaluate, guards, policy, site
 from weft.runtime.array import ArrayImpl
+from weft.runtime.client import host
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_leaves, tree_unflatten
 
@@ -122,7 +123,7 @@ class Learning(NativeFunction):
             return self._fun(*args, **kwargs)
         if (thread.debug_nans or thread.debug_infs) and not thread.disable_jit:
             return self._checked(args, kwargs)
-        if thread.backend != "native":
+        if not host().learns:
             return self._fun(*args, **kwargs)
         if thread.disable_jit or thread.debug_key_reuse or events.begin():
             return self._fun(*args, **kwargs)
@@ -173,7 +174,7 @@ class Learning(NativeFunction):
                 if not policy.account.allows() or not evaluate.compile_eagerly(closed):
                     return self._fun(*args, **kwargs)
             program.has_run = True
-        outs = evaluate.call_program(closed, call.leaves, closed.in_avals)
+        outs = evaluate.call_program(closed, call.leaves)
         if staged.tries:
             tree, out_tree = staged.in_tree, staged.out_tree
             recipe = call.recipe()
@@ -209,7 +210,7 @@ class Learning(NativeFunction):
         """The result of a call that comes again."""
         if sized.instance.elements() <= policy.FEW_ELEMENTS:
             avals = [typeof(x) for x in call.leaves]
-            evaluate.remember_instance(
+            host().remember_instance(
                 self, call.recipe(), sized.in_tree, call.expected(), avals, sized
             )
             return sized(call.leaves)
@@ -262,8 +263,8 @@ class Learning(NativeFunction):
             closed = staged_reading(jaxpr_as_fun(staged.closed), call.leaves)
             rest = (staged.hoisted, staged.params, staged.in_tree, staged.out_tree)
             staged = Staged(closed, *rest)
-        evaluate.generalise(staged.closed)
-        return Program(staged, evaluate.is_away(call.leaves))
+        host().generalise(staged.closed)
+        return Program(staged, site.are_away(call.leaves))
 
     def _function(self, call: Call) -> JitFunction:
         """The function, to be staged with the settings of a call."""
@@ -318,7 +319,7 @@ class Sized:
         self.in_tree, self.out_tree = trees
 
     def __call__(self, leaves: list[Any]) -> Any:
-        return tree_unflatten(self.out_tree, evaluate.call_instance(self.instance, leaves))
+        return tree_unflatten(self.out_tree, host().call_instance(self.instance, leaves))
 
 
 class Program:

@@ -9,7 +9,7 @@ from weft.control.partition import Partitioned, partition
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.propagate import spec_of
 from weft.core.sharding import Mesh, NamedSharding
-from weft.runtime.evaluate import says_where
+from weft.runtime.site import says_where
 
 
 def partitioned(program: ClosedJaxpr, leaves: list[Any]) -> Partitioned | None:

@@ -23,7 +23,7 @@ from weft.core.layout import AutoLayout, Format
 from weft.core.registry import lookup
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from weft.core.trace import FoldingTrace, Tracer, eval_trace, loosely, state, typeof
-from weft.runtime import guards, registry
+from weft.runtime import guards, site
 from weft.runtime.array import ArrayImpl, as_placed, box, from_numpy, put
 from weft.runtime.devices import Device
 from weft.runtime.places import Placement, default_placement, on_device, placement
@@ -36,11 +36,11 @@ across = Late("weft.runtime.spanning")
 
 # loaded when programs are divided over several devices with memory of their own
 apart = Late("weft.api.gpus")
-registry.set_divider(lambda *args: apart.programs_of_devices(*args))
+site.set_divider(lambda *args: apart.programs_of_devices(*args))
 
 # loaded when types leave sums to be made
 unmade = Late("weft.control.unmade_sums")
-registry.set_sums(lambda closed: unmade.has_sums(closed), lambda closed: unmade.stored(closed))
+site.set_sums(lambda closed: unmade.has_sums(closed), lambda closed: unmade.stored(closed))
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -155,7 +155,7 @@ def _put(x: Any, place: Any, donate: bool, may_alias: bool | None) -> ArrayImpl:
         return as_placed(resharded(x, where), placement(where, True))
     if type(x) is not ArrayImpl:
         aval, where = typeof(x), where_to(x, place)
-        if where.client is not None:
+        if not where.memory.is_host:
             return put(np.asarray(x, aval.dtype), aval, where)
         out = box(np.array(x, aval.dtype), aval)
     elif may_alias is False:

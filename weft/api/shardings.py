@@ -29,8 +29,8 @@ from weft.core.trace import is_tracing, typeof
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl
 from weft.runtime.devices import devices, platform_of
-from weft.runtime.evaluate import says_where
 from weft.runtime.places import default_placement
+from weft.runtime.site import says_where
 from weft.runtime.spread import divided, spec_of
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten

@@ -15,7 +15,6 @@ from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.layout import row_major
 from weft.core.shape_dtype import struct_of
 from weft.core.trace import Tracer, eval_trace, state, typeof
-from weft.runtime import registry
 from weft.runtime.evaluate import call_donating, client_of
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -24,6 +23,7 @@ dims = Late("weft.core.dims.dim")
 shardings = Late("weft.api.shardings")
 stablehlo = Late("weft.stablehlo.module")
 movement = Late("weft.api.movement")
+unfused = Late("weft.runtime.checked")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -131,10 +131,7 @@ class _Stage:
 
     def _study(self) -> Any:
         """What became of the program, where its arguments are."""
-        client = client_of(self._program, self._leaves())
-        if client is None:
-            return registry.study.study(self._program, self._donated)
-        return client.study(self._program, self._donated)
+        return client_of(self._program, self._leaves()).study(self._program, self._donated)
 
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
@@ -195,7 +192,7 @@ class Lowered(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes of all operands and results: each equation on its own."""
-        return registry.study.unfused_costs(self._program)
+        return unfused.Study(self._program).costs()
 
     @api_boundary
     def compile(self, compiler_options: Any = None, *, device_assignment: Any = None) -> Compiled:
@@ -216,8 +213,7 @@ class Lowered(_Stage):
         compiled = Compiled(self._fun, self._staged, args, self._in_tree)
         if device_assignment is not None:
             compiled.check_devices(device_assignment)
-        if knobs.thread.backend == "native":
-            compiled.runtime_executable()
+        compiled.runtime_executable()
         return compiled
 
 
@@ -388,10 +384,7 @@ class Compiled(_Stage):
 
     def runtime_executable(self) -> Any:
         """What runs the program."""
-        client = client_of(self._program, self._leaves())
-        if client is not None:
-            return client.executable(self._program, self._donated)
-        return registry.study.compile_program(self._program, self._donated)
+        return client_of(self._program, self._leaves()).executable(self._program, self._donated)
 
 
 def _writing(staged: Any) -> Any:

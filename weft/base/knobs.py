@@ -664,9 +664,9 @@ traceback = _choice(
 # ------------------------------------------------------------------ where and how things run
 
 backend = _choice(
-    "backend", "native reference cuda", "native",
-    "How staged programs run: as native code, kernel by kernel by NumPy (`interpret` is an older"
-    " word for that), or on the first NVIDIA GPU, to which arguments are copied.",
+    "backend", "native reference", "native",
+    "How the host runs programs: as native code, or kernel by kernel by NumPy (`interpret` is an"
+    " older word for that). `WEFT_PLATFORMS=reference` says the same.",
     in_key=True, env=("WEFT_BACKEND",), aliases={"interpret": "reference"},
 )
 routines = _text(

@@ -23,7 +23,7 @@ from weft.lax.slicing import wrap_negative
 from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 from weft.prims.index_dims import GatherDimensionNumbers
-from weft.runtime.evaluate import picked
+from weft.runtime.client import host
 
 NEWAXIS, ELLIPSIS, SLICE, INTEGER, ARRAY, BOOLEAN, WINDOW = range(7)
 FULL = slice(None)
@@ -673,7 +673,7 @@ def positions(value: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
     if kind in "biuf" and value.dtype.isbuiltin == 1 and value.size <= np.iinfo(dtype).max:
         normal = flushes and value.itemsize > 2
         test = "set" if kind != "f" else "normal" if normal else "real"
-        found = picked(test, value.ravel(), [dtype])
+        found = host().select(test, value.ravel(), [dtype])
     if found is None:
         value = flushed(value) if flushes else value
         return [x.astype(dtype, copy=False) for x in np.nonzero(value)]
@@ -688,7 +688,7 @@ def chosen(mask: np.ndarray, value: np.ndarray) -> np.ndarray:
     """The elements of a vector where another one holds."""
     found = None
     if value.itemsize in (1, 2, 4, 8) and value.dtype.kind in "biufcV":
-        found = picked("set", mask, [value])
+        found = host().select("set", mask, [value])
     return value[mask] if found is None else found[0]
 
 

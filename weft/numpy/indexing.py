@@ -72,7 +72,7 @@ def take_index(
         if _is_known_mask(x, mask):
             value = chosen(np.ravel(mask), np.ravel(x._value))
             where = x._type.placement
-            there = HOME if where.client is None else where
+            there = HOME if where.memory.is_host else where
             return box(value, x.aval.update(shape=value.shape), there)
         entries = parse(index, x.shape)
         if parsed is PROMISE_IN_BOUNDS and knobs.thread.check_static_indices:

@@ -15,7 +15,7 @@ from weft.core.trace import Tracer, is_tracing, typeof
 from weft.numpy.index_plan import chosen
 from weft.numpy.indexing import update_index
 from weft.numpy.promotion import constant
-from weft.runtime.evaluate import picked, picks
+from weft.runtime.client import host
 
 # Integers between the least and the largest, for each element, up to which a table has all of them.
 _PER_ELEMENT = 2
@@ -57,7 +57,7 @@ def _unique(
     value: np.ndarray, index: bool, inverse: bool, counts: bool, equal_nan: bool
 ) -> list[np.ndarray]:
     real = value.dtype.kind == "f"
-    if picks(value.size) and not is_tracing() and not (real and value.itemsize < 4):
+    if host().selects(value.size) and not is_tracing() and not (real and value.itemsize < 4):
         test = ("new number" if equal_nan else "new real") if real else "new"
         if not (index or inverse):
             return _runs(test, np.asarray(lax.sort(value)), counts)
@@ -74,7 +74,7 @@ def _unique(
 
 def _new(test: str, ordered: np.ndarray, wanted: list[Any]) -> list[np.ndarray]:
     """What is wanted of the elements of many that are not the same as the one before."""
-    found = picked(test, ordered, wanted)
+    found = host().select(test, ordered, wanted)
     assert found is not None  # as there are many
     return found
 

@@ -9,7 +9,7 @@ from weft.control.partition import partition
 from weft.control.process_program import process_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding, PartitionSpec
-from weft.runtime.evaluate import says_where
+from weft.runtime.site import says_where
 from weft.runtime.spread import as_spec, spec_of
 
 

@@ -26,7 +26,7 @@ from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.core.sharding import PartitionSpec, full_spec
 from weft.core.trace import check_integer_conversion, check_scalar_conversion
-from weft.runtime.devices import HostMemory
+from weft.runtime.client import host
 from weft.runtime.export import install
 from weft.runtime.places import (
     HOME,
@@ -154,8 +154,7 @@ class ArrayImpl(Array):
 
     def _memory(self) -> Any:
         """The memory that the owner is a piece of."""
-        where = self._type.placement
-        return HostMemory if where.client is None else where.client.memory
+        return self._type.placement.memory
 
     @api_boundary
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> Any:
@@ -175,7 +174,7 @@ class ArrayImpl(Array):
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element, in the memory of its device."""
-        if self._type.placement.client is not None:
+        if not self._type.placement.memory.is_host:
             return self._alias()._owner.address
         return self._value.__array_interface__["data"][0]
 
@@ -187,27 +186,17 @@ class ArrayImpl(Array):
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
-        client = self._type.placement.client
-        if client is not None and (dl_device is None or dl_device[0] != 1):
-            return client.to_dlpack(self._alias(), stream, max_version, dl_device, copy)
-        # NumPy refuses to export read-only memory to consumers of the old protocol
-        value = self._value
-        if copy or max_version is None or max_version[0] < 1:
-            value = value.copy()
-            return value.__dlpack__()
-        return value.__dlpack__(max_version=max_version)
+        where = self._type.placement
+        client = host() if dl_device is not None and dl_device[0] == 1 else where.client
+        return client.to_dlpack(self._alias(), stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        client = self._type.placement.client
-        return (1, 0) if client is None else client.dlpack_device
+        return self._type.placement.client.dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Where the array is in a GPU's memory; there is no such attribute elsewhere."""
-        client = self._type.placement.client
-        if client is None:
-            raise AttributeError("__cuda_array_interface__: this array is in the host's memory")
-        return client.array_interface(self._alias())
+        return self._type.placement.client.array_interface(self._alias())
 
     def is_deleted(self) -> bool:
         return self._owner is None
@@ -293,8 +282,8 @@ class ArrayImpl(Array):
             return as_sum(self._parts().__copy__(), self.aval)
         if where.spans:
             return self.clone()
-        if where.client is not None:
-            return over(where.client.memory.copy(self._alias()._owner), self._type)
+        if not where.memory.is_host:
+            return over(where.memory.copy(self._alias()._owner), self._type)
         return box(self._value.copy(), self.aval, where)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
@@ -372,16 +361,11 @@ class ArrayImpl(Array):
     def _part(self, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         if not self._type.placement.is_spread:
             return self
-        client = self._type.placement.client
-        if client is not None and not self._type.placement.spans:
-            return client.part(self, device)
-        if self._type.placement.spans:
-            parts = list(mesh_layout.parts_of(self.sharding, self.shape))
-            value = self._rows()[parts.index(mesh_layout.bounds(index, self.shape)), ...]
-        else:
-            value = self._value[index]
-        aval = self.aval.update(shape=value.shape)
-        return box(value, aval, on_device(device))
+        if not self._type.placement.spans:
+            return self._type.placement.client.part(self, device, index)
+        parts = list(mesh_layout.parts_of(self.sharding, self.shape))
+        value = self._rows()[parts.index(mesh_layout.bounds(index, self.shape)), ...]
+        return box(value, self.aval.update(shape=value.shape), on_device(device))
 
     @property
     def addressable_shards(self) -> list[Shard]:
@@ -410,7 +394,7 @@ class ArrayImpl(Array):
     def clone(self) -> ArrayImpl:
         if self._type.placement.spans:
             return spanning(self._rows().copy(), self.aval, self._type.placement)
-        if self._type.placement.client is not None or self._is_sum:
+        if not self._type.placement.memory.is_host or self._is_sum:
             return self._alias()
         return box(self._value, self.aval, self._type.placement)
 
@@ -431,12 +415,9 @@ class ArrayImpl(Array):
         x = self._alias()
         x._type = array_type(self.aval, where)
         x.aval = x._type.aval
-        here = self._type.placement.client
-        if here is not where.client:
-            if where.client is None:
-                x._owner = x._view = self._value
-            else:
-                x._owner, x._view = where.client.memory.moved(self), None
+        if self._type.placement.memory is not where.memory:
+            x._owner = where.memory.moved(self)
+            x._view = x._owner if where.memory.is_host else None
         return x
 
     def block_until_ready(self) -> ArrayImpl:
@@ -446,9 +427,7 @@ class ArrayImpl(Array):
                 f"array has been deleted: {self.aval.str_short()} was donated to a computation or"
                 " freed with delete(), and there is nothing to wait for"
             )
-        client = self._type.placement.client
-        if client is not None:
-            client.wait()
+        self._type.placement.client.wait()
         return self
 
     @api_boundary
@@ -457,20 +436,18 @@ class ArrayImpl(Array):
         return self._make_view()
 
     def is_ready(self) -> bool:
-        client = self._type.placement.client
-        return client is None or client.is_idle()
+        return self._type.placement.client.is_idle()
 
     def copy_to_host_async(self) -> None:
         """Begin to copy the values to the host; on the CPU they are there."""
-        client = self._type.placement.client
-        if client is not None and self._view is None and self.aval.size:
+        if self._view is None and self.aval.size:
             owner = self._alias()._owner
-            client.memory.begin_copy_out(owner, storage_dtype(self.aval.dtype), self.aval.shape)
+            self._memory().begin_copy_out(owner, storage_dtype(self.aval.dtype), self.aval.shape)
 
     def on_device_size_in_bytes(self) -> int:
         if self._is_sum:
             return self._parts().on_device_size_in_bytes()
-        if self._type.placement.client is not None:
+        if not self._type.placement.memory.is_host:
             return self.aval.size * storage_dtype(self.aval.dtype).itemsize
         return self._rows().nbytes if self._type.placement.spans else self._value.nbytes
 
@@ -536,7 +513,7 @@ def box(value: np.ndarray, aval: ShapedArray, where: Placement = HOME) -> ArrayI
         value = np.ascontiguousarray(value).reshape(aval.shape)
         flags = value.flags
     made = own(value, aval) if flags.writeable else _over(value, aval)
-    if where.client is not None:
+    if not where.memory.is_host:
         return made._at(where)
     if where is not HOME:
         made._type = array_type(aval, where)
@@ -562,7 +539,7 @@ def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
 def put(value: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl:
     """An array in the memory of a device, of values that are the caller's."""
     value = np.ascontiguousarray(value, storage_dtype(aval.dtype))
-    return over(where.client.memory.put(value), array_type(aval, where))
+    return over(where.memory.put(value), array_type(aval, where))
 
 
 def over(owner: Any, kind: ArrayType) -> ArrayImpl:
@@ -578,10 +555,10 @@ def spanning(rows: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl
     x = _new(ArrayImpl)
     x._type = array_type(aval, where)
     x.aval = x._type.aval
-    if where.client is None:
+    if where.memory.is_host:
         x._owner = own(np.ascontiguousarray(rows).reshape(-1).view(np.uint8), aval)._owner
     else:
-        x._owner = where.client.memory.put(rows)
+        x._owner = where.memory.put(rows)
     x._view = None
     return x
 
@@ -591,7 +568,7 @@ def from_numpy(value: np.ndarray, dtype: Any = None, weak_type: bool = False) ->
     dtype = dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype)
     if knobs.thread.default_device is not None:
         where = default_placement()
-        if where.client is not None:
+        if not where.memory.is_host:
             return put(value, ShapedArray(value.shape, dtype, weak_type), where)
     copied = value.astype(storage_dtype(dtype), "C", "unsafe", False)
     made = own(copied, ShapedArray(copied.shape, dtype, weak_type))

@@ -1,4 +1,4 @@
-"""The devices of all processes, and the memory that arrays on them own.
+"""The devices of all processes.
 
 A device belongs to a client, which has its memory. Host devices, as many as the knob says, share
 the memory of their process; other platforms come from the registry, with memory of their own.
@@ -10,74 +10,26 @@ import os
 import re
 from typing import Any
 
-import numpy as np
-
 from weft.base import knobs
 from weft.base.record import Record
 from weft.base.source import warn
 from weft.core import processes
 from weft.core.sharding import MEMORY_KINDS
-from weft.runtime import registry
+from weft.runtime.client import Client, host
+from weft.runtime.registry import CLIENTS
 
 
-class HostMemory:
-    """Memory of the process: what arrays on host devices own are NumPy arrays and native blocks.
-
-    A client with memory of its own says the same things of it.
-    """
-
-    is_host = True
-
-    @staticmethod
-    def alloc(size: int) -> Any:
-        """An owner of fresh memory."""
-        return np.empty(size, np.uint8)
-
-    @staticmethod
-    def free(owner: Any) -> None:
-        """Give memory back at once; on the host that happens when the last reference goes."""
-
-    @staticmethod
-    def copy_in(owner: Any, value: np.ndarray) -> None:
-        """Copy values from the host."""
-        np.frombuffer(owner, np.uint8)[:] = np.frombuffer(value, np.uint8)
-
-    @staticmethod
-    def copy_out(owner: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-        """The values on the host: here a view, elsewhere a copy."""
-        return np.frombuffer(owner, dtype).reshape(shape)
-
-
-class Client:
-    """The backend a device belongs to, and its memory.
-
-    One with memory of its own also runs programs (``call``) and says how much is in use.
-    """
-
-    device_name, device_prefix = "CpuDevice", "cpu"
-    dlpack_device = (1, 0)
-
-    def __init__(self, platform: str, memory: Any) -> None:
-        self.platform = platform
-        self.memory = memory
-        self.platform_version = "weft"
-        self.runtime_type = "weft"
-
-    def memory_stats(self) -> dict[str, Any] | None:
-        """What is in use of a device's memory; None for the host's."""
-        return None
-
-    def __repr__(self) -> str:
-        return f"Client({self.platform})"
-
-
-class Elsewhere(Client):
+class Elsewhere:
     """What another process has a device of: only its names are known here."""
 
     def __init__(self, like: Client) -> None:
-        super().__init__(like.platform, like.memory)
+        self.platform, self.memory = like.platform, like.memory
         self.device_name, self.device_prefix = like.device_name, like.device_prefix
-        self.device_kind = getattr(like, "device_kind", like.platform)
+        self.device_kind = like.device_kind
+        self.dlpack_device = like.dlpack_device
+
+    def over(self, sharding: Any) -> Elsewhere:
+        return self
 
 
 class Memory(Record):
@@ -102,13 +54,26 @@ class Memory(Record):
 class Device:
     """A place where arrays live and programs run."""
 
-    def __init__(self, id: int, client: Client, process_index: int = 0, number: int = -1) -> None:
+    def __init__(
+        self,
+        id: int,
+        client: Client | Elsewhere | None = None,
+        process_index: int = 0,
+        number: int = -1,
+    ) -> None:
+        """``client`` runs what is computed there; the host's devices have that of the knobs."""
         self.id = id
-        self.client = client
-        self.platform = client.platform
-        self.device_kind = getattr(client, "device_kind", client.platform)
+        self._client = client
+        self.is_host = not client
+        self.platform = client.platform if client else Client.platform
+        self.device_kind = client.device_kind if client else Client.device_kind
         self.process_index = self.host_id = process_index
         self.local_hardware_id = id if number < 0 else number
+
+    @property
+    def client(self) -> Any:
+        """Who runs what is computed there."""
+        return self._client or host()
 
     def __repr__(self) -> str:
         return f"{self.client.device_name}(id={self.id})"
@@ -147,7 +112,9 @@ def _device(id: int, platform: str = "cpu") -> Device:
     return next(d for d in devices(platform) if d.id == id)
 
 
-_cpu = Client("cpu", HostMemory)
+# Platforms with memory of their own, and all by their other names.
+_APART = [name for name, platform in CLIENTS.items() if not platform.on_host]
+_NAMES = {other: name for name, platform in CLIENTS.items() for other in platform.names}
 _devices: list[Device] = []  # of the host
 _others: dict[str, list[Device]] = {}  # by platform
 
@@ -178,7 +145,7 @@ def host_devices() -> list[Device]:
     if not _devices:
         for process, count in enumerate(processes.counts or (_count(),)):
             first = len(_devices)
-            _devices.extend(Device(first + i, _cpu, process, i) for i in range(count))
+            _devices.extend(Device(first + i, None, process, i) for i in range(count))
     return list(_devices)
 
 
@@ -189,12 +156,12 @@ def devices(backend: str | None = None) -> list[Device]:
     'cpu'
     """
     name = default_backend() if backend is None else backend
-    name = registry.NAMES.get(name, name)
-    if name == "cpu":
+    name = _NAMES.get(name, name)
+    if name == "cpu" or (name in CLIENTS and name not in _APART):
         return host_devices()
-    if name in registry.PLATFORMS and name in _wanted(name):
+    if name in _APART and name in _wanted(name):
         return list(_found(name))
-    known = ", ".join(["cpu", *(p for p in registry.PLATFORMS if _others.get(p))])
+    known = ", ".join(["cpu", *(p for p in _APART if _others.get(p))])
     raise RuntimeError(
         f"Unknown backend {backend!r}: failed to initialize it; this machine has: {known}"
     )
@@ -203,14 +170,14 @@ def devices(backend: str | None = None) -> list[Device]:
 def _wanted(known: str = "", named: str = "") -> list[str]:
     """The platforms that the knobs name, or what is asked for where they name none."""
     named = named or knobs.platforms.value or knobs.platform_name.value or known
-    return [registry.NAMES.get(p.strip(), p.strip()) for p in named.split(",") if p.strip()]
+    return [_NAMES.get(p.strip(), p.strip()) for p in named.split(",") if p.strip()]
 
 
 def _found(platform: str) -> list[Device]:
     """The devices of a platform with memory of its own; RuntimeError where it can't be used."""
     if platform not in _others:
         try:
-            clients = registry.PLATFORMS[platform]()
+            clients = CLIENTS[platform].module.clients()
         except Exception as error:
             raise RuntimeError(f"the platform {platform!r} can't be used: {error}") from None
         _others[platform] = _of_all_processes(platform, clients)
@@ -230,17 +197,22 @@ def _of_all_processes(platform: str, clients: list[Any]) -> list[Device]:
 
 def platform_of(name: str) -> str:
     """A platform by any of its names."""
-    return registry.NAMES.get(name, name)
+    return _NAMES.get(name, name)
 
 
 def choose_platform(named: str | None = None) -> None:
-    """Make the devices of another platform the default where one is wanted, or may be there."""
-    if knobs.default_device.value not in (None, *registry.PLATFORMS):
+    """Make the devices of another platform the default where one is wanted, or may be there.
+
+    A platform of the host's memory, such as ``reference``, becomes the backend that runs programs.
+    """
+    if knobs.default_device.value not in (None, *_APART):
         return
     wanted = _wanted(named=named or "")[:1]
-    wanted = wanted or [p for p, mark in registry.MARKS.items() if os.path.exists(mark)]
-    first = wanted[0] if wanted and knobs.backend.value == "native" else "cpu"
-    chosen = first if first in registry.PLATFORMS else None
+    wanted = wanted or [p for p in _APART if os.path.exists(CLIENTS[p].mark)]
+    first = wanted[0] if wanted else "cpu"
+    if first in CLIENTS and first not in _APART:
+        knobs.config.update("backend", first)
+    chosen = first if first in _APART and knobs.backend.value == "native" else None
     if chosen != knobs.default_device.value:
         knobs.config.update("default_device", chosen)
 
@@ -250,8 +222,8 @@ def _settle() -> str | None:
     chosen = knobs.thread.default_device
     if chosen is None or not isinstance(chosen, str):
         return None if chosen is None else chosen.platform
-    chosen = registry.NAMES.get(chosen, chosen)
-    if chosen in registry.PLATFORMS and chosen not in _others:
+    chosen = _NAMES.get(chosen, chosen)
+    if chosen in _APART and chosen not in _others:
         try:
             _found(chosen)
         except RuntimeError as error:
@@ -270,8 +242,8 @@ choose_platform()
 
 def dlpack_client(kind: int, number: int) -> Any:
     """The client of a device as DLPack numbers it; BufferError where there is none."""
-    for platform in registry.PLATFORMS:
-        if _others.get(platform) or os.path.exists(registry.MARKS[platform]):
+    for platform in _APART:
+        if _others.get(platform) or os.path.exists(CLIENTS[platform].mark):
             for device in _found(platform):
                 if device.client.dlpack_device == (kind, number):
                     return device.client
@@ -341,7 +313,7 @@ def default_backend() -> str:
     """The platform that is used unless another is asked for."""
     found = _settle()
     name = "cpu" if found is None else found
-    return {platform: other for other, platform in registry.NAMES.items()}.get(name, name)
+    return {platform: other for other, platform in _NAMES.items()}.get(name, name)
 
 
 def default_device() -> Device:

@@ -19,7 +19,7 @@ from weft.core.sharding import (
     SingleDeviceSharding,
     explicit_part,
 )
-from weft.runtime import registry
+from weft.runtime.client import HOST_MEMORY, Client, Memory, host
 from weft.runtime.devices import Device, default_backend, local_devices
 
 # Kinds of memory that are the host's.
@@ -36,7 +36,8 @@ class Placement:
         "explicit",
         "mesh",
         "in_host",
-        "client",
+        "memory",
+        "_client",
         "_types",
         "__weakref__",
     )
@@ -47,8 +48,13 @@ class Placement:
     explicit: bool  # whether types of arrays there carry their sharding
     mesh: Any  # the mesh that types of arrays there name, without devices; None for none
     in_host: bool  # whether arrays there are in the host's memory by the user's wish
-    client: Any  # whose memory arrays there are in; None for the host's
+    memory: Memory  # what arrays there own pieces of
     _types: dict[ShapedArray, ArrayType]
+
+    @property
+    def client(self) -> Client:
+        """Who runs programs on arrays there."""
+        return host() if self.memory.is_host else self._client
 
     @property
     def sharding(self) -> Any:
@@ -89,7 +95,8 @@ def _new(sharding: Any, committed: bool) -> Placement:
     made = object.__new__(Placement)
     made._sharding, made.committed, made._types = sharding, committed, {}
     made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
-    made.client = None if sharding is None else _client(sharding)
+    made._client = client = _client(sharding) if sharding else None
+    made.memory = client.memory if client else HOST_MEMORY
     made.mesh = sharding.mesh.abstract_mesh if isinstance(sharding, NamedSharding) else None
     made.in_host = sharding is not None and sharding.memory_kind in HOST_KINDS
     made.explicit = explicit_part(sharding, 0 if sharding is None else _rank(sharding)) is not None
@@ -97,13 +104,13 @@ def _new(sharding: Any, committed: bool) -> Placement:
 
 
 def _client(sharding: Any) -> Any:
-    """Whose memory arrays of a sharding are in; None for the host's."""
+    """Who has the memory that arrays of a sharding are in; None for the host's."""
     every = sharding._device_assignment
-    if every[0].client.memory.is_host:
+    if every[0].is_host:
         return None
     own = dict.fromkeys(d.client for d in every if d.process_index == processes.index)
     client = next(iter(own), every[0].client)
-    return registry.spread.client_over(sharding) if len(own) > 1 else client
+    return client.over(sharding) if len(own) > 1 else client
 
 
 def _rank(sharding: Any) -> int:

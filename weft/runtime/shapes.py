@@ -12,8 +12,8 @@ from weft.base.sizes import LEAST, Size, recording, size_named
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import typeof
-from weft.runtime import registry
 from weft.runtime.array import ArrayImpl
+from weft.runtime.client import host
 from weft.runtime.places import HOME
 
 # What stages a function for avals, and gives what belongs to the program besides.
@@ -79,7 +79,7 @@ class Named:
         try:
             with recording() as guards:
                 closed, rest = trace(sized)
-            generic = registry.instances.ShapeGeneric(closed, list(scope), list(guards))
+            generic = host().shape_generic(closed, list(scope), list(guards))
         except Exception:
             # it is compiled for each shape then, whatever was the matter
             self.failed = True

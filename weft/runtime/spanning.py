@@ -22,7 +22,8 @@ from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.core.trace import typeof
 from weft.dtypes import canonicalize_dtype
 from weft.runtime.array import ArrayImpl, spanning
-from weft.runtime.places import HOME, ArrayType, Placement, array_type, described, placement
+from weft.runtime.client import Client, host
+from weft.runtime.places import ArrayType, Placement, array_type, described, placement
 
 # (program, shardings of its arguments) -> the program of one process, and how its arguments and
 # results are divided; filled by ``weft.distributed``
@@ -188,8 +189,7 @@ def local(x: ArrayImpl) -> ArrayImpl:
     made = x._alias()
     made._view = None
     made.aval = local_aval(x.aval, x.sharding)
-    client = x._type.placement.client
-    made._type = array_type(made.aval, HOME if client is None else client.home())
+    made._type = array_type(made.aval, x._type.placement.client.home())
     return made
 
 
@@ -204,7 +204,12 @@ class Form:
         self.ins = [placement(s, True) for s in ins]
         self.types = types
         self.checked = False
-        self.client = next((w.client for w in [*self.ins, *(t.placement for t in types)]), None)
+
+    @property
+    def client(self) -> Client:
+        """Who runs the program in this process."""
+        places = [*self.ins, *(t.placement for t in self.types)]
+        return places[0].client if places else host()
 
     def memory(self, args: Sequence[Any]) -> list[ArrayImpl]:
         """The arguments where they belong, as memory of this process."""
@@ -212,9 +217,9 @@ class Form:
 
     def results(self, outs: Sequence[Any]) -> list[ArrayImpl]:
         """What this process has computed, as arrays over all of them."""
-        found = []
+        found, home = [], self.client.home()
         for y, kind in zip(outs, self.types, strict=True):
-            made = (y if self.client is None else y._at(self.client.home()))._alias()
+            made = y._at(home)
             made.aval, made._type, made._view = kind.aval, kind, None
             found.append(made)
         return found

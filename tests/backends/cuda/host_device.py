@@ -208,7 +208,7 @@ def install(monkeypatch, most=1 << 30, count=1, apart=False):
 def install_client(monkeypatch, most=1 << 30):
     """Have a GPU made of the host among the devices, and it."""
     install(monkeypatch, most)
-    from weft.backends.cuda.client import Gpu
+    from weft.backends.cuda.gpu import Gpu
 
     gpu = devices.Device(0, Gpu(0))
     monkeypatch.setitem(devices._others, "cuda", [gpu])

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import weft.numpy as jnp
 from tests.backends.cuda import fake_nccl, host_device
 from tests.parallel import mpi_cases
 from weft import P
-from weft.backends.cuda import program
+from weft.backends.cuda import client, program
 from weft.base import knobs
 from weft.runtime import devices, registry
 
@@ -23,8 +24,8 @@ def main(path):
         host_device.install(patch, count=COUNT, apart=True)
         patch.setattr(program.Cuda, "keeps", lambda self, eqn: True)
         patch.setattr(program, "length", lambda commands: 0)  # nothing to capture
-        gpus = lambda: [registry.gpus.Gpu(i) for i in range(COUNT)]
-        patch.setitem(registry.PLATFORMS, "cuda", gpus)
+        gpus = SimpleNamespace(clients=lambda: [client.gpu(i) for i in range(COUNT)])
+        patch.setitem(registry.CLIENTS, "cuda", registry.Platform(gpus, names=("gpu",)))
         patch.setattr(devices, "_wanted", lambda known="", named="": ["cuda", "cpu"])
         knobs.config.update("default_device", "cuda")
         warnings.simplefilter("ignore")

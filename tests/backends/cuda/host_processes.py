@@ -1,10 +1,8 @@
-"""Processes under mpiexec that share a GPU made of the host, for some cases of ``mpi_cases``.
-
-``... FILE backend`` has arrays on the host and programs on the GPU, ``... FILE arrays`` both there.
-"""
+"""Processes under mpiexec that share a GPU made of the host, for ``mpi_cases``: ``... FILE``."""
 
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,31 +10,25 @@ import pytest
 import weft
 from tests.backends.cuda import fake_nccl, host_device
 from tests.parallel import mpi_cases
-from weft.backends.cuda import program
+from weft.backends.cuda import client, program
 from weft.base import knobs
 from weft.runtime import devices, registry
 
-CASES = ["sums", "large_sums", "gathers", "exchanges", "broadcasts_and_positions"]
 
-
-def main(path, mode):
+def main(path):
     with pytest.MonkeyPatch.context() as patch, fake_nccl.installed(patch):
         host_device.install(patch, apart=True)
         patch.setattr(program.Cuda, "keeps", lambda self, eqn: True)
         patch.setattr(program, "length", lambda commands: 0)  # nothing to capture
-        if mode == "arrays":
-            patch.setitem(registry.PLATFORMS, "cuda", lambda: [registry.gpus.Gpu(0)])
-            patch.setattr(devices, "_wanted", lambda known="", named="": ["cuda", "cpu"])
-            knobs.config.update("default_device", "cuda")
+        gpus = SimpleNamespace(clients=lambda: [client.gpu(0)])
+        patch.setitem(registry.CLIENTS, "cuda", registry.Platform(gpus, names=("gpu",)))
+        patch.setattr(devices, "_wanted", lambda known="", named="": ["cuda", "cpu"])
+        knobs.config.update("default_device", "cuda")
         weft.distributed.initialize()
-        names = [n for n in mpi_cases.CASES if mode == "arrays" or n in CASES]
-        patch.setattr(mpi_cases, "CASES", {n: mpi_cases.CASES[n] for n in names})
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            if mode == "arrays":
-                check_arrays()
-            with knobs.scope(backend="cuda" if mode == "backend" else "native"):
-                mpi_cases.main(path)
+            check_arrays()
+            mpi_cases.main(path)
         print("\n".join({str(w.message) for w in told}))
         weft.distributed.shutdown()
 

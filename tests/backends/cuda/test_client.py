@@ -4,6 +4,7 @@ import concurrent.futures
 import copy
 import gc
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from weft import numpy as jnp
 from weft.backends.cuda import client, driver, memory
 from weft.backends.llvm.calls.dispatch import native
 from weft.base import knobs
-from weft.runtime import devices
+from weft.runtime import devices, registry
 from weft.runtime.array import ArrayImpl
 
 GPU = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
@@ -403,7 +404,8 @@ def test_platforms_by_name(monkeypatch):
     def refuse():
         raise driver.DriverError("no CUDA driver (libcuda.so.1) on this machine")
 
-    monkeypatch.setitem(devices.registry.PLATFORMS, "cuda", refuse)
+    refusing = registry.Platform(SimpleNamespace(clients=refuse), names=("gpu",))
+    monkeypatch.setitem(registry.CLIENTS, "cuda", refusing)
     monkeypatch.setattr(devices, "_wanted", lambda known="", named="": [known] if known else [])
     with pytest.raises(RuntimeError, match=r"'cuda' can't be used: no CUDA driver"):
         weft.devices("gpu")

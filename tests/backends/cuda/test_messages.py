@@ -277,11 +277,10 @@ def check_results(path, alone):
         np.testing.assert_allclose(found[key], alone[key], rtol=near, atol=1e-4, err_msg=key)
 
 
-@pytest.mark.parametrize(("count", "mode"), [(2, "backend"), (4, "arrays")])
-def test_processes_that_share_a_gpu(count, mode, tmp_path, alone):
+def test_processes_that_share_a_gpu(tmp_path, alone):
     """Real processes, whose GPU is the host, and which MPI joins."""
     path = tmp_path / "found.npz"
-    told = job(count, 4 // count, "-m", "tests.backends.cuda.host_processes", path, mode)
+    told = job(4, 1, "-m", "tests.backends.cuda.host_processes", path)
     assert told.count("processes 0 and 1 share a GPU") >= 2
     check_results(path, alone)
 

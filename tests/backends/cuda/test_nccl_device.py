@@ -188,7 +188,6 @@ def test_a_refusal_is_a_clear_error():
 
 
 MODES = {
-    "programs": (2, {"WEFT_BACKEND": "cuda", "WEFT_NUM_CPU_DEVICES": "2"}),
     "arrays": (4, {"WEFT_PLATFORMS": "cuda"}),
 }
 
@@ -211,7 +210,7 @@ def test_processes_that_share_the_gpu_send_by_mpi(mode, tmp_path):
 @pytest_mpi
 @pytest.mark.parametrize("kind", ["raises", "sleeps"])
 def test_faults_are_named(kind, tmp_path):
-    knobs = {"WEFT_BACKEND": "cuda", "WEFT_NUM_CPU_DEVICES": "1", "WEFT_DISTRIBUTED_TIMEOUT": "5"}
+    knobs = {"WEFT_PLATFORMS": "cuda", "WEFT_DISTRIBUTED_TIMEOUT": "5"}
     script = ROOT / "tests" / "parallel" / "mpi_faults.py"
     with pytest.raises(AssertionError):
         run_job(2, script, kind, tmp_path, **knobs)

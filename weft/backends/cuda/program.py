@@ -20,8 +20,8 @@ from weft.backends.cuda.routines.attention import prepare, row_supported, suppor
 from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
 from weft.backends.cuda.story import story
-from weft.backends.reference.program import Reference
 from weft.base.errors import JaxRuntimeError
+from weft.compiler.pipeline import simplify
 from weft.compiler.plan import Planner
 from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
@@ -32,15 +32,12 @@ from weft.kernel.program import Finish, Program
 MOST_GRAPHS = 8
 
 
-class Cuda(Reference):
-    """The first GPU as a target."""
+class Cuda:
+    """A GPU as a target of planning."""
 
-    recomputes = True
+    general, neutral, recomputes = False, True, True
     attends = staticmethod(supported)
     decodes = staticmethod(row_supported)
-
-    def __init__(self) -> None:
-        super().__init__(neutral=True)
 
     def keeps(self, eqn: Any) -> bool:
         return keeps(eqn)
@@ -51,16 +48,24 @@ class Cuda(Reference):
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
-        found = super().simplify(closed)
+        found = simplify(closed, target=self)
         if "prepared" not in found._memo:
             found._memo["prepared"] = True
             for eqn in found.jaxpr.eqns:
                 prepare(eqn)
         return found
 
-    def compile(  # type: ignore[override]
-        self, closed: ClosedJaxpr, donated: Sequence[bool] = ()
-    ) -> Executable:
+    def exact(self) -> Cuda:
+        return self
+
+    def block(self, size: int, values: int) -> int:
+        return 1
+
+    def blocks(self, blocks: Any) -> None:
+        return None
+
+    def compile(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Executable:
+        """A staged function on the current GPU."""
         driver.device().use()
         watch = Watch(closed)
         program = Planner(self, watch).program(closed, donated)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.client import Gpu
+from weft.backends.cuda.gpu import Gpu
 from weft.backends.cuda.memory import Buffer
 from weft.backends.cuda.several import Executable
 from weft.base.functional import lru
@@ -20,9 +20,11 @@ from weft.compiler.plan import Unplannable
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.mesh_layout import bounds
 from weft.core.sharding import NamedSharding
-from weft.runtime import registry
+from weft.runtime import site
 from weft.runtime.array import ArrayImpl, over
-from weft.runtime.devices import Client
+from weft.runtime.client import Memory
+from weft.runtime.clients import DeviceClient
+from weft.runtime.divided import DividedClient
 from weft.runtime.places import array_type, on_device, placement
 
 
@@ -42,10 +44,8 @@ class Parts:
         )
 
 
-class SpreadMemory:
+class SpreadMemory(Memory):
     """Memory of arrays that a sharding divides over several GPUs."""
-
-    is_host = False
 
     def __init__(self, sharding: Any) -> None:
         self.sharding = sharding
@@ -96,37 +96,23 @@ def client_over(sharding: Any) -> Gpus:
     return Gpus(sharding)
 
 
-class Gpus(Client):
+class Gpus(DeviceClient, DividedClient):
     """Several GPUs that hold arrays together, as a sharding says, and run programs on them."""
 
-    device_name, device_prefix = Gpu.device_name, Gpu.device_prefix
+    platform, device_name = Gpu.platform, Gpu.device_name
+    device_prefix = Gpu.device_prefix
+    clients: Sequence[Gpu] = ()
 
     def __init__(self, sharding: Any) -> None:
-        super().__init__("gpu", SpreadMemory(sharding))
-        self.sharding = sharding
-        self.clients: list[Gpu] = self.memory.clients
+        memory = SpreadMemory(sharding)
+        self.memory, self.sharding, self.clients = memory, sharding, memory.clients
         self.dlpack_device = self.clients[0].dlpack_device
-
-    # --- waiting ----------------------------------------------------------------------------------
-
-    def wait(self) -> None:
-        """Wait for all that is being computed."""
-        for client in self.clients:
-            client.wait()
-
-    def is_idle(self) -> bool:
-        """Whether all that was asked for has been computed."""
-        return all(client.is_idle() for client in self.clients)
 
     # --- programs ---------------------------------------------------------------------------------
 
-    def call(
+    def run(
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()
     ) -> list[Any] | None:
-        """The results of a program, at placements; None where it has no plan.
-
-        Results may be in the memory of donated arguments, which are then deleted.
-        """
         donated = tuple(donated) if any(donated) else ()
         run = self._compiled(closed, tuple(map(_sharding, args)), places, donated)
         if run is None:
@@ -167,37 +153,19 @@ class Gpus(Client):
             numbers = [d.client.number for d in mesh.devices.flat]
             try:
                 found = Executable(
-                    *registry.divide(closed, mesh, given, wanted), numbers, donated=donated
+                    *site.divide(closed, mesh, given, wanted), numbers, donated=donated
                 )
             except Unplannable:
                 found = False
             closed._memo[key] = found
         return found or None
 
-    def remember(self, *args: Any) -> bool:
-        """Let native code answer calls like one: a thread for each GPU has to."""
-        return True
-
-    def remember_operation(self, *args: Any) -> bool:
-        """Let native code answer an operation, if it is ready to."""
-        return True
-
-    def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
-        """A program compiled for the first of the GPUs, undivided."""
-        return self.clients[0].executable(closed, donated)
-
-    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
-        """What becomes of a program on one GPU, undivided."""
-        return self.clients[0].study(closed, donated)
-
-    def measured(self, closed: ClosedJaxpr, args: Any) -> str:
-        """The commands of a program on one GPU with the time of each, on whole arguments."""
-        given = [x._value if type(x) is ArrayImpl else x for x in args]
-        return self.clients[0].measured(closed, given)
+    def over(self, sharding: Any) -> Gpus:
+        return client_over(sharding)
 
     # --- parts ------------------------------------------------------------------------------------
 
-    def part(self, x: ArrayImpl, device: Any) -> ArrayImpl:
+    def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         """The part of an array on one of the GPUs, over its memory."""
         number = list(self.sharding._device_assignment).index(device)
         aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))

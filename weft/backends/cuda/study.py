@@ -7,7 +7,8 @@ from typing import Any
 
 from weft.backends.cuda import commands as c
 from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats, unfused_costs
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, count_eqns
+from weft.runtime.client import Told
 
 
 class Study:
@@ -41,3 +42,19 @@ class Study:
         if self.executable is None:
             return memory_stats(self.closed)
         return memory_stats(self.closed, self.executable.taken, self.executable.arena)
+
+    def told(self, head: str, seconds: dict[str, float], args: Sequence[Any] | None) -> Told:
+        """The figures and the story of a program, for ``explain``."""
+        steps = self.commands()
+        kinds = [type(step).__name__ for step in steps]
+        return Told(
+            head.format(count_eqns(self.closed.jaxpr)) + self.text(args),
+            steps,
+            kernels=kinds.count("Launched"),
+            libraries=kinds.count("Called"),
+            python=kinds.count("OnHost"),
+            moved=self.costs()["bytes accessed"],
+            unfused=unfused_costs(self.closed)["bytes accessed"],
+            arena=self.memory().temp_size_in_bytes,
+            seconds=seconds,
+        )

@@ -43,14 +43,13 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl
+from weft.runtime.client import host_named
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
 
 # loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.backends.cpu.calls.tell")
 entries = Late("weft.backends.llvm.calls.entries")
-# loaded when a program has no native code
-by_numpy = Late("weft.runtime.plain")
 generic = Late("weft.backends.cpu.calls.generic")
 # loaded when a trace is taken
 traces = Late("weft.backends.cpu.calls.traces")
@@ -363,6 +362,16 @@ def _stops(nodes: Any) -> bool:
     return any(isinstance(node, (While, For, Python)) for node in all_nodes(nodes))
 
 
+class Interpreted:
+    """A program without native code, run by the reference backend."""
+
+    def __init__(self, closed: ClosedJaxpr) -> None:
+        self.closed = closed
+
+    def __call__(self, args: Any) -> list[Any]:
+        return host_named("reference").run(self.closed, args)
+
+
 def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     """The executable of a program, made once; it may write over arguments that are donated."""
     key, donated = key_of(donated)
@@ -371,7 +380,7 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
         with contextlib.suppress(Unplannable):
             if supported():
                 return Executable(source, None, donated)
-        return by_numpy.Interpreted(source)
+        return Interpreted(source)
 
     return programs.compiled(closed, key, make)
 

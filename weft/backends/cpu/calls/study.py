@@ -8,15 +8,16 @@ from typing import Any
 from weft.backends.cpu.assembly_text import whole_text
 from weft.backends.cpu.calls import timing
 from weft.backends.cpu.calls.native import Executable, arguments, compile_noted
-from weft.backends.cpu.calls.native import compile_program as compile_program
 from weft.backends.cpu.story import Story, costs
 from weft.backends.llvm.calls.dispatch import supported
 from weft.base import knobs
-from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats
-from weft.compiler.analysis.cost import unfused_costs as unfused_costs
+from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats, unfused_costs
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import all_nodes
+from weft.runtime.checked import told_plainly
+from weft.runtime.client import Told
+from weft.runtime.evaluate import is_shape_generic
 
 
 class Study:
@@ -26,7 +27,7 @@ class Study:
         self.closed = closed
         self.watch = Watch(closed)
         self.executable: Executable | None = None
-        if supported() and knobs.thread.backend == "native":
+        if supported():
             self.executable = compile_noted(closed, donated, self.watch)
 
     def story(self, args: Any = None) -> Any:
@@ -44,6 +45,34 @@ class Study:
             told.measured({i: times[n] for i, n in numbers.items() if n in times}, whole)
             told.measured_inside({code: inside[code] for code in codes if code in inside})
         return told
+
+    def told(self, name: str, traced: float, args: Any = None) -> Told:
+        """The figures and the story of a program, for ``explain``."""
+        found = self.story(args)
+        if found is None:
+            return told_plainly(self.closed, name, traced)
+        found.seconds = {"trace": traced, **found.seconds}
+        text, shape_generic = str(found), is_shape_generic(self.closed)
+        if shape_generic:
+            text += (
+                "\nSo far calls with arguments of these shapes run shape-generic code, which serves"
+                " other sizes too. Told above is the code for exactly these, which takes over after"
+                f" {knobs.thread.exact_after} calls (exact_after)."
+            )
+        return Told(
+            text,
+            found.steps,
+            found.kernels,
+            found.libraries,
+            found.own,
+            found.python,
+            found.moved,
+            found.unfused.moved,
+            found.arena,
+            shape_generic,
+            found.seconds,
+            found.origins,
+        )
 
     def text(self) -> str:
         """Nodes and kernels; the program itself where the interpreter runs it."""

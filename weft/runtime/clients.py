@@ -1,0 +1,288 @@
+"""The two kinds of clients: those on the host's memory, and those with memory of their own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.base import errors, events, knobs, source
+from weft.base.lazy import Late
+from weft.core import sharding as meshes
+from weft.core.avals import ShapedArray
+from weft.core.interpret import run_primitive
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.staging import stage
+from weft.core.trace import state, typeof
+from weft.runtime.array import ArrayImpl, box
+from weft.runtime.client import HOST_MEMORY, Client, host
+from weft.runtime.places import HOME, array_type, on_device
+
+# loaded when a knob asks for it
+key_reuse = Late("weft.core.key_reuse")
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
+# loaded when single operations become programs
+programs = Late("weft.runtime.programs")
+
+
+def check_execution(name: str) -> None:
+    """Raise RuntimeError under ``no_execution``."""
+    if knobs.thread.no_execution:
+        raise RuntimeError(
+            f"{name} would be computed, which no_execution forbids; trace it instead, with"
+            " eval_shape, make_jaxpr or lower"
+        )
+
+
+def to_numpy(x: Any, aval: Any) -> Any:
+    """The NumPy form of an operand, at the dtype of its abstract value."""
+    if type(x) is ArrayImpl:
+        return x._value
+    if type(aval) is not ShapedArray:
+        if aval.is_ref:
+            raise errors.reference_given("this function", aval)
+        return x
+    return np.asarray(x, aval.dtype)
+
+
+def boxed(value: Any, aval: Any, foreign: bool) -> Any:
+    """A result as an array; a copy where it may be memory of the caller's own NumPy arrays."""
+    if type(aval) is not ShapedArray:
+        return value
+    return box(value.copy() if foreign else value, aval)
+
+
+def brought(args: Sequence[Any]) -> Sequence[Any]:
+    """Operands with copies in the host's memory of those that are elsewhere."""
+    return [
+        x._at(HOME) if type(x) is ArrayImpl and not x._type.placement.memory.is_host else x
+        for x in args
+    ]
+
+
+def placed(results: list[Any], places: Any) -> list[Any]:
+    """New arrays of the host's memory, marked with their placements, or moved there."""
+    if places and not places[0].memory.is_host:
+        found = zip(results, places, strict=True)
+        return [x._at(where) if type(x) is ArrayImpl else x for x, where in found]
+    for x, where in zip(results, places, strict=True):
+        if type(x) is ArrayImpl:
+            x._type = array_type(x.aval, where)
+            x.aval = x._type.aval
+    return results
+
+
+class HostClient(Client):
+    """A client whose arrays are in the memory of the process."""
+
+    memory = HOST_MEMORY
+    learns = False  # whether native code takes over from Python what comes again
+
+    @abstractmethod
+    def run(
+        self,
+        closed: ClosedJaxpr,
+        args: Sequence[Any],
+        donated: tuple[bool, ...] = (),
+        refs: Any = (),
+    ) -> list[Any]:
+        """The results of a program on arrays here, NumPy arrays and Python numbers."""
+
+    @abstractmethod
+    def operation(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
+        """The result, or results, of an operation on the same, of type ``out``."""
+
+    def call(
+        self,
+        closed: ClosedJaxpr,
+        args: Sequence[Any],
+        places: Any = None,
+        donated: tuple[bool, ...] = (),
+        refs: Any = (),
+    ) -> list[Any]:
+        if places is None:
+            return self.run(closed, args, donated, refs)
+        return placed(self.run(closed, brought(args), donated, refs), places)
+
+    # --- single operations ------------------------------------------------------------------------
+
+    def evaluate(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
+    ) -> Any:
+        if places is not None:
+            args = brought(args)
+        found = self._noted(primitive, args, params)
+        if places is None:
+            return found
+        return placed(found, places) if primitive.multiple_results else placed([found], places)[0]
+
+    def _noted(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        """The same, told to whoever takes a trace."""
+        if events.listener is None or primitive.callee(params) is not None:
+            return self._with_keys(primitive, args, params)
+        began = events.begin()
+        try:
+            return self._with_keys(primitive, args, params)
+        finally:
+            where = source.summarize(state.source or source.current())
+            events.end(began, "operation", primitive.name, lines=where)
+
+    def _with_keys(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        """The same; random keys are watched if that is asked for."""
+        if not knobs.thread.debug_key_reuse:
+            return self._typed(primitive, args, params)
+        masks = key_reuse.before(primitive, [typeof(x) for x in args], args, params)
+        results = self._typed(primitive, args, params)
+        key_reuse.after(results if primitive.multiple_results else [results], masks)
+        return results
+
+    def _typed(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        if knobs.thread.no_execution and primitive.name != "device_put":
+            check_execution(params.get("name", primitive.name))
+        avals = [typeof(x) for x in args]
+        if meshes.explicit_ones:
+            avals = explicit.plain_avals(avals)
+        try:
+            out = primitive.shape(*avals, **params)
+        except Exception as error:
+            errors.locate(error, state.source)
+            raise
+        return self.operation(primitive, args, avals, out, params)
+
+    def by_reference(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
+        """An operation computed by its NumPy reference."""
+        foreign = any(type(x) is np.ndarray for x in args)
+        with np.errstate(all="ignore"):
+            values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]
+            result = run_primitive(primitive, out, values, params)
+            self.check(primitive, out, values, params, result)
+        if primitive.multiple_results:
+            return [boxed(v, a, foreign) for v, a in zip(result, out, strict=True)]
+        return boxed(result, out, foreign)
+
+    def check(self, primitive: Any, out: Any, values: Any, params: Any, result: Any) -> None:
+        """Look at what a reference has computed."""
+
+    # --- arrays -----------------------------------------------------------------------------------
+
+    def home(self) -> Any:
+        return HOME
+
+    def over(self, sharding: Any) -> Client:
+        return self
+
+    def wait(self) -> None:
+        """There is nothing to wait for: calls return when their results are computed."""
+
+    def is_idle(self) -> bool:
+        return True
+
+    def memory_stats(self) -> None:
+        return None
+
+    def part(self, x: Any, device: Any, index: tuple[slice, ...]) -> Any:
+        value = x._value[index]
+        return box(value, x.aval.update(shape=value.shape), on_device(device))
+
+    def to_dlpack(
+        self, x: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None
+    ) -> Any:
+        # NumPy refuses to export read-only memory to consumers of the old protocol
+        value = x._value
+        if copy or max_version is None or max_version[0] < 1:
+            return value.copy().__dlpack__()
+        return value.__dlpack__(max_version=max_version)
+
+    def array_interface(self, x: Any) -> dict[str, Any]:
+        raise AttributeError("__cuda_array_interface__: this array is in the host's memory")
+
+
+class PlainClient(HostClient):
+    """A client of the host that computes everything by NumPy: nothing of it becomes native."""
+
+    def remember(self, *args: Any) -> bool:
+        return True
+
+    def remember_operation(self, *args: Any) -> bool:
+        return False
+
+    def remember_given(self, *args: Any) -> bool:
+        return True
+
+    def prepare(self, wholly: bool = False, own: bool = False) -> None:
+        """There is nothing to load."""
+
+    def is_loaded(self) -> bool:
+        return False
+
+    def generalise(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        return closed
+
+    def compile_eagerly(self, closed: ClosedJaxpr) -> bool:
+        return False
+
+    def hits(self, function: Any) -> int:
+        return 0
+
+    def selects(self, count: int) -> bool:
+        return False
+
+    def select(self, test: str, source: np.ndarray, wanted: list[Any]) -> None:
+        return None
+
+
+class DeviceClient(Client):
+    """A client with memory of its own, which computes single operations as programs too.
+
+    What it has no code for, as programs with values that are no memory, the host computes.
+    """
+
+    @abstractmethod
+    def run(
+        self, closed: ClosedJaxpr, args: Sequence[Any], places: Any, donated: tuple[bool, ...] = ()
+    ) -> list[Any] | None:
+        """The results of a program, at placements; None where it has no code for it."""
+
+    def call(
+        self,
+        closed: ClosedJaxpr,
+        args: Sequence[Any],
+        places: Any = None,
+        donated: tuple[bool, ...] = (),
+        refs: Any = (),
+    ) -> list[Any]:
+        # a reference never loses its value without getting another one
+        found = self.run(closed, args, places, () if refs else tuple(donated))
+        return host().call(closed, args, places) if found is None else found
+
+    def evaluate(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
+    ) -> Any:
+        closed = alone(primitive, [typeof(x) for x in args], params)
+        check_execution(params.get("name", primitive.name))
+        found = None if closed is None else self.run(closed, args, places)
+        if found is None:
+            return host().evaluate(primitive, args, params, places)
+        return found if primitive.multiple_results else found[0]
+
+
+def alone(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:
+    """A primitive as a program, kept for operands like these; None where it isn't one."""
+    callee = primitive.callee(params)
+    if callee is not None:
+        return callee if primitive.shardings is None else staged(primitive, avals, params)
+    if any(type(a) is not ShapedArray for a in avals):
+        return None
+    if any(type(p) is ClosedJaxpr for p in params.values()):
+        return programs.of_loop(primitive, avals, params)
+    return programs.of_primitive(primitive, avals, params)
+
+
+def staged(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr:
+    """A program of one equation."""
+    several = primitive.multiple_results
+    bound = lambda *xs: primitive.bind(*xs, **params)
+    return stage(lambda *xs: bound(*xs) if several else [bound(*xs)], avals)

@@ -1,0 +1,220 @@
+"""Clients that divide programs over others: over processes, and over the parts of sums."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core import marks, processes
+from weft.core.sharding import NamedSharding
+from weft.core.trace import state, typeof
+from weft.runtime import site, spanning, spread
+from weft.runtime.array import ArrayImpl, as_placed, as_sum
+from weft.runtime.client import Client, Told, host
+from weft.runtime.clients import staged
+from weft.runtime.places import placement
+
+# Whether some of the arrays of a computation belong to several processes.
+spans = spanning.spans
+
+
+class DividedClient(Client):
+    """Several clients that run a program together, each its part."""
+
+    @property
+    @abstractmethod
+    def clients(self) -> Sequence[Any]:
+        """Those that run the parts."""
+
+    def wait(self) -> None:
+        for client in self.clients:
+            client.wait()
+
+    def is_idle(self) -> bool:
+        return all(client.is_idle() for client in self.clients)
+
+    def memory_stats(self) -> dict[str, Any] | None:
+        return self.clients[0].memory_stats()
+
+    def home(self) -> Any:
+        return self.clients[0].home()
+
+    def executable(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
+        """A program compiled for the first of them, undivided."""
+        return self.clients[0].executable(closed, donated)
+
+    def study(self, closed: Any, donated: tuple[bool, ...] = ()) -> Any:
+        return self.clients[0].study(closed, donated)
+
+    def told(
+        self, closed: Any, name: str, traced: float, args: Sequence[Any] | None = None
+    ) -> Told:
+        """The story of the undivided program on the first of them."""
+        if args is not None:
+            args = [x._value if type(x) is ArrayImpl else x for x in args]
+        return self.clients[0].told(closed, name, traced, args)
+
+    def remember(self, *args: Any) -> bool:
+        """Nothing becomes native: what divides a call is Python's."""
+        return True
+
+    def remember_operation(self, *args: Any) -> bool:
+        return True
+
+
+class _OfCalls(DividedClient):
+    """One that divides the calls of others, and has no arrays of its own."""
+
+    @property
+    def clients(self) -> Sequence[Any]:
+        return [host()]
+
+    @property
+    def memory(self) -> Any:  # type: ignore[override]
+        return self.clients[0].memory
+
+    def over(self, sharding: Any) -> Client:
+        return self
+
+    def part(self, x: Any, device: Any, index: tuple[slice, ...]) -> Any:
+        return self.clients[0].part(x, device, index)
+
+    def to_dlpack(self, x: Any, *args: Any) -> Any:
+        return self.clients[0].to_dlpack(x, *args)
+
+    def array_interface(self, x: Any) -> dict[str, Any]:
+        return self.clients[0].array_interface(x)
+
+
+class Processes(_OfCalls):
+    """Programs that several processes run together, each on its part of the arrays."""
+
+    def call(
+        self,
+        closed: Any,
+        args: Sequence[Any],
+        places: Any = None,
+        donated: tuple[bool, ...] = (),
+        refs: Any = (),
+    ) -> list[Any]:
+        name = getattr(closed.debug_info, "func_name", "a program")
+        return self._called(closed, args, name, () if refs else donated)
+
+    def evaluate(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
+    ) -> Any:
+        closed = primitive.callee(params)
+        if closed is None or primitive.shardings is not None:
+            closed = staged(primitive, [typeof(x) for x in args], params)
+        found = self._called(closed, args, params.get("name", primitive.name))
+        return found if primitive.multiple_results else found[0]
+
+    def _called(
+        self, closed: Any, args: Sequence[Any], name: str, donated: tuple[bool, ...] = ()
+    ) -> list[Any]:
+        form = spanning.form_of(closed, args, name, site.says_where(closed))
+        given, client = form.memory(args), form.client
+        if client.memory.is_host:
+            return form.results(client.call(form.program, given))
+        places = (client.home(),) * len(form.program.out_avals)
+        # memory that arguments share with what is given is given up with them
+        lent = [
+            (x, own)
+            for x, own, gone in zip(args, given, donated, strict=False)
+            if gone and type(x) is ArrayImpl and own._owner is x._owner
+        ]
+        for x, _ in lent:
+            x.delete()
+        try:
+            return form.results(client.call(form.program, given, places, tuple(donated)))
+        finally:
+            for x, own in lent:  # those whose memory was not taken
+                x._owner = own._owner
+
+    def remember(
+        self,
+        function: Any,
+        call: Any,
+        tree: Any,
+        leaves: Sequence[Any],
+        closed: Any,
+        out_tree: Any,
+        donated: tuple[bool, ...],
+        refs: Any,
+        places: Any,
+    ) -> bool:
+        """Let native code answer calls on arrays of the host that are where the program takes
+        them."""
+        form = spanning.form_of(closed, leaves, "a program", site.says_where(closed))
+        if not form.client.memory.is_host or any(type(x) is not ArrayImpl for x in leaves):
+            return True
+        if any(x._type.placement is not p for x, p in zip(leaves, form.ins, strict=True)):
+            return True
+        rest = (form.program, out_tree, (), ((), ()), tuple(form.types))
+        return form.client.remember(function, call, tree, leaves, *rest)
+
+
+class Sums(_OfCalls):
+    """Programs that leave sums over mesh axes to be made, run on the parts of these."""
+
+    def call(
+        self,
+        closed: Any,
+        args: Sequence[Any],
+        places: Any = None,
+        donated: tuple[bool, ...] = (),
+        refs: Any = (),
+    ) -> list[Any]:
+        program = site.on_parts(closed)
+        given = [x._parts() if type(x) is ArrayImpl and x._is_sum else x for x in args]
+        name = getattr(closed.debug_info, "func_name", "a program")
+        if processes.count > 1 and spans(given, site.says_where(program)):
+            return self._as_sums(closed, PROCESSES.call(program, given))
+        where = site.of_program(program, given, name)
+        return self._as_sums(closed, where.client.call(program, given, where.places))
+
+    def _as_sums(self, closed: Any, found: list[Any]) -> list[Any]:
+        """Results with those as sums that are left to be made."""
+        made = []
+        for i, (y, a) in enumerate(zip(found, closed.out_avals, strict=True)):
+            y = as_sum(y, a) if marks.axes_of_sum(a) else y
+            there = getattr(y, "sharding", None)
+            if type(y) is ArrayImpl and marks.reduced(a) and isinstance(there, NamedSharding):
+                spec = there.spec.update(reduced=marks.reduced(a))
+                y = as_placed(y, placement(there.with_spec(spec), True))
+            if isinstance(there, NamedSharding) and there.num_devices > 1:
+                spec = spread.kept(closed, there.mesh).get(i)
+                y = y if spec is None else as_placed(y, placement(there.with_spec(spec), True))
+            made.append(y)
+        return made
+
+    def evaluate(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], places: Any = None
+    ) -> Any:
+        closed = primitive.callee(params) or staged(primitive, [typeof(x) for x in args], params)
+        found = self.call(closed, args)
+        if primitive.name == "shard_map":
+            there = [placement(s, True) for s in primitive.shardings(params) if s is not None]
+            if len(there) == len(found):
+                found = [as_placed(y, where) for y, where in zip(found, there, strict=True)]
+        return found if primitive.multiple_results else found[0]
+
+
+PROCESSES, SUMS = Processes(), Sums()
+
+
+def leaves_sums(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether an operation takes sums that are left to be made, or makes some."""
+    closed = primitive.callee(params)
+    if closed is None:
+        said = [params.get(key) for key in ("dst_sharding", "out_sharding", "sharding")]
+        given = [*[getattr(x, "sharding", None) for x in args], *said]
+        if not state.sums and not any(map(_is_sum, given)):
+            return False
+        closed = staged(primitive, [typeof(x) for x in args], params)
+    return site.has_sums(closed)
+
+
+def _is_sum(sharding: Any) -> bool:
+    return isinstance(sharding, NamedSharding) and bool(sharding.spec.unreduced)
