@@ -239,8 +239,9 @@ def test_what_is_told_is_what_runs(fun, shapes):
 
 def test_a_function_that_was_explained_is_not_compiled_again(monkeypatch, capsys):
     made = []
-    usual = native._made
-    monkeypatch.setattr(native, "_made", lambda *args: made.append(args) or usual(*args))
+    usual = native.COMPILER.make
+    noted = lambda *args: made.append(args) or usual(*args)
+    monkeypatch.setattr(native.COMPILER, "make", noted)
     f = weft.jit(lambda x: jnp.sin(x).sum() * 2.25)
     weft.explain(f)(jnp.ones(37))
     f.lower(jnp.ones(37)).compile()

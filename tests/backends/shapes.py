@@ -8,6 +8,7 @@ from weft.backends.cpu.sizes import Written, at_hand
 from weft.backends.llvm.native import compiling
 from weft.base import knobs
 from weft.base.sizes import recording
+from weft.runtime import compiling as policy
 
 
 @contextlib.contextmanager
@@ -32,9 +33,9 @@ def compiled_texts(monkeypatch):
 @contextlib.contextmanager
 def all_general(monkeypatch):
     """All programs as those of operations outside of compiled functions."""
-    monkeypatch.setattr(
-        native, "is_general", lambda closed: "general" in native.generalise(closed)._memo
-    )
+    general = lambda closed: "general" in policy.generalise(closed)._memo
+    monkeypatch.setattr(policy, "is_general", general)
+    monkeypatch.setattr(native, "is_general", general)
     with knobs.scope(cache="off"):
         yield
 

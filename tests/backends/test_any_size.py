@@ -13,6 +13,7 @@ from weft import numpy as jnp
 from weft.backends.cpu.calls import native
 from weft.base import knobs
 from weft.compiler import generic
+from weft.runtime import compiling
 
 COUNT, CHUNK = 200, 50
 
@@ -26,7 +27,7 @@ def every(monkeypatch):
         made.append("general" in native.generalise(closed)._memo)
         return made[-1]
 
-    monkeypatch.setattr(native, "is_general", noted)
+    monkeypatch.setattr(compiling, "is_general", noted)
     with knobs.scope(cache="off"):
         yield made
 

@@ -9,9 +9,9 @@ from tests.backends.shapes import all_general
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
-from weft.backends.cpu.calls.generic import _kinds as kinds
 from weft.backends.cpu.routines.contractions import window
 from weft.base import knobs
+from weft.runtime.kinds import _kinds as kinds
 
 FLOATS = "float32 bfloat16 float16".split()
 TYPES = [*FLOATS, "int32", "int8", "uint16", "complex64", "bool"]

@@ -87,6 +87,11 @@ def rebuild_aux(found: dict[str, Any], values: Sequence[Any]) -> Any:
     return tree_unflatten(found["aux_tree"], leaves)
 
 
+def _name_of(fun: Callable[..., Any], args: Any, number: int) -> str:
+    """What a leaf of the arguments is called."""
+    return argument_names(fun, args, {})[number]
+
+
 @api_boundary
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """Results of ``fun`` and their derivative along ``tangents``, by forward mode.
@@ -110,7 +115,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
             f" {in_tree} and {tangent_tree}"
         )
     for i, (p, t) in enumerate(zip(leaves, tangent_leaves, strict=True)):
-        _check_tangent(p, t, lambda i=i: argument_names(fun, primals, {})[i])
+        _check_tangent(p, t, functools.partial(_name_of, fun, primals, i))
     flat, found = flat_with_aux(fun, in_tree, has_aux, "jvp")
     symbolic = [_symbolic_tangent(p, t) for p, t in zip(leaves, tangent_leaves, strict=True)]
     outs, out_tangents = jvp_flat(flat, leaves, symbolic)

@@ -23,7 +23,8 @@ def programs_of_devices(
     """
     made, ins, outs, manual = _of_one(closed, mesh, given, wanted)
     programs = [process_program(made, mesh, ins, outs, manual, own=i) for i in range(mesh.size)]
-    return programs, *([NamedSharding(mesh, s) for s in specs] for specs in (ins, outs))
+    places = [[NamedSharding(mesh, s) for s in specs] for specs in (ins, outs)]
+    return programs, places[0], places[1]
 
 
 def _of_one(

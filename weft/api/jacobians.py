@@ -42,10 +42,10 @@ def jacfwd(
     @wraps(fun, "The Jacobian of")
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        of_chosen, chosen, _ = split_argnums(
+        of_chosen, found, _ = split_argnums(
             functools.partial(fun, **kwargs), argnums, args, "jacfwd"
         )
-        chosen = tuple(chosen)
+        chosen = tuple(found)
         for x in tree_flatten(chosen)[0]:
             _check_forward_input(x, holomorphic)
 

@@ -329,7 +329,8 @@ class JitFunction(NativeFunction):
         positions = set(normalize_positions(self._static_nums, len(args)))
         dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
         static = tuple((i, Hashed(args[i], f"{i}")) for i in sorted(positions))
-        keywords, static_kw = kwargs, ()
+        keywords: Any = kwargs
+        static_kw: tuple[Any, ...] = ()
         if self._static_names and kwargs:
             keywords = {k: v for k, v in kwargs.items() if k not in self._static_names}
             static_kw = tuple(
@@ -568,7 +569,7 @@ class Jitted(Protocol[P, R]):
 def jit(fun: Callable[P, R], /, **options: Any) -> Jitted[P, R]: ...
 @overload
 def jit(fun: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
-def jit(
+def jit(  # type: ignore[misc]
     fun: Any = None,
     /,
     *,

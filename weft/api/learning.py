@@ -147,9 +147,10 @@ class Learning(NativeFunction):
         # which arguments the settings are tells f(2, x) from f(x, 2)
         key = (types, tuple(call.settings), call.positions, call.names)
         if key in self._seen:
-            program = self._seen[key]
-            if type(program) is Sized:
-                return self._again(call, program, key, types)
+            known = self._seen[key]
+            if isinstance(known, Sized):
+                return self._again(call, known, key, types)
+            program = known
         else:
             if len(self._seen) >= SEEN:
                 self._seen.clear()
@@ -161,7 +162,7 @@ class Learning(NativeFunction):
             if program is not None and program.is_quick:
                 # the code of a program is known once it has run on arrays of other sizes
                 short = program.length < policy.MIN_PLANNED_OPERATIONS
-                if short or not any(p and p.has_run for p in self._seen.values()):
+                if short or not any(_has_run(p) for p in self._seen.values()):
                     return self._fun(*args, **kwargs)
         if program is None:
             return self._fun(*args, **kwargs)
@@ -274,6 +275,11 @@ class Learning(NativeFunction):
             options = {**_OPTIONS, "static_argnums": call.positions, "static_argnames": call.names}
             found = self._staged[static] = JitFunction(_checked(self._fun), options)
         return found
+
+
+def _has_run(program: Program | Sized | None) -> bool:
+    """Whether the program of a call, if it has one for its sizes, has been called."""
+    return isinstance(program, Program) and program.has_run
 
 
 def _is_plain(staged: Staged) -> bool:

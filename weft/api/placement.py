@@ -96,8 +96,8 @@ def device_put(
         srcs=tuple(_source(leaf) if src is None else src for leaf in leaves),
         copy_semantics=("reuse",) * len(leaves),
     )
-    given = zip(leaves, outs, places, strict=True)
-    placed = [y._at(where_to(x, p)) if type(y) is ArrayImpl else y for x, y, p in given]
+    found = zip(leaves, outs, places, strict=True)
+    placed = [y._at(where_to(x, p)) if type(y) is ArrayImpl else y for x, y, p in found]
     return tree_unflatten(tree, placed)
 
 
@@ -220,9 +220,10 @@ def where_to(x: Any, place: Any) -> Placement:
     if isinstance(place, PartitionSpec):
         place = NamedSharding(current_mesh(), place)
     if isinstance(place, Sharding):
-        if PartitionSpec.UNCONSTRAINED in getattr(place, "spec", ()):
+        spec = getattr(place, "spec", ())
+        if PartitionSpec.UNCONSTRAINED in spec:
             raise ValueError(
-                f"device_put got {place.spec}, which leaves a dimension open; name mesh axes, or"
+                f"device_put got {spec}, which leaves a dimension open; name mesh axes, or"
                 " None for the whole dimension"
             )
         check_fits(place, np.shape(x), "device_put")
@@ -349,7 +350,7 @@ def resharded(x: Any, sharding: NamedSharding) -> Any:
 
 def check_fits(sharding: Sharding, shape: tuple[int, ...], name: str) -> None:
     """Raise ValueError unless an array of a shape can be divided as a sharding says."""
-    if getattr(sharding, "mesh", None) is not None and isinstance(sharding.mesh, AbstractMesh):
+    if isinstance(getattr(sharding, "mesh", None), AbstractMesh):
         raise ValueError(
             f"{name} needs devices, and the mesh of {sharding} names none; use a Mesh instead of"
             " an AbstractMesh"

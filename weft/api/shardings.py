@@ -191,7 +191,7 @@ _backend: ContextVar[str | None] = ContextVar("backend", default=None)
 def check_backend(backend: str | None) -> None:
     """Raise ValueError for a compiled function inside of one that is for another backend."""
     outer = _backend.get()
-    if None not in (outer, backend) and platform_of(outer) != platform_of(backend):
+    if outer and backend and platform_of(outer) != platform_of(backend):
         raise ValueError(
             f"jit with backend={backend!r} is called inside of jit with backend={outer!r}: leave"
             " the inner one out"

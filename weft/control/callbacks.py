@@ -193,7 +193,7 @@ class PureCallback(PythonCall):
         result_avals: Any,
         sharding: Any,
         vmap_method: str | None,
-    ) -> tuple[list[Any], list[int]]:
+    ) -> tuple[list[Any], list[int | None]]:
         params: dict[str, Any] = {
             "callback": callback,
             "sharding": sharding,
@@ -237,7 +237,7 @@ class IOCallback(PythonCall):
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, **params: Any
-    ) -> tuple[list[Any], list[int]]:
+    ) -> tuple[list[Any], list[int | None]]:
         if params["ordered"] and not axis.spread:
             raise ValueError(
                 "an ordered io_callback cannot be put under vmap: a batch has no order; use"
@@ -265,7 +265,7 @@ class Debugging(Primitive):
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, **params: Any
-    ) -> tuple[list[Any], list[int]]:
+    ) -> tuple[list[Any], list[int | None]]:
         for i in range(axis.size):
             rows = zip(args, dims, strict=True)
             self.bind(*(x if d is None else element(x, d, i, 1) for x, d in rows), **params)
@@ -372,7 +372,7 @@ class InspectSharding(Primitive):
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, **params: Any
-    ) -> tuple[list[Any], list[int]]:
+    ) -> tuple[list[Any], list[int | None]]:
         self.bind(*args, **params)
         return [], []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from weft import dtypes
 from weft.base.traceback import api_boundary, eager_form, named_as
@@ -100,8 +100,8 @@ class CustomJVPCall(CustomCall):
             return decided.settle(*batch(fun, axis, values, dims))
 
         def batched_jvp(*values: Any) -> list[Any]:
-            values, value_dims = unbatch_zeros(values, [*dims, *dims])
-            outs, out_dims = batch(jvp, axis, values, value_dims)
+            given, given_dims = unbatch_zeros(values, [*dims, *dims])
+            outs, out_dims = batch(jvp, axis, given, given_dims)
             half = len(outs) // 2
             return [
                 *decided.settle(outs[:half], out_dims[:half]),
@@ -221,7 +221,7 @@ class custom_jvp(CustomFunction[P, R]):
             raise TypeError("defjvps cannot be used with nondiff_argnums; write one rule: defjvp")
 
         def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-            out = self(*primals)
+            out = cast(Any, self)(*primals)
             none = tree_map(lambda x: zeros(typeof(x).to_tangent_aval()), out)
             parts = [
                 none if rule is None else rule(t, out, *primals)

@@ -209,7 +209,8 @@ class _BatchedCall:
 
         def batched_bwd(context: Any, residuals: Any, cts: Any) -> list[Any]:
             inner, residual_dims = context
-            given, given_dims = unbatch_zeros([*residuals, *cts], [*residual_dims, *decided.dims])
+            given_dims = [*residual_dims, *(decided.dims or ())]
+            given, given_dims = unbatch_zeros([*residuals, *cts], given_dims)
             count = len(residuals)
 
             def flat(*args: Any) -> list[Any]:
@@ -381,18 +382,18 @@ class custom_vjp(CustomFunction[P, R]):
                 f"no VJP rule is defined for the custom_vjp function {name_of(fun)}; define one"
                 f" with {name_of(fun)}.defvjp(fwd, bwd)"
             )
-        args = self._signature.resolve("custom_vjp", args, kwargs)
+        given: tuple[Any, ...] = self._signature.resolve("custom_vjp", args, kwargs)
         if static:
             for i in static:
-                _check_no_tracer(fun, i, args[i])
-            bwd = functools.partial(bwd, *(args[i] for i in static))
-            partial_fun, fwd = with_static(fun, static, args), with_static(fwd, static, args)
-            args = tuple(x for i, x in enumerate(args) if i not in static)
+                _check_no_tracer(fun, i, given[i])
+            bwd = functools.partial(bwd, *(given[i] for i in static))
+            partial_fun, fwd = with_static(fun, static, given), with_static(fwd, static, given)
+            given = tuple(x for i, x in enumerate(given) if i not in static)
         else:
             partial_fun = fun
         if self.optimize_remat:
             fwd = cheap_primal(partial_fun, fwd, fun)
-        leaves, in_tree = tree_flatten(args)
+        leaves, in_tree = tree_flatten(given)
         avals = [typeof(x) for x in leaves]
         if knobs.thread.mutable_array_checks:
             _refuse_repeated_refs(fun, leaves, avals)

@@ -268,7 +268,7 @@ class Reshard:
         if n == 1:
             return x
         size = typeof(x).shape[dim] // n
-        start = lookup("mul").bind(member_index(axes), np.int32(size))
+        start = lookup("mul").bind(member_index(tuple(axes)), np.int32(size))
         return dynamic_part(x, dim, start, size)
 
     def gather(self, x: Any, dim: int, axes: Sequence[Any], tiled: bool = True) -> Any:

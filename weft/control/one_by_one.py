@@ -26,7 +26,7 @@ def by_device(axis: AxisData, effects: Effects) -> bool:
 
 def one_by_one(
     primitive: Primitive, axis: AxisData, args: Any, dims: Any, params: Any, unroll: int
-) -> tuple[list[Any], list[int]]:
+) -> tuple[list[Any], list[int | None]]:
     """The primitive applied to the elements of a batch, one after the other."""
     mapped = [d is not None for d in dims]
     fixed, xs = partition_list(mapped, mapped_at_front(args, dims))

@@ -319,8 +319,8 @@ class Walker:
         mesh = self.sizes
         if any(f.sizes[x] % count(axes, mesh) for x, axes in division.items()):
             return None
-        new_ins = specs_under(f.ins, avals, division, f, mesh)
-        new_outs = specs_under(f.outs, outs, division, f, mesh)
+        new_ins: list[Any] = specs_under(f.ins, avals, division, f, mesh)
+        new_outs: list[Any] = specs_under(f.outs, outs, division, f, mesh)
         if None in new_ins or None in new_outs:
             return None
         total = 0.0

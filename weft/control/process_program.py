@@ -473,7 +473,7 @@ _SHARED = {
     "pmin": _reduce_shared,
     "all_gather": _all_gather_shared,
 }
-_RULES = {
+_RULES: dict[str, Any] = {
     "psum": _reduce,
     "pmax": _reduce,
     "pmin": _reduce,

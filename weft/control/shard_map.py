@@ -64,8 +64,8 @@ class ShardMap(Primitive):
     def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
         """The program over all parts; its equation is left to whoever stages it."""
         closed = params["jaxpr"]
-        key = ("whole", params["mesh"], params["in_specs"], params["out_specs"])
-        key = (*key, params["manual_axes"])
+        specs = (params["in_specs"], params["out_specs"])
+        key = ("whole", params["mesh"], *specs, params["manual_axes"])
         make = _sums_program if has_marks(params) else _whole_program
         return remembered(closed, key, lambda: make(closed, params))
 

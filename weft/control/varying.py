@@ -34,7 +34,8 @@ def manual_scope(mesh: Any, names: Any) -> Iterator[None]:
     concrete = mesh if isinstance(mesh, Mesh) else None if current is None else current[0]
     with knobs.mesh((concrete, abstract.update(axis_types=tuple(types)))):
         state.manual = frozenset(names or ()) | (previous if names else frozenset())
-        state.axis_env = (*env, (_CHECKED, state.manual))
+        entry: Any = (_CHECKED, state.manual)
+        state.axis_env = (*env, entry)
         _count(1)
         try:
             yield

@@ -240,13 +240,13 @@ class PmapFunction:
                 f"pmap got a mapped axis of size {size}, which needs {size} devices, and there are"
                 f" {available}; WEFT_NUM_CPU_DEVICES sets how many the host shows, vmap needs one"
             )
-        return size
+        return int(size)
 
     def _devices(self) -> Any:
         chosen = self._options["devices"]
         return all_devices(self._options["backend"]) if chosen is None else list(chosen)
 
-    def _compile(self, devices: list[Any], static: set[int], count: int) -> JitFunction:
+    def _compile(self, devices: list[Any], static: set[int], count: int) -> Any:
         mesh = Mesh(np.array(devices, dtype=object), (self._name,))
         fun, name, out_axes = self._fun, self._name, self._options["out_axes"]
 
@@ -271,8 +271,10 @@ class PmapFunction:
 
             # how the results are divided is known once the function has been staged
             late = Later(lambda: [_spec(a, None, name) for a in places])
-            rest = {"mesh": mesh, "check_vma": False}
-            outs = shard_map(one, in_specs=tuple(specs), out_specs=late, **rest)(*leaves)
+            divided = shard_map(
+                one, mesh=mesh, in_specs=tuple(specs), out_specs=late, check_vma=False
+            )
+            outs = divided(*leaves)
             return tree_unflatten(trees[-1], outs)
 
         positions = tuple(sorted(static))

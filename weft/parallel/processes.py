@@ -34,8 +34,8 @@ def divided(closed: ClosedJaxpr, given: Sequence[Any]) -> tuple[ClosedJaxpr, lis
     made = partition(closed, mesh, specs)
     ins, outs = ([_spec(s) for s in specs] for specs in (made.in_specs, made.out_specs))
     program = process_program(made.jaxpr, mesh, ins, outs, mesh.axis_names)
-    places = ([NamedSharding(mesh, s) for s in specs] for specs in (ins, outs))
-    return (program, *places)
+    given_by, made_by = ([NamedSharding(mesh, s) for s in specs] for specs in (ins, outs))
+    return program, given_by, made_by
 
 
 def _spec(spec: Any) -> PartitionSpec:

@@ -49,7 +49,7 @@ class Shard(Record):
     """The part of an array that one device holds."""
 
     device: Any
-    index: tuple[slice, ...]
+    index: tuple[slice, ...]  # type: ignore[assignment]
     replica_id: int
     data: Any
 

@@ -71,6 +71,61 @@ class HostMemory(Memory):
 HOST_MEMORY = HostMemory()
 
 
+class Special(Exception):
+    """A program whose code depends on the very sizes it was made for."""
+
+
+class InNamedSizes(ABC):
+    """Code of a program whose sizes have names, and what it assumes of them."""
+
+    is_special: bool  # whether it serves nothing but the sizes it was made with
+
+    @abstractmethod
+    def instance(self, values: Mapping[str, int]) -> list[int] | None:
+        """The numbers of all sizes for values of the names, or None where an assumption fails."""
+
+    @abstractmethod
+    def served(
+        self, numbers: list[int], constants: Mapping[int, tuple[Any, Any]], own: Mapping[int, Any]
+    ) -> Any:
+        """The code of a program with these numbers, and with constants by the ids of those that
+        stand for them; ``own`` are those that are the program's."""
+
+
+class Compiler(ABC):
+    """How a client makes code and keeps it. What the code is, is the client's own."""
+
+    name: str
+    has_named_sizes = False  # whether it makes code that serves several shapes
+    is_stored = False  # whether it keeps code on disk
+
+    @abstractmethod
+    def make(self, closed: Any, donated: tuple[bool, ...], watch: Any) -> Any:
+        """Code for a program's sizes; ``watch`` takes notes if it is given."""
+
+    def in_named_sizes(
+        self, closed: Any, donated: tuple[bool, ...], names: Sequence[str], eager: bool
+    ) -> InNamedSizes:
+        """Code for a program in named sizes; raises Special where there can be none."""
+        raise Special
+
+    def load(self, identity: Any) -> Any:
+        """The code of a program, if the disk has all of it."""
+        return None
+
+    def keep(self, identity: Any, made: Any) -> None:
+        """Write code to disk."""
+        return None
+
+    def expect(self) -> None:
+        """Told that a program will be compiled, before it is planned."""
+        return None
+
+    def short(self) -> int:
+        """The greatest size that code in named sizes leaves as it is."""
+        return 0
+
+
 class Told(NamedTuple):
     """What became of a program, for ``explain``: figures, and the story as a text."""
 

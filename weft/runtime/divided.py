@@ -184,8 +184,8 @@ class Sums(_OfCalls):
                 spec = there.spec.update(reduced=marks.reduced(a))
                 y = as_placed(y, placement(there.with_spec(spec), True))
             if isinstance(there, NamedSharding) and there.num_devices > 1:
-                spec = spread.kept(closed, there.mesh).get(i)
-                y = y if spec is None else as_placed(y, placement(there.with_spec(spec), True))
+                own = spread.kept(closed, there.mesh).get(i)
+                y = y if own is None else as_placed(y, placement(there.with_spec(own), True))
             made.append(y)
         return made
 

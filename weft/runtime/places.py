@@ -49,6 +49,7 @@ class Placement:
     mesh: Any  # the mesh that types of arrays there name, without devices; None for none
     in_host: bool  # whether arrays there are in the host's memory by the user's wish
     memory: Memory  # what arrays there own pieces of
+    _client: Any  # who has it, where it is not the host's
     _types: dict[ShapedArray, ArrayType]
 
     @property

@@ -215,7 +215,7 @@ def _on_current_mesh(where: Placement) -> Placement:
 
 def _apart(name: str, args: Any, error: Incompatible) -> ValueError:
     """The error for arrays that are committed to different devices."""
-    found = {}
+    found: dict[Placement, str] = {}
     for i, x in enumerate(args):
         if type(x) is ArrayImpl and x._type.placement in (error.first, error.second):
             found.setdefault(x._type.placement, f"operand {i}, {x.aval.str_short()}")

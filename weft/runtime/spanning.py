@@ -106,7 +106,8 @@ def _moved(x: ArrayImpl, sharding: Any) -> np.ndarray:
     for rank, each in here.items():
         data, at = arrived[rank].view(dtype), 0
         for number, _, both in each:
-            part = made[(number, *_inside(both, wanted[own][number]), ...)]
+            inside: Any = (number, *_inside(both, wanted[own][number]), ...)
+            part = made[inside]
             part[...] = data[at : at + part.size].reshape(part.shape)
             at += part.size
     return made

@@ -94,7 +94,7 @@ def kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
     }
     found = {}
     for i, v in enumerate(program.jaxpr.outvars):
-        sharding = None if isinstance(v, Literal) else wanted.get(v)
+        sharding: Any = None if isinstance(v, Literal) else wanted.get(v)
         if getattr(sharding, "as_given", False) and _alike(sharding.mesh, mesh):
             found[i] = sharding.spec
     return found

@@ -10,19 +10,16 @@ import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, called, launched
 from weft.backends.cpu.target import Cpu
-from weft.backends.llvm.native.machine import Ahead, compile_many
+from weft.backends.llvm.native.machine import Address, Ahead, compile_many
 from weft.base.sizes import Guard, Size, evaluator, recording
 from weft.compiler.arena import arrange
 from weft.compiler.generic import Different
 from weft.core.interpret import constant_value
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from weft.runtime.client import InNamedSizes, Special
 
 
-class Special(Exception):
-    """A program whose code depends on the very sizes it was made for."""
-
-
-class Generic:
+class Generic(InNamedSizes):
     """A program in named sizes with its code, and what it assumes of them."""
 
     def __init__(
@@ -94,6 +91,13 @@ class Generic:
             if (n == 0 if guard.relation == "==" else n < 0) is not guard.holds:
                 return None
         return numbers[:count]
+
+    def served(
+        self, numbers: list[int], constants: Mapping[int, tuple[Any, Any]], own: Mapping[int, Any]
+    ) -> tuple[Assembly, dict[int, Address]]:
+        made = self.filled(numbers, constants)
+        given = {number: own[id(x)] for number, x in made.given.items() if id(x) in own}
+        return made._replace(given=given), self.code
 
     def failing(self, values: Mapping[str, int]) -> list[Guard]:
         """The guards that do not hold for values of the names."""

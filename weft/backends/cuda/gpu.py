@@ -25,6 +25,7 @@ from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
+from weft.runtime.compiling import code
 from weft.runtime.devices import devices
 from weft.runtime.places import array_type, on_device
 
@@ -132,7 +133,7 @@ class Gpu(DeviceClient):
 
         def make(source: ClosedJaxpr) -> Executable:
             self.use()
-            return self.target.compile(source, donated)
+            return code(self.target, source, donated)[0]
 
         return programs.compiled(closed, ("executable", self, donated), make)
 

@@ -27,14 +27,16 @@ from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Finish, Program
+from weft.runtime.client import Compiler
 
 # Graphs that an executable keeps, for arguments and results in different places.
 MOST_GRAPHS = 8
 
 
-class Cuda:
+class Cuda(Compiler):
     """A GPU as a target of planning."""
 
+    name = "cuda"
     general, neutral, recomputes = False, True, True
     attends = staticmethod(supported)
     decodes = staticmethod(row_supported)
@@ -66,8 +68,13 @@ class Cuda:
 
     def compile(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Executable:
         """A staged function on the current GPU."""
+        return self.make(closed, donated)
+
+    def make(
+        self, closed: ClosedJaxpr, donated: Sequence[bool] = (), watch: Watch | None = None
+    ) -> Executable:
         driver.device().use()
-        watch = Watch(closed)
+        watch = watch or Watch(closed)
         program = Planner(self, watch).program(closed, donated)
         return Executable(program, closed.out_avals, watch)
 

@@ -107,7 +107,8 @@ class Mpi(Alone):
             self.world.bcast(self.watch.listen(host))
             self.watch.accept(limit)
         else:
-            self.watch.connect(*self.world.bcast(None), limit)
+            host, port, key = self.world.bcast(None)
+            self.watch.connect(host, port, key, limit)
         self.watch.start()
 
     def end(self) -> None:

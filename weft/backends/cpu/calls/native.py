@@ -30,8 +30,8 @@ from weft.backends.llvm.calls.dispatch import (
 )
 from weft.backends.llvm.native.compiling import preload
 from weft.backends.llvm.native.machine import Address, Ahead, compile_many, origins
+from weft.backends.llvm.native.processor import vector_bits
 from weft.base import errors, events, knobs
-from weft.base.background import in_background
 from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
 from weft.base.stacks import MIN_STACK_BYTES, stack_bytes, with_room
@@ -43,14 +43,15 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl
-from weft.runtime.client import host_named
+from weft.runtime.client import Compiler, host_named
+from weft.runtime.compiling import code, generalise, is_general, makes_exact
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
 
 # loaded when a knob asks what was compiled, when calls become native
 tell = Late("weft.backends.cpu.calls.tell")
 entries = Late("weft.backends.llvm.calls.entries")
-generic = Late("weft.backends.cpu.calls.generic")
+generic = Late("weft.backends.cpu.generic")
 # loaded when a trace is taken
 traces = Late("weft.backends.cpu.calls.traces")
 layout = Late("weft.backends.cpu.calls.layout")
@@ -89,6 +90,7 @@ def load_products() -> None:
     if supported():
         target.routines.load("dot_general")
         load(generic._module)
+        load("weft.runtime.kinds")
         load("weft.lax.convolutions")
 
 
@@ -124,8 +126,7 @@ class Executable:
         self.generic = False  # whether its code serves other sizes too
         self.calls = 0  # of shape-generic code, by Python
         with busy(), _uncollected(), brisk_switches:
-            found = _found_or_made(closed, donated, exactly, watch)
-            self.plan, self.code, self.generic = found
+            (self.plan, self.code), self.generic = code(COMPILER, closed, donated, exactly, watch)
         self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
         self.stops = _stops(self.plan.nodes)
         self.host = Hosts(self.plan, self.avals, self.out_avals)
@@ -195,75 +196,52 @@ class Executable:
         )
 
 
-def _found_or_made(
-    closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False, watch: Any = None
-) -> tuple[Assembly, dict[int, Address], bool]:
-    """A program's plan and code, and whether the code is shape-generic; it isn't where it must be
-    for exactly these sizes.
+class NativeCompiler(Compiler):
+    """Code of the processor: a plan, and native functions by their numbers in it."""
 
-    Where no code that is there serves it, the disk is looked at before any is made. There are
-    notes of plans that are made only.
-    """
-    search, general = None, is_general(closed)
-    wanted = (knobs.thread.shape_generic or general) and not exactly
-    if wanted and watch is None and "exactly" not in closed._memo:
-        search = generic.Search(closed, donated, general)
-        served = search.found()
-        if served is not None:
-            return (*served, True)
-    identity = stored.identity(closed, donated, general)
-    found = None if identity is None or watch is not None else stored.find(identity)
-    if found is None:
-        if identity is not None:
-            prepare(needed=True)  # a new program is seldom made of known code alone
-        if search is not None:
-            sibling = None if general else closed._memo.pop("sibling", None)
-            served = search.alone() if general else search.made(sibling)
-            if served is not None:
-                if general and identity is not None:
-                    stored.keep(identity, *served)
-                return (*served, True)
-        found = _made(closed, watch, identity, donated)
-    if search is not None and not general:
-        search.known()
-    return (*found, False)
+    name, has_named_sizes, is_stored = "native", True, True
 
-
-def _made(
-    closed: ClosedJaxpr, watch: Any, identity: Any = None, donated: tuple[bool, ...] = ()
-) -> tuple[Assembly, dict[int, Address]]:
-    """A program planned, and its code compiled; kept on disk where it has an identity."""
-    notes = watch or UNWATCHED
-    since = notes.mark()
-    with Ahead() as ahead:
-        cpu = target.Cpu(watch, ahead if watch is None else None)
-        plan = cpu.assemble(closed, donated)
-        notes.spent("plan", since)
+    def make(
+        self, closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any
+    ) -> tuple[Assembly, dict[int, Address]]:
+        notes = watch or UNWATCHED
         since = notes.mark()
-        if not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:
-            native(wait=False, wanted=True)  # somebody will wait for it
-        used = sorted(launched(plan.nodes) | called(plan.slots))
+        with Ahead() as ahead:
+            cpu = target.Cpu(watch, ahead if watch is None else None)
+            plan = cpu.assemble(closed, donated)
+            notes.spent("plan", since)
+            since = notes.mark()
+            if not is_loaded() and _steps(plan.nodes) > MAX_WALKED_NODES:
+                native(wait=False, wanted=True)  # somebody will wait for it
+            used = sorted(launched(plan.nodes) | called(plan.slots))
+            if watch is not None:
+                watch.origins = origins([plan.codes[i] for i in used])
+            made = compile_many([plan.codes[i] for i in used], ahead)
+        code = dict(zip(used, made, strict=True))
         if watch is not None:
-            watch.origins = origins([plan.codes[i] for i in used])
-        made = compile_many([plan.codes[i] for i in used], ahead)
-    code = dict(zip(used, made, strict=True))
-    if watch is not None:
-        watch.spent("LLVM", since)
-        tell.tell(watch, plan)
-    if identity is not None:
-        stored.keep(identity, plan, code)
-    return plan, code
+            watch.spent("LLVM", since)
+            tell.tell(watch, plan)
+        return plan, code
+
+    def in_named_sizes(
+        self, closed: ClosedJaxpr, donated: tuple[bool, ...], names: Any, eager: bool
+    ) -> Any:
+        return generic.Generic(closed, donated, names, eager=eager)
+
+    def load(self, identity: Any) -> tuple[Assembly, dict[int, Address]] | None:
+        return stored.find(identity)
+
+    def keep(self, identity: Any, made: tuple[Assembly, dict[int, Address]]) -> None:
+        stored.keep(identity, *made)
+
+    def expect(self) -> None:
+        prepare(needed=True)
+
+    def short(self) -> int:
+        return 2 * vector_bits() // 32 - 1
 
 
-def is_general(closed: ClosedJaxpr) -> bool:
-    """Whether a program's code is to do for arrays of other sizes too."""
-    return "general" in closed._memo
-
-
-def generalise(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, to be compiled to code that does for arrays of other sizes too."""
-    closed._memo["general"] = True
-    return closed
+COMPILER = NativeCompiler()
 
 
 def elements_of(closed: ClosedJaxpr) -> int:
@@ -403,21 +381,6 @@ def key_of(donated: tuple[bool, ...]) -> tuple[Any, tuple[bool, ...]]:
     return ("executable", donated, knobs.thread.denormals), donated
 
 
-def _makes_exact(executable: Executable, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> bool:
-    """Whether shape-generic code is to be replaced by code for these sizes; it is called again."""
-    after = knobs.thread.exact_after
-    executable.calls += 1
-    if executable.calls == after:
-        key, donated = key_of(donated)
-
-        def compile_exactly() -> None:
-            source = programs.without_shardings(closed)
-            closed._memo[key] = Executable(source, None, donated, exactly=True)
-
-        in_background(compile_exactly)
-    return after > 0
-
-
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
     """The results of a program on arrays, NumPy arrays and Python numbers."""
     return _runner(closed)(arguments(args, avals))
@@ -504,12 +467,15 @@ def remember(
     """Give a function an entry for calls like this one; False if it is too early for that."""
     executable = compile_program(closed, donated)
     if type(executable) is Executable:
-        if (
-            executable.generic
-            and not is_general(closed)
-            and _makes_exact(executable, closed, donated)
-        ):
-            return False
+        if executable.generic and not is_general(closed):
+            key, own = key_of(donated)
+
+            def make() -> None:
+                source = programs.without_shardings(closed)
+                closed._memo[key] = Executable(source, None, own, exactly=True)
+
+            if makes_exact(executable, make):
+                return False
         if executable.call is None and executable.walked < 2:
             return False
         if places is not None:

@@ -14,10 +14,9 @@ import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
 from weft.backends.llvm.native.machine import Address, load_known, setting
-from weft.base import disk, knobs
-from weft.compiler.identity import Identity, identify
+from weft.base import disk
+from weft.compiler.identity import Identity
 from weft.core.interpret import constant_value
-from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import (
     Branch,
     Copy,
@@ -43,18 +42,6 @@ class TypeName(str):
 
     def str_short(self) -> str:
         return str(self)
-
-
-def identity(
-    closed: ClosedJaxpr, donated: tuple[bool, ...] = (), general: bool = False
-) -> Identity | None:
-    """What a program is found by; None where it is not kept, or is to be seen while it is made."""
-    knob = knobs.thread
-    if knob.debug or knob.dump or knob.verify or knob.compilation_cache_check_contents:
-        return None
-    if not knob.cache_programs or disk.folder() is None:
-        return None
-    return identify(closed, donated, general)
 
 
 def find(walked: Identity) -> tuple[Assembly, dict[int, Address]] | None:

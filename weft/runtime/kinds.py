@@ -1,4 +1,4 @@
-"""Shape-generic code of compiled functions: from the second shape on, one program serves all.
+"""Shape-generic code of programs: from the second shape on, one program serves all.
 
 Programs are put together by their structure (``weft.compiler.generic``). The first of a kind is
 compiled for its own sizes. When a second one differs from it in sizes alone, the program in named
@@ -7,33 +7,32 @@ sizes that both are instances of is compiled, and serves the second and those th
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from weft.backends.cpu.assembly import Assembly
-from weft.backends.cpu.generic import Generic, Special
-from weft.backends.llvm.native.machine import Address
-from weft.backends.llvm.native.processor import vector_bits
 from weft.base import knobs
 from weft.base.forks import across_forks
 from weft.base.functional import register_cache
 from weft.compiler.generic import Different, Template, Walked, alone, between, is_large
 from weft.compiler.plan import Unplannable
 from weft.core.jaxpr import ClosedJaxpr
+from weft.runtime.client import Compiler, InNamedSizes, Special
 
 # Kinds of programs that are remembered, and of one kind those in named sizes, and exact ones that
 # others are compared with.
 MAX_KINDS, MAX_TEMPLATES, MAX_EXACT = 512, 8, 8
 
-# A program that code in named sizes serves, with its numbers, and that code.
-Served = tuple[Assembly, dict[int, Address]]
-
 # Why there is no program in named sizes; anything else would be a fault of ours.
 EXPECTED = (Special, Different, Unplannable)
 
 _lock = across_forks(threading.RLock())
+
+
+def _given(template: Template) -> Template:
+    return template
 
 
 class Kind:
@@ -43,7 +42,7 @@ class Kind:
     def __init__(self) -> None:
         self.exact: list[Walked] = []
         self.special: set[tuple[int, ...]] = set()  # numbers on which the code itself depends
-        self.templates: list[tuple[Template, Generic]] = []
+        self.templates: list[tuple[Template, InNamedSizes]] = []
 
 
 class _Kinds(OrderedDict[Any, Kind]):
@@ -61,18 +60,23 @@ register_cache(_kinds)
 class Search:
     """Shape-generic code looked for, and made, for one program."""
 
-    def __init__(self, closed: ClosedJaxpr, donated: tuple[bool, ...], eager: bool = False) -> None:
-        self.closed = closed
-        self.donated = donated
+    def __init__(
+        self,
+        compiler: Compiler,
+        closed: ClosedJaxpr,
+        donated: tuple[bool, ...],
+        eager: bool = False,
+    ) -> None:
+        self.compiler, self.closed, self.donated = compiler, closed, donated
         try:
             self.walked: Any = Walked(closed)
             size_class = is_large(closed) if eager else None
-            self.key = (self.walked.key, donated, knobs.context_key(), size_class)
+            self.key = (compiler.name, self.walked.key, donated, knobs.context_key(), size_class)
             self.kind = _kinds.get(self.key)
         except (Different, TypeError, KeyError):
             self.walked = self.kind = None
 
-    def found(self) -> Served | None:
+    def found(self) -> Any:
         """The program by code that is there, if there is any that serves it."""
         for template, generic in self.kind.templates if self.kind is not None else ():
             values = template.match(self.walked)
@@ -83,7 +87,7 @@ class Search:
 
     def meet(self, other: ClosedJaxpr) -> None:
         """Take up another instance of the same function, which nobody has called."""
-        found = Search(other, self.donated)
+        found = Search(self.compiler, other, self.donated)
         if found.walked is not None and found.known() and found.key == self.key:
             self.kind = found.kind
 
@@ -107,7 +111,7 @@ class Search:
         _kinds.move_to_end(self.key)
         return kind
 
-    def made(self, sibling: Callable[[], ClosedJaxpr] | None) -> Served | None:
+    def made(self, sibling: Callable[[], ClosedJaxpr] | None) -> Any:
         """The program by new code in named sizes, made of it and of the exact one most like it.
 
         ``sibling`` is another instance of the same function, taken where there is none yet.
@@ -128,29 +132,27 @@ class Search:
                     continue  # the same program
                 if changing in kind.special:
                     return None
-                served = self._compiled(kind, lambda found=template: found)
+                served = self._compiled(kind, functools.partial(_given, template))
                 if served is None:
                     kind.special.add(changing)
                 return served
         return None
 
-    def alone(self) -> Served | None:
+    def alone(self) -> Any:
         """The program by new code in named sizes, made of it alone; None where that is not to be
         had."""
         if self.walked is None:
             return None
-        short = 2 * vector_bits() // 32 - 1
         with _lock:
-            made = lambda: alone(self.walked, self.closed, short)
+            made = lambda: alone(self.walked, self.closed, self.compiler.short())
             return self._compiled(self._own_kind(), made, eager=True)
 
-    def _compiled(
-        self, kind: Kind, make: Callable[[], Template], eager: bool = False
-    ) -> Served | None:
+    def _compiled(self, kind: Kind, make: Callable[[], Template], eager: bool = False) -> Any:
         """The program by the code of a template, which serves others of its kind from now on."""
         try:
             template = make()
-            generic = Generic(template.closed, self.donated, list(template.scope), eager=eager)
+            names = list(template.scope)
+            generic = self.compiler.in_named_sizes(template.closed, self.donated, names, eager)
         except Exception as error:
             # code for exactly these sizes is made instead, whatever was the matter
             if knobs.thread.verify and not isinstance(error, EXPECTED):
@@ -165,7 +167,7 @@ class Search:
             del kind.templates[MAX_TEMPLATES:]
         return served
 
-    def _served(self, template: Template, generic: Generic, numbers: list[int]) -> Served:
+    def _served(self, template: Template, generic: InNamedSizes, numbers: list[int]) -> Any:
         """The program with its own numbers and constants in place of those that stand for them."""
         walked = self.walked
         constants, own = {}, {}
@@ -175,6 +177,4 @@ class Search:
             constants[id(stand_in)] = (value, stand_in.aval)
             if number >= 0:
                 own[id(stand_in)] = value
-        made = generic.filled(numbers, constants)
-        given = {number: own[id(x)] for number, x in made.given.items() if id(x) in own}
-        return made._replace(given=given), generic.code
+        return generic.served(numbers, constants, own)
