@@ -63,7 +63,8 @@ class InMemory:
             return self
         # an AttributeError, so that hasattr and getattr with a default work
         raise AttributeError(
-            f"{self.name} is an attribute of arrays in memory, and this one is traced: {array}"
+            f"{self.name} is an attribute of arrays in memory, and this one is traced:"
+            f" {getattr(array, 'display', type(array).__name__)}({array.aval.str_short()})"
         )
 
 

@@ -260,7 +260,8 @@ def _with_values(f: Any, options: Any, args: tuple[Any, ...], manual: Any) -> An
 
     @wraps(f, updated=())
     def seen(*given: Any) -> Any:
-        state.trace.values = values
+        trace: Any = state.trace
+        trace.values = values
         return f(*given)
 
     return seen

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.core import processes
 from weft.core.batching import broadcast_axis
 from weft.core.effects import NamedAxisEffect
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal, eval_jaxpr
@@ -61,6 +62,8 @@ class Values:
     def of_devices(self, trace: Any, var: Any) -> Any:
         """What each device has, along a first axis; None for what only running all can tell."""
         if isinstance(var.aval.dtype, dtypes.ExtendedDType):
+            return None
+        if any(d.process_index != processes.index for d in self.mesh.devices.flat):
             return None
         eqns = needed(trace.eqns, var)
         effects = [e for eqn in eqns for e in eqn.effects if not isinstance(e, NamedAxisEffect)]

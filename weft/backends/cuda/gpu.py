@@ -17,7 +17,7 @@ from weft.backends.cuda import dlpack, driver
 from weft.backends.cuda.calls import fast
 from weft.backends.cuda.memory import Buffer, begin_copy_out, copy_in, copy_out, memory_stats
 from weft.backends.cuda.program import Cuda, Executable
-from weft.backends.cuda.study import Study
+from weft.backends.cuda.story import Study
 from weft.base.errors import JaxRuntimeError
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
