@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.broad import arrays, layers, science
+from bench.broad import arrays, layers, science, signals, training
 from bench.broad.drawing import PROGRAMS, Draw, loss_of
 
-FILES = (layers, science, arrays)
+FILES = (layers, science, arrays, signals, training)
 # Seconds that the calls of one measurement take, about, and calls of it at most.
 SPAN, MOST_CALLS = 0.02, 500
 # How far means of results may be apart, of their mean magnitude.
