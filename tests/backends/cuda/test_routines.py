@@ -184,8 +184,26 @@ def test_a_sort_of_many_tiles(monkeypatch):
 def test_barriers_are_not_copied(dtype):
     """Threads of a warp that wait at copies of a barrier, on different ways, wait for ever."""
     names = sort.key_names(np.dtype(dtype))
-    (step,), _, _ = sort.sort_rows(sort.Scratch(), sort.given(0), None, 3, 5, names)
+    (step,), _, _ = sort.sort_rows(sort.Scratch(), sort.given(0), None, 3, 200, names)
     assert ptx.assemble(step.text).count("bar.sync") == 5
+
+
+@pytest.mark.parametrize("length, dtype", [(1, np.uint8), (3, BF16), (9, np.float64), (33, "f4")])
+def test_short_rows_are_sorted_by_lanes(length, dtype, monkeypatch):
+    """Rows that lanes of a warp share: equal keys stay in order, the last warp isn't full."""
+    monkeypatch.setattr(sort, "SHORT_ROWS", 1)
+    keys = RNG.integers(-3, 3, (13, length)).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        keys[5, 0], keys[6, :] = np.nan, -0.0
+    params = {"dimension": 1, "num_keys": 1, "is_stable": True}
+    check_routine("sort", [keys], params)
+    check_routine("sort", [keys, np.arange(13.0 * length).reshape(13, length)], params)
+    kept = {"k": min(3, length), "axis": 1}
+    check_routine("top_k", [keys], kept)
+    room = sort.Scratch()
+    names = sort.key_names(np.dtype(dtype))
+    (step,), _, _ = sort.sort_rows(room, sort.given(0), None, 10**6, length, names)
+    assert step.threads == 256 and step.blocks <= 10**6 // 8 + 1
 
 
 def look_back(state: ptr, out: ptr) -> void:
@@ -256,10 +274,50 @@ def test_scatters_in_any_order(name, dtype, deterministic):
             (node,) = operations(Planner(Reference()).program(closed).nodes)
             check(node, [x, places[:, None], updates], 4.0, name)
             routine = lower(node, types(node.eqn.invars), types(node.eqn.outvars))
-        ordered = deterministic and dtype.startswith("f")
-        ordered = ordered or (dtype.startswith("f") and name in ("scatter-min", "scatter-max"))
+        ordered = deterministic and dtype.startswith("f") and name in ("scatter-add", "scatter-sub")
         texts = [step.text for step in routine.steps if isinstance(step, Run)]
-        assert any("@combine(" in text for text in texts) != ordered
+        assert any("@combine(" in x or "_extreme(" in x for x in texts) != ordered
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["scatter-min", "scatter-max"])
+def test_extremes_of_floats_in_any_order(name, dtype):
+    """NaNs of both signs win, zeros and negative numbers are ordered."""
+    nan = np.array(np.nan, dtype)
+    x = np.array([1, -1, 0, -0.0, nan, -nan, -np.inf, 5], dtype)
+    places = np.arange(32, dtype=np.int32) % 8
+    updates = RNG.normal(size=32).astype(dtype)
+    updates[[2, 10, 18, 26, 3, 11, 19, 27]] = [-0.0, 0.0, -0.0, -0.0, 0, 0, 0, -0.0]
+    updates[[0, 7, 9]] = [nan, -nan, -np.inf]
+    numbers = weft.lax.ScatterDimensionNumbers((), (0,), (0,))
+    fun = getattr(weft.lax, name.replace("-", "_"))
+    with weft.enable_x64():
+        closed = weft.make_jaxpr(lambda *xs: fun(*xs, numbers))(x, places[:, None], updates)
+        (node,) = operations(Planner(Reference()).program(closed).nodes)
+        routine = lower(node, types(node.eqn.invars), types(node.eqn.outvars))
+    out = np.zeros_like(x)
+    run_routine(routine, [x, places[:, None].copy(), updates], [out])
+    one = np.minimum if name == "scatter-min" else np.maximum
+    want = np.array([one.reduce([x[i], *updates[i::8]]) for i in range(8)])
+    np.testing.assert_array_equal(out, want)
+    assert list(np.isnan(out)) == [True, False, False, False, True, True, False, True]
+    check_assembly(routine)
+
+
+@pytest.mark.parametrize("width", [(), (3,)])
+def test_of_updates_that_replace_each_other_the_last_counts(width):
+    """By a maximum of their numbers, for each place where one may begin."""
+    rng = np.random.default_rng(2)
+    places = rng.integers(-1, 12, (1100 // (3 if width else 1), 1)).astype(np.int32)
+    x = rng.normal(size=(10, *width)).astype(np.float32)
+    updates = rng.normal(size=(len(places), *width)).astype(np.float32)
+    numbers = weft.lax.ScatterDimensionNumbers(tuple(range(1, 1 + len(width))), (0,), (0,))
+    closed = weft.make_jaxpr(lambda *xs: weft.lax.scatter(*xs, numbers))(x, places, updates)
+    (node,) = operations(Planner(Reference()).program(closed).nodes)
+    check(node, [x, places, updates], 0, "scatter")
+    routine = lower(node, types(node.eqn.invars), types(node.eqn.outvars))
+    assert len(routine.steps) == 4 and routine.scratch == (4 * 11,)
+    check_assembly(routine)
 
 
 @pytest.mark.parametrize("name", ["scatter-add", "scatter-sub"])

@@ -207,14 +207,17 @@ atomic_add_u32 = _word(
 )
 
 
-def combining(operation: str, kind: Kind) -> External:
+def combining(
+    operation: str, kind: Kind, given: Kind | None = None, name: str = "combine"
+) -> External:
     """What stubs may be given as ``combine``: a number of device memory combined with another one,
-    whatever the order is."""
+    whatever the order is. ``given`` is what stubs see, if that is another kind of the same bits."""
     signs = {"float": "f", "unsigned": "u", "signed": ""}
     sign = "" if operation == "add" and kind.family != "float" else signs[kind.family]
     atomic = f"atomicrmw {sign}{operation} ptr addrspace({_GLOBAL}) %q, {kind.llvm} %1 monotonic"
     lines = _cast("%q", "%0", _GLOBAL), f"%y = {atomic}"
-    return External(void, (ptr, kind), _defined("combine", void, (ptr, kind), *lines))
+    seen = (ptr, given or kind)
+    return External(void, seen, _defined(name, void, seen, *lines))
 
 
 # Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.

@@ -2,12 +2,13 @@
 
 Sums of floats come in any order unless the knob ``deterministic_ops`` is set. What has to come in
 order is sorted by where it belongs, stably, so that every run gives the same bits; a few updates
-are done by one block, and those of which the user says that no two meet directly.
+are done by one block, and those of which the user says that no two meet directly. Extremes are the
+same in any order, and of updates that replace each other the last is found by a maximum.
 """
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from weft.backends.cuda import driver
 from weft.backends.cuda.routines.base import (
     ROUTINES,
+    Fill,
     Move,
     Place,
     Routine,
@@ -30,7 +32,7 @@ from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.device import combining
 from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
 from weft.backends.cuda.routines.stubs import scatter_stubs as stubs
-from weft.kernel.kinds import kind_of
+from weft.kernel.kinds import i32, i64, kind_of, u32, u64
 from weft.kernel.program import Type, contiguous
 
 _OPS = {
@@ -142,6 +144,43 @@ def _in_fours(names: dict[str, Any], table: np.ndarray) -> bool:
     return names["AXES"] == 1 and list(window[1:]) == [1, 1] and not any(x % 4 for x in strides)
 
 
+# Floats of which instructions of the GPU's find extremes.
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _extremes(names: dict[str, Any], dtype: np.dtype, table: Place) -> list[Any]:
+    """Steps that find extremes of floats by instructions for integers."""
+    told = key_names(dtype)
+    smallest, wide = names["OP"] == stubs.MIN, dtype.itemsize == 8
+    told = {k: told[k] for k in ("K", "SIGN", "MOST", "INFINITE", "UNKNOWN")}
+    # the NaN that is below all integers with a sign, or above them
+    told["UNKNOWN"] |= told["SIGN"] if smallest else 0
+    signed, bits = (i64, u64) if wide else (i32, u32)
+    along, against = ("min", "max") if smallest else ("max", "min")
+    more = {
+        "signed_extreme": combining(along, signed, bits, "signed_extreme"),
+        "unsigned_extreme": combining(against, bits, bits, "unsigned_extreme"),
+    }
+    copy = launch(stubs.same_unknowns, names["SIZE"], (given(0), made(0)), **names, **told)
+    total = names["COUNT"] * names["WINDOW"]
+    scatter = launch(stubs.scatter_extremes, total, _operands(table), **names, **told, **more)
+    return [copy, scatter]
+
+
+def _last_ones(room: Scratch, names: dict[str, Any], table: Place) -> list[Any]:
+    """Steps by which the last of updates to one place counts, without a sort."""
+    dims, batch = 2 * names["DIMS"], 2 * names["DIMS"] + 3 * names["AXES"]
+    strides = [*table.what[1:dims:2], *table.what[batch + 1 :: 3]]
+    step = gcd(*map(int, strides)) or 1
+    size = 4 * (names["SIZE"] // step + 1)
+    last = room.new(size)
+    told = {**names, "STEP": step, "combine": combining("max", u32)}
+    marked = launch(stubs.mark_last, names["COUNT"], (given(1), table, last), **told)
+    places = (given(1), given(2), table, last, made(0))
+    total = names["COUNT"] * names["WINDOW"]
+    return [Fill(last, 0, size), marked, launch(stubs.scatter_last, total, places, **told)]
+
+
 def _operands(table: Place) -> tuple[Place, ...]:
     return given(1), given(2), table, made(0)
 
@@ -170,6 +209,8 @@ def lowering(name: str) -> Any:
         names["UNSIGNED"] = int(indices.dtype == np.uint64)
         unique = params["unique_indices"] and not overlap
         room = Scratch()
+        if not unique and dtype in _FLOATS and op in (stubs.MIN, stubs.MAX):
+            return Routine(_extremes(names, dtype, Place("const", table)))
         if not unique and _reduces(dtype, op):
             return Routine([copy, _any_order(names, dtype, Place("const", table))])
         steps = _steps(room, names, Place("const", table), unique, overlap)
@@ -188,6 +229,8 @@ def _steps(
     if total <= FEW:
         text = text_of(stubs.scatter_few, **names)
         return [Run(text, 1, 128, _operands(table))]
+    if names["OP"] == stubs.SET and not overlap:
+        return _last_ones(room, names, table)
     main: Any = stubs.element_keys if overlap else stubs.window_keys
     number = total if overlap else count
     keys = room.new(4 * number)

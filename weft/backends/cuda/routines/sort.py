@@ -34,6 +34,8 @@ RESIDENT = 3
 COUNTERS, COUNTING = 32, 512
 # Tiles before its own that a block looks at together; more take registers.
 AHEAD = 4
+# Keys of a row up to which lanes of a warp share it, and rows from which all processors are busy.
+SHORT, SHORT_ROWS = 128, 256
 _U8 = np.dtype(np.uint8)
 # Keys are those of 1, 2, 4 and 8 bytes.
 _SIZES = (1, 2, 4, 8)
@@ -83,7 +85,7 @@ def _text(main: Any, **names: Any) -> str:
     rooms |= {"kept_keys": size * tile, "kept_values": 4 * tile}
     if main is sort_stubs.count_digits:
         rooms = {"counters": 1024 * COUNTERS}
-    several = size == 4 and names.get("VALUES") == 0 and names["WARPS"] == WARPS
+    several = size == 4 and names.get("VALUES") == 0 and names.get("WARPS") == WARPS
     return module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
 
 
@@ -117,6 +119,15 @@ def sort_rows(
     bits = bits or names["BITS"]
     common = {**names, "LENGTH": length, "BITS": bits, "ITEMS": items, "VALUES": which}
     none = keys
+    if length <= SHORT and (length <= 32 or rows >= SHORT_ROWS):
+        span = min(32, 1 << (length - 1).bit_length())
+        told = {**common, "BITS": names["BITS"], "ITEMS": ceil_div(length, span)}
+        told |= {"SPAN": span, "ROWS": rows}
+        new_keys = target or room.new(rows * length * size)
+        new_values = room.new(rows * length * 4) if carries else none
+        places = (keys, values or none, new_keys, new_values)
+        step = _each(sort_stubs.sort_short, rows * span, places, **told)
+        return [step], new_keys, new_values
     if length <= 32 * WARPS * items:
         common |= {"WARPS": warps, "TILE": 32 * warps * items}
         new_keys = target or room.new(rows * length * size)

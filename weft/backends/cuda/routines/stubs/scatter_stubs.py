@@ -16,6 +16,8 @@ from weft.backends.cuda.routines.elements import get, put, strided, up
 from weft.backends.cuda.routines.stubs.cumulative_stubs import larger, smaller
 from weft.kernel.kinds import External, f32, i32, i64, ptr, u32, unrolled, void
 
+K: Any = u32  # the bits of a float
+
 # Names that stubs are given; here so that they can be written.
 C: Any = f32
 I: Any = i32  # an index
@@ -24,6 +26,9 @@ NEGATED = OP = DIMS = AXES = BATCH = COUNT = WINDOW = CLIP = FLOATING = WIDTH = 
 ) = 0
 SET, ADD, SUB, MUL, MIN, MAX = range(6)
 combine = External(void, (ptr, C))  # one of the instructions that combine numbers in any order
+# Of the bits of floats without and with a sign, as one that combines integers.
+unsigned_extreme = signed_extreme = External(void, (ptr, K))
+SIGN = MOST = INFINITE = UNKNOWN = STEP = 0
 
 
 def joined(old: C, new: C) -> C:
@@ -168,6 +173,56 @@ def scatter_neighbours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void
             last = (heads >> (lane + 1)) & 1
     if last == 1 and key != u32(0xFFFFFFFF):
         combine(out + i64(key) * WIDTH, x)
+
+
+def same_unknowns(x: ptr, out: ptr) -> void:
+    """A copy of floats in which a NaN has the bits that are the extreme of all integers."""
+    number = block() * 256 + thread()
+    if number < i64(SIZE):
+        bits = K[x, number]
+        if bits & K(MOST) > K(INFINITE):
+            bits = K(UNKNOWN)
+        K[out, number] = bits
+
+
+def scatter_extremes(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+    """The smallest or largest floats, in any order: bits of the same sign are ordered as integers,
+    those of negative floats the other way round."""
+    number = block() * 256 + thread()
+    if number < i64(COUNT) * WINDOW:
+        n = number // WINDOW
+        w = number % WINDOW
+        start = start_of(indices, table, n)
+        if start >= 0:
+            bits = K[updates, of_batch(table, n, i64(2)) + of_window(table, w, i64(2))]
+            if bits & K(MOST) > K(INFINITE):
+                bits = K(UNKNOWN)
+            at = out + (start + of_window(table, w, i64(1))) * WIDTH
+            if bits & K(SIGN) == K(0):
+                signed_extreme(at, bits)
+            else:
+                unsigned_extreme(at, bits)
+
+
+def mark_last(indices: ptr, table: ptr, last: ptr) -> void:
+    """The last of the windows that begin at each place, from 1 on."""
+    number = block() * 256 + thread()
+    if number < COUNT:
+        start = start_of(indices, table, number)
+        if start >= 0:
+            combine(last + 4 * (start // STEP), u32(number + 1))
+
+
+def scatter_last(indices: ptr, updates: ptr, table: ptr, last: ptr, out: ptr) -> void:
+    """Updates of which the last counts."""
+    number = block() * 256 + thread()
+    if number < i64(COUNT) * WINDOW:
+        n = number // WINDOW
+        w = number % WINDOW
+        start = start_of(indices, table, n)
+        if start >= 0:
+            if u32[last, start // STEP] == u32(n + 1):
+                update(out, updates, table, start + of_window(table, w, i64(1)), n, w)
 
 
 def window_keys(indices: ptr, table: ptr, keys: ptr) -> void:

@@ -1,6 +1,7 @@
 """Stable radix sorts of rows, as stubs.
 
-Rows of up to a tile are sorted by one block. Of longer ones all digits are counted first. Then a
+Short rows are sorted by some lanes of a warp: each key is compared with all others of its row. Rows
+of up to a tile are sorted by one block. Of longer ones all digits are counted first. Then a
 kernel for each digit moves the elements: a tile for each block, which learns from the tiles before
 where its own belong, as scans do (Adinets and Merrill 2022).
 """
@@ -19,6 +20,7 @@ from weft.backends.cuda.routines.device import (
     poke_u64,
     same_byte,
     shuffle_u32,
+    shuffle_u64,
     shuffle_up_u32,
     thread,
     warp_barrier,
@@ -32,6 +34,7 @@ K: Any = u32  # a key in memory
 W: Any = u32  # a key in registers
 BITS = KIND = EXACT = DESCENDING = LENGTH = TILES = TILE = ITEMS = WARPS = VALUES = COPIES = 0
 PASSES = LANES = PER = PARTS = AHEAD = 0
+SPAN = 0  # lanes that share a short row
 INNER = WIDTH = STRIDE = PART = PERMUTED = KEPT = ROWS = 0
 SIGN = INFINITE = UNKNOWN = MOST = TOP = 0
 UNSIGNED, SIGNED, FLOAT = range(3)
@@ -266,6 +269,53 @@ def sort_block(keys: ptr, values: ptr, new_keys: ptr, new_values: ptr) -> void:
             K[new_keys, row * LENGTH + at] = K(W[items, r])
             if VALUES > 0:
                 u32[new_values, row * LENGTH + at] = u32[moved, r]
+
+
+def other_key(key: W, lane: i64) -> W:
+    """The key of another lane."""
+    if BITS > 32:
+        return W(shuffle_u64(u64(key), i32(lane)))
+    return W(shuffle_u32(u32(key), i32(lane)))
+
+
+def sort_short(keys: ptr, values: ptr, new_keys: ptr, new_values: ptr) -> void:
+    """Short rows, each by ``SPAN`` lanes of a warp with ``ITEMS`` keys each: a key belongs behind
+    as many as are smaller, or the same and before it. All lanes take part in shuffles."""
+    row = (block() * 256 + thread()) // SPAN
+    place = thread() % SPAN
+    lane = thread() % 32 - place
+    first = min(row, i64(ROWS - 1)) * LENGTH
+    read = stack(ITEMS * 8)
+    items = stack(ITEMS * 8)
+    moved = stack(ITEMS * 4)
+    ranks = stack(ITEMS * 4)
+    for r in unrolled(ITEMS):
+        at = min(r * SPAN + place, i64(LENGTH - 1))
+        W[read, r] = W(K[keys, first + at])
+        W[items, r] = ordered(W[read, r])
+        if VALUES == 1:
+            u32[moved, r] = u32[values, first + at]
+        u32[ranks, r] = u32(0)
+    for s in unrolled(ITEMS):
+        for j in range(min(i64(SPAN), i64(LENGTH - s * SPAN))):
+            other = other_key(W[items, s], lane + j)
+            for r in unrolled(ITEMS):
+                before = u32(0)
+                if other < W[items, r]:
+                    before = u32(1)
+                if other == W[items, r] and s * SPAN + j < r * SPAN + place:
+                    before = u32(1)
+                u32[ranks, r] = u32[ranks, r] + before
+    if row < ROWS:
+        for r in unrolled(ITEMS):
+            at = r * SPAN + place
+            if at < LENGTH:
+                to = first + i64(u32[ranks, r])
+                K[new_keys, to] = K(W[read, r])
+                if VALUES == 1:
+                    u32[new_values, to] = u32[moved, r]
+                if VALUES == 2:
+                    u32[new_values, to] = u32(at)
 
 
 # --- moves ----------------------------------------------------------------------------------------
