@@ -31,7 +31,7 @@ from weft.backends.cuda.routines.stubs import conv_stubs as stubs
 from weft.base.functional import lru
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Store, affine
-from weft.kernel.nodes import NARROW
+from weft.kernel.nodes import F32, NARROW
 from weft.kernel.program import Type, contiguous
 
 _FULL = 68
@@ -41,7 +41,7 @@ ENOUGH_THREADS, LEAST_PRODUCTS = 1 << 17, 64
 
 @per_device(64)
 def _convolution(kind: str, sizes: dnn.Sizes) -> Any:
-    if sizes.dtype in NARROW:
+    if sizes.last:
         try:
             return dnn.planned(kind, sizes)
         except libraries.DriverError:
@@ -88,12 +88,15 @@ def _boxed(
 class _Plan:
     """The steps of a convolution while they are made."""
 
-    def __init__(self, ins: list[Type], outs: list[Type], params: dict[str, Any]) -> None:
+    def __init__(
+        self, ins: list[Type], outs: list[Type], params: dict[str, Any], last: bool
+    ) -> None:
+        """``last`` is whether the library has channels last in memory."""
         self.ins, self.out, self.params = ins, outs[0], params
         self.dtype = ins[0].dtype
         self.steps: list[Any] = []
         self.room = Scratch()
-        self.last = self.dtype in NARROW
+        self.last = last
         self.specs = params["dimension_numbers"]
 
     def brought(self, number: int, order: tuple[int, ...]) -> Place:
@@ -108,6 +111,21 @@ class _Plan:
             return place
         new = self.room.new(prod(shape) * self.dtype.itemsize)
         self.steps.append((permute(shape, order, self.dtype.itemsize), (place, new)))
+        return new
+
+    def grouped_filters(self, groups: int) -> Place:
+        """The second operand with what it makes and what it is made of exchanged in each group."""
+        ws, shape = self.specs[1], self.ins[1].shape
+        if groups == 1:
+            return self.brought(1, (ws[1], ws[0], *ws[2:]))
+        split = (*shape[: ws[0]], groups, shape[ws[0]] // groups, *shape[ws[0] + 1 :])
+        after = [axis + (axis > ws[0]) for axis in ws[1:]]
+        channels, space = ws[0] + 1, after[1:]
+        order = (ws[0], after[0], channels, *space)
+        if self.last:
+            order = (ws[0], after[0], *space, channels)
+        new = self.room.new(prod(shape) * self.dtype.itemsize)
+        self.steps.append((permute(split, order, self.dtype.itemsize), (given(1), new)))
         return new
 
     def arranged(self, sizes: Any) -> tuple[int, ...]:
@@ -166,28 +184,49 @@ class _Plan:
 
 
 def _with_dnn(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    x, w = ins
-    dtype = x.dtype
-    if dtype not in dnn.TYPES or w.dtype != dtype or outs[0].dtype != dtype:
+    """A convolution by the library, in the first layout that it has it in."""
+    dtype = ins[0].dtype
+    if dtype not in dnn.TYPES or ins[1].dtype != dtype or outs[0].dtype != dtype:
         return None
-    if params["batch_group_count"] > 1 or not libraries.has("cudnn"):
+    if len(ins[0].shape) not in (4, 5) or not libraries.has("cudnn"):
         return None
-    plan = _Plan(ins, outs, params)
+    for last in layouts(dtype, params):
+        found = _in_layout(_Plan(ins, outs, params, last))
+        if found is not None:
+            return found
+    return None
+
+
+def layouts(dtype: np.dtype, params: dict[str, Any]) -> tuple[bool, ...]:
+    """Whether channels come last, by what is tried first. Tensor cores want them there; arrays of
+    float32 that have them elsewhere are left as they are."""
+    if dtype in NARROW:
+        return (True,)
+    xs = params["dimension_numbers"][0]
+    tensor = dtype == F32 and compute_of(dtype, params) != _FULL
+    return (True, False) if tensor and len(xs) - 1 in xs[:2] else (False,)
+
+
+def _in_layout(plan: _Plan) -> Routine | None:
+    (x, w), out, params, dtype = plan.ins, plan.out, plan.params, plan.dtype
     xs, ws, os = plan.specs
     rank = len(xs) - 2
-    if rank not in (2, 3):
-        return None
     sizes_of = lambda t, spec: tuple(t.shape[i] for i in spec)
-    data, filters, result = sizes_of(x, xs), sizes_of(w, ws), sizes_of(outs[0], os)
+    data, filters, result = sizes_of(x, xs), sizes_of(w, ws), sizes_of(out, os)
     strides, dilation = tuple(params["window_strides"]), tuple(params["rhs_dilation"])
     base, padding = tuple(params["lhs_dilation"]), [tuple(p) for p in params["padding"]]
     groups = params["feature_group_count"]
     exact = compute_of(dtype, params) == _FULL
     common = {"groups": groups, "last": plan.last, "exact": exact}
     large = prod(filters[2:]) > 4 * prod(result[2:])
-    if any(b > 1 for b in base):
-        if large:  # a gradient by filters, of a transposed convolution, which cuDNN is slow at
+    parts = params["batch_group_count"]
+    if parts > 1:  # a gradient by filters, of a convolution of groups
+        if any(b > 1 for b in base) or groups > 1:
             return None
+        return _filter_gradient(plan, data, filters, result, common | {"groups": parts})
+    if any(b > 1 for b in base):
+        if large and groups == 1:
+            return _transposed_filter_gradient(plan, data, filters, result, common)
         return _data_gradient(plan, data, filters, result, common)
     if groups == 1 and large:
         return _filter_gradient(plan, data, filters, result, common)
@@ -206,8 +245,9 @@ def _data_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: An
     """A convolution of a dilated operand: the gradient, by data, of one with strides."""
     params = plan.params
     base, dilation = tuple(params["lhs_dilation"]), tuple(params["rhs_dilation"])
-    if any(s > 1 for s in params["window_strides"]) or common["groups"] > 1:
-        return None
+    groups = common["groups"]
+    if any(s > 1 for s in params["window_strides"]) or (groups > 1 and filters[1] == 1):
+        return None  # depthwise ones have few products for each result
     low, high = [], []
     for i, (first, _) in enumerate(params["padding"]):
         pad = (filters[2 + i] - 1) * dilation[i] - first
@@ -226,12 +266,11 @@ def _data_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: An
         result, low = (*result[:2], *whole), [0] * len(low)
     xs, ws, os = plan.specs
     # what is convolved is the gradient; its channels are the features of the filters
-    turned = (filters[1], filters[0], *filters[2:])
+    turned = (groups * filters[1], filters[0] // groups, *filters[2:])
     sizes = dnn.Sizes(
         plan.dtype, result, turned, data, tuple(low), base, dilation, flipped=True, **common
     )
-    order = (ws[1], ws[0], *ws[2:])
-    places = (plan.brought(1, tuple(order)), plan.brought(0, tuple(xs)))
+    places = (plan.grouped_filters(groups), plan.brought(0, tuple(xs)))
     return plan.finished(dnn.DATA, sizes, places, tuple(os), crop)
 
 
@@ -268,6 +307,45 @@ def _filter_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: 
     )
     places = (place, plan.brought(1, swapped(ws)))
     return plan.finished(dnn.FILTER, sizes, places, swapped(os))
+
+
+def _transposed_filter_gradient(
+    plan: _Plan, data: Any, filters: Any, result: Any, common: Any
+) -> Any:
+    """The same of a transposed convolution: a dilated operand and a large kernel, which the library
+    takes for the data; filters come out in reverse."""
+    params = plan.params
+    base, strides = tuple(params["lhs_dilation"]), tuple(params["window_strides"])
+    if any(n > 1 for n in params["rhs_dilation"]):
+        return None
+    low = [
+        (n - 1) * s - first
+        for n, s, (first, _) in zip(result[2:], strides, params["padding"], strict=True)
+    ]
+    # elements that the library reads of each axis, of which all are there
+    reads = [
+        (n - 1) * b + (k - 1) * s + 1
+        for n, b, k, s in zip(data[2:], base, result[2:], strides, strict=True)
+    ]
+    if min(low) < 0:
+        return None
+    xs, ws, os = plan.specs
+    swapped = lambda s: (s[1], s[0], *s[2:])
+    place, whole = plan.brought(1, swapped(ws)), swapped(filters)
+    rows = list(zip(whole[2:], low, reads, base, strict=True))
+    if any(not 0 <= n + 2 * pad - read < b for n, pad, read, b in rows):
+        padding = [(pad, max(0, read - n - pad)) for n, pad, read, _ in rows]
+        place, whole = plan.padded(place, whole, padding)
+        low = [0] * len(low)
+        if any(n - r >= b for n, r, b in zip(whole[2:], reads, base, strict=True)):
+            return None
+    sizes = dnn.Sizes(
+        *(plan.dtype, whole, result, swapped(data), tuple(low), base, strides),
+        flipped=True,
+        **common,
+    )
+    places = (place, plan.brought(0, swapped(xs)))
+    return plan.finished(dnn.FILTER, sizes, places, tuple(os))
 
 
 # --- our own --------------------------------------------------------------------------------------
@@ -313,6 +391,9 @@ def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routin
         "O_BATCH": steps[2][os[0]],
         "O_FEATURE": steps[2][os[1]],
     }
+    # neighbouring features are neighbours in memory where channels come last
+    along = (names["W_FEATURE"], names["X_BATCH"] if groups > 1 else 1, names["O_FEATURE"])
+    names["FEATURES_FIRST"] = int(sum(step == 1 for step in along) > 1 and features > 1)
     table = Place("const", np.array(rows or [[1] * 10], np.int64))
     results, window = prod(out.shape), names["WINDOW"]
     parts = parts_of(results, window, names["CHANNELS"])

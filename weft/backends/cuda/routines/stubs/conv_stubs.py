@@ -19,6 +19,7 @@ from weft.kernel.kinds import f32, i64, ptr, void
 C: Any = f32
 RANK = COUNT = WINDOW = CHANNELS = FEATURES = GROUP = BATCHES = BATCH_GROUP = 0
 PARTS = STEP = 0  # of a window, and its elements that a part has
+FEATURES_FIRST = 0  # whether neighbouring threads have neighbouring features, or places
 X_BATCH = X_CHANNEL = W_CHANNEL = W_FEATURE = O_BATCH = O_FEATURE = 0
 
 
@@ -32,6 +33,9 @@ def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
         o = number % COUNT
         feature = number // COUNT % FEATURES
         batch = number // COUNT // FEATURES
+        if FEATURES_FIRST == 1:
+            o = number // FEATURES % COUNT
+            feature = number % FEATURES
         first = feature // GROUP * CHANNELS
         rows = batch
         if BATCH_GROUP > 0:
