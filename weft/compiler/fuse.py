@@ -591,7 +591,9 @@ class Fusion:
         """The kernel of some roots, or several where joined arrays cut it into pieces."""
         boxes: list[Any] = [tuple([(0, n) for n in domain.rows])]
         pieces: list[tuple[Puller, Any, Any]] = []
-        small = plain(prod(domain.rows)) <= MAX_SEQUENTIAL_ELEMENTS and not domain.columns
+        # GPUs run the pieces of one kernel side by side
+        few = self.recomputes or plain(prod(domain.rows)) <= MAX_SEQUENTIAL_ELEMENTS
+        small = few and not domain.columns
         memory, rows = Memory(), None
         while boxes:
             box = boxes.pop(0)
@@ -622,9 +624,12 @@ class Fusion:
         """
         whole = box = tuple([(0, n) for n in domain.rows])
         pieces: list[tuple[Puller, Any, Any]] = []
+        together = self.recomputes and not domain.columns
+        memory = Memory()
         try:
             while not pieces:
-                puller = Puller(self, domain, roots, Memory(), box)
+                memory = Memory()
+                puller = Puller(self, domain, roots, memory, box)
                 try:
                     pieces.append((puller, *puller.build()))
                 except Cut as cut:
@@ -637,11 +642,12 @@ class Fusion:
                         box = ()
                         break
             for rim in _around(box, domain.rows) if box else [whole]:
-                puller = Puller(self, domain, roots, Memory(), rim, rim=True)
+                own = memory if together else Memory()
+                puller = Puller(self, domain, roots, own, rim, rim=True)
                 pieces.append((puller, *puller.build()))
         except Cut:
             return None
-        return self._assembled(pieces, roots, False)
+        return self._assembled(pieces, roots, together)
 
     def _assembled(self, pieces: Any, roots: list[Any], small: bool) -> Built:
         computed = set().union(*(puller.computed for puller, _, _ in pieces))

@@ -256,7 +256,8 @@ class Puller:
 
     def _side(self, x: Any, asked: Within) -> int | None:
         """On which side of the seams of a joined array an index lies, or a cut."""
-        entry, points, chooses = asked
+        entry, points, chooses, cheaply = asked
+        chooses = chooses and (self.fusion.recomputes or not cheaply)
         low, high = self.k.range_of(entry, self.extents)
         side = sum(p <= low for p in points)
         if side == sum(p <= high for p in points) or high < low:
@@ -265,7 +266,7 @@ class Puller:
             return None
         ((axis, step), *others) = entry.terms
         if others or axis not in self.row_axes:
-            if chooses and self.fusion.recomputes:
+            if chooses and self.fusion.recomputes and not cheaply:
                 return None
             raise _Stored
         cuts = [_crossing(p - entry.const, step) for p in points]

@@ -35,9 +35,20 @@ def concatenate(
 ) -> Rule:
     """The operand between whose seams an index lies."""
     ends = list(accumulate(x.shape[dimension] for x in ins))
-    side = yield Within(index[dimension], tuple(ends[:-1]))
+    entry, several = index[dimension], [i for i, x in enumerate(ins) if x.shape[dimension]]
+    side = yield Within(entry, tuple(ends[:-1]), len(several) == 2, True)
+    if side is None:  # as a roll is: the element of one, where the index lies in it, or the other's
+        first, second = several
+        size = ins[first].shape[dimension]
+        place, inside = clamped(k, k.position(entry), size - 1)
+        one = yield first, _replaced(index, dimension, k.place(place, size))
+        size = ins[second].shape[dimension]
+        start = ends[second] - size
+        place, _ = clamped(k, k.position(_moved(entry, -start)), size - 1)
+        other = yield second, _replaced(index, dimension, k.place(place, size))
+        return k.select(inside, one, other)
     start = ends[side] - ins[side].shape[dimension]
-    return (yield side, _replaced(index, dimension, _moved(index[dimension], -start)))
+    return (yield side, _replaced(index, dimension, _moved(entry, -start)))
 
 
 def stack(k: Builder, index: Any, ins: Any, outs: Any, number: int, *, axis: int) -> Rule:

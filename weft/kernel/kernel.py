@@ -72,12 +72,14 @@ class Within(Record):
     """Asked by the rule of a joined array: between which of the points does an index lie?
 
     The answer is the number of points that are not above it, the same for all elements at hand. A
-    rule that can choose for each element may also be told None.
+    rule that can choose for each element may also be told None; ``cheaply`` is whether that is only
+    worth it where computing costs little next to memory.
     """
 
     entry: Affine
     points: tuple[int, ...]
     chooses: bool = False
+    cheaply: bool = False
 
 
 class Buffer(Record):

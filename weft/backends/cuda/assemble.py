@@ -48,6 +48,8 @@ from weft.kernel.program import (
 MAX_NAMES = 4
 # Kernels that may be one launch.
 MAX_JOINED = 8
+# Blocks of one of the parts of a kernel that are one launch.
+MAX_APART_BLOCKS = 1 << 24
 # Operations whose routines are one kernel, which may be joined with those before it.
 JOINED_ROUTINES = frozenset(["decode_attention"])
 # Threads that compile at a time.
@@ -218,7 +220,9 @@ class Assembler:
         units = self.linked([unit for node in nodes for unit in self.units(node)])
         groups: list[tuple[list[Any], list[join.Accesses], int]] = []
         while units:
-            together, repeated = self.together(units[:MAX_JOINED])
+            together, repeated = self.apart(units), 0
+            if len(together) < 2:
+                together, repeated = self.together(units[:MAX_JOINED])
             count = max(1, len(together))
             groups.append((units[:count], together, repeated))
             units = units[count:]
@@ -289,6 +293,22 @@ class Assembler:
         aligned = self.unaligned.isdisjoint(node.slots)
         parts = self.parts(node.kernel, [c.Spot(s) for s in node.slots], aligned, distinct)
         return [(node, part) for part in parts]
+
+    def apart(self, units: Sequence[Any]) -> list[join.Accesses]:
+        """The first of some units that are parts of one kernel and write different elements: one
+        launch, whatever their sizes."""
+        found: list[join.Accesses] = []
+        for node, part in units:
+            if node is not units[0][0] or not isinstance(part, _Part) or not part.schedule.apart:
+                break
+            slots = tuple(spot.slot for spot in part.spots)
+            one = join.accesses(part.schedule, slots, MAX_APART_BLOCKS)
+            if one is None or part.schedule.shares or not self.unaligned.isdisjoint(slots):
+                break
+            if found and part.schedule.block_threads != found[0].schedule.block_threads:
+                break
+            found.append(one)
+        return found
 
     def together(self, units: Sequence[Any]) -> tuple[list[join.Accesses], int]:
         """The first of some units that are one launch, and how many of them all blocks do."""

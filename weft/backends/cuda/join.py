@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import prod
 
 from weft.backends.cuda.chain import Chain, held
-from weft.backends.cuda.ptx import EARLY, WAIT
+from weft.backends.cuda.ptx import EARLY, MOST_EARLY_BLOCKS, WAIT
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.backends.cuda.text.chains import Text
@@ -91,10 +91,12 @@ class Accesses(Record):
         return Piece(self.schedule, tuple(map(slots.index, self.slots)), only)
 
 
-def accesses(part: Schedule, slots: tuple[int, ...]) -> Accesses | None:
+def accesses(
+    part: Schedule, slots: tuple[int, ...], most: int = MAX_BLOCKS
+) -> Accesses | None:
     """A kernel on slots; None where it can't be joined with others."""
     kernel = part.kernel
-    if kernel.serial or part.tile is not None or not 0 < part.blocks <= MAX_BLOCKS:
+    if kernel.serial or part.tile is not None or not 0 < part.blocks <= most:
         return None
     if part.columns == 0 and part.rows:
         return None
@@ -248,7 +250,8 @@ def render(joined: Joined, ahead: int = 0) -> str:
     first_lines += prefetch_next(joined.blocks, ahead)
     head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     whole = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
-    return "\n".join([EARLY, *whole, attributes(schedule)])
+    told = [EARLY] if joined.blocks <= MOST_EARLY_BLOCKS else []
+    return "\n".join([*told, *whole, attributes(schedule)])
 
 
 def _held_early(chain: Chain, places: tuple[int, ...], begun: str) -> list[str]:

@@ -35,6 +35,9 @@ MOST_WARP_ROW_BYTES = 2 << 10
 LAUNCH, CALL, BARRIER, GRID_BARRIER = 4000, 7000, 40, 1800
 BYTES, OPERATIONS = 24, 48
 THREADS = 256  # of a block of a grid
+# Threads of a block of a grid that has many elements to compute, and how much longer it takes for
+# them than launches whose blocks fill the GPU.
+MANY_THREADS, HALF_EMPTY = 512, 3
 
 _PRODUCTS = (F32, F64, BF16, F16)
 
@@ -293,15 +296,29 @@ def choose(items: Sequence[Any], multiprocessors: int) -> tuple[int, int]:
     multiprocessors. Raises where commands would take less time."""
     work = [x for x in items_of(items) if isinstance(x, (Part, Multiply, Moved))]
     single = sum(x.clocks(1) + BARRIER for x in work)
-    several = sum(x.clocks(multiprocessors) for x in work) + GRID_BARRIER * max(len(work) - 1, 1)
+    long = {id(x) for x in work if isinstance(x, Part) and _is_long(x, multiprocessors)}
+    several = sum(x.clocks(multiprocessors) * (HALF_EMPTY if id(x) in long else 1) for x in work)
+    # parts of one kernel that are apart are one launch, and have no barrier between them
+    apart = len({x.origin for x in work if isinstance(x, Part) and x.schedule.apart})
+    joined = sum(isinstance(x, Part) and x.schedule.apart for x in work)
+    several += GRID_BARRIER * max(len(work) - joined + apart - 1, 1)
     commands = sum(CALL if isinstance(x, Multiply) else LAUNCH for x in work)
-    commands += sum(x.clocks(multiprocessors) / 2 for x in work if not isinstance(x, Multiply))
+    commands -= LAUNCH * (joined - apart)
+    for x in work:
+        if not isinstance(x, Multiply):
+            commands += x.clocks(multiprocessors) / (1 if id(x) in long else 2)
     if min(single, several) > commands:
         raise Unfit("too much work for one kernel")
     if several < single:
-        return multiprocessors, THREADS
+        products = any(isinstance(x, Multiply) for x in work)
+        return multiprocessors, MANY_THREADS if long and not products else THREADS
     most = max((_threads(x) for x in work), default=32)
     return 1, next(n for n in (32, 128, 256, 512, 1024) if n >= min(most, 1024))
+
+
+def _is_long(part: Part, blocks: int) -> bool:
+    """Whether threads of a grid have several elements each."""
+    return part.mode == "threads" and part.schedule.iterations > 2 * blocks * THREADS
 
 
 def _threads(item: Any) -> int:

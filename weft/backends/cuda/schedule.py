@@ -61,8 +61,9 @@ FEWEST_COLUMNS, ROWS_AT_A_TIME = 32, 4
 PIECE_ELEMENTS = 1 << 13
 # Rows and columns of a square that is transposed.
 TILE = 32
-# Elements from which on a range of an array that is joined has a kernel of its own.
-SHORT_RANGE = 1 << 10
+# Elements from which on a range of an array that is joined has a kernel of its own where there are
+# more of them than this.
+SHORT_RANGE, MAX_RANGES = 1 << 10, 16
 # How often loops of a block may be written out.
 MAX_TRIPS = 8
 
@@ -92,7 +93,8 @@ class Schedule(Record):
     ``columns``, a block reduces so many of them, and its threads share their rows. ``group`` is how
     many iterations a block has of which each is shared by its own warp. With a ``cluster``, its
     blocks share the rows of columns, and threads copy what they read of the largest array to shared
-    memory before the kernel before this one has ended.
+    memory before the kernel before this one has ended. Parts that are ``apart`` need nothing of each
+    other, and write different elements.
     """
 
     kernel: Kernel
@@ -107,6 +109,7 @@ class Schedule(Record):
     columns: int = 0
     group: int = 1
     cluster: int = 0
+    apart: bool = False
 
     @property
     def block_threads(self) -> int:
@@ -143,19 +146,31 @@ def schedule(
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
         return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
-    if distinct and _stores_ranges(kernel):
-        return _ranges(kernel, aligned)
+    if _stores_ranges(kernel) and (distinct or _reads_where_it_writes(kernel)):
+        return _ranges(kernel, aligned, distinct)
     return _whole(kernel, aligned, distinct, early)
 
 
-def _ranges(kernel: Kernel, aligned: bool) -> Parts:
-    """A kernel for each loop, and one for all short ones."""
+def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
+    """A kernel for each loop, or, of many, one for all short ones; they are one launch."""
     count = 1 if kernel.grid is None else kernel.grid[1]
-    long = [[s] for s in kernel.body if count * _elements(s) >= SHORT_RANGE]
-    short = [s for s in kernel.body if count * _elements(s) < SHORT_RANGE]
+    least = SHORT_RANGE if len(kernel.body) > MAX_RANGES else 0
+    long = [[s] for s in kernel.body if count * _elements(s) >= least]
+    short = [s for s in kernel.body if count * _elements(s) < least]
     groups = [*long, short] if short else long
-    made = [_whole(kernel._replace(body=body), aligned, True) for body in groups]
-    return Parts([part for whole in made for part in whole.parts], [])
+    made = [_whole(kernel._replace(body=body), aligned, distinct) for body in groups]
+    return Parts([part._replace(apart=True) for whole in made for part in whole.parts], [])
+
+
+def _reads_where_it_writes(kernel: Kernel) -> bool:
+    """Whether each loop reads only where it writes: the order of loops then doesn't matter."""
+    for loop in kernel.body:
+        inside = [s for s in statements([loop]) if isinstance(s, Store)]
+        places = {s.at for s in inside if s.offset is None}
+        read = [v for v in walk([v for s in inside for v in s.operands]) if v.op == "load"]
+        if any(v.args or v.attr[1] not in places for v in read):
+            return False
+    return True
 
 
 def _elements(s: Any) -> int:

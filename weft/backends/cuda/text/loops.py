@@ -132,6 +132,7 @@ class Writer(Lines):
         self.slots: dict[int, None] = {}
         self.names: dict[Any, str] = {}
         self.pending: list[tuple[Access, Any, int]] = []  # accesses, by what, of which kernel
+        self.origin, self.last = -1, 0  # the kernel of the last part, and where its threads end
         self.barriers = 0
         self.fixed = 0  # bytes of shared memory of the functions
         self.kept = 0  # bytes of shared memory that are in use throughout
@@ -242,7 +243,13 @@ class Writer(Lines):
 
     def part(self, item: Part) -> None:
         mode, iterations = item.mode, item.schedule.iterations
-        key = "all" if mode == "all" else ("threads", iterations) if mode == "threads" else None
+        total = self.blocks * self.threads
+        # parts that need nothing of each other begin at the threads where the one before ended
+        first = self.last if item.schedule.apart and item.origin == self.origin else 0
+        self.last, self.origin = (first + iterations) % total, item.origin
+        key: Any = "all" if mode == "all" else None
+        if mode == "threads":
+            key = ("threads", iterations, first)
         self.begin(item.accesses, key, item.origin)
         name = self.function(item)
         given = "".join(f"ptr {self.pointer(s)}, " for s in item.slots)
@@ -250,15 +257,24 @@ class Writer(Lines):
         def run(thread: str, number: str) -> None:
             self.line(f"call void @{name}({given}i64 {thread}, i64 {number})")
 
-        total = self.blocks * self.threads
         if mode == "all":
             run("%thread", "0")
         elif mode == "threads":
-            self.counted("%everywhere", total, iterations, lambda n: run("%thread", n))
+            begin = self.rotated(first, total)
+            self.counted(begin, total, iterations, lambda n: run("%thread", n))
         elif mode == "warps":
             self.counted("%warp", total // 32, iterations, lambda n: run("%lane", n))
         else:
             self.counted("%block", self.blocks, iterations, lambda n: run("%thread", n))
+
+    def rotated(self, first: int, total: int) -> str:
+        """The number of a thread, counted from one of them on."""
+        if not first:
+            return "%everywhere"
+        moved = self.emit(f"add i64 %everywhere, {total - first}")
+        less = self.emit(f"sub i64 {moved}, {total}")
+        over = self.emit(f"icmp sge i64 {moved}, {total}")
+        return self.emit(f"select i1 {over}, i64 {less}, i64 {moved}")
 
     def function(self, item: Part) -> str:
         """The name of the function of a part, which the module then has."""
