@@ -347,7 +347,11 @@ def rows_set(m: Any, d: Draw) -> Any:
     rows, width = d.rows(1 << 22)
     count = min(rows, 4096)
     at = d.rng.permutation(rows)[:count].astype(np.int32)
-    return (lambda x, at, u: x.at[at].set(u) * 2), (d.normal(rows, width), at, d.normal(count, width))
+    return (lambda x, at, u: x.at[at].set(u) * 2), (
+        d.normal(rows, width),
+        at,
+        d.normal(count, width),
+    )
 
 
 @program("largest by group", narrow=False)

@@ -80,9 +80,7 @@ def test_gradients_have_few_launches(name, monkeypatch):
     args = [draws(*shape, seed=i) for i, shape in enumerate(shapes)]
     run = compiled(gradient(fun), *args)
     assert len(launches(run)) <= 5
-    np.testing.assert_allclose(
-        run(args)[0], weft.jit(gradient(fun))(*args), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(run(args)[0], weft.jit(gradient(fun))(*args), rtol=1e-4, atol=1e-4)
 
 
 def test_ranges_are_blocks_of_one_launch():

@@ -91,9 +91,7 @@ class Accesses(Record):
         return Piece(self.schedule, tuple(map(slots.index, self.slots)), only)
 
 
-def accesses(
-    part: Schedule, slots: tuple[int, ...], most: int = MAX_BLOCKS
-) -> Accesses | None:
+def accesses(part: Schedule, slots: tuple[int, ...], most: int = MAX_BLOCKS) -> Accesses | None:
     """A kernel on slots; None where it can't be joined with others."""
     kernel = part.kernel
     if kernel.serial or part.tile is not None or not 0 < part.blocks <= most:

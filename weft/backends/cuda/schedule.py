@@ -93,8 +93,8 @@ class Schedule(Record):
     ``columns``, a block reduces so many of them, and its threads share their rows. ``group`` is how
     many iterations a block has of which each is shared by its own warp. With a ``cluster``, its
     blocks share the rows of columns, and threads copy what they read of the largest array to shared
-    memory before the kernel before this one has ended. Parts that are ``apart`` need nothing of each
-    other, and write different elements.
+    memory before the kernel before this one has ended. Parts that are ``apart`` need nothing of
+    each other, and write different elements.
     """
 
     kernel: Kernel

@@ -85,6 +85,24 @@ def _boxed(
     return Kernel("pad" if into else "crop", buffers, ("grid", prod(shape)), [store], tuple(axes))
 
 
+@lru(64)
+def _reversed(shape: tuple[int, ...], order: tuple[int, ...], space: int, size: int) -> Kernel:
+    """A kernel that gives an array with its axes in another order, and those of space, which begin
+    at one of them, in reverse."""
+    back = frozenset(range(space, space + len(shape) - 2))
+    strides = contiguous(shape)
+    axes = [(f"a{i}", shape[axis]) for i, axis in enumerate(order)]
+    start = sum((shape[axis] - 1) * strides[axis] for axis in back)
+    signed = [-strides[axis] if axis in back else strides[axis] for axis in order]
+    reads = affine(start, {name: n for (name, _), n in zip(axes, signed, strict=True)})
+    outs = contiguous([n for _, n in axes])
+    writes = affine(0, {name: n for (name, _), n in zip(axes, outs, strict=True)})
+    dtype, total = np.dtype(f"u{size}"), prod(shape)
+    buffers = [Buffer(dtype, total, "in"), Buffer(dtype, total, "out")]
+    store = Store(1, writes, Builder().load(0, dtype, reads))
+    return Kernel("reverse", buffers, ("grid", total), [store], tuple(axes))
+
+
 class _Plan:
     """The steps of a convolution while they are made."""
 
@@ -152,9 +170,11 @@ class _Plan:
         places: tuple[Place, Place],
         shape: Any,
         crop: Any = None,
+        reverse: bool = False,
     ) -> Any:
         """The routine, whose result has the axes of ``shape`` as the layout says; ``crop`` has the
-        sizes of the result and where in that of the library it begins."""
+        sizes of the result and where in that of the library it begins; ``reverse`` is whether the
+        library gives it back to front."""
         found = _convolution(kind, sizes)
         if found is None:
             return None
@@ -165,7 +185,7 @@ class _Plan:
         work = self.room.new(max(found.workspace, 16))
         place = made(0)
         long = [i for i in order if self.out.shape[i] > 1]
-        direct = long == sorted(long)
+        direct = long == sorted(long) and not reverse
         if not direct:
             place = self.room.new(prod(self.out.shape) * self.dtype.itemsize)
         target = place
@@ -179,6 +199,8 @@ class _Plan:
             sizes_ = tuple(self.out.shape[i] for i in order)
             back = tuple(order.index(i) for i in range(len(order)))
             kernel = permute(sizes_, back, self.dtype.itemsize)
+            if reverse:
+                kernel = _reversed(sizes_, back, 1 if self.last else 2, self.dtype.itemsize)
             self.steps.append((kernel, (place, made(0))))
         return Routine(self.steps, tuple(self.room.sizes))
 
@@ -264,7 +286,7 @@ def _data_gradient(plan: _Plan, data: Any, filters: Any, result: Any, common: An
         crop = (result, (0, 0, *low))
         whole = [n + a + b for n, a, b in zip(result[2:], low, high, strict=True)]
         result, low = (*result[:2], *whole), [0] * len(low)
-    xs, ws, os = plan.specs
+    xs, _, os = plan.specs
     # what is convolved is the gradient; its channels are the features of the filters
     turned = (groups * filters[1], filters[0] // groups, *filters[2:])
     sizes = dnn.Sizes(
@@ -313,7 +335,7 @@ def _transposed_filter_gradient(
     plan: _Plan, data: Any, filters: Any, result: Any, common: Any
 ) -> Any:
     """The same of a transposed convolution: a dilated operand and a large kernel, which the library
-    takes for the data; filters come out in reverse."""
+    takes for the data; filters come out in reverse, as it is slow where it has to reverse them."""
     params = plan.params
     base, strides = tuple(params["lhs_dilation"]), tuple(params["window_strides"])
     if any(n > 1 for n in params["rhs_dilation"]):
@@ -341,11 +363,10 @@ def _transposed_filter_gradient(
             return None
     sizes = dnn.Sizes(
         *(plan.dtype, whole, result, swapped(data), tuple(low), base, strides),
-        flipped=True,
         **common,
     )
     places = (place, plan.brought(0, swapped(xs)))
-    return plan.finished(dnn.FILTER, sizes, places, tuple(os))
+    return plan.finished(dnn.FILTER, sizes, places, tuple(os), reverse=True)
 
 
 # --- our own --------------------------------------------------------------------------------------
