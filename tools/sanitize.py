@@ -10,6 +10,7 @@ listed by kernel. Kernels of NVIDIA's libraries are counted apart: they aren't o
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -20,7 +21,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-PLACES = ("/usr/local/cuda/bin", "/opt/cuda/bin")
 # Kernels of weft end in digits of their text.
 _OURS = re.compile(r"_[0-9a-f]{8}$")
 _LINE = re.compile(r"^=+ ?(.*)$")
@@ -74,10 +74,9 @@ def report(tool: str, found: Counter[tuple[str, str]]) -> tuple[str, int]:
 
 
 def sanitizer() -> str | None:
-    """Where compute-sanitizer is."""
-    return shutil.which("compute-sanitizer") or next(
-        (f"{p}/compute-sanitizer" for p in PLACES if Path(p, "compute-sanitizer").exists()), None
-    )
+    """Where compute-sanitizer is: on the path, or in the toolkit that CUDA_HOME names."""
+    found = Path(os.environ.get("CUDA_HOME", ""), "bin", "compute-sanitizer")
+    return shutil.which("compute-sanitizer") or (str(found) if found.exists() else None)
 
 
 def main() -> int:
