@@ -1,6 +1,7 @@
 """The real gin configures modules, optimisers, schedules and loops, also of experiments."""
 
 import copy
+import json
 import os
 
 import pytest
@@ -131,6 +132,8 @@ def test_an_experiment_of_bindings(tmp_path):
     assert "doesn't have a parameter" in wrong.status.error
     text = (units[0].folder / "attempts" / "1" / "operative.gin").read_text()
     assert "Network.widths = (2,)" in text and "fit.steps = 1" in text
+    ended = json.loads((units[0].folder / "attempts" / "1" / "exit.json").read_text())
+    assert len(ended["devices"]) == len(weft.devices()) and ended["versions"]["numpy"]
     # a file that was edited is another configuration
     (tmp_path / "base.gin").write_text(BASE.replace("WIDTH = 16", "WIDTH = 32"))
     with launch.create_experiment(tmp_path / "sweep", verbose=False) as experiment:

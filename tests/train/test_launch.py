@@ -202,6 +202,13 @@ def test_successive_halving(tmp_path):
         assert all(unit.status.attempts == 1 for unit in made.work_units.values())
 
 
+def test_a_run_continues_one_of_another_experiment(tmp_path):
+    first = run_one(tmp_path / "a", programs.climb, {"rate": 0.1, "steps": 2})
+    with experiment(tmp_path / "b") as made:
+        unit = made.add(programs.climb, {"rate": 0.1, "steps": 4}, previous=first)
+    assert unit.result == {"from": 2}
+
+
 def test_sweeps():
     space = {"rate": launch.LogUniform(1e-4, 1e-1), "depth": launch.Integers(1, 4)}
     drawn = launch.random(50, space, act=["relu", "gelu"], seed=3)
@@ -273,14 +280,19 @@ def test_a_damaged_folder(tmp_path):
 
 SCRIPT = """
 import dataclasses
+import multiprocessing
 from weft.train import launch
 
 @dataclasses.dataclass
 class Config:
     rate: float
 
+def double(x):
+    return 2 * x
+
 def train(run, config):
-    return [config.rate, __name__]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return [config.rate, __name__, pool.map(double, [3])]
 
 if __name__ == "__main__":
     with launch.create_experiment("made") as experiment:
@@ -296,8 +308,8 @@ def test_a_function_of_a_script(tmp_path, command):
     done = subprocess.run(
         [sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    name = "__launch_main__" if command == ["script.py"] else "script"
-    assert done.stdout == f"[0.5, '{name}']\n", done.stderr
+    name = "__mp_main__" if command == ["script.py"] else "script"
+    assert done.stdout == f"[0.5, '{name}', [6]]\n", done.stderr
 
 
 def test_a_function_of_a_prompt(tmp_path):

@@ -30,14 +30,14 @@ def completed(folder):
     return [run for run in runs(folder) if launch.status_of(run).state == "completed"]
 
 
-def wait_for(folder, count, process, seconds=60):
+def wait_for(folder, count, process, seconds=180):
     end = time.monotonic() + seconds
     while len(completed(folder)) < count:
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.01)
 
 
-def wait_for_a_run_under_way(folder, process, seconds=60):
+def wait_for_a_run_under_way(folder, process, seconds=180):
     """Wait until a run has a checkpoint and is not near its end."""
     end = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < end:
@@ -96,11 +96,11 @@ def test_launcher_and_workers_are_killed_twice(tmp_path):
     second.wait()
     kill_workers(folder)
     third = start(folder)
-    assert third.wait(60) == 0
+    assert third.wait(180) == 0
     assert check_all(folder) >= 1
     before = {run: (run / "steps.txt").read_text() for run in runs(folder)}
     fourth = start(folder)
-    assert fourth.wait(60) == 0
+    assert fourth.wait(180) == 0
     assert before == {run: (run / "steps.txt").read_text() for run in runs(folder)}
     launches = [json.loads(path.read_text()) for path in folder.glob("launches/*/launch.json")]
     assert len(launches) == 3  # the last one had nothing to start
@@ -113,6 +113,18 @@ def test_workers_of_a_killed_launcher_are_taken_over(tmp_path):
         time.sleep(0.005)
     first.kill()
     first.wait()
-    assert start(tmp_path, 8).wait(60) == 0
+    assert start(tmp_path, 8).wait(180) == 0
     assert all(len(worker.attempt_folders(run)) == 1 for run in runs(tmp_path))
     check_all(tmp_path, 8)
+
+
+def test_an_interrupt_ends_workers_and_the_next_launch_resumes(tmp_path):
+    (tmp_path / "runs").mkdir()
+    first = start(tmp_path, 4)
+    wait_for_a_run_under_way(tmp_path, first)
+    first.send_signal(signal.SIGINT)
+    assert first.wait(180) != 0
+    assert not any(worker.is_locked(run / "lock") for run in runs(tmp_path))
+    assert any(launch.status_of(run).state == "interrupted" for run in runs(tmp_path))
+    assert start(tmp_path, 4).wait(180) == 0
+    assert check_all(tmp_path, 4) >= 1

@@ -316,6 +316,16 @@ def test_the_server_refuses_other_host_names(server):
         assert answer.status == 403 and b"runs" not in body, host
 
 
+def test_a_server_for_other_machines_takes_addresses_but_no_names(tmp_path):
+    with report.ReportServer(tmp_path, "0.0.0.0", port=0) as made:
+        port = made.server_port
+        assert made.knows_host([f"192.0.2.7:{port}"]) and made.knows_host([f"[2001:db8::1]:{port}"])
+        for host in ("evil.example", "192.0.2.7.evil.example", "[evil]", "192.0.2.7:1", "::1"):
+            assert not made.knows_host([host]), host
+    with report.ReportServer(tmp_path, port=0) as made:
+        assert not made.knows_host([f"192.0.2.7:{made.server_port}"])
+
+
 def test_the_served_data_follows_the_runs(server):
     folder = pathlib.Path(server.reader.folder)
     before = len(server.data()[0]["runs"])

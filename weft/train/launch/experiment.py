@@ -225,7 +225,7 @@ class Experiment:
                 "identity": identity,
                 "executable": executable,
                 "args": encoded,
-                "previous": previous.folder.name if previous else None,
+                "previous": self._place_of(previous),
                 "created": time.time(),
             }
             folder = self.folder / "runs" / f"{number:04}"
@@ -238,6 +238,13 @@ class Experiment:
             if self._retry_failed and made.status.state in ("failed", "stopped"):
                 self._again.add(number)
         return self.work_units[number]
+
+    def _place_of(self, previous: WorkUnit | None) -> str | None:
+        """How a work unit's record names another one's folder: it may be of another experiment."""
+        if previous is None:
+            return None
+        inside = previous.folder.parent == self.folder / "runs"
+        return previous.folder.name if inside else str(previous.folder)
 
     def add_sweep(self, job: Any, sweep: Iterable[Any]) -> list[WorkUnit]:
         """Add a work unit for each configuration of a sweep.

@@ -296,13 +296,13 @@ def prepare_imports(launch: dict[str, Any], needs_main: bool) -> None:
     given = [path for path in launch["sys_path"] if isinstance(path, str)]
     sys.path[:] = given + [path for path in sys.path[1:] if path not in given]
     file = launch.get("main_file")
-    if (
-        file and needs_main
-    ):  # as multiprocessing does: the script is run under another name, and stands for it
-        module = types.ModuleType("__launch_main__")
+    if file and needs_main:
+        # As multiprocessing does, and under its name, so that processes that the function starts
+        # find what the script defines: the script is run under another name, and stands for it.
+        module = types.ModuleType("__mp_main__")
         module.__file__ = file
-        sys.modules["__main__"] = sys.modules["__launch_main__"] = module
-        vars(module).update(runpy.run_path(file, run_name="__launch_main__"))
+        sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+        vars(module).update(runpy.run_path(file, run_name="__mp_main__"))
 
 
 def command_line(command: list[str], args: dict[str, Any]) -> list[str]:

@@ -110,6 +110,8 @@ class ReportServer(http.server.ThreadingHTTPServer):
         shown = "localhost" if _is_unspecified(host) else f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.server_port}/"
         self._names = {name.lower() for name in names}
+        # Only names can be made to point here; an address in its place is what the user typed.
+        self._anywhere = _is_unspecified(host)
 
     def knows_host(self, hosts: list[str]) -> bool:
         """Whether a request is for this server, by its one ``Host`` header."""
@@ -118,7 +120,8 @@ class ReportServer(http.server.ThreadingHTTPServer):
         name, colon, port = hosts[0].strip().lower().rpartition(":")
         if not colon or "]" in port:
             name, port = hosts[0].strip().lower(), ""
-        return name in self._names and port in ("", str(self.server_port))
+        known = name in self._names or (self._anywhere and _is_address(name))
+        return known and port in ("", str(self.server_port))
 
     def data(self) -> tuple[dict[str, Any], bytes, str]:
         """What the page shows: as it is, as JSON, and a tag that changes with it."""
@@ -140,6 +143,15 @@ class ReportServer(http.server.ThreadingHTTPServer):
 def _is_unspecified(host: str) -> bool:
     try:
         return ipaddress.ip_address(host or "0.0.0.0").is_unspecified
+    except ValueError:
+        return False
+
+
+def _is_address(name: str) -> bool:
+    """Whether a host is an address: ``192.0.2.1`` or ``[2001:db8::1]``."""
+    try:
+        inner = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+        return (ipaddress.ip_address(inner).version == 6) == name.startswith("[")
     except ValueError:
         return False
 
