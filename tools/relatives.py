@@ -4,54 +4,65 @@
     python tools/relatives.py --call 4711                   # one call, with both answers
     python tools/relatives.py --record 2000 --seed 9        # JAX's answers for the tests
 
-Both libraries run in the same process, on eight host devices; calls are run in chunks, each in a
-process of its own, so that a crash costs a chunk and not the run.
+Both libraries run in the same process, on eight host devices. Calls run in chunks, each in a
+process of its own; if one ends the process, that call runs again alone and the chunk goes on
+after it. JAX's compiler takes most of the time, so it optimises little and keeps what it compiled.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-CHUNK = 1000
+CHUNK = 500
+QUICK = "--xla_cpu_use_fusion_emitters=false"  # a third of the time; aborts on 1- and 4-bit dtypes
 DATA = ROOT / "tests" / "relatives" / "recorded.json.gz"
 
 
-def libraries() -> tuple[Any, Any]:
+def libraries(flags: str = "", cache: str = "") -> tuple[Any, Any]:
+    """JAX and weft; `cache` is a folder for what JAX compiles."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # most of the time is XLA's
-    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    os.environ.setdefault("XLA_FLAGS", f"--xla_force_host_platform_device_count=8 {flags}")
     os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")
+    if cache:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = cache
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+    from jax._src.interpreters import mlir
+
     from tests.relatives.run import Library
 
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)  # each takes 7 ms
     return Library("jax"), Library("weft")
 
 
-def compare(seeds: range) -> list[dict[str, Any]]:
-    """The differences of some calls."""
-    jax, weft = libraries()
+def compare(seeds: range, path: str, flags: str, cache: str) -> None:
+    """Append the difference of each call to a file, a line each."""
+    jax, weft = libraries(flags, cache)
     from tests.relatives import draw, run
 
-    found = []
-    for seed in seeds:
-        call = draw.call(seed)
-        want, got = run.result(jax, call), run.result(weft, call)
-        kind, text = run.difference(call, want, got)
-        row = {"seed": seed, "kind": kind, "text": text, "ok": not want.error}
-        if kind:
-            row["cause"], row["call"] = run.cause(call, kind, text), call
-        found.append(row)
-    return found
+    with open(path, "a") as file:
+        for seed in seeds:
+            call = draw.call(seed)
+            want, got = run.result(jax, call), run.result(weft, call)
+            kind, text = run.difference(call, want, got)
+            row = {"seed": seed, "kind": kind, "text": text, "ok": not want.error}
+            if kind:
+                row["cause"], row["call"] = run.cause(call, kind, text), call
+            print(json.dumps(row), file=file, flush=True)
 
 
 def one(seed: int) -> None:
@@ -68,27 +79,33 @@ def one(seed: int) -> None:
     print(run.difference(call, want, got))
 
 
-def chunks(seed: int, count: int) -> Any:
-    """Differences by chunks, each found by a process of its own."""
-    for first in range(seed * 1_000_000, seed * 1_000_000 + count, CHUNK):
-        size = min(CHUNK, seed * 1_000_000 + count - first)
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            command = [sys.executable, __file__, "--chunk", str(first), str(size), file.name]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
-            if done.returncode:
-                tail = done.stderr.strip().splitlines()[-1:]
-                yield [
-                    {
-                        "seed": first,
-                        "kind": "crash",
-                        "cause": f"crash {tail}",
-                        "text": str(tail),
-                        "ok": False,
-                        "call": {},
-                    }
-                ]
-                continue
-            yield json.loads(Path(file.name).read_text())
+def chunk(seeds: range, flags: str, cache: str) -> tuple[list[dict[str, Any]], str]:
+    """The rows of some calls, found by a process of its own, and the error that ended it."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [sys.executable, __file__, "--chunk", str(seeds.start), str(len(seeds))]
+        command += [file.name, cache, flags.lstrip("-")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+        rows = [json.loads(line) for line in Path(file.name).read_text().splitlines()]
+    tail = done.stderr.strip().splitlines()[-1:] or [""]
+    return rows, f"{done.returncode} {tail[0]}" if done.returncode else ""
+
+
+def crash(seed: int, text: str) -> dict[str, Any]:
+    return {"seed": seed, "kind": "crash", "cause": "crash", "text": text, "ok": False, "call": {}}
+
+
+def chunks(seed: int, count: int) -> Iterator[list[dict[str, Any]]]:
+    """The rows of all calls, chunk by chunk."""
+    start, stop = seed * 1_000_000, seed * 1_000_000 + count
+    with tempfile.TemporaryDirectory() as cache:
+        while start < stop:
+            rows, error = chunk(range(start, min(start + CHUNK, stop)), QUICK, cache)
+            start += len(rows)
+            if error:
+                alone, again = chunk(range(start, start + 1), "", "")
+                rows += alone or [crash(start, again)]
+                start += 1
+            yield rows
 
 
 def report(rows: list[dict[str, Any]]) -> str:
@@ -137,11 +154,12 @@ def main() -> None:
     parser.add_argument("--call", type=int)
     parser.add_argument("--record", type=int)
     parser.add_argument("--out", help="a file for the differences, as JSON")
-    parser.add_argument("--chunk", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--chunk", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.chunk:
-        first, size, path = given.chunk
-        Path(path).write_text(json.dumps(compare(range(int(first), int(first) + int(size)))))
+        first, size, path, cache, flags = given.chunk
+        flags = f"--{flags}" if flags else ""
+        compare(range(int(first), int(first) + int(size)), path, flags, cache)
     elif given.call is not None:
         one(given.call)
     elif given.record:
