@@ -319,10 +319,19 @@ OUTSIDE = "SciPy gives weft's answer: NaN for bad parameters, derivative 0 outsi
 NUMPY = "weft orders complex numbers as NumPy does"
 SETS = "derivatives of sets without a size are zero in JAX"
 AT_ZERO = "E_n(0) is 1 / (n - 1), where JAX has 1 / n"
+TWO = "the call has two faults, and each library names another one"
+STACKS = "weft takes stacks of matrices"
+NO_MATRIX = "JAX adds what is not square to its transpose, by broadcasting"
+PREFERRED = "JAX rounds the operands to integers before it multiplies"
+CONCRETE = "JAX runs shard_map call by call outside of jit, so that values are known there"
+UNREAD = "JAX does not look at an option that it has no use for"
+BOOLS = "NumPy takes booleans, too"
+NO_SCALAR = "the fill value is not a scalar"
+HALF = "weft computes in float32"
 # Differences that stay, with the reason: patterns of what `described` says of them.
 ACCEPTED = {
     r"Non-hashable static arguments": UNHASHABLE,
-    r"(R?FFT|rfft) input must be float32 or float64, got (b?float16)": "weft computes in float32",
+    r"(R?FFT|rfft) input must be float32 or float64, got (b?float16)": HALF,
     r"Cannot lower jaxpr with verifier errors": "JAX makes a program that it cannot compile",
     r"The context mesh .* should match the mesh passed": "the harness gives shard_map its own mesh",
     r"^lax.conj .* does not accept dtype b?float16": "JAX refuses the gradient of its own result",
@@ -335,10 +344,46 @@ ACCEPTED = {
     r"^associative .* rev dimensions must": "JAX refuses negative axes where it goes backwards",
     r"^exported .* Error refining shapes": "JAX's compiler cannot read what JAX exported",
     r"^windowed .* Linearization failed": "JAX has no derivative of windows of products",
-    r"^contracted values .*int32": "JAX rounds the operands to integers before it multiplies",
+    r"^contracted values .*int32": PREFERRED,
+    r"^(numpy.|method )\w+ values .*preferred_element_type=u?int": PREFERRED,
     r"^numpy.(set\w+|union1d|intersect1d|unique\w*) values .*want -?0\.0": SETS,
     r"^scipy.linalg.expm_frechet .*primal and tangent": "weft brings both to one dtype",
     r"^sharded(_pair)? text .* Auto\b": "on Auto axes the compiler chooses",
+    r"^numpy.nextafter class TypeError.*'Zero\(": "JAX has no derivative, and stumbles over that",
+    r"Called multiply with a float0 array": "JAX multiplies derivatives that it does not have",
+    r"^numpy.u?int1 values": "JAX reads integers of one bit as booleans",
+    r"^method sum refused .* scalar initial value": "the documentation asks for a scalar",
+    r"^scipy.fft.i?dctn refused .*dctn got \d+ sizes for": "SciPy refuses other numbers of sizes",
+    r"^index at get refused .*Unknown gather mode 'wrap'": UNREAD,
+    r"^scipy.signal.\w+ refused .*the average is 'mean' or 'median'": UNREAD,
+    r"^nn.standardize refused .*algorithm=": UNREAD,
+    r"^numpy.full_like class .*sizes that are not negative": TWO,
+    r"^numpy.ravel_multi_index class .*of integer dtypes": TWO,
+    r"^(numpy.|method )compress class ValueError, not TypeError: an axis must be": TWO,
+    r"^numpy.linalg.lstsq class .*needs a of shape": TWO,
+    r"^random.multivariate_normal class .*takes a mean of shape": TWO,
+    r"^scipy.linalg.eigh_tridiagonal class": TWO,
+    r"^lax.reduce_window_shape_tuple class": TWO,
+    r"^(numpy|scipy|lax).linalg.\w+ refused .*as many rows as columns": NO_MATRIX,
+    r"^scipy.linalg.(sqrtm|lu) accepted ValueError: (diag input must|too many values)": STACKS,
+    r"^scipy.linalg.\w+ accepted TypeError: .*dtype=?.*float16.* not supported": HALF,
+    r"^scipy.linalg.schur accepted TypeError: schur does not accept dtype": "SciPy takes integers",
+    r"^numpy.(arg)?partition accepted TypeError: neg does not accept dtype bool": BOOLS,
+    r"^numpy.intersect1d accepted .*zero-size array to reduction": "a size of 0 is no fault",
+    r"^numpy.array_equiv accepted": "other shapes are not equivalent, as in NumPy",
+    r"^numpy.linalg.multi_dot refused .*two or more": "JAX gives the first row of one matrix",
+    r"^numpy.polydiv refused .*vectors of coefficients": "no polynomials",
+    r"^scipy.special.expi values .*want nan, got -inf": "Ei(0) is -inf, as in SciPy",
+    r"^scipy.special.hyp1f1 accepted .*not inexact": "a derivative by others than the integer",
+    r"^scipy.special.spence values .*(want|got) (nan|-?0\.0)": "JAX has no derivative of spence",
+    r"^scipy.special.sph_harm_y accepted": "SciPy takes scalars and broadcasts",
+    r"^scipy.stats.binom.logpmf values .*want nan, got -inf": "no count is outside the support",
+    r"^scipy.stats.poisson.entropy values .*want nan": "JAX differentiates what it does not choose",
+    r"^lax.bitcast_convert_type accepted .*bool or complex": "weft reads complex numbers, too",
+    r"^lax.stop_gradient structure": "JAX makes arrays of Python's numbers in a traced function",
+    r"^scipy.signal.fftconvolve dtype .*float16, not float32": HALF,
+    r"^(method item class|numpy.trim_zeros refused) .*nest=shard_map": CONCRETE,
+    r"^numpy.(extract|compress) refused .*array of size 1 to a Python scalar": NO_SCALAR,
 }
 
 
@@ -346,7 +391,14 @@ def described(call: dict[str, Any], kind: str, text: str, want: Outcome) -> str:
     """The function, the kind of the difference, its details and JAX's error in one line."""
     error = f"{want.error}: {want.message}" if want.error else ""
     words = " ".join(value for value in call["args"] if isinstance(value, str))
-    return " ".join(f"{name_of(call)} {kind} {text} {error} {words}".split())
+    options = {k: v[-1] if isinstance(v, list) and v else v for k, v in call_options(call).items()}
+    settings = " ".join(f"{k}={v}" for k, v in options.items())
+    return " ".join(f"{name_of(call)} {kind} {text} {error} {words} {settings}".split())
+
+
+def call_options(call: dict[str, Any]) -> dict[str, Any]:
+    """The options of a call and its nesting."""
+    return {**call.get("options", {}), "nest": call["nest"]}
 
 
 def accepted(call: dict[str, Any], kind: str, text: str, want: Outcome) -> str:

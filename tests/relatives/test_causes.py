@@ -6,9 +6,9 @@ import pytest
 import weft
 import weft.numpy as jnp
 import weft.scipy.linalg
-from weft import lax
+from weft import image, lax, nn, random
 from weft.experimental import sparse
-from weft.scipy import fft, signal, stats
+from weft.scipy import fft, signal, special, stats
 
 
 def zeros(*shape):
@@ -55,6 +55,90 @@ REFUSED = {
         lambda: weft.scipy.linalg.cholesky(zeros(), lower=True),
     ),
     "upper cholesky of a vector": (ValueError, lambda: weft.scipy.linalg.cholesky(zeros(3))),
+    "a negative size of draws": (TypeError, lambda: random.uniform(random.key(0), (-1,))),
+    "a negative size of counts": (TypeError, lambda: random.randint(random.key(0), (2, -1), 0, 3)),
+    "a cosine transform of nothing": (TypeError, lambda: fft.dct(zeros(3), n=0)),
+    "a cosine transform of less": (ValueError, lambda: fft.dct(zeros(3), n=-1)),
+    "a negative size before the dimension": (
+        TypeError,
+        lambda: lax.broadcasted_iota(int, (1, -1), 3),
+    ),
+    "counting along a dimension from the end": (
+        ValueError,
+        lambda: lax.broadcasted_iota(int, (2, 3), -1),
+    ),
+    "the derivative of products of a scalar": (
+        ValueError,
+        lambda: weft.jvp(lax.cumprod, (zeros(),), (zeros(),)),
+    ),
+    "hypergeometric complex numbers": (
+        TypeError,
+        lambda: special.hyp2f1(jnp.complex64(1), 1.0, 1.0, 0.5),
+    ),
+    "a permutation from the end": (TypeError, lambda: jnp.permute_dims(zeros(2, 3), (-1, 0))),
+    "a permutation of too many": (TypeError, lambda: jnp.permute_dims(zeros(3), (0, 1))),
+    "a traced condition": (
+        weft.errors.TracerBoolConversionError,
+        lambda: weft.jit(lambda m, x: jnp.compress(m, x))(zeros(3) > 0, zeros(3)),
+    ),
+    "a traced condition of elements": (
+        weft.errors.TracerBoolConversionError,
+        lambda: weft.jit(jnp.extract)(zeros(3) > 0, zeros(3)),
+    ),
+    "an intersection that is traced": (
+        weft.errors.NonConcreteBooleanIndexError,
+        lambda: weft.jit(lambda x: jnp.intersect1d(x, x, assume_unique=True))(zeros(3)),
+    ),
+    "no axis of differences": (TypeError, lambda: jnp.diff(zeros(3), n=-1, axis=None)),
+    "an unknown algorithm": (ValueError, lambda: nn.standardize(zeros(3), algorithm="other")),
+    "traced segments of nothing": (
+        ValueError,
+        lambda: weft.jit(weft.ops.segment_sum)(zeros(), jnp.zeros(0, int)),
+    ),
+    "a fill value without a size": (
+        ValueError,
+        lambda: jnp.argwhere(jnp.ones((2, 3)), fill_value=zeros(2, 3)),
+    ),
+    "an image of one number": (ValueError, lambda: image.resize(zeros(6, 5, 3), -1, "linear")),
+    "an image moved to one number": (
+        ValueError,
+        lambda: image.scale_and_translate(zeros(3, 3), 9, (0,), zeros(1), zeros(1), "linear"),
+    ),
+    "running sums along no axis": (ValueError, lambda: jnp.cumsum(jnp.float32(1), axis=0)),
+    "running products along no axis": (ValueError, lambda: jnp.nancumprod(zeros(), axis=-1)),
+    "solving with no matrix": (
+        ValueError,
+        lambda: weft.scipy.linalg.lu_solve((zeros(2), jnp.zeros(2, int)), zeros(2)),
+    ),
+    "solving for a scalar": (
+        ValueError,
+        lambda: weft.scipy.linalg.solve_triangular(jnp.eye(3), 2.0),
+    ),
+    "a root of no matrix": (TypeError, lambda: weft.scipy.linalg.sqrtm(1.0)),
+    "polynomials in a matrix": (TypeError, lambda: jnp.polydiv(zeros(3, 2), zeros(3, 3))),
+    "one number of tiles": (TypeError, lambda: lax.tile(zeros(3), 2)),
+    "a negative triangle": (TypeError, lambda: jnp.triu_indices(-1)),
+    "a negative lower triangle": (TypeError, lambda: jnp.tril_indices(2, m=-1)),
+    "bits of booleans in other numbers": (
+        ValueError,
+        lambda: lax.bitcast_convert_type(zeros(3) > 0, jnp.int32),
+    ),
+    "numbers of padding before pairs": (
+        TypeError,
+        lambda: lax.conv_shape_tuple((7, 5, 3), (7, 5, 3), (1,), zeros(7, 5)),
+    ),
+    "ragged products of no dimensions": (
+        TypeError,
+        lambda: lax.ragged_dot_general(zeros(2, 2), zeros(2, 2), jnp.ones(2, int), zeros(2)),
+    ),
+    "shapes of matrices before dtypes": (
+        ValueError,
+        lambda: lax.linalg.schur(jnp.zeros((7, 4), jnp.int8)),
+    ),
+    "shapes of a system before dtypes": (
+        ValueError,
+        lambda: lax.linalg.triangular_solve(jnp.zeros((1, 1), jnp.int16), zeros(2, 2)),
+    ),
 }
 
 
@@ -109,3 +193,79 @@ def test_sums_of_sparse_arrays_stay_sparse(batch, dense):
     assert isinstance(total, sparse.BCOO)
     np.testing.assert_array_equal(total.todense(), x.sum(0))
     assert int(sparse.sparsify(lambda m: m.sum())(matrix)) == int(x.sum())
+
+
+# JAX's answers: a formula with a constant of its own is of a weak type where the first operand is
+# a scalar of one.
+WEAK_DENSITIES = {
+    "norm.pdf": [((True,), True), ((1.5, jnp.arange(3)), True), ((jnp.full(3, 1.5),), False)],
+    "gamma.pdf": [((-1.5, jnp.arange(3)), True), ((jnp.arange(3), 1.5), False)],
+    "beta.logpdf": [((0.5, 2, True), True), ((jnp.full(3, 0.5), 2.0, 2.0), False)],
+    "geom.pmf": [((2, 0.5), True), ((jnp.arange(3), 0.5), False)],
+    "poisson.logpmf": [((jnp.arange(3), 1.5), True), ((jnp.zeros(3), 1.5), False)],
+    "pareto.logcdf": [((jnp.arange(3), 1.5), True), ((2.0, jnp.ones(3)), False)],
+    "logistic.pdf": [((True,), True), ((1.5, jnp.arange(3)), False)],
+    "betabinom.pmf": [((1, 2, 1.5, True), True), ((jnp.zeros(3), 2, 1.5, 1), False)],
+}
+
+
+@pytest.mark.parametrize("name", WEAK_DENSITIES)
+def test_weak_types_of_distributions(name):
+    distribution, function = name.split(".")
+    for args, weak in WEAK_DENSITIES[name]:
+        found = getattr(getattr(stats, distribution), function)(*args)
+        assert (found.dtype, found.weak_type) == (jnp.float32, weak), args
+
+
+def test_weak_types_of_special_functions():
+    assert special.betaln(1.0, 2.0).weak_type
+    for strong in (
+        special.rel_entr(jnp.ones(1, jnp.int8), 1.5),
+        special.kl_div(jnp.ones(1, jnp.int8), 1.5),
+        special.logit(jnp.full(3, 0.5)),
+        special.multigammaln(3.0, 2.0),
+        weft.scipy.linalg.toeplitz(1),
+    ):
+        assert not strong.weak_type
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "float32"])
+def test_owens_t_is_of_single_precision(dtype):
+    assert special.owens_t(jnp.ones(2, dtype), 2.0).dtype == jnp.float32
+
+
+def test_parts_without_elements_keep_weak_types():
+    x, none = jnp.full((3, 2), 1.5), jnp.zeros((0, 3), int)
+    for part in (x[none], x[none, 1], jnp.take(x, none), jnp.take(x, none, axis=1)):
+        assert part.size == 0
+        assert part.weak_type
+    assert weft.eval_shape(lambda: jnp.unique(0.5, size=0)).weak_type
+    assert jnp.compress(jnp.zeros(0, bool), -1.5).weak_type
+
+
+def test_scalars_are_repeated_along_an_axis():
+    np.testing.assert_array_equal(jnp.repeat(jnp.float32(2), 3, axis=0), [2, 2, 2])
+    np.testing.assert_array_equal(jnp.float32(2).repeat(3, axis=-1), [2, 2, 2])
+    assert jnp.cumsum(2.0, axis=0).shape == (1,)
+
+
+def test_an_algorithm_without_use_is_not_looked_at():
+    found = nn.standardize(jnp.ones(2), mean=0.0, variance=1.0, algorithm="other")
+    np.testing.assert_allclose(found, [1, 1], rtol=1e-4)
+
+
+def test_products_of_other_dtypes_in_a_third():
+    found = lax.mul(jnp.full(3, 1.5, jnp.bfloat16), jnp.full(3, 2, jnp.int32), out_dtype="float16")
+    assert found.dtype == jnp.float16
+    np.testing.assert_array_equal(found, [3, 3, 3])
+
+
+def test_hermitian_parts_of_integers():
+    vectors, values = lax.linalg.eigh(jnp.array([[2, 1], [1, 2]]))
+    assert vectors.dtype == values.dtype == jnp.float32
+    np.testing.assert_allclose(values, [1, 3], rtol=1e-5)
+
+
+def test_multinomial_counts_booleans():
+    found = stats.multinomial.pmf(jnp.ones(3, bool), 3, jnp.ones(3) / 3)
+    np.testing.assert_allclose(found, 2 / 9, rtol=1e-5)

@@ -12,6 +12,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.base import knobs
 from weft.core.array import Array
+from weft.lax.shape import canonical_shape
 from weft.numpy.operands import arraylike
 from weft.numpy.promotion import mixes_inside, promote_dtypes_inexact
 
@@ -167,7 +168,7 @@ def scale_and_translate(
     >>> scale_and_translate(x, (3,), (0,), jnp.array([1.0]), jnp.array([1.0]), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
-    x = arraylike("scale_and_translate", image)
+    x, shape = arraylike("scale_and_translate", image), canonical_shape(shape)
     _check_rank(x, shape)
     kind = _method(method)
     if kind is ResizeMethod.NEAREST:
@@ -217,7 +218,7 @@ def resize(
     >>> resize(jnp.array([0.0, 4.0]), (4,), "linear")
     Array([0., 1., 3., 4.], dtype=float32)
     """
-    x = arraylike("resize", image)
+    x, shape = arraylike("resize", image), canonical_shape(shape)
     _check_rank(x, shape)
     kind = _method(method)
     changed = [axis for axis, n in enumerate(shape) if n != x.shape[axis]]

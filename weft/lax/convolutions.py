@@ -382,12 +382,12 @@ def conv_shape_tuple(
     >>> lax.conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (2, 2), "SAME")
     (1, 4, 4, 4)
     """
-    pairs = _pads(pads, lhs_shape[2:], rhs_shape[2:], strides)
-    if len(pairs) != len(lhs_shape) - 2:
+    if not isinstance(pads, str) and len(pads) != len(lhs_shape) - 2:
         raise TypeError(
             f"a convolution over {len(lhs_shape) - 2} spatial dimensions needs as many pairs of"
-            f" padding, got {pairs}"
+            f" padding, got {pads}"
         )
+    pairs = _pads(pads, lhs_shape[2:], rhs_shape[2:], strides)
     space = window_counts(lhs_shape[2:], rhs_shape[2:], strides, pairs)
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *space)
 

@@ -626,6 +626,8 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     >>> lax.mul(2.0, 3.0).item()
     6.0
     """
+    if out_dtype is not None and typeof(x).dtype != typeof(y).dtype:
+        x, y = (convert.convert(v, np.dtype(out_dtype)) for v in (x, y))
     return arithmetic.mul(x, y, out_dtype)
 
 

@@ -183,6 +183,11 @@ def ragged_dot_general(
     >>> lax.ragged_dot_general(x, jnp.ones((5, 3)), jnp.array([4, 1]), dims).shape
     (2, 2, 3)
     """
+    if not isinstance(ragged_dot_dimension_numbers, RaggedDotDimensionNumbers):
+        raise TypeError(
+            "ragged_dot_general needs RaggedDotDimensionNumbers, got"
+            f" {ragged_dot_dimension_numbers!r}"
+        )
     if group_offset is not None:
         raise ValueError(
             "ragged_dot computes all groups: group_offset must be None; slice rhs and group_sizes"

@@ -173,7 +173,13 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     shape = canonical_shape(shape)
     dtype = dtypes.check_user_dtype(dtype, "lax.iota")
     where = result_sharding(out_sharding, "broadcasted_iota")
-    return prims.iota(dtype, shape, canonical_axis(dimension, len(shape)), where)
+    if not 0 <= dimension < len(shape):
+        error = TypeError if any(type(n) is int and n < 0 for n in shape) else ValueError
+        raise error(
+            f"iota counts along a dimension of a shape without negative sizes, got dimension"
+            f" {dimension} of the shape {shape}"
+        )
+    return prims.iota(dtype, shape, operator.index(dimension), where)
 
 
 def iota(dtype: Any, size: int) -> Any:
@@ -358,7 +364,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     >>> lax.tile(lax.iota(int, 2), (2,))
     Array([0, 1, 0, 1], dtype=int32)
     """
-    return prims.tile_p.bind(operand, reps=canonical_shape(reps))
+    return prims.tile_p.bind(operand, reps=canonical_shape(tuple(reps)))
 
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:

@@ -336,14 +336,14 @@ def standardize(
     >>> nn.standardize(jnp.array([1.0, 3.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
     """
-    if algorithm not in ("fast", "stable"):
-        raise ValueError(f"standardize got algorithm={algorithm!r}: pass 'fast' or 'stable'")
     x = arraylike("standardize", x)
     if mean is None:
         mean = jnp.mean(x, axis, keepdims=True, where=where)
     if variance is None:
         if algorithm == "stable":
             variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)
+        elif algorithm != "fast":
+            raise ValueError(f"standardize got algorithm={algorithm!r}: pass 'fast' or 'stable'")
         else:
             second = jnp.mean(jnp.square(x), axis, keepdims=True, where=where)
             # Rounding can make the difference of near-equal numbers negative.

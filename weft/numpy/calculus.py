@@ -57,6 +57,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     count = operator.index(concrete(n, "diff needs a concrete n"))
     if count == 0:
         return x
+    axis = operator.index(axis)
     if count < 0:
         raise ValueError(f"diff needs an order that is not negative, got {count}")
     if x.ndim == 0:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.base import errors
 from weft.core.array import Array, Setting, Whole
 from weft.core.dims.dim import exceeds, min_dim
 from weft.core.trace import Tracer
@@ -83,7 +84,7 @@ def take(
         return a
     if not indices.size:
         shape = a.shape[:axis] + indices.shape + a.shape[axis + 1 :]
-        return full(shape, 0, a.dtype)
+        return convert_operand(full(shape, 0, a.dtype), a.dtype, a.weak_type)
     after = range(axis + indices.ndim, a.ndim + indices.ndim - 1)
     numbers = GatherDimensionNumbers((*range(axis), *after), (axis,), (axis,))
     return lax.gather(
@@ -388,7 +389,10 @@ def compress(
         mask = lax.ne(mask, const(mask, 0))
     before = (slice(None),) * axis
     if size is None:
-        known = np.asarray(concrete(mask, "compress needs the condition, or size="))
+        known = mask._concrete() if isinstance(mask, Tracer) else mask
+        if known is None:
+            raise errors.TracerBoolConversionError(mask)
+        known = np.asarray(known)
         if known[length:].any():
             raise ValueError("compress got a condition that holds beyond the end of the axis")
         if not isinstance(a, Tracer) and not a.aval.weak_type:

@@ -139,7 +139,7 @@ def _gather(
     if plan.bool_axes:
         x = lax.expand_dims(x, plan.bool_axes)
     if 0 in plan.result_shape:
-        return filled(0, typeof(x).update(shape=plan.result_shape, weak_type=False))
+        return filled(0, typeof(x).update(shape=plan.result_shape))
     if 0 not in np.shape(plan.indices):
         x = lax.gather(
             x,

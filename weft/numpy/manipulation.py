@@ -202,7 +202,7 @@ def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Array:
     >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    return transpose(a, axes)
+    return lax.transpose(ensure_array("permute_dims", a), axes)
 
 
 def matrix_transpose(x: Any, /) -> Array:

@@ -240,7 +240,7 @@ def _nan_cumulate(
     name: str, a: Any, axis: Any, dtype: Any, out: Any, rule: Any, fill: int
 ) -> Array:
     x = ensure_array(name, a)
-    if axis is None or x.ndim == 0:
+    if axis is None or np.isscalar(a):
         x = lax.reshape(x, (x.size,))
     x = choose_where(_is_nan(x), const(x, fill), x)
     return cumulate(name, x, axis, dtype, out, rule)

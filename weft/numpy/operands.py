@@ -9,7 +9,6 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes
 from weft.core.array import Array
-from weft.core.trace import typeof
 from weft.numpy.promotion import check_arraylike, promote_args_inexact
 
 
@@ -37,9 +36,9 @@ def real(name: str, *operands: Any) -> list[Array]:
 
 
 def strong(name: str, *operands: Any) -> list[Array]:
-    """As ``real``, of a weak type only if all operands are of one."""
+    """As ``real``, of a weak type only if the first operand is a scalar of one, as in JAX."""
     arrays = real(name, *operands)
-    if all(typeof(x).weak_type for x in operands):
+    if arrays[0].weak_type and not arrays[0].ndim:
         return arrays
     return [x.astype(x.dtype) if x.weak_type else x for x in arrays]
 

@@ -247,7 +247,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     """
     u, v = _inexact("polydiv", u, v)
     if u.ndim != 1 or v.ndim != 1:
-        raise ValueError(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
+        raise TypeError(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
     quotient, rest = _divided(u, v)
     if trim_leading_zeros:
         rest = _without_leading(rest, np.sqrt(float(dtypes.finfo(u.dtype).eps)))

@@ -133,7 +133,7 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
     if not a.ndim:
         rows = nonzero(lax.expand_dims(a, (0,)), size=size, fill_value=fill_value)[0].size
         return full((rows, 0), 0, dtypes.default_int_dtype())
-    if size is None:
+    if size is None and fill_value is None:
         known = np.asarray(concrete(a, "argwhere needs the values of the array, or size="))
         return boxed(np.stack(positions(known, dtypes.default_int_dtype()), 1))
     columns = nonzero(a, size=size, fill_value=fill_value)

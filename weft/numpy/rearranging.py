@@ -115,6 +115,8 @@ def repeat(
     x = asarray(a)
     if axis is None:
         x, axis = ravel(x), 0
+    elif not x.ndim:
+        x = ravel(x)
     place = canonical_axis(concrete(axis, "repeat needs a concrete axis"), x.ndim)
     if total_repeat_length is None:
         counts = concrete(

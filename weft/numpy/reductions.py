@@ -449,7 +449,7 @@ def cumulate(
     """Running results of a binary function along an axis."""
     x = ensure_array(name, a)
     refuse_out(name, out)
-    if axis is None or x.ndim == 0:
+    if axis is None or np.isscalar(a):
         x = lax.reshape(x, (x.size,))
     place = canonical_axis(0 if axis is None else axis, x.ndim)
     if dtype is None:

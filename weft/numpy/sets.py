@@ -530,6 +530,8 @@ def intersect1d(
     size = _static_size("intersect1d", size)
     if size is not None:
         return _intersect_sized(x, y, assume_unique, return_indices, size, fill_value)
+    if assume_unique:
+        _need_mask(x, y)
     _need_values("intersect1d", x, y)
     known = known_sets.intersect1d(x, y, assume_unique, return_indices)
     if known is not None:

@@ -47,6 +47,8 @@ def _reduction(
         check_arraylike(name, data, segment_ids)
         values, ids = asarray(data), asarray(segment_ids)
         if num_segments is None:
+            if not ids.size:
+                raise ValueError(f"{name} of no segment_ids needs num_segments")
             known = concrete(ids, f"{name} of traced segment_ids needs num_segments")
             num_segments = int(np.max(np.asarray(known))) + 1
         count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))

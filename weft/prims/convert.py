@@ -179,11 +179,6 @@ class BitcastConvertType(Primitive):
 
     def shape(self, x: Any, *, new_dtype: Any) -> ShapedArray:
         have, want = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
-        if kind_of(x.dtype) == BOOL or kind_of(new_dtype) == BOOL:
-            if kind_of(x.dtype) != kind_of(new_dtype):
-                raise TypeError(
-                    "bitcast_convert_type cannot read bool as another dtype or back; use astype"
-                )
         shape = x.shape
         if have > want:
             shape = (*shape, have // want)
@@ -194,6 +189,10 @@ class BitcastConvertType(Primitive):
                     f" dimension of size {want // have}, got shape {shape}"
                 )
             shape = shape[:-1]
+        if BOOL in (kind_of(x.dtype), kind_of(new_dtype)) and x.dtype != new_dtype:
+            raise TypeError(
+                "bitcast_convert_type cannot read bool as another dtype or back; use astype"
+            )
         return ShapedArray(shape, new_dtype)
 
     @staticmethod

@@ -174,6 +174,7 @@ class Cumulative(Primitive):
     def jvp(self, primals: Any, tangents: Any, *, axis: int, reverse: bool) -> tuple[Any, Any]:
         if self.linear:
             return self._linear_jvp(primals, tangents, {"axis": axis, "reverse": reverse})
+        self.shape(typeof(primals[0]), axis=axis, reverse=reverse)
 
         def combine(a: list[Any], b: list[Any]) -> Any:
             return self.pair_jvp((a[0], b[0]), (a[1], b[1]))

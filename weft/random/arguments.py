@@ -38,7 +38,7 @@ def check_shape(name: str, shape: Any, *params: Any) -> tuple[int, ...]:
     """The shape of a result, into which the shapes of the parameters must broadcast."""
     given = canonical_shape(shape)
     if any(n < 0 for n in given):
-        raise ValueError(f"{name} got the shape {given}: sizes cannot be negative")
+        raise TypeError(f"{name} got the shape {given}: sizes cannot be negative")
     if params:
         check_fits(name, given, *map(np.shape, params))
     return given

@@ -29,8 +29,10 @@ def _check(name: str, type: int, norm: str | None) -> None:
 def _sized(x: Array, n: int | None, axis: int) -> Array:
     """``x`` cut or filled with zeros to n elements, that axis last."""
     x = jnp.moveaxis(x, canonical_axis(axis, x.ndim), -1)
-    if (x.shape[-1] if n is None else n) < 1:
-        raise ValueError("a cosine transform needs at least one element")
+    size = x.shape[-1] if n is None else n
+    if size < 1:
+        error = TypeError if size == 0 else ValueError
+        raise error(f"a cosine transform needs at least one element, got {size}")
     if n is None or n == x.shape[-1]:
         return x
     if n < x.shape[-1]:

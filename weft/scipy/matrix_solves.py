@@ -145,6 +145,8 @@ def lu_solve(
     Array([4., 3.], dtype=float32)
     """
     packed, pivots = lu_and_piv
+    if np.ndim(packed) < 2:
+        raise ValueError(f"lu_solve needs factors of shape (..., n, n), got {np.shape(packed)}")
     return _lu_solve(packed, pivots, b, trans)
 
 
@@ -489,6 +491,8 @@ def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit_diagonal: bo
     a, b = _inexact(a, b)
     if a.ndim < 2:
         raise ValueError(f"solve_triangular needs matrices of shape (..., n, n), got {a.shape}")
+    if not b.ndim:
+        raise ValueError("solve_triangular needs a vector or a matrix as b, got a scalar")
     fun = partial(
         lax.linalg.triangular_solve,
         left_side=True,

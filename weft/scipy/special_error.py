@@ -14,7 +14,7 @@ from weft.api.jit import jit
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.kernel.special_tables import ERFCX, ERFCX_SINGLE
-from weft.numpy.operands import arraylike, inexact, is_complex, real
+from weft.numpy.operands import arraylike, inexact, is_complex, real, strong
 from weft.numpy.promotion import promote_dtypes_complex
 from weft.scipy import special_tables as tables
 from weft.scipy.series import chebyshev, horner, in_single
@@ -169,6 +169,7 @@ def logit(x: Any) -> Array:
     (x,) = inexact("logit", x)
     if is_complex(x):
         return jnp.log(x / (1 - x))
+    (x,) = strong("logit", x)
     # Around its root at 1/2 the quotient x / (1 - x) would round what the logarithm is made of.
     right = x >= 0.5
     side = jnp.where(right, 1 - x, x)
@@ -343,6 +344,8 @@ def owens_t(h: Any, a: Any) -> Array:
     0.125
     """
     h, a = jnp.broadcast_arrays(*real("owens_t", h, a))
+    if dtypes.finfo(h.dtype).bits < 32:
+        h, a = h.astype(np.float32), a.astype(np.float32)
     return _owens_t(h, a)
 
 
@@ -413,7 +416,7 @@ def rel_entr(p: Any, q: Any) -> Array:
     >>> float(rel_entr(0.0, 1.0)), float(rel_entr(1.0, 0.0))
     (0.0, inf)
     """
-    p, q = real("rel_entr", p, q)
+    p, q = strong("rel_entr", p, q)
     both = (p > 0) & (q > 0)
     safe_p, safe_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
     terms = _xlogx(safe_p) - xlogy(safe_p, safe_q)
@@ -427,7 +430,7 @@ def kl_div(p: Any, q: Any) -> Array:
     >>> float(kl_div(2.0, 2.0))
     0.0
     """
-    p, q = real("kl_div", p, q)
+    p, q = strong("kl_div", p, q)
     return rel_entr(p, q) - p + q
 
 

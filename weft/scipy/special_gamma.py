@@ -14,7 +14,7 @@ from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.kernel.special_tables import BERNOULLI
 from weft.numpy.operands import inexact, is_complex, real
-from weft.numpy.promotion import concrete, ensure_array
+from weft.numpy.promotion import concrete, convert_operand, ensure_array
 from weft.scipy.series import horner
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
@@ -121,7 +121,8 @@ def betaln(a: Any, b: Any) -> Array:
     growth = (a + top - 0.5) * jnp.log1p(a / top) + a * (jnp.log(top) - 1)
     large = lax.lgamma(a) - growth + (_stirling_tail(top) - _stirling_tail(a + top))
     # Large negative a would leave the formula's range.
-    return jnp.where((b < 8) | (a <= 0), small, large)
+    found = jnp.where((b < 8) | (a <= 0), small, large)
+    return convert_operand(found, found.dtype, a.weak_type)
 
 
 def beta(a: Any, b: Any) -> Array:
@@ -229,8 +230,12 @@ def multigammaln(a: Any, d: Any) -> Array:
     >>> round(float(multigammaln(3.0, 2)), 4)
     1.5502
     """
-    d = operator.index(concrete(d, "multigammaln needs to know the dimension d"))
+    d = concrete(d, "multigammaln needs to know the dimension d")
+    if d != int(d):
+        raise ValueError(f"multigammaln needs a whole dimension d, got {d}")
+    d = int(d)
     (a,) = inexact("multigammaln", a)
+    a = convert_operand(a, a.dtype)
     total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
     for i in range(d):
         total = total + lax.lgamma(a - i / 2)

@@ -12,7 +12,7 @@ from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
 from weft.core import varying
 from weft.core.array import Array
-from weft.numpy.operands import real
+from weft.numpy.operands import inexact, is_complex, real
 from weft.scipy.special_gamma import digamma, gamma
 
 _MOST_TERMS, _TOGETHER = 2000, 4
@@ -258,5 +258,7 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
     >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
     1.3863
     """
-    operands = real("hyp2f1", *map(jnp.asarray, (a, b, c, x)))
-    return _hyp2f1(*jnp.broadcast_arrays(*operands))
+    given = inexact("hyp2f1", *map(jnp.asarray, (a, b, c, x)))
+    if is_complex(given[0]):
+        raise TypeError(f"hyp2f1 is a function of real numbers, got dtype {given[0].dtype}")
+    return _hyp2f1(*jnp.broadcast_arrays(*given))

@@ -65,7 +65,7 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     if m == 0 or n == 0:
         return jnp.zeros((*column.shape[:-1], m, n), column.dtype)
     values = jnp.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
-    return _windows(values, _count(m)[::-1], n)
+    return _windows(values.astype(values.dtype), _count(m)[::-1], n)
 
 
 def hankel(c: Any, r: Any = None) -> Array:

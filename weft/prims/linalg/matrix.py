@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.core.ad import Zero, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, all_at_front
@@ -20,6 +21,7 @@ from weft.prims.convert import convert
 from weft.prims.families import (
     COMPLEX,
     FLOAT,
+    INTEGER,
     along,
     broadcast_in_dim,
     describe_kinds,
@@ -74,14 +76,13 @@ class MatrixPrimitive(Primitive):
         batch = self._stack(avals)
         inner = [a.shape[len(batch) :] for a in avals]
         weak = all(a.weak_type for a in avals)
-        results = [
-            ShapedArray((*batch, *shape), dtype, weak)
-            for shape, dtype in self.cores(avals[0].dtype, *inner, **params)
-        ]
+        found = self.cores(avals[0].dtype, *inner, **params)
+        self._check_dtypes(avals)
+        results = [ShapedArray((*batch, *shape), dtype, weak) for shape, dtype in found]
         return results if self.multiple_results else results[0]
 
     def _stack(self, avals: Sequence[Any]) -> Shape:
-        """The axes of the stack, after a look at ranks and dtypes."""
+        """The axes of the stack, after a look at ranks."""
         batches = []
         for i, (aval, rank) in enumerate(zip(avals, self.ranks, strict=True)):
             if aval.ndim < rank:
@@ -95,7 +96,6 @@ class MatrixPrimitive(Primitive):
                 f"the operands of {self.name} must have the same leading (stack) axes, got shapes"
                 f" {shapes}: broadcast them first"
             )
-        self._check_dtypes(avals)
         return batches[0]
 
     def _check_dtypes(self, avals: Sequence[Any]) -> None:
@@ -195,6 +195,8 @@ def symmetrize(x: Any) -> Any:
     shape = np.shape(x)
     if len(shape) > 1 and shape[-1] != shape[-2]:
         raise TypeError(f"a Hermitian matrix has as many rows as columns, got shape {shape}")
+    if kind_of(typeof(x).dtype) & INTEGER:
+        x = convert(x, dtypes.default_float_dtype())
     return div(add(x, mH(x)), scalar(typeof(x).dtype, 2))
 
 

@@ -21,7 +21,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     >>> round(float(bernoulli.logpmf(1, 0.25)), 4)
     -1.3863
     """
-    k, p, loc = operands.real("bernoulli.logpmf", k, p, loc)
+    k, p, loc = operands.strong("bernoulli.logpmf", k, p, loc)
     x = k - loc
     value = xlogy(x, p) + xlog1py(1 - x, -p)
     return jnp.where((x < 0) | (x > 1), -np.inf, value)
@@ -44,7 +44,7 @@ def cdf(k: Any, p: Any) -> Array:
     >>> float(bernoulli.cdf(0, 0.25))
     0.75
     """
-    k, p = operands.real("bernoulli.cdf", k, p)
+    k, p = operands.strong("bernoulli.cdf", k, p)
     value = jnp.where(k < 0, 0.0, jnp.where(k < 1, 1 - p, 1.0))
     return jnp.where(jnp.isnan(k) | ~((p >= 0) & (p <= 1)), np.nan, value)
 
@@ -56,6 +56,6 @@ def ppf(q: Any, p: Any) -> Array:
     >>> float(bernoulli.ppf(0.8, 0.25))
     1.0
     """
-    q, p = operands.real("bernoulli.ppf", q, p)
+    q, p = operands.strong("bernoulli.ppf", q, p)
     inside = (q >= 0) & (q <= 1) & (p >= 0) & (p <= 1)
     return jnp.where(inside, jnp.where(q > 1 - p, jnp.ones_like(q), jnp.zeros_like(q)), np.nan)

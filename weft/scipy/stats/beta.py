@@ -21,7 +21,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(beta.logpdf(0.5, 2.0, 3.0)), 4)
     0.4055
     """
-    x, a, b, loc, scale = operands.real("beta.logpdf", x, a, b, loc, scale)
+    x, a, b, loc, scale = operands.strong("beta.logpdf", x, a, b, loc, scale)
     y = (x - loc) / scale
     value = xlogy(a - 1, y) + xlog1py(b - 1, -y) - betaln(a, b) - jnp.log(scale)
     value = jnp.where((y < 0) | (y > 1), -np.inf, value)

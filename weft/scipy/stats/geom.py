@@ -21,7 +21,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     >>> round(float(geom.logpmf(2, 0.5)), 4)
     -1.3863
     """
-    k, p, loc = operands.real("geom.logpmf", k, p, loc)
+    k, p, loc = operands.strong("geom.logpmf", k, p, loc)
     y = k - loc
     value = xlog1py(y - 1, -p) + jnp.log(p)
     return jnp.where(y <= 0, -np.inf, value)

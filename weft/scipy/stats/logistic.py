@@ -19,8 +19,9 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(logistic.logpdf(0.0)), 4)
     -1.3863
     """
-    x, loc, scale = operands.strong("logistic.logpdf", x, loc, scale)
-    half = (x - loc) / scale / 2
+    x, loc, scale = operands.real("logistic.logpdf", x, loc, scale)
+    (z,) = operands.strong("logistic.logpdf", (x - loc) / scale)
+    half = z / 2
     return -2 * jnp.logaddexp(half, -half) - jnp.log(scale)
 
 

@@ -25,7 +25,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     """
     promotion.check_arraylike("multinomial.logpmf", x, n, p)
     for counted in (x, n):
-        if not jnp.issubdtype(jnp.result_type(counted), np.integer):
+        if jnp.issubdtype(jnp.result_type(counted), np.inexact):
             raise ValueError(
                 f"multinomial.logpmf counts in integers, got {jnp.result_type(counted)}; convert"
                 " x and n with astype(int)"

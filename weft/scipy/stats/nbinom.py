@@ -21,7 +21,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     >>> round(float(nbinom.logpmf(2, 3, 0.5)), 4)
     -1.674
     """
-    k, n, p, loc = operands.real("nbinom.logpmf", k, n, p, loc)
+    k, n, p, loc = operands.strong("nbinom.logpmf", k, n, p, loc)
     y = k - loc
     combinations = gammaln(y + n) - gammaln(n) - gammaln(y + 1)
     value = combinations + xlogy(n, p) + xlog1py(y, -p)

@@ -58,7 +58,8 @@ def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> round(float(pareto.logcdf(2.0, 1.0)), 4)
     -0.6931
     """
-    return jnp.log(cdf(x, b, loc, scale))
+    x, b, loc, scale = operands.real("pareto.logcdf", x, b, loc, scale)
+    return jnp.log(-jnp.expm1(-b * _log_ratio(x, loc, scale)))
 
 
 def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:

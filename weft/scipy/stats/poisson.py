@@ -52,7 +52,7 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
     >>> round(float(poisson.cdf(2, 1.0)), 4)
     0.9197
     """
-    k, mu, loc = operands.real("poisson.cdf", k, mu, loc)
+    k, mu, loc = operands.strong("poisson.cdf", k, mu, loc)
     y = k - loc
     value = gammaincc(jnp.clip(jnp.floor(y + 1), 1, float(dtypes.finfo(y.dtype).max)), mu)
     return jnp.where(y < 0, 0, jnp.where(y == np.inf, 1, value))
