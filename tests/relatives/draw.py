@@ -23,7 +23,7 @@ MODULES = (
 STATS = [m[4:] for m in api_coverage.read_list() if m.startswith("jax.scipy.stats.")]
 
 # Files, global settings, tokens, results that are not defined, and functions that take programs,
-# which programs.py has.
+# which programs.py has; dtypes with which JAX's compiler ends the process.
 SKIPPED = frozenset(
     "load save savez fromfile fromstring fromiter set_printoptions get_printoptions printoptions"
     " empty empty_like from_dlpack frombuffer create_token after_all rng_uniform composite psend"
@@ -36,7 +36,7 @@ SKIPPED = frozenset(
     " apply_along_axis apply_over_axes fromfunction piecewise with_sharding_constraint"
     " reduce_window ufunc random_gamma_grad asarray_chkfinite dot_general"
     " conv_general_dilated_local rng_bit_generator scaled_matmul reduce_precision key_impl"
-    " wrap_key_data random_wrap".split()
+    " wrap_key_data random_wrap float4_e2m1fn float6_e2m3fn float6_e3m2fn".split()
 )
 # Results that are not defined beyond a sign, an order or a rounding: types are compared only.
 LOOSE = frozenset(

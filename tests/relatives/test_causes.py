@@ -114,6 +114,12 @@ REFUSED = {
         ValueError,
         lambda: weft.scipy.linalg.solve_triangular(jnp.eye(3), 2.0),
     ),
+    "samples at one place": (ValueError, lambda: jnp.trapezoid(zeros(3), x=3)),
+    "numbers of rows before axes": (ValueError, lambda: jnp.linalg.lstsq(zeros(4), zeros(2, 2))),
+    "all and some singular vectors": (
+        ValueError,
+        lambda: jnp.linalg.svd(zeros(4, 4), subset_by_index=-1),
+    ),
     "a root of no matrix": (TypeError, lambda: weft.scipy.linalg.sqrtm(1.0)),
     "polynomials in a matrix": (TypeError, lambda: jnp.polydiv(zeros(3, 2), zeros(3, 3))),
     "one number of tiles": (TypeError, lambda: lax.tile(zeros(3), 2)),
@@ -241,6 +247,11 @@ def test_parts_without_elements_keep_weak_types():
         assert part.weak_type
     assert weft.eval_shape(lambda: jnp.unique(0.5, size=0)).weak_type
     assert jnp.compress(jnp.zeros(0, bool), -1.5).weak_type
+
+
+def test_fill_values_of_nothing_are_not_looked_at():
+    assert jnp.nonzero(zeros(0), size=2, fill_value=zeros(2, 3))[0].shape == (2,)
+    assert jnp.argwhere(zeros(0), size=2, fill_value=zeros(1)).shape == (2, 1)
 
 
 def test_scalars_are_repeated_along_an_axis():

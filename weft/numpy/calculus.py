@@ -225,7 +225,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
             widths = lax.expand_dims(widths, range(y.ndim - widths.ndim))
             widths = moveaxis(widths, axis, -1)
     else:
-        y, x = promote_dtypes_inexact(*ensure_arrays("trapezoid", y, x))
+        y, x = map(asarray, promote_dtypes_inexact(*ensure_arrays("trapezoid", y, x)))
         widths = diff(x) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
     y = moveaxis(y, axis, -1)
     if widths.ndim == 0 or widths.shape[-1] == 1:

@@ -365,12 +365,12 @@ def lstsq(
 
 def _lstsq(a: Any, b: Any, rcond: Any, *, numpy_resid: bool) -> tuple[Array, Array, Array, Array]:
     a, b = _inexact("lstsq", a, b)
+    if a.shape[:1] != b.shape[:1]:
+        raise ValueError(f"lstsq needs equally many rows, got shapes {a.shape} and {b.shape}")
     if a.ndim != 2:
         raise TypeError(f"lstsq needs a of shape (m, n), got {a.shape}")
     if b.ndim not in (1, 2):
         raise TypeError(f"lstsq needs b of shape (m,) or (m, k), got {b.shape}")
-    if a.shape[0] != b.shape[0]:
-        raise ValueError(f"lstsq needs equally many rows, got shapes {a.shape} and {b.shape}")
     is_vector = b.ndim == 1
     b = b[:, None] if is_vector else b
     m, n = a.shape

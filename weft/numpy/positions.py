@@ -76,9 +76,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     size = whole(size)
     if size < 0:
         raise TypeError(f"nonzero needs a size that is not negative, got {size}")
-    fills = _fills(fill_value, a.ndim)
     if not a.size or not size:
         return tuple(full((size,), 0, dtype) for _ in a.shape)
+    fills = _fills(fill_value, a.ndim)
     mask = a if a.dtype == np.bool_ else lax.ne(a, const(a, 0))
     counts = lax.cumsum(convert(flattened(mask), dtype))
     if type(size) is int and type(a.size) is int and size * SEARCH <= a.size:

@@ -72,7 +72,7 @@ class SVD(MatrixPrimitive):
                 f"svd with {params['algorithm']} is not made for CPUs: use DEFAULT or QR"
             )
         if subset is not None:
-            if whole and tuple(subset) != (0, rank):
+            if whole and (isinstance(subset, (int, float)) or tuple(subset) != (0, rank)):
                 raise ValueError("svd takes full_matrices or subset_by_index, not both")
             rank = max_dim(0, min_dim(rank, subset[1]) - subset[0])
         values = ((rank,), real_dtype(dtype))
