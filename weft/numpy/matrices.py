@@ -299,7 +299,7 @@ def _static(name: str, *values: Any) -> list[int]:
     return [whole(concrete(v, f"{name} needs concrete sizes")) for v in values]
 
 
-def _triangle(name: str, n: Any, k: Any, m: Any) -> tuple[Any, Any, Any]:
+def _triangle_sizes(name: str, n: Any, k: Any, m: Any) -> tuple[Any, Any, Any]:
     n, k, m = _static(name, n, k, n if m is None else m)
     if n < 0 or m < 0:
         raise TypeError(f"{name} needs sizes that are not negative, got {n} and {m}")
@@ -313,7 +313,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    n, k, m = _triangle("triu_indices", n, k, m)
+    n, k, m = _triangle_sizes("triu_indices", n, k, m)
     if type(n) is Dim and n == m and k == 0:
         i, j = nonzero(lax.bitwise_not(tri(n, m, -1, bool)), size=n * (n + 1) // 2)
         return i, j
@@ -327,7 +327,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    n, k, m = _triangle("tril_indices", n, k, m)
+    n, k, m = _triangle_sizes("tril_indices", n, k, m)
     if type(n) is Dim and n == m and k == 0:
         i, j = nonzero(tri(n, m, 0, bool), size=n * (n + 1) // 2)
         return i, j
