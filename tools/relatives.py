@@ -2,7 +2,7 @@
 
     python tools/relatives.py --count 20000 --seed 1        # needs the extra `oracle`
     python tools/relatives.py --call 4711                   # one call, with both answers
-    python tools/relatives.py --record 2000 --seed 9        # JAX's answers for the tests
+    python tools/relatives.py --seed 9 --record 2000        # and answers for the tests, up to 2,000
 
 Both libraries run in the same process, on eight host devices. Calls run in chunks, each in a
 process of its own; if one ends the process, that call runs again alone and the chunk goes on
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 CHUNK = 500
 QUICK = "--xla_cpu_use_fusion_emitters=false"  # a third of the time; aborts on 1- and 4-bit dtypes
+MAX_RECORDED_BYTES = 1 << 13
 DATA = ROOT / "tests" / "relatives" / "recorded.json.gz"
 
 
@@ -50,9 +51,9 @@ def libraries(flags: str = "", cache: str = "") -> tuple[Any, Any]:
 
 
 def compare(seeds: range, path: str, flags: str, cache: str) -> None:
-    """Append the difference of each call to a file, a line each."""
+    """Append the difference of each call to a file, a line each; JAX's answer where they agree."""
     jax, weft = libraries(flags, cache)
-    from tests.relatives import draw, run
+    from tests.relatives import draw, run, store
 
     with open(path, "a") as file:
         for seed in seeds:
@@ -62,6 +63,10 @@ def compare(seeds: range, path: str, flags: str, cache: str) -> None:
             row = {"seed": seed, "kind": kind, "text": text, "ok": not want.error}
             if kind:
                 row["cause"], row["call"] = run.cause(call, kind, text), call
+            elif want.error not in run.OPEN and not run.any_difference(call, want, got)[0]:
+                size = sum(leaf.array.nbytes for leaf in want.leaves if leaf.array is not None)
+                if size <= MAX_RECORDED_BYTES:
+                    row["answer"] = store.packed(call, want)
             print(json.dumps(row), file=file, flush=True)
 
 
@@ -126,25 +131,14 @@ def report(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def record(seed: int, count: int) -> None:
-    """Write JAX's answers to calls on which both agree, for the tests."""
-    jax, weft = libraries()
-    from tests.relatives import draw, run, store
+def record(answers: list[Any], count: int) -> None:
+    """Add JAX's answers to those of the tests, up to a number."""
+    from tests.relatives import store
 
-    kept = []
-    for number in range(seed * 1_000_000, seed * 1_000_000 + 4 * count):
-        call = draw.call(number)
-        want = run.result(jax, call)
-        if want.error in run.OPEN or run.any_difference(call, want, run.result(weft, call))[0]:
-            continue
-        size = sum(leaf.array.nbytes for leaf in want.leaves if leaf.array is not None)
-        if size <= 1 << 13:
-            kept.append(store.packed(call, want))
-        if len(kept) == count:
-            break
-    text = "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in kept) + "\n]\n"
-    DATA.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
-    print(f"{len(kept)} calls, {DATA.stat().st_size:,} bytes")
+    kept = [*store.read(), *answers][:count]
+    text = ",\n".join(json.dumps(row, separators=(",", ":")) for row in kept)
+    DATA.write_bytes(gzip.compress(f"[\n{text}\n]\n".encode(), 9, mtime=0))
+    print(f"{len(kept)} calls recorded, {DATA.stat().st_size:,} bytes", file=sys.stderr)
 
 
 def main() -> None:
@@ -152,7 +146,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--call", type=int)
-    parser.add_argument("--record", type=int)
+    parser.add_argument("--record", type=int, help="add answers to those of the tests, up to this")
     parser.add_argument("--out", help="a file for the differences, as JSON")
     parser.add_argument("--chunk", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -162,17 +156,18 @@ def main() -> None:
         compare(range(int(first), int(first) + int(size)), path, flags, cache)
     elif given.call is not None:
         one(given.call)
-    elif given.record:
-        record(given.seed, given.record)
     else:
         rows: list[dict[str, Any]] = []
         for each in chunks(given.seed, given.count):
+            answers = [row.pop("answer") for row in each if "answer" in row]
             rows += each
             print(
                 f"{len(rows)} calls, {sum(bool(r['kind']) for r in rows)} differ", file=sys.stderr
             )
             if given.out:
                 Path(given.out).write_text(json.dumps([r for r in rows if r["kind"]]))
+            if given.record:
+                record(answers, given.record)
         print(report(rows))
 
 
