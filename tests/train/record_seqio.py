@@ -3,6 +3,7 @@
 Run with Python where seqio is installed: ``python tests/train/record_seqio.py``.
 """
 
+import functools
 import json
 import random
 import tempfile
@@ -153,11 +154,53 @@ def converted(
     return {"made": made, "model_lengths": dict(converter.get_model_feature_lengths(lengths))}
 
 
+PAIRS = [{"en": text, "de": text[::-1]} for text in TEXT.split("\n")] + [{"en": "", "de": "x"}]
+STEPS = {
+    "tokenize": ["tokenize"],
+    "append_eos": ["tokenize", "append_eos"],
+    "append_eos_after_trim": ["tokenize", "append_eos_after_trim"],
+    "tokenize_and_append_eos": ["tokenize_and_append_eos"],
+}
+
+
+def tasks() -> dict[str, object]:
+    """What tasks of seqio deliver, and mixing rates of their sizes."""
+    rows = {key: [one[key] for one in PAIRS] for key in PAIRS[0]}
+    read = lambda split, shuffle_files, seed=None: tf.data.Dataset.from_tensor_slices(rows)
+    source = seqio.FunctionDataSource(read, ["train"], num_input_examples={"train": len(PAIRS)})
+    rekey = functools.partial(seqio.preprocessors.rekey, key_map={"inputs": "en", "targets": "de"})
+    vocabularies = [seqio.ByteVocabulary(), seqio.SentencePieceVocabulary(f"{DATA}/bpe.model")]
+    recorded = []
+    for name, steps in STEPS.items():
+        for number, vocabulary in enumerate(vocabularies):
+            features = {
+                "inputs": seqio.Feature(vocabulary, add_eos=False),
+                "targets": seqio.Feature(vocabulary),
+            }
+            listed = [rekey, *(getattr(seqio.preprocessors, step) for step in steps)]
+            task = seqio.Task(f"{name}_{number}", source, features, listed)
+            for lengths in (None, {"inputs": 12, "targets": 9}):
+                elements = task.get_dataset(lengths, "train", shuffle=False).as_numpy_iterator()
+                recorded.append({
+                    "steps": steps, "vocabulary": number, "lengths": lengths,
+                    "made": [{k: plain(v) for k, v in one.items()} for one in elements],
+                })  # fmt: skip
+    options = [{}, {"maximum": 5}, {"scale": 3.0, "temperature": 2.0, "maximum": 10}]
+    rates = [seqio.mixing_rate_num_examples(task, **option) for option in options]
+    return {"pairs": PAIRS, "tasks": recorded, "options": options, "rates": rates}
+
+
+def plain(value: object) -> object:
+    """A value as JSON can hold it."""
+    return value.decode() if isinstance(value, bytes) else value.tolist()
+
+
 def main() -> None:
     """Write all of them."""
     DATA.mkdir(exist_ok=True)
     text = json.dumps(converters(), separators=(",", ":"))
     (DATA / "converters.json").write_text(text + "\n")
+    (DATA / "tasks.json").write_text(json.dumps(tasks(), separators=(",", ":")) + "\n")
     recorded = {"byte": byte_vocabulary(), "sentencepiece": vocabularies()}
     text = json.dumps(recorded, ensure_ascii=True, separators=(",", ":"))
     (DATA / "vocabularies.json").write_text(text + "\n")

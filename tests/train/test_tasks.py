@@ -50,6 +50,30 @@ def test_a_task_delivers_its_features():
     assert translate().num_examples("validation") == 3
 
 
+SEQIO = Path(__file__).parent / "data" / "seqio"
+RECORDED = json.loads((SEQIO / "tasks.json").read_text())
+
+
+@pytest.mark.parametrize("number", range(len(RECORDED["tasks"])))
+def test_elements_are_those_of_seqio(number):
+    case = RECORDED["tasks"][number]
+    sentencepiece = lambda: vocabularies.SentencePieceVocabulary(SEQIO / "bpe.model")
+    vocabulary = sentencepiece() if case["vocabulary"] else vocabularies.ByteVocabulary()
+    features = {
+        "inputs": tasks.Feature(vocabulary, add_eos=False),
+        "targets": tasks.Feature(vocabulary),
+    }
+    steps = [REKEY, *(getattr(preprocessors, step) for step in case["steps"])]
+    task = tasks.Task("recorded", {"train": RECORDED["pairs"]}, features, steps)
+    assert plain(task.get_dataset(case["lengths"], shuffle=False)) == case["made"]
+
+
+def test_rates_by_size_are_those_of_seqio():
+    task = tasks.Task("recorded", {"train": RECORDED["pairs"]}, {})
+    found = [tasks.rate_num_examples(**options)(task) for options in RECORDED["options"]]
+    assert found == RECORDED["rates"]
+
+
 def test_eos_after_trim():
     steps = [REKEY, preprocessors.tokenize, preprocessors.append_eos_after_trim]
     task = translate(preprocessors=steps)
