@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import logging
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from weft.train import data, tasks, vocabularies, writers
+from weft.train.data import pickling
 from weft.train.tasks import preprocessors
 from weft.train.tasks.preprocessors import corrupt_spans, random_spans_noise_mask
 
@@ -272,6 +274,19 @@ def test_mixtures_keep_rates():
     same = tasks.Task("s", {"train": []}, {"x": tasks.Feature(vocabularies.ByteVocabulary(2))})
     with pytest.raises(tasks.TaskError, match="different vocabularies for 'x'"):
         tasks.Mixture("bad", [(other, 1), (same, 1)])
+
+
+def test_workers_deliver_the_same():
+    task = text_task(preprocessors=[*STEPS["span_corruption"], preprocessors.append_eos])
+    lengths = {"inputs": 30, "targets": 20}
+    mixture = tasks.Mixture("mixed", [(task, 1)]).get_dataset(lengths, num_epochs=1)
+    packed = tasks.EncDecFeatureConverter()(mixture, lengths).batch(4, drop_remainder=True)
+    with packed.iterator(workers=2, threads=True) as elements:
+        found = plain(elements)
+    assert len(found) > 5 and found == plain(packed)
+    sent, buffers = pickling.dumps(packed._node)  # as for worker processes
+    copy = pickle.loads(sent, buffers=buffers)
+    assert plain(data.Dataset(copy)) == found
 
 
 def test_mixtures_resume_exactly():

@@ -20,7 +20,8 @@ SPACE = files.SPACE
 class SentencePieceVocabulary(Vocabulary):
     """The vocabulary of a SentencePiece model; the library itself is not needed.
 
-    Ids are those that SentencePiece gives. Extra ids are pieces ``<extra_id_0>`` and so on at the
+    Ids are those of SentencePiece 0.2; where splits have equal scores, older releases can choose
+    another one. Extra ids are pieces ``<extra_id_0>`` and so on at the
     beginning of a word, as in seqio, the last id first. Text is normalised as the model says, so
     decoding gives back normalised text.
 
