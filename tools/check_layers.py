@@ -105,10 +105,6 @@ LATE = {
         ).split()
     ),
     *(
-        ("weft.compiler.pipeline", f"weft.compiler.passes.{name}")
-        for name in ("attention", "attention_decode", "attention_views", "attention_packed")
-    ),
-    *(
         (f"weft.{name}", "weft.core.explicit")
         for name in (
             "api.placement core.staging runtime.clients runtime.programs transforms.jvp"

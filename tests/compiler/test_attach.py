@@ -10,13 +10,13 @@ from tests.runtime import ways
 from weft import lax, nn
 from weft import numpy as jnp
 from weft.backends.cpu import target
-from weft.backends.cpu.calls import stored
 from weft.backends.llvm.native.processor import has_matrices
 from weft.compiler import pipeline
 from weft.compiler.attach import attach, reads, written
 from weft.compiler.fuse import Fusion
 from weft.kernel.kernel import show
 from weft.kernel.spec import verify
+from weft.runtime import compiling
 
 
 def bias_relu(a, b, c):
@@ -155,7 +155,7 @@ def by_native(monkeypatch):
     ways.take("native", monkeypatch)
     monkeypatch.setattr(target, "has_wide_tiles", lambda: True)
     # a plan on disk would be one for the processor as it is
-    monkeypatch.setattr(stored, "identity", lambda *given: None)
+    monkeypatch.setattr(compiling, "_identity", lambda *given: None)
 
 
 @pytest.fixture

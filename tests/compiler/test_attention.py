@@ -7,10 +7,10 @@ import pytest
 
 import weft
 from weft import numpy as jnp
-from weft.compiler.passes.attention import attention
-from weft.compiler.passes.attention_decode import decode
-from weft.compiler.passes.attention_packed import pack
-from weft.compiler.passes.attention_views import straighten
+from weft.backends.cuda.passes.attention import attention
+from weft.backends.cuda.passes.attention_decode import decode
+from weft.backends.cuda.passes.attention_packed import pack
+from weft.backends.cuda.passes.attention_views import straighten
 from weft.compiler.pipeline import simplify
 from weft.core.interpret import run
 from weft.core.verify import check_jaxpr

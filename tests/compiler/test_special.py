@@ -8,7 +8,7 @@ import weft
 import weft.extend.core
 from weft import lax
 from weft import numpy as jnp
-from weft.compiler.passes.special import special
+from weft.backends.cuda.passes.special import special
 
 RNG = np.random.default_rng(0)
 LAYOUTS = {

@@ -64,7 +64,7 @@ def _check_value(name: str, value: Any) -> None:
         fits = type(value) is int or (isinstance(value, str) and value.lstrip("+-").isdigit())
     else:
         fits = kind is None or isinstance(value, kind)
-    if not fits:
+    if kind is not None and not fits:
         raise JaxRuntimeError(
             f"INVALID_ARGUMENT: the compiler option {name} takes values of type {kind.__name__},"
             f" got {value!r}"

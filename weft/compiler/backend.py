@@ -7,6 +7,9 @@ from typing import Any, Protocol
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Blocks, Finish
 
+# Operations from which on values that several kernels need are written, on most targets.
+MIN_STORED_OPS = 12
+
 
 class Target(Protocol):
     """What planning asks of a backend.
@@ -16,9 +19,9 @@ class Target(Protocol):
 
     general: bool  # whether code is to do for arrays of other sizes too
     recomputes: bool = False  # whether functions of elements cost less than keeping them in memory
-    attends: Any = None  # (dtype, depth) -> whether it has a routine for attention, if it has one
-    # (dtype, depth, elements of keys) -> the same for attention of one row of queries
-    decodes: Any = None
+    passes: tuple[Any, ...] = ()  # passes on programs of its own, run after those of all targets
+    # operations from which on values that several kernels need are written, not computed again
+    min_stored_ops: int = MIN_STORED_OPS
     neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:

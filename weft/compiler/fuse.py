@@ -16,6 +16,7 @@ import numpy as np
 from weft.base.sizes import plain, same
 from weft.compiler import pull
 from weft.compiler.alike import Alike
+from weft.compiler.backend import MIN_STORED_OPS
 from weft.compiler.passes.contract import users_of
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
@@ -34,11 +35,6 @@ MAX_KERNEL_PARTS = 12
 RIMS = 4
 # Elements up to which the pieces of a kernel are run one after the other, in one.
 MAX_SEQUENTIAL_ELEMENTS = 1 << 14
-# Operations from which on values that several kernels need are written rather than computed again.
-MIN_STORED_OPS = 12
-# The same where arithmetic is cheap next to memory. On an H200, writing and reading a float32 takes
-# as long as about 50 instructions on it.
-MIN_STORED_OPS_ON_GPUS = 96
 # Rows or columns of a matrix from which what each is multiplied by is written first, and functions
 # of elements that are computed for it at least.
 REPEATED, MIN_REPEATED_OPS = 64, 2
@@ -145,10 +141,16 @@ class Fusion:
     ``recomputes``, functions of elements are computed again rather than kept in memory.
     """
 
-    def __init__(self, jaxpr: Jaxpr, general: bool = False, recomputes: bool = False) -> None:
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        general: bool = False,
+        recomputes: bool = False,
+        min_stored_ops: int = MIN_STORED_OPS,
+    ) -> None:
         self.jaxpr = jaxpr
         self.recomputes = recomputes
-        self.work = MIN_STORED_OPS_ON_GPUS if recomputes else MIN_STORED_OPS
+        self.work = min_stored_ops
         self.general = general
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}

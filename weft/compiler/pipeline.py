@@ -3,7 +3,8 @@
 Passes on programs take and give a ClosedJaxpr, passes on regions, which are flat programs, a Jaxpr.
 Fusion makes steps of a region: kernels, and equations that are left to libraries. The planner makes
 nodes of these, or of a loop as a whole; a kernel becomes parts that run in order. What follows
-(memory, native code) is not a pass: compiler/plan.py and the backend.
+(memory, native code) is not a pass: compiler/plan.py and the backend. A target may bring passes on
+programs of its own, which run after those of the list.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.compiler.attach import attach, offer
+from weft.compiler.backend import MIN_STORED_OPS
 from weft.compiler.early import overlapping
 from weft.compiler.expand import expand
 from weft.compiler.fuse import Fusion, Step
@@ -30,7 +32,6 @@ from weft.compiler.passes.grid import grid
 from weft.compiler.passes.hoist import ASSUMED_CALLS, hoist
 from weft.compiler.passes.inline import inline
 from weft.compiler.passes.prune import prune
-from weft.compiler.passes.special import special
 from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
@@ -42,11 +43,6 @@ from weft.kernel.spec import verify
 
 # loaded when a knob asks for it
 checks = Late("weft.core.verify")
-# loaded where a target has a routine for attention
-attention = Late("weft.compiler.passes.attention")
-attention_decode = Late("weft.compiler.passes.attention_decode")
-attention_views = Late("weft.compiler.passes.attention_views")
-attention_packed = Late("weft.compiler.passes.attention_packed")
 
 
 class Pass(Record):
@@ -73,8 +69,8 @@ class Plain:
     """A target without wishes of its own."""
 
     general = recomputes = neutral = False
-    attends: Any = None
-    decodes: Any = None
+    passes: tuple[Pass, ...] = ()
+    min_stored_ops = MIN_STORED_OPS
 
     def keeps(self, eqn: Any) -> bool:
         return True
@@ -101,17 +97,13 @@ def _hoist(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
 
 
 def _fuse(jaxpr: Jaxpr, target: Any) -> tuple[Fusion, list[Step]]:
-    fusion = Fusion(jaxpr, target.general, target.recomputes)
+    fusion = Fusion(jaxpr, target.general, target.recomputes, target.min_stored_ops)
     return fusion, fusion.plan()
 
 
 def _alone(run: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     """A pass that is the same whatever it is for."""
     return lambda given, context: run(given)
-
-
-def _attends(target: Any) -> bool:
-    return target.attends is not None
 
 
 PIPELINE = (
@@ -123,12 +115,6 @@ PIPELINE = (
     Pass("contract", "program", _alone(contract)),
     Pass("transform", "program", _alone(transform)),
     Pass("prune", "program", _alone(prune)),
-    Pass("decode", "program", lambda c, to: attention_decode.decode(c, to.decodes),
-         lambda to: to.decodes is not None),
-    Pass("attention", "program", lambda c, to: attention.attention(c, to.attends), _attends),
-    Pass("straighten", "program", lambda closed, _: attention_views.straighten(closed), _attends),
-    Pass("pack", "program", lambda closed, _: attention_packed.pack(closed), _attends),
-    Pass("special", "program", _alone(special), lambda to: to.recomputes),
     Pass("expand", "region", lambda jaxpr, to: expand(jaxpr, to.general and not to.neutral)),
     Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps)),
     Pass("fuse", "fusion", _fuse),
@@ -155,10 +141,10 @@ _FUSION, _LOOP = ([p for p in PIPELINE if p.on == kind] for kind in ("fusion", "
 def simplify(closed: ClosedJaxpr, watch: Any = UNWATCHED, target: Any = PLAIN) -> ClosedJaxpr:
     """A program without calls and without what is computed twice or for nothing; made once."""
     memo = watch.memo(closed)
-    key = f"simple {target.general} {target.recomputes}"
+    key = ("simple", target.general, *[p.name for p in target.passes])
     found = memo.get(key)
     if found is None:
-        found = memo[key] = _run(_PROGRAM, closed, target, watch)
+        found = memo[key] = _run([*_PROGRAM, *target.passes], closed, target, watch)
         watch.memo(found)[key] = found
     return found
 

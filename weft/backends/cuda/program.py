@@ -16,12 +16,17 @@ from weft.backends.cuda.assemble import Assembler
 from weft.backends.cuda.commands import State, length, load_all, mostly_small
 from weft.backends.cuda.loops import is_small
 from weft.backends.cuda.memory import Buffer, pool
+from weft.backends.cuda.passes.attention import attention
+from weft.backends.cuda.passes.attention_decode import decode
+from weft.backends.cuda.passes.attention_packed import pack
+from weft.backends.cuda.passes.attention_views import straighten
+from weft.backends.cuda.passes.special import special
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
 from weft.backends.cuda.story import story
 from weft.base.errors import JaxRuntimeError
-from weft.compiler.pipeline import simplify
+from weft.compiler.pipeline import Pass, simplify
 from weft.compiler.plan import Planner
 from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
@@ -38,8 +43,15 @@ class Cuda(Compiler):
 
     name = "cuda"
     general, neutral, recomputes = False, True, True
-    attends = staticmethod(supported)
-    decodes = staticmethod(row_supported)
+    # on an H200, writing and reading a float32 takes as long as about 50 instructions on it
+    min_stored_ops = 96
+    passes = (
+        Pass("decode", "program", lambda closed, _: decode(closed, row_supported)),
+        Pass("attention", "program", lambda closed, _: attention(closed, supported)),
+        Pass("straighten", "program", lambda closed, _: straighten(closed)),
+        Pass("pack", "program", lambda closed, _: pack(closed)),
+        Pass("special", "program", lambda closed, _: special(closed)),
+    )
 
     def keeps(self, eqn: Any) -> bool:
         return keeps(eqn)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.compiler.backend import MIN_STORED_OPS
 from weft.compiler.pipeline import simplify
 from weft.compiler.plan import Planner
 from weft.core.interpret import run_primitive, storage_dtype
@@ -39,8 +40,8 @@ class Reference:
     """
 
     general = recomputes = False
-    attends: Any = None
-    decodes: Any = None
+    passes: tuple[Any, ...] = ()
+    min_stored_ops = MIN_STORED_OPS
 
     def __init__(self, neutral: bool = False) -> None:
         self.neutral = neutral

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.record import Record
-from weft.compiler.passes.attention_layout import (
+from weft.backends.cuda.passes.attention_layout import (
     Groups,
     Labels,
     Sum,
@@ -26,6 +25,7 @@ from weft.compiler.passes.attention_layout import (
     summed,
     times,
 )
+from weft.base.record import Record
 from weft.compiler.passes.contract import Writer
 from weft.compiler.passes.prune import prune
 from weft.core.avals import ShapedArray

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.compiler.passes.attention import FLIPPED, MOVES, Match, Scores, Softmax, each
-from weft.compiler.passes.attention_layout import Groups
+from weft.backends.cuda.passes.attention import FLIPPED, MOVES, Match, Scores, Softmax, each
+from weft.backends.cuda.passes.attention_layout import Groups
 from weft.compiler.passes.contract import Writer
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Literal, Var

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.passes.attention import MOVES
+from weft.backends.cuda.passes.attention_layout import Groups, Labels
 from weft.base.record import Record
-from weft.compiler.passes.attention import MOVES
-from weft.compiler.passes.attention_layout import Groups, Labels
 from weft.compiler.passes.contract import Writer
 from weft.compiler.passes.prune import prune
 from weft.core.jaxpr import ClosedJaxpr, Literal

@@ -1,0 +1,1 @@
+"""Passes that GPUs bring to the pipeline: attention found in plain programs."""
