@@ -35,6 +35,7 @@ SUITES = (
     "shapes",
     "optim",
     "parallel",
+    "data",
     "cuda",
     "sweep",
 )

@@ -23,6 +23,8 @@ MODULES = {
     "numpy": ("numpy",),
     "torch": ("torch",),
     COMPILED_TORCH: ("torch",),
+    "DataLoader": ("torch",),
+    "grain": ("grain",),
 }
 
 LIKE_JAX = ("weft", "alone", OTHER_WEFT, "jax", JAX_CUDNN)

@@ -22,6 +22,8 @@ PYTHONS = {
     JAX_CUDNN: ("jax", "WEFT_BENCH_PEER", ".venv-oracle"),
     "torch": ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
     COMPILED_TORCH: ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
+    "DataLoader": ("torch", "WEFT_BENCH_TORCH", ".venv-torch"),
+    "grain": ("grain", "WEFT_BENCH_GRAIN", ".venv-grain"),
 }
 START = 120.0  # seconds that a library may take to be imported
 
@@ -29,9 +31,9 @@ START = 120.0  # seconds that a library may take to be imported
 def python_of(library: str) -> str | None:
     """The Python that has a library, or None.
 
-    JAX and torch live in environments of their own: ``WEFT_BENCH_PEER`` and ``WEFT_BENCH_TORCH``
-    name their Pythons, else ``.venv-oracle`` and ``.venv-torch`` at the root of the project are
-    looked for, else this Python.
+    JAX, torch and grain live in environments of their own: ``WEFT_BENCH_PEER``,
+    ``WEFT_BENCH_TORCH`` and ``WEFT_BENCH_GRAIN`` name their Pythons, else ``.venv-oracle``,
+    ``.venv-torch`` and ``.venv-grain`` at the root of the project are looked for, else this Python.
     """
     if library not in PYTHONS:
         return sys.executable

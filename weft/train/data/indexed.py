@@ -76,15 +76,17 @@ class Function:
         return self.together(rows, numbers, self._as_columns)
 
     def _as_columns(self, tree: Any, length: int) -> Columns:
-        for path, leaf in paths(tree):
-            if np.ndim(leaf) == 0 or np.shape(leaf)[0] != length:
-                raise DataError(
-                    f"{self.name} got {length} elements at once and returned {structure(leaf)} "
-                    f"for {path}: the first axis has to have a row for each"
-                )
-        if not leaves(tree):
+        tree = tree_map(np.asarray, tree)
+        found = leaves(tree)
+        if not found:
             raise DataError(f"{self.name} returned {structure(tree)}, which has no arrays")
-        return Columns(tree_map(np.asarray, tree), length)
+        if all(leaf.shape[:1] == (length,) for leaf in found):
+            return Columns(tree, length)
+        path, leaf = next((p, x) for p, x in paths(tree) if x.shape[:1] != (length,))
+        raise DataError(
+            f"{self.name} got {length} elements at once and returned {structure(leaf)} "
+            f"for {path}: the first axis has to have a row for each"
+        )
 
     def accepted(self, rows: Rows, numbers: np.ndarray, epoch: int) -> np.ndarray:
         """For which rows the function is true."""
@@ -202,11 +204,12 @@ class Repeat(Follower):
 
     def rows(self, slots: np.ndarray, epoch: int, session: dict) -> Chunk:
         parent = self.parents[0]
-        epochs, inside = np.divmod(slots, parent.span)
-        epochs += epoch * (self.times or 0)
-        low, high = int(epochs.min()), int(epochs.max())
+        before = epoch * (self.times or 0)
+        low, high = int(slots.min()) // parent.span, int(slots.max()) // parent.span
         if low == high:
-            return parent.rows(inside, low, session)
+            return parent.rows(slots - low * parent.span, before + low, session)
+        epochs, inside = np.divmod(slots, parent.span)
+        epochs, low, high = epochs + before, low + before, high + before
         parts = [np.flatnonzero(epochs == number) for number in range(low, high + 1)]
         chunks = [parent.rows(inside[p], low + i, session) for i, p in enumerate(parts) if len(p)]
         return merge(chunks, [p for p in parts if len(p)], len(slots))
@@ -348,9 +351,13 @@ class Batch(Node):
 
     def rows(self, slots: np.ndarray, epoch: int, session: dict) -> Chunk:
         parent, size = self.parents[0], self.batching.size
-        wanted = (slots[:, None] * size + np.arange(size)).reshape(-1)
-        if parent.span is not None:
-            wanted = wanted[wanted < parent.span]
+        if len(slots) == 1:
+            first = int(slots[0]) * size
+            last = first + size if parent.span is None else min(first + size, parent.span)
+            wanted = np.arange(first, last)
+        else:
+            wanted = (slots[:, None] * size + np.arange(size)).reshape(-1)
+            wanted = wanted if parent.span is None else wanted[wanted < parent.span]
         chunk = parent.rows(wanted, epoch, session)
         made = []
         for begin in range(0, len(chunk.rows), size):

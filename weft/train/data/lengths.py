@@ -16,6 +16,9 @@ def column(element: Any, name: Any, what: str) -> np.ndarray:
     """A column of an element as an array; the element itself if the name is None."""
     if name is None:
         return np.asarray(element)
+    if type(element) is dict and name in element:  # the usual case, quickly
+        found = element[name]
+        return found if type(found) is np.ndarray else np.asarray(found)
     if not isinstance(element, Mapping):
         raise DataError(
             f"{what} names the column {name!r}, but elements are {type(element).__name__}, not "
@@ -138,7 +141,7 @@ def first_fit(
     bins, segments = np.empty(things, np.int64), np.empty(things, np.int32)
     starts = np.empty((kinds, things), np.int64)
     opened = low = 0  # bins so far; those before ``low`` are full
-    smallest = sizes.min(1)
+    smallest = sizes.min(1).tolist()
     for thing, needs in enumerate(sizes.T.tolist()):
         fits = room[0, low:opened] >= needs[0]
         for kind in range(1, kinds):
@@ -155,8 +158,8 @@ def first_fit(
             left = int(room[kind, place])
             starts[kind, thing] = capacities[kind] - left
             room[kind, place] = left - need
-        while low < opened and (room[:, low] < smallest).any():
-            low += 1
+        while place == low < opened and any(map(int.__lt__, room[:, low].tolist(), smallest)):
+            low = place = low + 1
     return bins, starts, segments, opened
 
 

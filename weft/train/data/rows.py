@@ -44,6 +44,8 @@ class Chunk(NamedTuple):
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
     """A tree with a function applied to its leaves; None has none."""
+    if type(tree) is np.ndarray:
+        return function(tree)
     if isinstance(tree, dict):
         return {key: tree_map(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple):
@@ -203,6 +205,8 @@ def _stack_leaves(values: Sequence[Any], fill: Any, path: str) -> Any:
         return made
     if isinstance(first, (bool, int, float, complex)):
         return _stack_scalars(values, fill, path)
+    if all(type(value) is np.ndarray for value in values):
+        return join_arrays(values, fill, path)
     try:
         arrays = [x if isinstance(x, np.ndarray) else np.asarray(x) for x in values]
     except ValueError as error:
@@ -232,7 +236,7 @@ def _stack_scalars(values: Sequence[Any], fill: Any, path: str) -> np.ndarray:
 def join_arrays(arrays: Sequence[np.ndarray], fill: Any, path: str) -> np.ndarray:
     """Arrays along a new first axis; where shapes differ, filled up to the largest."""
     shape = arrays[0].shape
-    if all(array.shape == shape for array in arrays):
+    if len({array.shape for array in arrays}) == 1:
         if not shape:
             return np.array(arrays)
         if len(arrays) == 1:

@@ -148,14 +148,25 @@ class Indexable(Node):
 
 def _plain(element: Any) -> Any:
     """An element with tensors of other libraries as NumPy arrays."""
+    kind = type(element)
+    if kind in _PLAIN:
+        return element
+    if kind is dict:
+        if all(type(value) in _PLAIN for value in element.values()):
+            return element
+        return {key: _plain(value) for key, value in element.items()}
     if isinstance(element, Mapping):
         return {key: _plain(value) for key, value in element.items()}
     if isinstance(element, tuple):
         values = [_plain(value) for value in element]
-        return type(element)(*values) if hasattr(element, "_fields") else tuple(values)
+        return kind(*values) if hasattr(element, "_fields") else tuple(values)
     if hasattr(element, "__array__") and not isinstance(element, (np.ndarray, np.generic)):
         return np.asarray(element)
     return element
+
+
+_PLAIN = {np.ndarray, bool, int, float, str, bytes, list, type(None)}
+_PLAIN |= {np.dtype(code).type for code in "?bhilqBHILQefdFD"}
 
 
 class Stream(Node):
