@@ -51,8 +51,8 @@ class Function:
                     made.append(function(element))
             else:
                 draws = Draws(self.seed, epoch)
-                for element, number in zip(rows, numbers):
-                    made.append(function(element, draws.of(int(number))))
+                for element, number in zip(rows, numbers.tolist()):
+                    made.append(function(element, draws.of(number)))
         except Exception as error:
             add_place(error, self.name, int(numbers[len(made)]))
             raise
@@ -112,15 +112,15 @@ class Draws:
 
     def __init__(self, seed: int, epoch: int) -> None:
         self._bits = np.random.Philox(key=0)
-        self._state = self._bits.state
+        self._generator = np.random.Generator(self._bits)
         self._fresh = self._bits.state
         self._key = fold(seed, epoch)
 
     def of(self, number: int) -> np.random.Generator:
-        """The generator for an element; the one before is not used any more."""
-        self._fresh["state"]["key"][:] = (self._key, fold(number))
+        """The generator for an element; that of the one before is not used any more."""
+        self._fresh["state"]["key"][:] = (self._key, number)
         self._bits.state = self._fresh
-        return np.random.Generator(self._bits)
+        return self._generator
 
 
 def kept_numbers(chunk: Chunk, slots: np.ndarray) -> np.ndarray:
