@@ -34,6 +34,7 @@ SUITES = (
     "networks",
     "shapes",
     "optim",
+    "image",
     "parallel",
     "data",
     "cuda",
