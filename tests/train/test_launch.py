@@ -11,8 +11,10 @@ import sys
 import pytest
 
 from tests.train import launch_programs as programs
+from tests.train import resume_programs
 from weft.train import launch
 from weft.train.launch import configs, worker
+from weft.train.report import reading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -343,3 +345,14 @@ def test_workers_that_are_lost_before_they_begin(tmp_path):
     assert (unit.status.state, unit.status.attempts) == ("completed", 3)
     unit = run_one(tmp_path / "b", programs.add, {"rate": 1.0}, executor=Dying(), restarts=1)
     assert unit.status.state == "interrupted" and "did not start" in unit.status.error
+
+
+def test_a_training_that_is_killed_ends_with_the_same_bits(tmp_path):
+    with experiment(tmp_path, executor=launch.Local(max_parallel=2)) as made:
+        whole = made.add(resume_programs.fit, {"steps": 30})
+        killed = made.add(resume_programs.fit, {"steps": 30, "die_at": 17})
+    assert (killed.status.state, killed.status.attempts) == ("completed", 2)
+    assert killed.result["begun"] == 10 and killed.result["bits"] == whole.result["bits"]
+    curves = reading.Reader(tmp_path).read()["runs"]
+    # steps 11 to 17 are in the file twice, and shown once
+    assert curves[0]["curves"] == curves[1]["curves"] and len(curves[0]["curves"][0][0]) == 30

@@ -16,9 +16,9 @@ SCRIPT = pathlib.Path(__file__).with_name("launch_sweep.py")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def start(folder, count=20):
+def start(folder, count=20, seconds=0.1):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(SCRIPT), str(folder), str(count)]
+    command = [sys.executable, str(SCRIPT), str(folder), str(count), str(seconds)]
     return subprocess.Popen(command, env=environment, start_new_session=True)
 
 
@@ -120,11 +120,11 @@ def test_workers_of_a_killed_launcher_are_taken_over(tmp_path):
 
 def test_an_interrupt_ends_workers_and_the_next_launch_resumes(tmp_path):
     (tmp_path / "runs").mkdir()
-    first = start(tmp_path, 4)
+    first = start(tmp_path, 4, 0.5)
     wait_for_a_run_under_way(tmp_path, first)
     first.send_signal(signal.SIGINT)
     assert first.wait(180) != 0
     assert not any(worker.is_locked(run / "lock") for run in runs(tmp_path))
     assert any(launch.status_of(run).state == "interrupted" for run in runs(tmp_path))
-    assert start(tmp_path, 4).wait(180) == 0
+    assert start(tmp_path, 4, 0.5).wait(180) == 0
     assert check_all(tmp_path, 4) >= 1
