@@ -65,6 +65,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--broad", action="store_true", help="generated programs, by weft and JAX")
     parser.add_argument("--seed", type=int, default=0, help="of generated programs (0)")
     parser.add_argument("--times", type=int, default=1, help="how often each is drawn (1)")
+    parser.add_argument(
+        "--publish", action="store_true", help="write generated programs to docs/benchmarks.md"
+    )
     parser.add_argument("--list", action="store_true", help="only name the rows")
     options = parser.parse_args()
     unknown = set(options.suites) - set(SUITES)

@@ -32,6 +32,9 @@ FILES = (layers, science, arrays, signals, training)
 SPAN, MOST_CALLS = 0.02, 500
 # How far means of results may be apart, of their mean magnitude.
 APART = {"float32": 0.02, "bfloat16": 0.1}
+# The page that figures are published in, and the lines there that they are between.
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- generated programs: begin -->", "<!-- generated programs: end -->"
 
 
 def cases(seed: int, times: int, wanted: str = "") -> Iterator[tuple[str, list[int], bool]]:
@@ -183,6 +186,19 @@ def compare(options: Any) -> None:
     if options.json:
         options.json.write_text(json.dumps({"weft": ours, "jax": theirs}))
     print(table(ours, theirs))
+    if options.publish:
+        publish(table(ours, theirs), options.seed)
+
+
+def publish(text: str, seed: int, page: Path = PAGE) -> None:
+    """Write a table into the page of benchmarks, in the place of the one before."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} has no lines {BEGIN} and {END}, between which figures belong")
+    *rows, _, summed = text.splitlines()
+    head = f"`python -m bench cuda --broad --seed {seed}`: {summed}."
+    page.write_text("\n".join([before + BEGIN, "", head, "", *rows, "", END + after]))
 
 
 def main() -> None:

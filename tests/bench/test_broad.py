@@ -65,12 +65,32 @@ def test_the_table_puts_the_slowest_first():
     assert "3 programs: geometric mean 0.721" in lines[-1] and "1 slower" in lines[-1]
 
 
+def test_the_table_is_published(tmp_path):
+    page = tmp_path / "benchmarks.md"
+    page.write_text(f"# Figures\n\n{run.BEGIN}\nold\n{run.END}\n\nmore\n")
+    for _ in range(2):
+        run.publish("| a |\n|---|\n| b |\n\n3 programs: fast", 7, page)
+    lines = page.read_text().splitlines()
+    assert "old" not in lines and lines[0] == "# Figures" and lines[-1] == "more"
+    assert lines.count("| b |") == 1 and any("--seed 7`: 3 programs: fast." in x for x in lines)
+    page.write_text("nothing")
+    with pytest.raises(ValueError, match="no lines"):
+        run.publish("| a |", 7, page)
+    assert run.BEGIN in run.PAGE.read_text()
+
+
+def test_there_are_programs_of_all_kinds():
+    assert len([*run.cases(0, 1)]) >= 250
+
+
 def test_figures_of_jax_are_read_again(monkeypatch, tmp_path, capsys):
     asked = []
     row = {"name": "a", "seed": [0], "dtype": "float32", "shapes": "3", "first": 1.0}
     row |= {"seconds": 1.0, "values": [[np.pi, np.pi]]}
     monkeypatch.setattr(run, "measured", lambda name, options: asked.append(name) or [row])
-    options = types.SimpleNamespace(list=False, json=tmp_path / "figures.json", rows=None)
+    options = types.SimpleNamespace(
+        list=False, json=tmp_path / "figures.json", rows=None, publish=False
+    )
     run.compare(options)
     run.compare(options)
     assert asked == ["jax", "weft", "weft"]

@@ -256,3 +256,15 @@ def test_a_warning_names_what_the_host_computes(monkeypatch):
     Target().compile(weft.make_jaxpr(callbacks)(x))
     Target().compile(weft.make_jaxpr(weft.lax.linalg.schur)(x))
     assert warned == ["schur"]  # callbacks are the host's by what they are
+
+
+def test_explain_says_which_kernels_are_slow(run):
+    """Those that take more than four times what their bytes or operations take at least."""
+    first = run.commands[0]
+    assert run.operations[id(first)] > 4 * 5
+    fast, slow = (story(run, [ms] * 3, 4e12).splitlines()[1] for ms in (0.01, 1.0))
+    assert "took 10.0 us" in fast and "SLOW" not in fast
+    assert "took 1000.0 us" in slow and "SLOW" in slow and "operations allow" in slow
+    # as many operations as take a millisecond
+    run.operations[id(first)] = int(132 * 128 * 1.7e9 * 1e-3)
+    assert "SLOW" not in story(run, [1.0] * 3, 4e12).splitlines()[1]

@@ -17,7 +17,7 @@ from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import Parts, Schedule, read_once, schedule
+from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import NAME, render
 from weft.base import disk
@@ -205,6 +205,8 @@ class Assembler:
         self.around: dict[int, Any] = {}
         # commands that name all memory that they touch, with the slots that they only read, by id
         self.only_read: dict[int, tuple[Any, frozenset[int]]] = {}
+        # operations of kernels of the compiler, by the same
+        self.operations: dict[int, int] = {}
         self.unaligned = unaligned(program.nodes, program.under)
         self.pairs = set(swapped(program.nodes))
         self.written = {s for slot in written(program.nodes) for s in self.under(slot)}
@@ -386,6 +388,8 @@ class Assembler:
         numbers = tuple(size for _, size in ahead)
         found = c.Launched(function, *sizes, spots, numbers, function.name, self.lines)
         self._reads(found, [*made.only_read, *[True] * len(ahead)])
+        if all(isinstance(p.schedule, Schedule) for p in made.pieces):
+            self.operations[id(found)] = sum(operations(p.schedule) for p in made.pieces)
         return found
 
     def origin(self, node: Any) -> tuple[str, tuple[Any, ...]]:
@@ -453,6 +457,7 @@ class Assembler:
             function, *sizes, (*part.spots, *spots), numbers, function.name, self.lines
         )
         self._reads(found, (*part.reads, *[True] * len(spots)))
+        self.operations[id(found)] = operations(made)
         return found
 
     def _reads(self, command: Any, reads: Sequence[bool]) -> None:

@@ -119,7 +119,7 @@ class Executable:
         self.commands = assembler.nodes(program.nodes)
         self.offsets, self.arena = assembler.plan(self.commands)
         self.roles, self.sizes = assembler.roles, assembler.sizes
-        self.only_read = assembler.only_read
+        self.only_read, self.operations = assembler.only_read, assembler.operations
         self.constants = {n: put(array) for n, array in assembler.constants.items()}
         load_all(self.commands)
         self.lanes, self.early = lanes.plan(self), mostly_small(self.commands)
@@ -253,7 +253,8 @@ class Executable:
         """What is done, with the blocks, registers and memory of each kernel; for arguments, also
         how long each command takes."""
         measured = None if args is None else self._measured(args)
-        return story(self, measured, driver.device().bandwidth())
+        device = driver.device()
+        return story(self, measured, device.bandwidth(), device.multiprocessors)
 
     def _measured(self, args: Sequence[Buffer]) -> list[float]:
         """The milliseconds of each command, run one by one after a run of all."""

@@ -75,6 +75,12 @@ SHARED_ROWS, SHARED_ELEMENTS = 4, 32
 # of a reduction between the threads of a warp and of a row's beginning and end, and bytes of a row
 # up to which a thread's lines stay in the cache.
 ISSUED, SHUFFLED, OVERHEAD, CACHED_ROW = 4 * 132, 15, 20, 128
+# Operations of one instruction, and instructions of the others.
+_SIMPLE = frozenset(
+    "acc add and bitcast cast const eq fma ge gt index le load lt lshr max min mul ne neg not or"
+    " select shl sub xor".split()
+)
+FUNCTION = 16
 # Rows that leave processors idle: as many threads as possible have one.
 FEW_ROWS = 128
 
@@ -302,6 +308,20 @@ def row_cost(kernel: Kernel, threads: int, length: int, rows: int) -> float:
             return float("inf")
         return length * len(values) * rows / WARP / ISSUED
     return (-(-length // WARP) * len(values) + SHUFFLED * reduces + OVERHEAD) * rows / ISSUED
+
+
+def operations(schedule: Schedule) -> int:
+    """Instructions of all threads of a kernel, about: those of functions count as several."""
+
+    def inside(body: list[Any], times: int) -> int:
+        straight = [s for s in body if not isinstance(s, Loop)]
+        values = walk([v for s in straight for v in s.operands])
+        own = times * sum(1 if v.op in _SIMPLE else FUNCTION for v in values)
+        loops = [s for s in body if isinstance(s, Loop)]
+        return own + sum(inside(s.body, times * s.extent) for s in loops)
+
+    kernel = schedule.kernel
+    return 0 if kernel.serial else inside(kernel.body, schedule.iterations)
 
 
 def _neighbours(kernel: Kernel) -> int:

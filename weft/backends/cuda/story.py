@@ -13,11 +13,17 @@ from weft.runtime.client import Told
 
 # Lines of the user's code that are listed for a command.
 MAX_LINES = 3
+# How many times as long as its bytes or operations take at least a kernel may take, what one takes
+# in any case when it is timed alone, in seconds, and operations that a multiprocessor does in one.
+SLOW, ALONE, OPERATIONS = 4, 2e-5, 128 * 1.7e9
 
 
-def story(executable: Any, times: Sequence[float] | None, bandwidth: float) -> str:
+def story(
+    executable: Any, times: Sequence[float] | None, bandwidth: float, processors: int = 132
+) -> str:
     """A line for each command, with the milliseconds that were measured, if they were;
-    ``bandwidth`` is what the memory gives, in bytes a second."""
+    ``bandwidth`` is what the memory gives, in bytes a second. A kernel that takes more than four
+    times what its bytes or its operations take at least is called slow."""
     count, way = c.length(executable.commands), "command by command"
     if executable.capturable:
         way = "as a graph"
@@ -30,6 +36,9 @@ def story(executable: Any, times: Sequence[float] | None, bandwidth: float) -> s
             moved = _touched(executable, command)
             if moved and times[i] > 0:
                 lines[first] += f" ({moved / times[i] / 1e9:.2f} TB/s)"
+            over = _over(executable, command, times[i] / 1e3, bandwidth, processors)
+            if over:
+                lines[first] += f", SLOW: {over:.0f} times what its {_limit(executable, command)}"
     return "\n".join(lines)
 
 
@@ -48,6 +57,27 @@ def _touched(executable: Any, command: Any) -> int:
     if isinstance(command, c.Moved):
         return 2 * command.size
     return command.size if isinstance(command, c.Filled) else 0
+
+
+def _least(executable: Any, command: Any, bandwidth: float, processors: int) -> float:
+    """The seconds that the bytes and operations of a kernel take at least."""
+    operations = executable.operations.get(id(command), 0)
+    return max(_touched(executable, command) / bandwidth, operations / OPERATIONS / processors)
+
+
+def _over(
+    executable: Any, command: Any, took: float, bandwidth: float, processors: int
+) -> float | None:
+    """How many times as long as it has to a kernel took, if that is often."""
+    if not isinstance(command, c.Launched):
+        return None
+    least = _least(executable, command, bandwidth, processors)
+    return took / least if least and took - ALONE > SLOW * least else None
+
+
+def _limit(executable: Any, command: Any) -> str:
+    known = executable.operations.get(id(command), 0)
+    return "bytes and operations allow" if known else "bytes allow"
 
 
 def _where(command: Any) -> str:
