@@ -8,11 +8,13 @@ import pytest
 import weft
 from tests.backends.cuda.emulation import run_routine
 from weft.backends.cuda import libraries
+from weft.backends.cuda.program import Cuda
 from weft.backends.cuda.routines import conv, dnn
 from weft.backends.cuda.routines.base import Library
+from weft.compiler.plan import Planner
 from weft.core.interpret import storage_dtype
 from weft.kernel.nodes import BF16, F32
-from weft.kernel.program import Type
+from weft.kernel.program import Op, Type
 
 PLANE, CHANNELS_FIRST = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 
@@ -151,6 +153,17 @@ def test_gradients_are_the_library_s(name, dtype, monkeypatch):
         monkeypatch.undo()
         monkeypatch.setattr(libraries, "has", lambda name: True)
         monkeypatch.setattr(conv, "_convolution", ByNumpy)
+
+
+def test_gradients_by_filters_are_not_made_larger(monkeypatch):
+    """Of a transposed convolution, a part of a much larger result was once computed."""
+    monkeypatch.setattr(libraries, "has", lambda name: True)
+    monkeypatch.setattr(conv, "_convolution", ByNumpy)
+    loss = lambda w, x: (transposed(x, w) ** 2).sum()
+    args = np.zeros((3, 3, 4, 4), np.float32), np.zeros((2, 14, 14, 4), np.float32)
+    nodes = Planner(Cuda()).program(weft.make_jaxpr(weft.grad(loss))(*args)).nodes
+    shapes = [n.eqn.outvars[0].aval.shape for n in nodes if isinstance(n, Op)]
+    assert shapes == [(2, 29, 29, 4), (3, 3, 4, 4)]
 
 
 def test_neighbouring_threads_have_neighbouring_features(monkeypatch):

@@ -61,6 +61,17 @@ def _rims(shape: Any, window: Any, params: Any) -> list[tuple[int, int]]:
     return found
 
 
+def _is_by_filters(shape: Any, window: Any, params: Any) -> bool:
+    """Whether a window is much larger than what it makes, as in gradients by filters."""
+    xs, ws, _ = params["dimension_numbers"]
+    windows = results = 1
+    rows = zip(xs[2:], ws[2:], params["lhs_dilation"], params["rhs_dilation"], strict=True)
+    for (i, j, s, d), (low, high) in zip(rows, params["padding"], strict=True):
+        windows *= window[j]
+        results *= (shape[i] - 1) * s + 1 + low + high - (window[j] - 1) * d
+    return windows > 4 * results
+
+
 def _fits(avals: Any, params: Any) -> bool:
     x, w = avals
     if x.dtype != w.dtype or x.dtype.name not in _TYPES or 0 in x.shape or 0 in w.shape:
@@ -71,6 +82,8 @@ def _fits(avals: Any, params: Any) -> bool:
         pairs = params["padding"]
     elif max(params["window_strides"]) == 1 and params["feature_group_count"] == 1:
         pairs = _rims(x.shape, w.shape, params)
+        if _is_by_filters(x.shape, w.shape, params):
+            return False  # the larger one would be much larger
     else:
         return False
     return all(min(pair) >= 0 for pair in pairs) and any(a != b for a, b in pairs)
