@@ -219,7 +219,6 @@ def test_the_native_caller_is_made_in_a_second_try():
     assert run(FAULTY) == "True\n"
 
 
-# A kernel that sorts long rows keeps 256 KiB on the stack, which this thread hasn't got.
 SHALLOW = """
 import threading, numpy as np, weft, weft.numpy as jnp
 x = np.random.RandomState(0).standard_normal((300, 400)).astype(np.float32)
@@ -242,3 +241,31 @@ print("done")
 @native
 def test_first_use_in_a_thread_with_a_small_stack(tmp_path):
     assert run(SHALLOW, WEFT_CACHE_DIR=str(tmp_path)) == "done\n"
+
+
+# Buckets of long rows have 256 KiB between them, which the stacks of these threads haven't got.
+SORTING = """
+import threading, numpy as np, weft, weft.numpy as jnp
+x = np.random.RandomState(0).standard_normal((2, 300_000)).astype(np.float32)
+sort, order = weft.jit(jnp.sort), weft.jit(jnp.argsort)
+want = np.sort(x)
+for _ in range(4):
+    sort(x), order(x)
+found = []
+def work():
+    for _ in range(4):
+        found.append((np.asarray(sort(x)) == want).all())
+        found.append((np.take_along_axis(x, np.asarray(order(x)), 1) == want).all())
+threading.stack_size(128 * 1024)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(found), all(found))
+"""
+
+
+@native
+def test_sorting_long_rows_in_threads_with_small_stacks(tmp_path):
+    assert run(SORTING, WEFT_CACHE_DIR=str(tmp_path)) == "24 True\n"

@@ -155,6 +155,7 @@ compress_store = Intrinsic("masked.compressstore", result=void)
 
 # Of the C library.
 memcpy, memset = External(ptr, (ptr, ptr, i64)), External(ptr, (ptr, i32, i64))
+malloc, free = External(ptr, (i64,)), External(void, (ptr,))
 
 
 def defined(

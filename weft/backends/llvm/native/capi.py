@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from weft.kernel.kinds import External, f64, i32, i64, ptr, void
+from weft.kernel.kinds import free as free
+from weft.kernel.kinds import malloc as malloc
 from weft.kernel.kinds import memcpy as memcpy
 
 aligned_alloc = External(ptr, (i64, i64))
-free = External(void, (ptr,))
 madvise = External(i32, (ptr, i64, i32))
-malloc = External(ptr, (i64,))
 pthread_create = External(i32, (ptr, ptr, ptr, ptr))
 pthread_join = External(i32, (ptr, ptr))
 pthread_sigmask = External(i32, (i32, ptr, ptr))

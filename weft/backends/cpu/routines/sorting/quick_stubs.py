@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.sorting.rows import key
-from weft.kernel.kinds import External, i64, memcpy, ptr, stack, u32, void
+from weft.kernel.kinds import External, free, i64, malloc, memcpy, ptr, stack, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:
 # whole rows, buckets that are to be put together and fit a cache, or those that do not; and the
@@ -47,10 +47,13 @@ def quick_sort(buffers: ptr, start: i64, stop: i64) -> void:
     Buffers: keys, memory for as many, results, table; for each bucket where in its row it begins
     and how many keys it has, and for each piece where each bucket begins. Pieces are in the second
     memory. Buckets that do not fit are put together in the first; it is theirs when all are done.
+    Those that do have memory of their own, not the stack, which may be small; where there is none,
+    they do not fit.
     """
     table = ptr[buffers, 3]
-    near = stack(CACHED)
-    far = stack(CACHED)
+    near = malloc(2 * CACHED if i64[table, WAY] == NEAR else 0)
+    far = near + CACHED
+    room = 0 if near == None else CACHED
     parts = stack(64 * 40)
     for n in range(start, stop):
         row = n // i64[table, BUCKETS]
@@ -61,7 +64,7 @@ def quick_sort(buffers: ptr, start: i64, stop: i64) -> void:
             wanted = i64(0)
         bound = ptr[buffers, 4] + 16 * n
         if i64[table, WAY] == NEAR:
-            collect(buffers, n, near, bound)
+            collect(buffers, n, near, bound, room)
         if i64[table, WAY] != WHOLE:
             begin = begin + i64[bound, 0]
             count = i64[bound, 1]
@@ -70,15 +73,16 @@ def quick_sort(buffers: ptr, start: i64, stop: i64) -> void:
         if i64[table, WAY] == NEAR:
             keys = near
             other = far
-            fits = count * KEY <= CACHED
+            fits = count * KEY <= room
             i64[bound, 1] = 0 if fits else count
             count = count if fits else 0
         if count > 0:
             put_part(parts, keys, other, ptr[buffers, 2] + begin * OUT, count, i64(DEPTH))
             sort_parts(parts, wanted)
+    free(near)
 
 
-def collect(buffers: ptr, n: i64, near: ptr, bound: ptr) -> void:
+def collect(buffers: ptr, n: i64, near: ptr, bound: ptr, room: i64) -> void:
     """A bucket put together from pieces; where it begins and how many are wanted of it."""
     table = ptr[buffers, 3]
     length = i64[table, LENGTH]
@@ -98,7 +102,7 @@ def collect(buffers: ptr, n: i64, near: ptr, bound: ptr) -> void:
         i64[bound, 1] = 0
         return
     to = near
-    if (end - begin) * KEY > CACHED:
+    if (end - begin) * KEY > room:
         to = ptr[buffers, 0] + (row * length + begin) * KEY
     for i in range(pieces):
         low = i64[starts, i * step]
