@@ -103,6 +103,29 @@ JIT = {
     "inline": {"inline": True},
     "compiler_options": {"compiler_options": {"no_such_option": 1}},
 }
+
+
+def built(**options):
+    """What an executable over two devices gives, of a program that names none."""
+    mesh = weft.sharding.AbstractMesh((2,), ("x",), AUTO)
+    kind = weft.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(mesh, P("x")))
+    return place(weft.jit(lambda x: x * 2).trace(kind).lower().compile(**options)(X))
+
+
+def shown(show, spec=HALVES.spec):
+    """What a compiled function of a divided array shows."""
+    seen = []
+    f = weft.jit(lambda x: (show(lambda value: seen.append(str(value)), x), x * 2)[1])
+    f(weft.device_put(X, NamedSharding(TWO, spec)))
+    weft.effects_barrier()
+    return seen
+
+
+def ordered(**options):
+    """What a program is that calls back to Python in order."""
+    return str(weft.make_jaxpr(lambda x: weft.debug.callback(print, x, **options))(X).effects)
+
+
 LAW = {
     "jit": (weft.jit, lambda **o: compiled(weft.jit, **o), JIT),
     "pjit": (pjit, lambda **o: compiled(pjit, **o), JIT),
@@ -184,6 +207,39 @@ LAW = {
         SingleDeviceSharding,
         lambda device=DEVICES[0], **o: place(weft.device_put(X, SingleDeviceSharding(device, **o))),
         {"device": {"device": DEVICES[1]}, "memory_kind": {"memory_kind": "pinned_host"}},
+    ),
+    "compile": (
+        weft.stages.Lowered.compile,
+        built,
+        {
+            "compiler_options": {"compiler_options": {"no_such_option": 1}},
+            "device_assignment": {"device_assignment": tuple(DEVICES[2:4])},
+        },
+    ),
+    "debug.callback": (
+        weft.debug.callback,
+        lambda **o: shown(lambda note, x: weft.debug.callback(note, x, **o)),
+        {
+            "callback": ...,
+            "args": ...,
+            "ordered": (ordered, {"ordered": True}),
+            "partitioned": {"partitioned": True},
+            "kwargs": ...,
+        },
+    ),
+    "lax.full": (
+        lax.full,
+        lambda shape=(8,), fill_value=1.0, **o: [
+            place(lax.full(shape, fill_value, **o)),
+            str(lax.full(shape, fill_value, **o).dtype),
+            lax.full(shape, fill_value, **o).tolist(),
+        ],
+        {
+            "shape": {"shape": (4,)},
+            "fill_value": {"fill_value": 2.0},
+            "dtype": {"dtype": "int32"},
+            "sharding": {"sharding": HALVES},
+        },
     ),
     "Mesh": (
         Mesh,

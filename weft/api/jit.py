@@ -592,19 +592,7 @@ def jit(  # type: ignore[misc]
     >>> float(square(3.0))
     9.0
     """
-    options = {
-        "in_shardings": in_shardings,
-        "out_shardings": out_shardings,
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "donate_argnums": donate_argnums,
-        "donate_argnames": donate_argnames,
-        "keep_unused": keep_unused,
-        "device": device,
-        "backend": backend,
-        "inline": inline,
-        "compiler_options": compiler_options,
-    }
+    options = {name: value for name, value in locals().items() if name != "fun"}
     if fun is None:
         return lambda f: jit(f, **options)
     return compiled(fun, options)
@@ -613,9 +601,6 @@ def jit(  # type: ignore[misc]
 def compiled(fun: Any, options: dict[str, Any], kind: Any = JitFunction) -> JitFunction:
     """A function that is staged and compiled as its options say."""
     check_callable(fun)
-    device, backend = options["device"], options["backend"]
-    if device is not None and backend is not None:
-        raise ValueError(f"jit takes a device or a backend, not both: {device!r} and {backend!r}")
     _check_marks(fun, options)
     host().prepare(wholly=True, own=_is_of_package(fun))
     return kind(fun, options)
