@@ -53,7 +53,7 @@ def quick_sort(buffers: ptr, start: i64, stop: i64) -> void:
     table = ptr[buffers, 3]
     near = malloc(2 * CACHED if i64[table, WAY] == NEAR else 0)
     far = near + CACHED
-    room = 0 if near == None else CACHED
+    room = 0 if near is None else CACHED
     parts = stack(64 * 40)
     for n in range(start, stop):
         row = n // i64[table, BUCKETS]
