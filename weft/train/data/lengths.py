@@ -82,7 +82,7 @@ class Pack(Sequential):
         if not len(rows):
             return []
         elements = list(rows)
-        arrays = {name: [self._sequence(e, name) for e in elements] for name in self.lengths}
+        arrays = {name: self._sequences(elements, name) for name in self.lengths}
         sizes = np.array([[len(array) for array in each] for each in arrays.values()])
         bins, starts, segments, count = first_fit(sizes, list(self.lengths.values()))
         made: dict[str, np.ndarray] = {}
@@ -93,6 +93,14 @@ class Pack(Sequential):
                 whole[packed[3]] = flat
                 made[name + suffix] = whole.reshape(count, length)
         return Columns(made, count)
+
+    def _sequences(self, elements: list[Any], name: str) -> list[np.ndarray]:
+        length = self.lengths[name]
+        if all(type(element) is dict for element in elements):
+            found = [element.get(name) for element in elements]
+            if all(type(x) is np.ndarray and x.ndim == 1 and len(x) <= length for x in found):
+                return found
+        return [self._sequence(element, name) for element in elements]
 
     def _sequence(self, element: Any, name: str) -> np.ndarray:
         array = column(element, name, "pack()")
@@ -135,19 +143,20 @@ def first_fit(
     >>> bins.tolist(), starts.tolist(), segments.tolist(), count
     ([0, 1, 0, 1, 2], [[0, 0, 3, 4, 0]], [1, 1, 2, 2, 1], 3)
     """
+    if len(sizes) == 1:
+        return _first_fit_of_one(sizes[0].tolist(), capacities[0])
     kinds, things = sizes.shape
     room = np.empty((kinds, things), np.int64)
     held = [0] * things
     bins, segments = np.empty(things, np.int64), np.empty(things, np.int32)
     starts = np.empty((kinds, things), np.int64)
-    opened = low = 0  # bins so far; those before ``low`` are full
-    smallest = sizes.min(1).tolist()
+    opened = 0
     for thing, needs in enumerate(sizes.T.tolist()):
-        fits = room[0, low:opened] >= needs[0]
+        fits = room[0, :opened] >= needs[0]
         for kind in range(1, kinds):
-            fits &= room[kind, low:opened] >= needs[kind]
-        place = low + int(fits.argmax()) if opened > low else opened
-        if place == opened or not fits[place - low]:
+            fits &= room[kind, :opened] >= needs[kind]
+        place = int(fits.argmax()) if opened else 0
+        if place == opened or not fits[place]:
             place = opened
             room[:, opened] = capacities
             opened += 1
@@ -158,9 +167,37 @@ def first_fit(
             left = int(room[kind, place])
             starts[kind, thing] = capacities[kind] - left
             room[kind, place] = left - need
-        while place == low < opened and any(map(int.__lt__, room[:, low].tolist(), smallest)):
-            low = place = low + 1
     return bins, starts, segments, opened
+
+
+def _first_fit_of_one(
+    sizes: list[int], capacity: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """The same for one kind of size, with a tree of the most room that is left below each node."""
+    leaves = 1 << (len(sizes) - 1).bit_length()
+    room, held = [capacity] * (2 * leaves), [0] * leaves
+    bins, starts, segments = [], [], []
+    for need in sizes:
+        node = 1
+        while node < leaves:
+            node *= 2
+            if room[node] < need:
+                node += 1
+        place, left = node - leaves, room[node]
+        bins.append(place)
+        starts.append(capacity - left)
+        held[place] += 1
+        segments.append(held[place])
+        room[node] = left - need
+        while node > 1:
+            node //= 2
+            below = room[2 * node]
+            most = below if below > room[2 * node + 1] else room[2 * node + 1]
+            if room[node] == most:
+                break
+            room[node] = most
+    counted = np.asarray(bins, np.int64), np.asarray([starts], np.int64)
+    return *counted, np.asarray(segments, np.int32), max(bins) + 1
 
 
 class _BucketReader:
