@@ -84,6 +84,19 @@ def test_functions_are_traced_again_under_another_mesh():
     assert seen == [(), ("x",)]
 
 
+def test_functions_are_traced_once_for_arrays_on_no_mesh():
+    seen = []
+    f = weft.jit(lambda x: (seen.append(str(weft.typeof(x))), x * 2)[1])
+    f(np.ones(3, np.float32))
+    on_mesh = weft.device_put(np.ones(3, np.float32), NamedSharding(weft.make_mesh((1,), "x"), P()))
+    assert not weft.typeof(on_mesh).sharding.mesh.empty
+    f(np.ones(3, np.float32))
+    assert seen == ["float32[3]"]
+    in_host = weft.device_put(np.ones(3, np.float32), weft.memory.Space.Host)
+    f(in_host), f(in_host), f(np.ones(3, np.float32))
+    assert seen == ["float32[3]", "float32<host>[3]"]
+
+
 def test_parts_of_arrays_by_device():
     mesh = Mesh(np.array(DEVICES, dtype=object).reshape(2, 4), ("x", "y"))
     whole = np.arange(64).reshape(8, 8)

@@ -357,6 +357,8 @@ def labels_of(avals: Any) -> tuple[Any, ...] | None:
     """Meshes and memories that types name, which comparing types does not tell apart."""
     if not shardings.named_ones:
         return None
+    if not any(type(a) is ShapedArray and (a.named is not None or a.in_host) for a in avals):
+        return None
     return tuple([(a.named, a.in_host) if type(a) is ShapedArray else None for a in avals])
 
 

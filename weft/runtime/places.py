@@ -173,6 +173,9 @@ def array_type(aval: Any, where: Placement) -> ArrayType:
         aval = ShapedArray(aval.shape, aval.dtype, aval.weak_type, sharding=where._sharding)
     elif aval.divided is not None:
         aval = without_axes(aval)
+    labelled = where.mesh is not None or where.in_host  # which comparing types does not tell
+    if labelled and (found := where._types.get(aval)) is not None:
+        return found
     if aval.named is not where.mesh or aval.in_host is not where.in_host:
         aval = aval.on_mesh(where.mesh).in_space(where.in_host)
     found = where._types.get(aval)

@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.base import errors, knobs
 from weft.base.lazy import Late
+from weft.core import processes
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
@@ -169,7 +170,7 @@ def _where(name: str, args: Any, program: Any) -> Placement:
 def as_observed(primitive: Any, args: Any, params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a call, with a program that says how values that it shows are divided."""
     closed = primitive.callee(params)
-    if closed is None or not observed.looks(closed):
+    if closed is None or processes.count > 1 or not observed.looks(closed):
         return params
     where = _where(params.get("name", primitive.name), args, closed)
     if where is HOME or not isinstance(where.sharding, NamedSharding):
