@@ -15,18 +15,23 @@ LUMA = {
 }
 
 
+def _hue(red: Array, green: Array, blue: Array, high: Array, spread: Array) -> Array:
+    """The hue of colours, 0 for grey; ``high`` is the largest channel, ``spread`` the range."""
+    # The divisor of grey is replaced, so that gradients there are finite.
+    coloured = spread > 0
+    scale = 1 / (6 * jnp.where(coloured, spread, 1))
+    hue = jnp.where(high == green, scale * (blue - red) + 2 / 6, scale * (red - green) + 4 / 6)
+    hue = jnp.where(high == red, scale * (green - blue), hue)
+    return jnp.where(coloured, jnp.where(hue < 0, hue + 1, hue), 0)
+
+
 def hsv_of_planes(red: Array, green: Array, blue: Array) -> tuple[Array, Array, Array]:
     """Hue, saturation and value of colours given by their channels."""
     value = jnp.maximum(jnp.maximum(red, green), blue)
     spread = value - jnp.minimum(jnp.minimum(red, green), blue)
-    # Divisors of grey and black are replaced, so that gradients there are finite.
-    coloured, lit = spread > 0, value > 0
-    scale = 1 / (6 * jnp.where(coloured, spread, 1))
-    hue = jnp.where(value == green, scale * (blue - red) + 2 / 6, scale * (red - green) + 4 / 6)
-    hue = jnp.where(value == red, scale * (green - blue), hue)
-    hue = jnp.where(coloured, hue, 0)
+    lit = value > 0
     saturation = jnp.where(lit, spread / jnp.where(lit, value, 1), 0)
-    return jnp.where(hue < 0, hue + 1, hue), saturation, value
+    return _hue(red, green, blue, value, spread), saturation, value
 
 
 def planes_of_hsv(hue: Array, saturation: Array, value: Array) -> tuple[Array, Array, Array]:
@@ -97,13 +102,10 @@ def rgb_to_hsl(image_rgb: Array, *, channel_axis: int = -1) -> Array:
     high = jnp.maximum(red, jnp.maximum(green, blue))
     low = jnp.minimum(red, jnp.minimum(green, blue))
     grey, total, spread = high == low, high + low, high - low
-    divisor = jnp.where(grey, 1, spread)
-    reds, greens, blues = ((high - plane) / divisor for plane in (red, green, blue))
-    hue = jnp.where(green == high, 2 + reds - blues, 4 + greens - reds)
-    hue = jnp.where(red == high, blues - greens, hue) / 6 % 1
     eps = float(np.finfo(np.float32).eps)
     saturation = (spread + eps) / (2 * eps + jnp.where(total <= 1, total, 2 - total))
-    return jnp.stack([jnp.where(grey, 0, hue), jnp.where(grey, 0, saturation), total / 2], axis=-1)
+    saturation = jnp.where(grey, 0, saturation)
+    return jnp.stack([_hue(red, green, blue, high, spread), saturation, total / 2], axis=-1)
 
 
 def hsl_to_rgb(image_hsl: Array, *, channel_axis: int = -1) -> Array:
