@@ -32,6 +32,7 @@ SUITES = (
     "compile",
     "memory",
     "networks",
+    "examples",
     "shapes",
     "optim",
     "image",

@@ -1,70 +1,57 @@
-"""Trains a multilayer perceptron on handwritten digits, with weft.linen and weft.optim."""
+"""Trains a multilayer perceptron on handwritten digits with weft.linen, weft.optim, weft.train."""
 
 import argparse
-import sys
+import tempfile
 import time
+from pathlib import Path
 
+import curve
 from data import digits
 
 import weft as jax
 import weft.numpy as jnp
 from weft import linen as nn
-from weft import optim
+from weft import optim, train
 
 WIDTHS = (128, 64, 10)
 RATE = 2e-3
 
 
 class Network(nn.Module):
-    """Log-probabilities of the ten digits for a batch of images."""
+    """Logits of the ten digits for a batch of images."""
 
     @nn.compact
     def __call__(self, images):
         x = images
         for width in WIDTHS[:-1]:
             x = nn.relu(nn.Dense(width, kernel_init=nn.initializers.he_normal())(x))
-        return nn.log_softmax(nn.Dense(WIDTHS[-1])(x))
+        return nn.Dense(WIDTHS[-1])(x)
 
 
-network, optimiser = Network(), optim.adam(RATE)
+network = Network()
+Metrics = train.metrics.Collection.create(
+    loss=train.metrics.Average.from_output("loss"), accuracy=train.metrics.Accuracy
+)
 
 
 def loss(params, images, labels):
-    """Mean negative log-likelihood of the labels."""
-    predicted = network.apply({"params": params}, images)
-    return -jnp.mean(jnp.take_along_axis(predicted, labels[:, None], axis=1))
+    """The mean loss of a batch, and its metrics."""
+    logits = network.apply({"params": params}, images)
+    losses = optim.softmax_cross_entropy_with_integer_labels(logits, labels)
+    outputs = {"loss": losses, "logits": logits, "labels": labels}
+    return losses.mean(), Metrics.single_from_model_output(**outputs)
 
 
-def step(params, state, images, labels):
-    """The loss of a batch, and the parameters after learning from it."""
-    value, grads = jax.value_and_grad(loss)(params, images, labels)
-    updates, state = optimiser.update(grads, state, params)
-    return optim.apply_updates(params, updates), state, value
+def step(state, seen, images, labels):
+    """The state after learning from a batch, and the metrics of all batches so far."""
+    (_, found), grads = jax.value_and_grad(loss, has_aux=True)(state.params, images, labels)
+    return state.apply_gradients(grads=grads), seen.merge(found)
 
 
 @jax.jit
 def accuracy(params, images, labels):
     """The share of images whose digit is named right."""
-    predicted = network.apply({"params": params}, images)
-    return jnp.mean(jnp.argmax(predicted, axis=1) == labels)
-
-
-class Progress:
-    """One line that fills up; a few plain lines where the output is no terminal."""
-
-    def __init__(self, total, width=30):
-        self.total, self.width, self.shown = total, width, 0
-        self.terminal = sys.stdout.isatty()
-
-    def show(self, done, text):
-        filled = self.width * done // self.total
-        if self.terminal:
-            bar = "█" * filled + "·" * (self.width - filled)
-            end = "\n" if done == self.total else ""
-            print(f"\r{bar} {done}/{self.total}  {text}", end=end, flush=True)
-        elif 5 * done // self.total > self.shown:
-            self.shown = 5 * done // self.total
-            print(f"step {done}/{self.total}  {text}", flush=True)
+    return loss(params, images, labels)[1].compute()["accuracy"]
 
 
 def batches(key, images, labels, size):
@@ -75,28 +62,38 @@ def batches(key, images, labels, size):
         yield images[rows], labels[rows]
 
 
-def train(epochs, size, seed):
+def fit(epochs, size, seed, out):
     """Train from the given seed and report as it goes; returns the accuracy on the test set."""
     data, test = jax.tree.map(jnp.asarray, digits())
     key, init_key = jax.random.split(jax.random.key(seed))
     images, labels = data[0][:size], data[1][:size]
     params = network.init(init_key, images)["params"]
-    state = optimiser.init(params)
+    state = train.TrainState.create(apply_fn=network.apply, params=params, tx=optim.adam(RATE))
     fast_step = jax.jit(step)
-    told = jax.explain(fast_step, quiet=True)(params, state, images, labels)
+    told = jax.explain(fast_step, quiet=True)(state, Metrics.empty(), images, labels)
     print(f"{len(data[0])} images to learn from, {len(test[0])} to be tested on")
     print(network.tabulate(init_key, images))
     print("what a step was compiled to:")
     print("\n  ".join(told.lines()))
 
     total = epochs * (len(data[0]) // size)
-    progress, done = Progress(total), 0
-    for epoch in range(epochs):
-        for batch in batches(jax.random.fold_in(key, epoch), *data, size):
-            params, state, value = fast_step(params, state, *batch)
-            done += 1
-            progress.show(done, f"loss {float(value):.4f}")
-    return float(accuracy(params, *test))
+    manager = train.CheckpointManager(out / "checkpoints", keep=2)
+    with train.writers.create_default_writer(out, total_steps=total) as writer:
+        for epoch in range(epochs):
+            seen = Metrics.empty()
+            for batch in batches(jax.random.fold_in(key, epoch), *data, size):
+                state, seen = fast_step(state, seen, *batch)
+            done = int(state.step)
+            values = seen.compute() | {"test_accuracy": accuracy(state.params, *test)}
+            writer.write_scalars(done, values)
+            if (epoch + 1) % 5 == 0 or epoch + 1 == epochs:
+                manager.save(done, state, metrics=values)
+    manager.close()
+    lines = train.writers.read_json_lines(out / "metrics.jsonl")
+    curve.write(out / "loss.svg", curve.points_of(lines, "loss"), "loss")
+    # What is in the last checkpoint is what is tested: it is all that a later program has.
+    restored = train.CheckpointManager(out / "checkpoints").restore(target=state)
+    return float(accuracy(restored.params, *test))
 
 
 def main():
@@ -104,10 +101,13 @@ def main():
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="where metrics, checkpoints and the curve go")
     options = parser.parse_args()
     start = time.perf_counter()
-    share = train(options.epochs, options.batch, options.seed)
+    out = options.out or Path(tempfile.mkdtemp(prefix="weft-demo-"))
+    share = fit(options.epochs, options.batch, options.seed, out)
     print(f"test accuracy {share:.1%} in {time.perf_counter() - start:.1f} s")
+    print(f"checkpoints, metrics.jsonl, events for TensorBoard and loss.svg are in {out}")
 
 
 if __name__ == "__main__":

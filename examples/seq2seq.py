@@ -79,7 +79,7 @@ def answers(params, questions):
 
 
 def main():
-    chosen = options(__doc__, steps=1200, batch=128)
+    chosen = options(__doc__, steps=1600, batch=128)
     steps, every = (250, 250) if chosen.short else (chosen.steps, 50)
     data, test = sums(chosen.seed, *((30, 800, 100) if chosen.short else (100, 5000, 1000)))
     state, step = create_state(chosen.seed, steps), train.make_step(loss)

@@ -1,6 +1,6 @@
 """A search for good hyperparameters, and its report.
 
-Sixteen networks read the digits inside scikit-learn, each in a process of its own, with a learning
+Ten networks read the digits inside scikit-learn, each in a process of its own, with a learning
 rate, a width and a depth drawn at random. The best is chosen by 200 validation digits and tested
 on 360 others. An interrupted search goes on where it was when the program is started again with
 the same folder. Target: 97 % of the test digits, which a support vector machine reaches in
@@ -59,7 +59,7 @@ def train_one(run, rate, width, depth, epochs):
 
 
 def main():
-    chosen = options(__doc__, runs=16, epochs=20)
+    chosen = options(__doc__, runs=10, epochs=20)
     runs, epochs = (2, 4) if chosen.short else (chosen.runs, chosen.epochs)
     drawn = launch.random(
         runs,

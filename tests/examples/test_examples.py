@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ SHARED = {"curve", "data", "demo", "outcome"}
 NAMES = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem not in SHARED)
 PICTURES = {"vae": ["drawn.png", "real.png"], "diffusion": ["drawn.png"]}
 NEEDS = {
+    "demo": "sklearn",
     "digits_cnn": "sklearn",
     "digits_mlp": "sklearn",
     "diffusion": "sklearn",
@@ -32,6 +34,7 @@ NEEDS = {
 
 
 def start(name, *options):
+    """Run an example to its end."""
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"{name} needs {NEEDS[name]}, which is not installed")
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *options]
@@ -50,6 +53,17 @@ def test_short_version_reaches_its_target(name, tmp_path):
     assert any(result["curve"] in line.get("values", ()) for line in lines)
     for picture in PICTURES.get(name, ()):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_leaves_a_checkpoint_metrics_and_a_curve(tmp_path):
+    done = start("demo", "--epochs", "3", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    share = float(re.search(r"test accuracy (.*)%", done.stdout).group(1))
+    *_, last = writers.read_json_lines(tmp_path / "metrics.jsonl")
+    assert share > 85 and last["values"]["test_accuracy"] == pytest.approx(share / 100, abs=1e-3)
+    assert (tmp_path / "loss.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 1
+    assert "66/66" in done.stderr  # the progress bar
 
 
 def test_a_missed_target_is_said_and_exits_with_1(tmp_path):
