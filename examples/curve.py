@@ -51,10 +51,14 @@ def svg(points, title, target=None):
 
 
 def points_of(lines, name):
-    """Steps and values of a metric, from what ``read_json_lines`` gives."""
-    return [
-        (line["step"], line["values"][name]) for line in lines if name in line.get("values", ())
-    ]
+    """Steps and values of a metric, from ``read_json_lines``; of several runs, of the last."""
+    points = []
+    for line in lines:
+        if name in line.get("values", ()):
+            if points and line["step"] <= points[-1][0]:
+                points = []
+            points.append((line["step"], line["values"][name]))
+    return points
 
 
 def write(path, points, title, target=None):

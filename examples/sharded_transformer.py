@@ -69,7 +69,7 @@ def create_state(seed, steps):
 
 
 def main():
-    chosen = options(__doc__, steps=150, batch=32)
+    chosen = options(__doc__, steps=350, batch=32)
     steps = 10 if chosen.short else chosen.steps
     tokens = text()
     learned, held_out = np.split(tokens, [len(tokens) * 9 // 10])

@@ -2,6 +2,7 @@
 
 python tools/examples_doc.py                   all of them, one after the other
 python tools/examples_doc.py vae ppo           only these; the others keep what is recorded
+python tools/examples_doc.py --page            none: writes the page again
 """
 
 import argparse
@@ -43,8 +44,8 @@ python examples/digits_mlp.py
 |---|---|---|---|---|
 """
 TAIL = """
-Times are CPU seconds of all threads, with everything compiled from nothing;
-`python tools/examples_doc.py` runs all and writes this page.
+CPU seconds are those of all threads and processes, compilation included, on an aarch64 machine of
+two cores. `python tools/examples_doc.py` runs all examples and writes this page.
 """
 
 
@@ -104,10 +105,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", help=" ".join(NAMES))
     parser.add_argument("--runs", type=Path, help="take runs that are there: FOLDER/NAME")
+    parser.add_argument("--page", action="store_true", help="only write the page again")
     chosen = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
     records = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    for name in chosen.names or NAMES:
+    for name in [] if chosen.page else chosen.names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             taken = chosen.runs and collect(name, chosen.runs / name)
             records[name] = taken or run(name, Path(folder))

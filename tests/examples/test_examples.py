@@ -98,3 +98,22 @@ def test_a_curve_is_drawn_as_svg():
     assert any(e.text == "a < b" for e in drawn)
     with pytest.raises(ValueError, match="nothing to draw"):
         curve.svg([(1, float("nan"))], "loss")
+
+
+def test_the_page_has_every_example_with_its_target_reached():
+    path = ROOT / "tools" / "examples_doc.py"
+    spec = importlib.util.spec_from_file_location("examples_doc", path)
+    tool = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
+    try:
+        spec.loader.exec_module(tool)
+    finally:
+        sys.path[:] = before
+    records = json.loads(tool.RECORD.read_text(encoding="utf-8"))
+    assert sorted(records) == NAMES == sorted(tool.NAMES)
+    missed = [name for name, record in records.items() if not record["reached"] or record["short"]]
+    assert not missed
+    text = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    assert text == tool.page(records), "run python tools/examples_doc.py --page"
+    for picture in re.findall(r"\]\((examples/[^)]*)\)", text):
+        assert (ROOT / "docs" / picture).exists(), picture
