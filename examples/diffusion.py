@@ -151,7 +151,7 @@ def main():
     real = nearest_neighbour(*data, test)
     finish(
         chosen,
-        "mean squared error of the noise" if chosen.short else "classification accuracy score",
+        "share of the noise that is found" if chosen.short else "classification accuracy score",
         1 - outputs["loss"] if chosen.short else nearest_neighbour(drawn, labels, test),
         0.9 * real,
         "nine tenths of the score of real digits",

@@ -104,7 +104,7 @@ def main():
         digit_share if chosen.short else whole_share,
         0.99,
         "LSTMs of 128 units in Keras's example addition_rnn",
-        short=0.7,
+        short=0.65,
         beside={"letters right if every place has its commonest letter": guess},
         curve="right",
     )

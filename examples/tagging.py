@@ -31,6 +31,8 @@ def tag_of(token):
     if token.type == tokenize.NAME:
         return "keyword" if keyword.iskeyword(token.string) else "name"
     kinds = {tokenize.NUMBER: "number", tokenize.STRING: "string", tokenize.COMMENT: "comment"}
+    if "STRING_" in tokenize.tok_name[token.type]:  # parts of f-strings, from Python 3.12 on
+        return "string"
     return kinds.get(token.type, "operator" if token.type == tokenize.OP else None)
 
 
@@ -153,7 +155,7 @@ def main():
         wrong,
         known / 4,
         "a quarter of the errors of a hidden Markov model",
-        short=known,
+        short=1.25 * known,
         least=False,
         beside={"errors of a hidden Markov model": known},
         curve="test_error",
