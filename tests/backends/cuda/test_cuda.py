@@ -8,7 +8,6 @@ from tests.backends.test_reference import PROGRAMS, SAMPLES, check_samples
 from weft import numpy as jnp
 from weft.backends.cuda import driver
 from weft.backends.cuda.program import Cuda
-from weft.base import knobs
 
 pytestmark = [
     pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine"),
@@ -84,8 +83,9 @@ def test_every_float16_has_the_bits_of_the_cpu():
         np.testing.assert_array_equal(got.view(np.uint8), np.asarray(want).view(np.uint8))
 
 
-def test_the_knob_chooses_it():
+def test_the_default_device_chooses_it():
     x = np.arange(12, dtype=np.float32)
-    with knobs.scope(backend="cuda"):
+    with weft.default_device(weft.devices("cuda")[0]):
         got = weft.jit(lambda x: jnp.cumsum(jnp.sin(x)) @ x)(x)
+    assert got.devices() == {weft.devices("cuda")[0]}
     np.testing.assert_allclose(got, np.cumsum(np.sin(x)) @ x, rtol=1e-5)
