@@ -227,7 +227,7 @@ MANIPULATION = {
     "expand_dims": lambda m, x: [m.expand_dims(x, axis=a) for a in (0, 1, -1, -3)],
     "flip": lambda m, x: [m.flip(x), m.flip(x, axis=0), m.flip(x, axis=(0, -1))],
     "moveaxis": lambda m, x: [m.moveaxis(x, 0, -1), m.moveaxis(x, (0, 1), (1, 0))],
-    "permute_dims": lambda m, x: [m.permute_dims(x, (1, 0)), m.permute_dims(x, axes=(-1, 0))],
+    "permute_dims": lambda m, x: [m.permute_dims(x, (1, 0)), m.permute_dims(x, axes=(0, 1))],
     "repeat": lambda m, x: [
         m.repeat(x, 2),
         m.repeat(x, 3, axis=0),

@@ -247,7 +247,9 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     """
     u, v = _inexact("polydiv", u, v)
     if u.ndim != 1 or v.ndim != 1:
-        raise TypeError(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
+        alike = not u.shape[1:] or not v.shape[1:] or u.shape[1:] == v.shape[1:]
+        error = ValueError if alike else TypeError
+        raise error(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
     quotient, rest = _divided(u, v)
     if trim_leading_zeros:
         rest = _without_leading(rest, np.sqrt(float(dtypes.finfo(u.dtype).eps)))

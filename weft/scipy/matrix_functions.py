@@ -236,9 +236,10 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
     """
     if blocksize > 1:
         raise NotImplementedError(f"sqrtm works with blocksize=1, got {blocksize}")
-    if np.ndim(A) < 2:
-        raise TypeError(f"sqrtm needs matrices of shape (..., n, n), got {np.shape(A)}")
-    return _sqrtm(_square("sqrtm", A))
+    a = jnp.asarray(A)
+    if a.ndim < 2:
+        raise TypeError(f"sqrtm needs matrices of shape (..., n, n), got {a.shape}")
+    return _sqrtm(_square("sqrtm", a))
 
 
 @jit
