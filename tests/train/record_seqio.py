@@ -102,6 +102,7 @@ CONVERTERS = {
     "EncDecFeatureConverter": [{}, {"bos_id": 5}],
     "PrefixLMFeatureConverter": [{}, {"loss_on_targets_only": False}, {"bos_id": 5}],
     "EncoderFeatureConverter": [{"mask_id": 9}],
+    "DecoderFeatureConverter": [{}, {"loss_on_targets_only": False}],
 }
 
 

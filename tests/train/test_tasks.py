@@ -483,6 +483,9 @@ def test_evaluation_of_lengths_and_texts():
     assert evaluator.evaluate(lambda batch: ["ab", "c", ""]) == {"copy": {"accuracy": 1.0}}
     with pytest.raises(tasks.TaskError, match="returned 4 rows for a batch of 3"):
         evaluator.evaluate(lambda batch: ["ab"] * 4)
+    encoder = tasks.EncDecFeatureConverter(pack=False, passthrough_features=["weights"])
+    with pytest.raises(tasks.TaskError, match="needs the feature 'weights'"):
+        tasks.Evaluator(copy_task(), encoder).evaluate(lambda batch: [])
     with pytest.raises(tasks.TaskError, match="pass predict_fn= to evaluate"):
         evaluator.evaluate()
     with pytest.raises(tasks.TaskError, match="pass pack=False"):

@@ -2,6 +2,7 @@
 
 from weft.train.tasks import metrics as metrics
 from weft.train.tasks import preprocessors as preprocessors
+from weft.train.tasks.converters import DecoderFeatureConverter as DecoderFeatureConverter
 from weft.train.tasks.converters import EncDecFeatureConverter as EncDecFeatureConverter
 from weft.train.tasks.converters import EncoderFeatureConverter as EncoderFeatureConverter
 from weft.train.tasks.converters import FeatureConverter as FeatureConverter

@@ -245,6 +245,34 @@ class PrefixLMFeatureConverter(LMFeatureConverter):
         return made
 
 
+class DecoderFeatureConverter(PrefixLMFeatureConverter):
+    """For a decoder: a prefix LM if there is a length of ``inputs``, and a language model if not.
+
+    >>> from weft.train import data
+    >>> convert, examples = DecoderFeatureConverter(pack=False), data.source([{"targets": [3, 1]}])
+    >>> next(iter(convert(examples, {"targets": 3})))["decoder_input_tokens"]
+    array([0, 3, 1], dtype=int32)
+    """
+
+    def __call__(self, dataset: Dataset, task_feature_lengths: Mapping[str, int]) -> Dataset:
+        """The data set of what the model takes."""
+        return self._chosen(task_feature_lengths)(dataset, task_feature_lengths)
+
+    def get_model_feature_lengths(self, task_feature_lengths: Mapping[str, int]) -> dict[str, int]:
+        """The length of every array that the model takes."""
+        return self._chosen(task_feature_lengths).get_model_feature_lengths(task_feature_lengths)
+
+    def _chosen(self, lengths: Mapping[str, int]) -> FeatureConverter:
+        options = {
+            "pack": self.pack,
+            "bos_id": self.bos_id,
+            "passthrough_features": self.passthrough_features,
+        }
+        if "inputs" in lengths:
+            return PrefixLMFeatureConverter(self.loss_on_targets_only, **options)
+        return LMFeatureConverter(**options)
+
+
 class EncoderFeatureConverter(FeatureConverter):
     """For an encoder such as BERT: the loss is on the inputs that are masked.
 

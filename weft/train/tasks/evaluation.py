@@ -89,6 +89,11 @@ class Evaluator:
         found = dict.fromkeys((*converter.task_features, *converter.passthrough_features), 1)
         for examples in self.examples.values():
             for example in examples:
+                if missing := [name for name in found if name not in example]:
+                    raise TaskError(
+                        f"{type(converter).__name__} needs the feature {missing[0]!r}; the examples"
+                        f" have {', '.join(map(repr, example))}"
+                    )
                 found = {name: max(n, len(example[name])) for name, n in found.items()}
         return found
 

@@ -279,8 +279,9 @@ class _Learner:
             if len(self.pieces) <= wanted:
                 break
             self._prune(max(wanted, int(len(self.pieces) * KEPT_FRACTION)))
-        order = np.lexsort((np.arange(len(self.pieces)), -self.scores))
-        return [(self.pieces[at], float(self.scores[at])) for at in order]
+        scores = np.round(self.scores, 6)  # so that processors with other exp agree
+        order = np.lexsort((np.arange(len(self.pieces)), -scores))
+        return [(self.pieces[at], float(scores[at])) for at in order]
 
     def _maximise(self) -> None:
         expected, _ = self.lattice.expected(self.scores, self.counts)
@@ -312,7 +313,7 @@ class _Learner:
         loss = uses / max(total, 1.0) * (alone - (added - parts * grown))
         loss[(uses == 0) | (second >= self.scores)] = -np.inf
         loss[: self.characters] = np.inf
-        order = np.lexsort((np.arange(len(loss)), -loss))
+        order = np.lexsort((np.arange(len(loss)), -loss.astype(np.float32)))
         stay = np.zeros(len(loss), bool)
         stay[order[:size]] = True
         self._keep(stay)
