@@ -592,7 +592,19 @@ def jit(  # type: ignore[misc]
     >>> float(square(3.0))
     9.0
     """
-    options = {name: value for name, value in locals().items() if name != "fun"}
+    options = {
+        "in_shardings": in_shardings,
+        "out_shardings": out_shardings,
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "keep_unused": keep_unused,
+        "device": device,
+        "backend": backend,
+        "inline": inline,
+        "compiler_options": compiler_options,
+    }
     if fun is None:
         return lambda f: jit(f, **options)
     return compiled(fun, options)
