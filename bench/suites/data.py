@@ -308,13 +308,13 @@ PROGRAMS = {
         lambda library: arrays(library, 8, 100),
     ),
     "images, 2 workers": (
-        "64×64 images cropped and flipped at random, one by one; 20 batches of 64",
-        lambda library: images(library, 64, 20, False),
+        "64×64 images cropped and flipped at random, one by one; 60 batches of 64",
+        lambda library: images(library, 64, 60, False),
         1.0,  # nearly all of it is the function of the user, which is the same
     ),
     "images, 2 workers, batched": (
         "the same; weft's function takes a batch",
-        lambda library: images(library, 64, 20, True),
+        lambda library: images(library, 64, 60, True),
     ),
     "JSON lines": (
         "lines at random, parsed and padded; 20 batches of 64",
