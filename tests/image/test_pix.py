@@ -76,6 +76,16 @@ def test_grey_pixels_have_finite_gradients():
         assert bool(jnp.all(jnp.isfinite(weft.grad(lambda x, f=convert: f(x).sum())(grey))))
 
 
+def test_similarity_has_a_gradient_where_images_do_not_covary():
+    a = jnp.array([[0.0, 1.0], [0.0, 1.0]])[..., None]
+    b = jnp.array([[0.0, 0.0], [1.0, 1.0]])[..., None]
+    grad = weft.grad(lambda x: image.ssim(x, b, filter_size=2))(a)
+    # means are 1/2, variances 1/4: what remains between rows is that of the covariance
+    c1, c2 = 0.01**2, 0.03**2
+    slope = (2 * 0.25 + c1) * 2 / ((0.5 + c1) * (0.5 + c2))
+    np.testing.assert_allclose(grad[1] - grad[0], np.full((2, 1), slope / 4), rtol=1e-5)
+
+
 def test_colours_come_back():
     colours = weft.random.uniform(weft.random.key(0), (5, 6, 3))
     close(image.hsv_to_rgb(image.rgb_to_hsv(colours)), np.asarray(colours))

@@ -166,15 +166,18 @@ def ssim(
         places = np.arange(filter_size) - (filter_size - 1) / 2
         weights = jnp.exp(-0.5 * jnp.square(jnp.asarray(places, jnp.float32) / filter_sigma))
         weights = (weights / jnp.sum(weights)).astype(a.dtype)
-        filter_fn = lambda image: windows(windows(image, weights, -2), weights, -3)
-    mean_a, mean_b = filter_fn(a), filter_fn(b)
+        whole = jnp.stack([a, b, a * a, b * b, a * b])
+        means = windows(windows(whole, weights, -2), weights, -3)
+    else:
+        means = [filter_fn(image) for image in (a, b, a * a, b * b, a * b)]
+    mean_a, mean_b = means[0], means[1]
     aa, bb, ab = mean_a * mean_a, mean_b * mean_b, mean_a * mean_b
     least = float(np.finfo(np.float32).eps) ** 2
-    var_a = jnp.maximum(least, filter_fn(a * a) - aa)
-    var_b = jnp.maximum(least, filter_fn(b * b) - bb)
-    both = filter_fn(a * b) - ab
-    # A covariance is at most the root of the product of the variances.
-    both = jnp.sign(both) * jnp.minimum(jnp.sqrt(var_a * var_b), jnp.abs(both))
+    var_a, var_b = (jnp.maximum(least, m - mm) for m, mm in ((means[2], aa), (means[3], bb)))
+    # A covariance is at most the root of the product of the variances. Its sign is not taken
+    # apart: that would lose the gradient where it is 0.
+    limit = jnp.sqrt(var_a * var_b)
+    both = jnp.minimum(jnp.maximum(means[4] - ab, -limit), limit)
     c1, c2 = (k1 * max_val) ** 2, (k2 * max_val) ** 2
     similar = (2 * ab + c1) * (2 * both + c2) / ((aa + bb + c1) * (var_a + var_b + c2))
     if return_map:
