@@ -345,7 +345,7 @@ def test_errors_name_what_was_given():
         linalg.triangular_solve(np.eye(2), np.ones((2, 2), np.float32))
     with pytest.raises(ValueError, match=r"needs b of shape \(2, k\), got \(3, 1\)"):
         linalg.triangular_solve(np.eye(2), np.ones((3, 1)), left_side=True)
-    with pytest.raises(TypeError, match="stack"):
+    with pytest.raises(ValueError, match="stack"):
         linalg.triangular_solve(np.ones((2, 2, 2)), np.ones((3, 2, 2)))
 
 

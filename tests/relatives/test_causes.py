@@ -120,6 +120,23 @@ REFUSED = {
         ValueError,
         lambda: jnp.linalg.svd(zeros(4, 4), subset_by_index=-1),
     ),
+    "numbers of swaps before dtypes": (
+        ValueError,
+        lambda: lax.linalg.lu_pivots_to_permutation(jnp.zeros((2, 3), jnp.int16), 1),
+    ),
+    "stacks of other sizes": (
+        ValueError,
+        lambda: lax.linalg.triangular_solve(jnp.ones((2, 3, 3)), jnp.ones((4, 3, 3))),
+    ),
+    "stacks of other ranks": (
+        TypeError,
+        lambda: lax.linalg.householder_product(jnp.ones((2, 3, 3)), jnp.ones(3)),
+    ),
+    "axes of a scalar": (
+        ValueError,
+        lambda: jnp.linalg.tensorsolve(1, zeros(0, 3, 3), axes=(0, 1, 2)),
+    ),
+    "positions that are scalars": (ValueError, lambda: lax.index_take(zeros(3), jnp.arange(2), 0)),
     "a root of no matrix": (TypeError, lambda: weft.scipy.linalg.sqrtm(1.0)),
     "polynomials in a matrix": (TypeError, lambda: jnp.polydiv(zeros(3, 2), zeros(3, 3))),
     "one number of tiles": (TypeError, lambda: lax.tile(zeros(3), 2)),
@@ -280,3 +297,12 @@ def test_hermitian_parts_of_integers():
 def test_multinomial_counts_booleans():
     found = stats.multinomial.pmf(jnp.ones(3, bool), 3, jnp.ones(3) / 3)
     np.testing.assert_allclose(found, 2 / 9, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_constants_are_not_blamed_for_nans(dtype):
+    with weft.debug_nans(True):
+        slope = weft.grad(lambda v: jnp.where(v > 0, v, np.nan))(jnp.asarray(1.0, dtype))
+        with pytest.raises(FloatingPointError):
+            weft.grad(lambda v: jnp.where(v < 0, v, np.nan))(jnp.asarray(1.0, dtype))
+    assert float(slope) == 1

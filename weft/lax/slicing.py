@@ -290,6 +290,8 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     columns = [_append_axis(i) for i in idxs]
     vectors = columns[0]
     if len(columns) > 1:
+        if any(np.ndim(column) < 2 for column in columns):
+            raise ValueError("index_take needs vectors of positions, got scalars")
         vectors = lookup("concatenate").bind(*columns, dimension=1)
     limits = np.array([[shape[axis] for axis in axes]], typeof(vectors).dtype)
     sizes = tuple(1 if axis in axes else n for axis, n in enumerate(shape))

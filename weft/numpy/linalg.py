@@ -23,6 +23,7 @@ from weft.base.traceback import expose
 from weft.control.custom_jvp import custom_jvp
 from weft.core.array import Array
 from weft.core.dims.dim import max_dim
+from weft.lax.shape import canonical_axis
 from weft.numpy import contraction, matrices
 from weft.numpy.creation import asarray
 from weft.numpy.determinant import det, slogdet
@@ -433,7 +434,7 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
     check_arraylike("jnp.linalg.tensorsolve", a, b)
     a, b = asarray(a), asarray(b)
     if axes is not None:
-        moved = [axis % a.ndim for axis in axes]
+        moved = [canonical_axis(axis, a.ndim) for axis in axes]
         kept = [i for i in range(a.ndim) if i not in moved]
         a = a.transpose(*kept, *moved)
     shape = a.shape[b.ndim :]

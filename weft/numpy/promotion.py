@@ -201,6 +201,8 @@ def convert_staged(x: Any, dtype: Any, weak: bool = False) -> Any:
     aval = typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak:
         return x
+    if type(x) in _PLAIN and (knobs.thread.debug_nans or knobs.thread.debug_infs):
+        return convert_operand(x, dtype, weak)  # a constant is nobody's result
     return _bind_conversion(x, dtype, weak)
 
 

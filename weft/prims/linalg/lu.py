@@ -91,13 +91,13 @@ class PivotsToPermutation(MatrixPrimitive):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         size, count = params["permutation_size"], shapes[0][0]
-        if dtype != INT32:
-            raise TypeError(f"lu_pivots_to_permutation takes int32 pivots, got {dtype}")
         if size < count:
             raise ValueError(
                 f"a permutation of {size} rows cannot hold {count} swaps:"
                 " permutation_size must be at least the number of pivots"
             )
+        if dtype != INT32:
+            raise TypeError(f"lu_pivots_to_permutation takes int32 pivots, got {dtype}")
         return [((size,), dtype)]
 
     @staticmethod

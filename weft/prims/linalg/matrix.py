@@ -73,16 +73,23 @@ class MatrixPrimitive(Primitive):
         return leading(avals, outs, self.ranks, [len(a.shape) - stack for a in outs])
 
     def shape(self, *avals: Any, **params: Any) -> Any:
-        batch = self._stack(avals)
+        batches = self._stacks(avals)
+        batch = batches[0]
         inner = [a.shape[len(batch) :] for a in avals]
         weak = all(a.weak_type for a in avals)
         found = self.cores(avals[0].dtype, *inner, **params)
         self._check_dtypes(avals)
+        if any(other != batch for other in batches):
+            shapes = ", ".join(str(a.shape) for a in avals)
+            raise ValueError(
+                f"the operands of {self.name} must have the same leading (stack) axes, got shapes"
+                f" {shapes}: broadcast them first"
+            )
         results = [ShapedArray((*batch, *shape), dtype, weak) for shape, dtype in found]
         return results if self.multiple_results else results[0]
 
-    def _stack(self, avals: Sequence[Any]) -> Shape:
-        """The axes of the stack, after a look at ranks."""
+    def _stacks(self, avals: Sequence[Any]) -> list[Shape]:
+        """The axes of the stack of each operand, after a look at ranks."""
         batches = []
         for i, (aval, rank) in enumerate(zip(avals, self.ranks, strict=True)):
             if aval.ndim < rank:
@@ -90,13 +97,13 @@ class MatrixPrimitive(Primitive):
                     f"operand {i} of {self.name} needs at least {rank} axes, got shape {aval.shape}"
                 )
             batches.append(aval.shape[: aval.ndim - rank])
-        if any(batch != batches[0] for batch in batches):
+        if any(len(batch) != len(batches[0]) for batch in batches):
             shapes = ", ".join(str(a.shape) for a in avals)
             raise TypeError(
-                f"the operands of {self.name} must have the same leading (stack) axes, got shapes"
+                f"the operands of {self.name} must have as many leading (stack) axes, got shapes"
                 f" {shapes}: broadcast them first"
             )
-        return batches[0]
+        return batches
 
     def _check_dtypes(self, avals: Sequence[Any]) -> None:
         for aval in avals:
