@@ -58,8 +58,25 @@ def test_a_scaled_loss_skips_steps_that_are_not_finite():
     np.testing.assert_array_equal(after.params["w"], state.params["w"])
     weft.tree.map(np.testing.assert_array_equal, after.opt_state, state.opt_state)
     assert int(after.step) == 2
-    with pytest.raises(ValueError, match="accumulate does not go"):
-        train.make_step(quadratic, accumulate=2)(state, jnp.ones((2, 3)))
+
+
+@pytest.mark.parametrize("policy", [None, "mixed_float16"])
+def test_a_scaled_loss_in_parts_is_that_of_the_whole_batch(policy):
+    scale = train.DynamicScale(scale=2.0**10)
+    batch = jnp.arange(12.0).reshape(4, 3) / 7
+    found = []
+    for parts in (1, 2, 4):
+        state = state_of(optim.sgd(0.1), dynamic_scale=scale)
+        step = train.make_step(quadratic, accumulate=parts, policy=policy, donate=False)
+        after, outputs = step(state, batch)
+        assert outputs["finite"] and int(after.dynamic_scale.fin_steps) == 1
+        found.append(after.params["w"])
+        bad, outputs = step(state, batch.at[1].set(jnp.inf))  # in one part only
+        assert not outputs["finite"] and bad.dynamic_scale.scale == 2.0**9
+        np.testing.assert_array_equal(bad.params["w"], state.params["w"])
+    near = 1e-6 if policy is None else 2e-3
+    np.testing.assert_allclose(found[1], found[0], rtol=near)
+    np.testing.assert_allclose(found[2], found[0], rtol=near)
 
 
 def test_the_average_follows():

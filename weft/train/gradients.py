@@ -67,7 +67,7 @@ def split_batch(batch: Any, parts: int) -> Any:
 
 
 def accumulated_value_and_grad(
-    fun: Callable[..., Any], parts: int, has_aux: bool = False
+    fun: Callable[..., Any], parts: int, has_aux: bool = False, keep_dtypes: bool = True
 ) -> Callable[..., Any]:
     """As ``weft.value_and_grad`` of a mean loss, computed for one part of the batch at a time.
 
@@ -76,6 +76,8 @@ def accumulated_value_and_grad(
             also a tree of arrays, whose mean over the parts is returned.
         parts: how many parts; the batch must be divisible by it.
         has_aux: whether the function returns a pair.
+        keep_dtypes: whether the mean has the dtypes of the parts, or float32 where these are
+            narrower, as gradients of a scaled loss need it.
 
     Returns:
         A function of the same arguments that returns the loss and the gradient by ``params``, which
@@ -104,7 +106,7 @@ def accumulated_value_and_grad(
 
         start = differentiate(params, first, *args)
         total, _ = lax.scan(body, widened(start), rest)
-        mean = lambda x, like: (x / parts).astype(like.dtype)
+        mean = lambda x, like: (x / parts).astype(like.dtype if keep_dtypes else x.dtype)
         return tree_util.tree_map(mean, total, start)
 
     return call

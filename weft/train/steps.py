@@ -9,6 +9,7 @@ import numpy as np
 import weft
 from weft import P, lax, optim, tree_util
 from weft import numpy as jnp
+from weft.linen.training.dynamic_scale import scaled_gradients
 from weft.sharding import Mesh, NamedSharding
 from weft.train import gradients, precision, sharding_rules
 
@@ -110,11 +111,13 @@ def _differentiate(loss: Callable[..., Any], parts: int, has_aux: bool, state: A
             return value, grads, None, None
 
         return call
-    if parts != 1:
-        raise ValueError("accumulate does not go with a dynamic scale of the loss; leave one out")
+    by = functools.partial(
+        gradients.accumulated_value_and_grad, parts=parts, has_aux=has_aux, keep_dtypes=False
+    )
+    differentiate = scaled_gradients(scale, loss, by, has_aux)
 
     def scaled(*args: Any) -> Any:
-        found = scale.value_and_grad(loss, has_aux=has_aux)(*args)
+        found = differentiate(*args)
         return found.aux, found.grad, found.finite, found.dynamic_scale
 
     return scaled

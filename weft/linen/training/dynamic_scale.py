@@ -39,28 +39,11 @@ class DynamicScale(struct.PyTreeNode):
 
     def value_and_grad(self, fun, argnums=0, has_aux: bool = False, axis_name=None):
         """As ``weft.value_and_grad``, of the scaled loss; returns a DynamicScaleResult."""
+        by = lambda scaled: weft.value_and_grad(scaled, argnums, has_aux)
+        return scaled_gradients(self, fun, by, has_aux, axis_name)
 
-        def scaled(*args):
-            out = fun(*args)
-            return (self.scale * out[0], out[1]) if has_aux else self.scale * out
-
-        differentiate = weft.value_and_grad(scaled, argnums, has_aux)
-
-        def call(*args):
-            out, grad = differentiate(*args)
-            out = (out[0] / self.scale, out[1]) if has_aux else out / self.scale
-            unscale = lambda g: jnp.asarray(g, jnp.float32) / self.scale
-            grad = tree_util.tree_map(unscale, grad)
-            if axis_name is not None:
-                grad = lax.pmean(grad, axis_name)
-            finite = jnp.array(True)
-            for leaf in tree_util.tree_leaves(grad):
-                finite &= jnp.all(lax.is_finite(leaf))
-            return DynamicScaleResult(self._next(finite), finite, out, grad)
-
-        return call
-
-    def _next(self, finite):
+    def next_scale(self, finite):
+        """The scale of the next step, after one whose gradients were finite or not."""
         grow = jnp.asarray(self.fin_steps == self.growth_interval)
         most = jnp.finfo(jnp.float32).max
         larger = jnp.minimum(self.scale * self.growth_factor, most)
@@ -70,3 +53,41 @@ class DynamicScale(struct.PyTreeNode):
             smaller = jnp.maximum(smaller, self.minimum_scale)
         steps = jnp.where(grow | ~finite, 0, self.fin_steps + 1)
         return self.replace(fin_steps=steps, scale=jnp.where(finite, kept, smaller))
+
+
+def scaled_gradients(scale, fun, by, has_aux: bool = False, axis_name=None):
+    """A function that returns the DynamicScaleResult of a loss, differentiated in some way.
+
+    Args:
+        scale: a ``DynamicScale``.
+        fun: the loss.
+        by: takes the scaled loss and gives a function that returns its value and gradient, as
+            ``weft.value_and_grad`` does.
+        has_aux: whether the loss returns a pair.
+        axis_name: of ``pmap``, over whose devices gradients are averaged.
+
+    >>> import weft
+    >>> run = scaled_gradients(DynamicScale(scale=4.0), lambda x: x**2, weft.value_and_grad)
+    >>> float(run(3.0).grad)
+    6.0
+    """
+
+    def scaled(*args):
+        out = fun(*args)
+        return (scale.scale * out[0], out[1]) if has_aux else scale.scale * out
+
+    differentiate = by(scaled)
+
+    def call(*args):
+        out, grad = differentiate(*args)
+        out = (out[0] / scale.scale, out[1]) if has_aux else out / scale.scale
+        unscale = lambda g: jnp.asarray(g, jnp.float32) / scale.scale
+        grad = tree_util.tree_map(unscale, grad)
+        if axis_name is not None:
+            grad = lax.pmean(grad, axis_name)
+        finite = jnp.array(True)
+        for leaf in tree_util.tree_leaves(grad):
+            finite &= jnp.all(lax.is_finite(leaf))
+        return DynamicScaleResult(scale.next_scale(finite), finite, out, grad)
+
+    return call
