@@ -12,7 +12,7 @@ import pytest
 
 from tests.relatives import draw, run, store
 
-SHARES = 16
+SHARES = 32
 EVERY_TIME = 8  # shares that run by default; the full tier runs all
 
 
