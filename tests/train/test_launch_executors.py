@@ -23,7 +23,11 @@ def experiment(folder, **options):
 
 
 @needs_mpi
-def test_mpi(tmp_path):
+def test_mpi(tmp_path, monkeypatch):
+    # Open MPI refuses root, who owns containers, and more processes than there are cores
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("OMPI_MCA_rmaps_base_oversubscribe", "1")
     with experiment(tmp_path, executor=launch.Mpi(3)) as made:
         fine = made.add(programs.ranks)
         fails = made.add(programs.ranks, {"how": "raise"})
