@@ -179,9 +179,9 @@ def compile_eagerly(closed: Any) -> bool:
 def is_restricted() -> bool:
     """Whether a computation must be looked at before it runs."""
     thread = knobs.thread
-    if thread.no_execution or thread.default_device is not None or site.is_watched():
+    if thread.no_execution or thread.default_device is not None or state.axis_env:
         return True
-    return bool(state.axis_env) or not host().is_loaded()
+    return thread.debug_key_reuse or not host().is_loaded()
 
 
 def is_shape_generic(closed: Any) -> bool:

@@ -170,7 +170,10 @@ class Cpu(HostClient):
 
     def call_instance(self, instance: Any, leaves: Sequence[Any]) -> list[Any]:
         """The results of an instance of a program in named sizes."""
-        return instance.call(*native.arguments(leaves, map(typeof, leaves)))
+        settled = native.settled
+        return instance.call(
+            *[x if type(x) is ArrayImpl else settled(x, typeof(x)) for x in leaves]
+        )
 
     def remember_instance(
         self, function: Any, call: Any, tree: Any, leaves: Any, avals: Any, sized: Any

@@ -441,10 +441,10 @@ def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
 def arguments(args: Any, avals: Any) -> list[Any]:
     """Arguments as arrays, or as contiguous NumPy arrays of their types."""
     pairs = zip(args, avals, strict=True)
-    return [x if type(x) is ArrayImpl else _settled(x, aval) for x, aval in pairs]
+    return [x if type(x) is ArrayImpl else settled(x, aval) for x, aval in pairs]
 
 
-def _settled(x: Any, aval: Any) -> Any:
+def settled(x: Any, aval: Any) -> Any:
     """A value as a contiguous NumPy array of its type; what is no array stays what it is."""
     if not hasattr(aval, "dtype"):
         return x
