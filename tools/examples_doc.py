@@ -115,6 +115,7 @@ def main():
             records[name] = taken or run(name, Path(folder))
         text = json.dumps(records, indent=1, ensure_ascii=False, sort_keys=True)
         RECORD.write_text(text + "\n", encoding="utf-8")
+        records = json.loads(text)  # in the order in which it is kept
     (ROOT / "docs" / "examples.md").write_text(page(records), encoding="utf-8")
 
 
