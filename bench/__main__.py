@@ -1,7 +1,8 @@
 """Command line: ``python -m bench [SUITE ...] [--rows TEXT] [--quick] [--json FILE]``.
 
 Every round times each row in each library's process in turn, so that a busy moment of the machine
-hits all alike; the best of all rounds is shown.
+hits all alike; the best of all rounds is shown. ``--publish`` writes docs/benchmarks.md from the
+records in bench/history.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib
+import json
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -17,12 +20,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from bench import publish
 from bench.broad import run as broad
 from bench.compare import disagreement
 from bench.peers import Failure, Peer, python_of
 from bench.rows import COMPILED_TORCH, OTHER_WEFT, beside_other, names
 from bench.sweep_table import sweep_text
-from bench.table import CLOCKS, Result, losses, save, summary, text
+from bench.table import CLOCKS, Result, losses, record, save, summary, text
 
 SUITES = (
     "trace",
@@ -67,13 +71,25 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of generated programs (0)")
     parser.add_argument("--times", type=int, default=1, help="how often each is drawn (1)")
     parser.add_argument(
-        "--publish", action="store_true", help="write generated programs to docs/benchmarks.md"
+        "--record",
+        type=Path,
+        nargs="?",
+        const=True,
+        help="add the run, or one saved with --json in FILE, to bench/history",
+        metavar="FILE",
+    )
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="write docs/benchmarks.md from bench/history; suites that are named run first",
     )
     parser.add_argument("--list", action="store_true", help="only name the rows")
     options = parser.parse_args()
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"no suite {', '.join(unknown)}: there are {', '.join(SUITES)}")
+    if options.rows and (options.record or options.publish):
+        parser.error("only whole suites are recorded and published: leave --rows out")
     if options.beside:
         if not (options.beside / "weft" / "__init__.py").exists():
             parser.error(f"there is no version of weft in {options.beside}")
@@ -182,11 +198,30 @@ def measure(
     return result
 
 
+def command_line() -> str:
+    """The command as a reader would repeat it, without where its figures go."""
+    words, skipped = [], False
+    for word in sys.argv[1:]:
+        if not (skipped or word in ("--publish", "--record") or word.startswith("--json")):
+            words.append(word)
+        skipped = word == "--json"
+    return shlex.join(["python", "-m", "bench", *words])
+
+
 def main() -> None:
     options = arguments()
-    if options.broad:
-        broad.compare(options)
-        return
+    if isinstance(options.record, Path):
+        publish.record(json.loads(options.record.read_text()))
+    elif options.broad:
+        broad.compare(options, command_line())
+    elif options.suites or not options.publish:
+        run(options)
+    if options.publish:
+        publish.publish()
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure the rows asked for, show them, and keep them where they are to be kept."""
     rows = select(options)
     if options.list:
         print("\n".join(f"{suite}: {row.name} ({row.about})" for suite, row in rows))
@@ -200,7 +235,7 @@ def main() -> None:
             if sys.stderr.isatty():
                 print(".", end="", file=sys.stderr, flush=True)
             if options.json and len(results) % SAVED == 0:
-                save(options.json, results, {name: peer.about for name, peer in peers.items()})
+                save(options.json, results, _versions(peers), command_line())
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)  # what has been measured is shown all the same
     finally:
@@ -218,7 +253,13 @@ def main() -> None:
     if busy > 0.7:
         print(f"load {busy:.1f} a core: budgets are meant for an idle machine; ratios hold better")
     if options.json:
-        save(options.json, results, {name: peer.about for name, peer in peers.items()})
+        save(options.json, results, _versions(peers), command_line())
+    if options.record or options.publish:
+        publish.record(record(results, _versions(peers), command_line()))
+
+
+def _versions(peers: dict[str, Peer]) -> dict[str, Any]:
+    return {name: peer.about for name, peer in peers.items()}
 
 
 if __name__ == "__main__":

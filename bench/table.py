@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.machine import about
 from bench.rows import RATES
 
 CLOCKS = ("cpu", "wall")
@@ -125,11 +124,16 @@ def losses(results: list[Result]) -> list[Result]:
     return sorted((r for r in results if excess(r) > 1.0), key=excess, reverse=True)
 
 
-def save(path: Path, results: list[Result], libraries: dict[str, Any]) -> None:
-    record = {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+def save(path: Path, results: list[Result], libraries: dict[str, Any], command: str) -> None:
+    """Write the figures of a run as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record(results, libraries, command), indent=1) + "\n")
+
+
+def record(results: list[Result], libraries: dict[str, Any], command: str) -> dict[str, Any]:
+    """Everything that a run found, and what it is a run of."""
+    return {
+        **about(command, libraries),
         "load": os.getloadavg(),
         "libraries": libraries,
         "rows": [
@@ -151,5 +155,3 @@ def save(path: Path, results: list[Result], libraries: dict[str, Any]) -> None:
             for r in results
         ],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")

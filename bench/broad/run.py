@@ -26,15 +26,16 @@ import numpy as np
 
 from bench.broad import arrays, layers, science, signals, training
 from bench.broad.drawing import PROGRAMS, Draw, loss_of
+from bench.machine import about
+from bench.publish import record
 
 FILES = (layers, science, arrays, signals, training)
 # Seconds that the calls of one measurement take, about, and calls of it at most.
 SPAN, MOST_CALLS = 0.02, 500
 # How far means of results may be apart, of their mean magnitude.
 APART = {"float32": 0.02, "bfloat16": 0.1}
-# The page that figures are published in, and the lines there that they are between.
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- generated programs: begin -->", "<!-- generated programs: end -->"
+# The suite that these programs are in the history of figures.
+SUITE = "cuda-broad"
 
 
 def cases(seed: int, times: int, wanted: str = "") -> Iterator[tuple[str, list[int], bool]]:
@@ -173,7 +174,7 @@ def _summed(ratios: list[float], firsts: list[float]) -> str:
     )
 
 
-def compare(options: Any) -> None:
+def compare(options: Any, command: str) -> None:
     """Time both libraries, or weft beside figures of JAX's that were kept."""
     if options.list:
         wanted = options.rows[0] if options.rows else ""
@@ -183,22 +184,31 @@ def compare(options: Any) -> None:
     kept = options.json if options.json and options.json.exists() else None
     theirs = json.loads(kept.read_text())["jax"] if kept else measured("jax", options)
     ours = measured("weft", options)
+    saved = {**about(command), "rows": rows_of(ours, theirs)}
     if options.json:
-        options.json.write_text(json.dumps({"weft": ours, "jax": theirs}))
+        options.json.write_text(json.dumps({**saved, "weft": ours, "jax": theirs}))
     print(table(ours, theirs))
-    if options.publish:
-        publish(table(ours, theirs), options.seed)
+    if options.record or options.publish:
+        record(saved)
 
 
-def publish(text: str, seed: int, page: Path = PAGE) -> None:
-    """Write a table into the page of benchmarks, in the place of the one before."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no lines {BEGIN} and {END}, between which figures belong")
-    *rows, _, summed = text.splitlines()
-    head = f"`python -m bench cuda --broad --seed {seed}`: {summed}."
-    page.write_text("\n".join([before + BEGIN, "", head, "", *rows, "", END + after]))
+def rows_of(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The programs as rows of the history."""
+    known = {tuple(row["seed"]): row for row in theirs}
+    rows = []
+    for row in ours:
+        other = known.get(tuple(row["seed"]), {"error": "not run"})
+        name = " ".join(row[key] for key in ("name", "shapes", "dtype") if key in row)
+        found: dict[str, Any] = {"suite": SUITE, "name": name, "unit": "us", "figures": {}}
+        pairs = (("weft", row), ("jax", other))
+        found["failed"] = {library: x["error"] for library, x in pairs if "error" in x}
+        if not found["failed"]:
+            found["figures"] = {library: 1e6 * x["seconds"] for library, x in pairs}
+            found["ratio"] = row["seconds"] / other["seconds"]
+            found["first"] = row["first"] / other["first"]
+            found["note"] = "DIFFERS" if apart(row, other) else ""
+        rows.append(found)
+    return rows
 
 
 def main() -> None:

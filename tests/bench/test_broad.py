@@ -1,5 +1,6 @@
 """Generated programs: the same for the same seed, of all kinds, and compared as they should be."""
 
+import json
 import math
 import types
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from bench import publish
 from bench.broad import run
 from bench.broad.drawing import KINDS, PROGRAMS, Draw
 
@@ -65,18 +67,19 @@ def test_the_table_puts_the_slowest_first():
     assert "3 programs: geometric mean 0.721" in lines[-1] and "1 slower" in lines[-1]
 
 
-def test_the_table_is_published(tmp_path):
-    page = tmp_path / "benchmarks.md"
-    page.write_text(f"# Figures\n\n{run.BEGIN}\nold\n{run.END}\n\nmore\n")
-    for _ in range(2):
-        run.publish("| a |\n|---|\n| b |\n\n3 programs: fast", 7, page)
-    lines = page.read_text().splitlines()
-    assert "old" not in lines and lines[0] == "# Figures" and lines[-1] == "more"
-    assert lines.count("| b |") == 1 and any("--seed 7`: 3 programs: fast." in x for x in lines)
-    page.write_text("nothing")
-    with pytest.raises(ValueError, match="no lines"):
-        run.publish("| a |", 7, page)
-    assert run.BEGIN in run.PAGE.read_text()
+def test_programs_are_rows_of_the_history(tmp_path):
+    row = {"name": "a", "seed": [0], "dtype": "float32", "shapes": "3", "first": 2.0}
+    row |= {"seconds": 3e-6, "values": [[1.0, 1.0]]}
+    other = row | {"seconds": 1e-6, "first": 4.0, "values": [[9.0, 9.0]]}
+    failed = {"name": "b", "seed": [1], "error": "it broke"}
+    rows = run.rows_of([row, failed], [other])
+    saved = {"date": "2026-01-01", "commit": "abc", "command": "c", "versions": {}, "rows": rows}
+    (path,) = publish.record({**saved, "machine": {"gpu": "G 1", "processor": "p"}}, tmp_path)
+    assert path.name == "cuda-broad-g-1.json"
+    kept = json.loads(path.read_text())["runs"][0]["rows"]
+    assert kept[0] == {"name": "a 3 float32", "unit": "us", "figures": {"weft": 3.0, "jax": 1.0},
+                       "ratio": 3.0, "first": 0.5, "note": "DIFFERS"}  # fmt: skip
+    assert "weft failed: it broke" in kept[1]["note"] and "ratio" not in kept[1]
 
 
 def test_there_are_programs_of_all_kinds():
@@ -89,9 +92,9 @@ def test_figures_of_jax_are_read_again(monkeypatch, tmp_path, capsys):
     row |= {"seconds": 1.0, "values": [[np.pi, np.pi]]}
     monkeypatch.setattr(run, "measured", lambda name, options: asked.append(name) or [row])
     options = types.SimpleNamespace(
-        list=False, json=tmp_path / "figures.json", rows=None, publish=False
+        list=False, json=tmp_path / "figures.json", rows=None, publish=False, record=None
     )
-    run.compare(options)
-    run.compare(options)
+    run.compare(options, "python -m bench cuda --broad")
+    run.compare(options, "python -m bench cuda --broad")
     assert asked == ["jax", "weft", "weft"]
     assert "geometric mean 1.000" in capsys.readouterr().out
