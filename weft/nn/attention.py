@@ -30,13 +30,31 @@ def dot_product_attention(
     implementation: str | None = None,
     return_residual: bool = False,
 ) -> Any:
-    """softmax(query keyᵀ scale + bias) value, for each head.
+    """Return softmax(query keyᵀ scale + bias) value, for each head.
 
-    Shapes: query (B, T, N, H); key and value (B, S, K, H) where K divides N; B may be left out.
-    ``bias`` and the boolean ``mask`` (True takes part) broadcast to (B, N, T, S). ``scale`` is
-    1/√H unless given. ``local_window_size`` = (left, right) lets a query see that many
-    neighbours. With ``return_residual`` also the logsumexp of the logits, (B, T, N).
-    ``implementation`` may be "xla" or "cudnn"; weft picks the fastest kernel for either.
+    The letters: B batch, T queries, S keys, N query heads, K key heads (K divides N), H features of
+    a head. B may be left out of all shapes.
+
+    Args:
+        query: the queries, of shape (B, T, N, H).
+        key: the keys, of shape (B, S, K, H).
+        value: the values, of shape (B, S, K, H).
+        bias: added to the logits; broadcasts to (B, N, T, S).
+        mask: booleans that broadcast to (B, N, T, S). Only pairs where it is True take part.
+        scale: the factor of the logits; 1/√H by default.
+        is_causal: let each query see only the keys up to its own position.
+        query_seq_lengths: for each batch element, how many queries count, of shape (B,). The rest
+            give zeros.
+        key_value_seq_lengths: for each batch element, how many keys count, of shape (B,).
+        local_window_size: (left, right): how many neighbours a query sees on each side. An integer
+            stands for both.
+        implementation: ``'xla'``, ``'cudnn'`` or None. weft picks the fastest kernel for each of
+            them.
+        return_residual: also return the logsumexp of the logits.
+
+    Returns:
+        The attention, of the shape of ``query``; with ``return_residual`` a pair of it and an array
+        of shape (B, T, N).
 
     >>> import weft.numpy as jnp
     >>> from weft import nn

@@ -24,7 +24,13 @@ from weft.numpy.promotion import concrete, ensure_array
 
 
 def identity(x: Any) -> Array:
-    """The argument itself, as an array.
+    """Return the argument itself, as an array.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts.
+
+    Returns:
+        ``x``, of the same dtype.
 
     >>> from weft import nn
     >>> nn.identity(2.0)
@@ -35,7 +41,13 @@ def identity(x: Any) -> Array:
 
 @custom_jvp
 def relu(x: Any) -> Array:
-    """max(x, 0); its derivative at 0 is 0.
+    """Return max(x, 0); its derivative at 0 is 0.
+
+    Args:
+        x: an array or number.
+
+    Returns:
+        An array of the shape and dtype of ``x``.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
@@ -51,7 +63,13 @@ relu.defjvps(lambda g, out, x: lax.select(x > 0, g, lax.full_like(g, 0)))
 
 @custom_jvp
 def relu6(x: Any) -> Array:
-    """min(max(x, 0), 6); its derivative at 0 and at 6 is 0.
+    """Return min(max(x, 0), 6); its derivative at 0 and at 6 is 0.
+
+    Args:
+        x: an array or number.
+
+    Returns:
+        An array of the shape and dtype of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -65,7 +83,14 @@ relu6.defjvps(lambda g, out, x: lax.select((x > 0) & (x < 6), g, lax.full_like(g
 
 
 def squareplus(x: Any, b: Any = 4) -> Array:
-    """(x + sqrt(x² + b)) / 2, a smooth relu (arXiv:2112.11687).
+    """Return (x + sqrt(x² + b)) / 2, a smooth relu (arXiv:2112.11687).
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        b: how smooth the bend at 0 is; 0 gives relu.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.squareplus(0.0))
@@ -76,7 +101,13 @@ def squareplus(x: Any, b: Any = 4) -> Array:
 
 
 def softplus(x: Any) -> Array:
-    """log(1 + exp(x)).
+    """Return log(1 + exp(x)), a smooth relu, without overflow.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.softplus(1000.0))
@@ -86,7 +117,13 @@ def softplus(x: Any) -> Array:
 
 
 def sparse_plus(x: Any) -> Array:
-    """0 below -1, x above 1, and (x + 1)² / 4 between.
+    """Return 0 below -1, x above 1, and (x + 1)² / 4 between.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -98,7 +135,13 @@ def sparse_plus(x: Any) -> Array:
 
 
 def soft_sign(x: Any) -> Array:
-    """x / (1 + |x|).
+    """Return x / (1 + |x|).
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``, between -1 and 1.
 
     >>> from weft import nn
     >>> float(nn.soft_sign(-1.0))
@@ -109,7 +152,13 @@ def soft_sign(x: Any) -> Array:
 
 
 def sigmoid(x: Any) -> Array:
-    """1 / (1 + exp(-x)).
+    """Return 1 / (1 + exp(-x)).
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``, between 0 and 1.
 
     >>> from weft import nn
     >>> float(nn.sigmoid(0.0))
@@ -119,7 +168,13 @@ def sigmoid(x: Any) -> Array:
 
 
 def sparse_sigmoid(x: Any) -> Array:
-    """0 below -1, 1 above 1, and (x + 1) / 2 between: the derivative of sparse_plus.
+    """Return 0 below -1, 1 above 1, and (x + 1) / 2 between: the derivative of sparse_plus.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.sparse_sigmoid(0.5))
@@ -129,7 +184,13 @@ def sparse_sigmoid(x: Any) -> Array:
 
 
 def silu(x: Any) -> Array:
-    """x · sigmoid(x), also called swish.
+    """Return x · sigmoid(x), also called swish.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.silu(0.0))
@@ -143,7 +204,13 @@ swish = silu
 
 
 def mish(x: Any) -> Array:
-    """x · tanh(softplus(x)) (arXiv:1908.08681).
+    """Return x · tanh(softplus(x)) (arXiv:1908.08681).
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.mish(0.0))
@@ -154,7 +221,13 @@ def mish(x: Any) -> Array:
 
 
 def log_sigmoid(x: Any) -> Array:
-    """log(sigmoid(x)), without its underflow.
+    """Return log(sigmoid(x)), without underflow.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.log_sigmoid(-1000.0))
@@ -164,7 +237,14 @@ def log_sigmoid(x: Any) -> Array:
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Array:
-    """x where positive, alpha (exp(x) - 1) elsewhere.
+    """Return x where it is positive, alpha (exp(x) - 1) elsewhere.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        alpha: minus the limit at minus infinity.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.elu(-1000.0))
@@ -177,7 +257,14 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Array:
-    """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (arXiv:1704.07483).
+    """Return max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1) (arXiv:1704.07483).
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        alpha: minus the limit at minus infinity. The derivative is continuous for every alpha.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.celu(-1000.0, 2.0))
@@ -187,7 +274,13 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
 
 
 def selu(x: Any) -> Array:
-    """A scaled elu that keeps mean 0 and variance 1 through layers (arXiv:1706.02515).
+    """Return a scaled elu that keeps mean 0 and variance 1 through layers (arXiv:1706.02515).
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> round(float(nn.selu(1.0)), 4)
@@ -197,7 +290,14 @@ def selu(x: Any) -> Array:
 
 
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
-    """x where positive or 0, negative_slope · x elsewhere.
+    """Return x where it is positive or 0, negative_slope · x elsewhere.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        negative_slope: the slope for negative numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.leaky_relu(-1.0, 0.5))
@@ -208,7 +308,13 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
 
 
 def hard_tanh(x: Any) -> Array:
-    """x held between -1 and 1.
+    """Return x clipped to [-1, 1].
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        An array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.hard_tanh(3.0))
@@ -219,7 +325,13 @@ def hard_tanh(x: Any) -> Array:
 
 
 def hard_sigmoid(x: Any) -> Array:
-    """relu6(x + 3) / 6.
+    """Return relu6(x + 3) / 6, a sigmoid of straight lines.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``, between 0 and 1.
 
     >>> from weft import nn
     >>> float(nn.hard_sigmoid(0.0))
@@ -229,7 +341,13 @@ def hard_sigmoid(x: Any) -> Array:
 
 
 def hard_silu(x: Any) -> Array:
-    """x · hard_sigmoid(x), also called hard_swish.
+    """Return x · hard_sigmoid(x), also called hard_swish.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> float(nn.hard_silu(3.0))
@@ -243,7 +361,14 @@ hard_swish = hard_silu
 
 
 def gelu(x: Any, approximate: bool = True) -> Array:
-    """x times the normal distribution function at x; by a tanh if ``approximate``.
+    """Return x times the standard normal distribution function at x.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        approximate: use the formula with tanh, which is faster, instead of the exact one with erf.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> round(float(nn.gelu(1.0, approximate=False)), 4)
@@ -258,7 +383,14 @@ def gelu(x: Any, approximate: bool = True) -> Array:
 
 
 def glu(x: Any, axis: int = -1) -> Array:
-    """The first half of x along an axis, gated by the sigmoid of the second.
+    """Return the first half of x along an axis times the sigmoid of the second half.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        axis: the axis to halve. Its size must be even.
+
+    Returns:
+        A float array whose size along ``axis`` is half of that of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -277,7 +409,13 @@ def glu(x: Any, axis: int = -1) -> Array:
 
 @custom_jvp
 def log1mexp(x: Any) -> Array:
-    """log(1 - exp(-x)) for x > 0, accurate at both ends.
+    """Return log(1 - exp(-x)) for x > 0, accurate at both ends.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft import nn
     >>> round(float(nn.log1mexp(1e-6)), 4)
@@ -292,7 +430,16 @@ log1mexp.defjvps(lambda g, out, x: g / jnp.expm1(x))
 
 
 def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Array:
-    """log(mean(exp(x))) over some axes, without overflow.
+    """Return log(mean(exp(x))) over some axes, without overflow.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        axis: the axis or axes to reduce. By default all.
+        where: a mask that broadcasts to ``x``; elements where it is False are left out.
+        keepdims: keep the reduced axes, with size 1.
+
+    Returns:
+        A float array of the reduced shape.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -326,10 +473,21 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Array:
-    """(x - mean) / sqrt(variance + epsilon), both taken along ``axis`` unless given.
+    """Return (x - mean) / sqrt(variance + epsilon).
 
-    ``algorithm`` is how the variance is computed: "fast", mean(x²) - mean(x)², or "stable",
-    mean((x - mean)²).
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts. Integers become floats.
+        axis: the axis or axes along which mean and variance are computed.
+        mean: the mean; computed from ``x`` by default.
+        variance: the variance; computed from ``x`` by default.
+        epsilon: a small number that keeps the divisor away from 0.
+        where: a mask that broadcasts to ``x``; elements where it is False don't count in mean and
+            variance.
+        algorithm: how the variance is computed: ``'fast'``, mean(x²) - mean(x)², or ``'stable'``,
+            mean((x - mean)²).
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -352,10 +510,16 @@ def standardize(
 
 
 def one_hot(x: Whole, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> Array:
-    """Rows of zeros with a 1 at each index; an index out of range gives a row of zeros.
+    """Return rows of zeros with a 1 at each index; an index out of range gives a row of zeros.
 
-    ``axis`` is where the new dimension goes, or the name of a mapped axis of size
-    ``num_classes``.
+    Args:
+        x: the indices, an integer array.
+        num_classes: the length of a row.
+        dtype: the dtype of the result; the default float dtype if None.
+        axis: where the new dimension goes, or the name of a mapped axis of size ``num_classes``.
+
+    Returns:
+        An array with one more dimension than ``x``, of size ``num_classes``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn

@@ -27,7 +27,12 @@ _CUT_COMPLEX_NORMAL = 0.95311164380491208
 
 @runtime_checkable
 class Initializer(Protocol):
-    """What every initialiser is: a function of key, shape and dtype that makes an array."""
+    """The type of initialisers: functions of key, shape and dtype that return an array.
+
+    >>> import weft
+    >>> isinstance(weft.nn.initializers.zeros, weft.nn.initializers.Initializer)
+    True
+    """
 
     def __call__(
         self, key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
@@ -39,7 +44,16 @@ def _float(dtype: Any) -> Any:
 
 
 def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
-    """An array of zeros; the key is not used.
+    """Return an array of zeros; the key is not used.
+
+    Args:
+        key: a random key, which is ignored.
+        shape: the shape of the array.
+        dtype: the dtype of the array; the default float dtype if None.
+        out_sharding: where the array lives: a ``Sharding`` or ``PartitionSpec``.
+
+    Returns:
+        An array of shape ``shape``.
 
     >>> import weft
     >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
@@ -49,7 +63,16 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
-    """An array of ones; the key is not used.
+    """Return an array of ones; the key is not used.
+
+    Args:
+        key: a random key, which is ignored.
+        shape: the shape of the array.
+        dtype: the dtype of the array; the default float dtype if None.
+        out_sharding: where the array lives: a ``Sharding`` or ``PartitionSpec``.
+
+    Returns:
+        An array of shape ``shape``.
 
     >>> import weft
     >>> weft.nn.initializers.ones(weft.random.key(0), (2,))
@@ -59,7 +82,14 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
-    """Makes arrays that hold ``value``.
+    """Return an initialiser that fills arrays with ``value``.
+
+    Args:
+        value: a number, or an array that broadcasts to the requested shape.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft
     >>> weft.nn.initializers.constant(0.5)(weft.random.key(0), (2,))
@@ -73,7 +103,14 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
 
 def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """Makes arrays uniform in [0, scale).
+    """Return an initialiser of numbers uniform in [0, scale).
+
+    Args:
+        scale: the upper bound.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft
     >>> weft.nn.initializers.uniform(1.0)(weft.random.key(0), (2, 3)).shape
@@ -89,7 +126,14 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """Makes arrays normal with mean 0 and standard deviation ``stddev``.
+    """Return an initialiser of normal numbers with mean 0.
+
+    Args:
+        stddev: the standard deviation.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft
     >>> weft.nn.initializers.normal(1.0)(weft.random.key(0), (2, 3)).shape
@@ -107,7 +151,16 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
 def truncated_normal(
     stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
 ) -> Initializer:
-    """Makes arrays normal between ``lower`` and ``upper``, then multiplied by ``stddev``.
+    """Return an initialiser of normal numbers restricted to an interval.
+
+    Args:
+        stddev: the factor of the result; close to the standard deviation for wide intervals.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+        lower: the lower bound, before the numbers are multiplied by ``stddev``.
+        upper: the upper bound, before the numbers are multiplied by ``stddev``.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft
     >>> x = weft.nn.initializers.truncated_normal(1.0)(weft.random.key(0), (100,))
@@ -190,10 +243,23 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: Any = None,
 ) -> Initializer:
-    """Makes weights of variance scale / n, n being the fan that ``mode`` names.
+    """Return an initialiser of weights with variance scale / n, n being a fan of the weight.
 
-    ``mode`` is "fan_in", "fan_out", "fan_avg" or "fan_geo_avg"; ``distribution`` is
-    "truncated_normal", "normal" or "uniform".
+    A weight's fan-in is the number of inputs that each output sums, its fan-out the number of
+    outputs that each input reaches.
+
+    Args:
+        scale: the numerator of the variance.
+        mode: the fan n: ``'fan_in'``, ``'fan_out'``, ``'fan_avg'`` (their mean) or
+            ``'fan_geo_avg'`` (their geometric mean).
+        distribution: ``'truncated_normal'``, ``'normal'`` or ``'uniform'``.
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft
     >>> init = weft.nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
@@ -224,14 +290,43 @@ def variance_scaling(
 def glorot_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Glorot and Bengio's uniform weights (2010): variance 1 over the mean of both fans."""
+    """Return Glorot and Bengio's uniform initialiser (2010): variance 1 over the mean of both fans.
+
+    Args:
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> x = weft.nn.initializers.glorot_uniform()(weft.random.key(0), (2, 4))
+    >>> x.shape, bool(abs(x).max() <= 1)
+    ((2, 4), True)
+    """
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def glorot_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """Glorot and Bengio's weights (2010) from a truncated normal."""
+    """Return Glorot and Bengio's initialiser (2010), from a truncated normal distribution.
+
+    Args:
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> weft.nn.initializers.glorot_normal()(weft.random.key(0), (2, 4)).shape
+    (2, 4)
+    """
     return variance_scaling(
         1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype
     )
@@ -240,28 +335,86 @@ def glorot_normal(
 def lecun_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """LeCun's uniform weights: variance 1 / fan-in."""
+    """Return LeCun's uniform initialiser: variance 1 / fan-in.
+
+    Args:
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> x = weft.nn.initializers.lecun_uniform()(weft.random.key(0), (12, 4))
+    >>> x.shape, bool(abs(x).max() <= 0.5)
+    ((12, 4), True)
+    """
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def lecun_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """LeCun's weights from a truncated normal: variance 1 / fan-in."""
+    """Return LeCun's initialiser from a truncated normal distribution: variance 1 / fan-in.
+
+    Args:
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> weft.nn.initializers.lecun_normal()(weft.random.key(0), (2, 4)).shape
+    (2, 4)
+    """
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_uniform(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """He's uniform weights for relu (arXiv:1502.01852): variance 2 / fan-in."""
+    """Return He's uniform initialiser for relu (arXiv:1502.01852): variance 2 / fan-in.
+
+    Args:
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> x = weft.nn.initializers.he_uniform()(weft.random.key(0), (24, 4))
+    >>> x.shape, bool(abs(x).max() <= 0.5)
+    ((24, 4), True)
+    """
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
 
 def he_normal(
     in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
 ) -> Initializer:
-    """He's weights for relu (arXiv:1502.01852) from a truncated normal: variance 2 / fan-in."""
+    """Return He's initialiser for relu (arXiv:1502.01852): truncated normal, variance 2 / fan-in.
+
+    Args:
+        in_axis: the axis or axes of the inputs of a weight.
+        out_axis: the axis or axes of the outputs of a weight.
+        batch_axis: axes that hold independent weights and count in no fan.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> weft.nn.initializers.he_normal()(weft.random.key(0), (2, 4)).shape
+    (2, 4)
+    """
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
@@ -270,7 +423,15 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Makes matrices with orthonormal rows or columns, times ``scale``; further axes are rows.
+    """Return an initialiser of matrices with orthonormal rows or columns.
+
+    Args:
+        scale: the factor of the matrices.
+        column_axis: the axis of the columns; all other axes together are the rows.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft, weft.numpy as jnp
     >>> x = weft.nn.initializers.orthogonal()(weft.random.key(0), (3, 3))
@@ -298,10 +459,19 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
 
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Makes convolution kernels that are an orthogonal matrix at the centre and 0 elsewhere.
+    """Return an initialiser of convolution kernels: an orthogonal matrix at the centre, 0
+    elsewhere.
 
-    The shape is 1 to 3 window sizes, inputs, outputs, with no fewer outputs than inputs
+    A shape is 1 to 3 window sizes, inputs, outputs, with no fewer outputs than inputs
     (arXiv:1806.05393).
+
+    Args:
+        scale: the factor of the matrix.
+        column_axis: the axis of the columns of the matrix.
+        dtype: the dtype of the arrays; the default float dtype if None. A call can name another.
+
+    Returns:
+        A function of key, shape and dtype.
 
     >>> import weft
     >>> x = weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))

@@ -32,7 +32,16 @@ class BlockScaleConfig:
 
 
 def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockScaleConfig:
-    """The configuration of "nvfp4" or "mxfp8", for scaled_dot_general.
+    """Return the configuration of a block-scaled format, for ``scaled_dot_general``.
+
+    Args:
+        mode: ``'nvfp4'`` (blocks of 16 four-bit floats) or ``'mxfp8'`` (blocks of 32 eight-bit
+            floats).
+        global_scale: for ``'nvfp4'``, the factor of a whole array; 1 by default.
+
+    Returns:
+        A configuration with the fields ``mode``, ``block_size``, ``data_type``, ``scale_type``,
+        ``global_scale`` and ``infer_only``.
 
     >>> from weft import nn
     >>> nn.get_scaled_dot_general_config("mxfp8").block_size
@@ -59,9 +68,19 @@ def _unscaled(x: Any, scales: Any) -> Array:
 def scaled_matmul(
     lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any, preferred_element_type: Any = np.float32
 ) -> Array:
-    """The products (B, M, K) · (B, N, K) -> (B, M, N) of block-scaled matrices.
+    """Return the matrix products of block-scaled operands.
 
-    Scales have shapes (B, M, K/block) and (B, N, K/block).
+    Each scale multiplies a block of neighbouring elements along K.
+
+    Args:
+        lhs: the left operand, of shape (B, M, K).
+        rhs: the right operand, of shape (B, N, K).
+        lhs_scales: the scales of the left operand, of shape (B, M, K / block).
+        rhs_scales: the scales of the right operand, of shape (B, N, K / block).
+        preferred_element_type: the dtype of the result.
+
+    Returns:
+        An array of shape (B, M, N).
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -194,9 +213,19 @@ def scaled_dot_general(
     configs: Any = None,
     implementation: str | None = None,
 ) -> Array:
-    """lax.dot_general of operands quantised in blocks; ``configs`` are for lhs, rhs and gradients.
+    """Return ``lax.dot_general`` of operands quantised in blocks.
 
-    Without ``configs`` it is lax.dot_general. ``implementation`` is accepted and not used.
+    Args:
+        lhs: the left operand.
+        rhs: the right operand.
+        dimension_numbers: the contracted and batch dimensions, as ``lax.dot_general`` takes them.
+        preferred_element_type: the dtype of the result.
+        configs: three configurations, for ``lhs``, ``rhs`` and the gradients. Without them nothing
+            is quantised.
+        implementation: accepted for JAX, no effect.
+
+    Returns:
+        The product, of the shape that ``lax.dot_general`` gives.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn

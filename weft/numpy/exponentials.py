@@ -26,10 +26,19 @@ def logsumexp(
     return_sign: bool = False,
     where: Any = None,
 ) -> Any:
-    """log(sum(b exp(a))) over some axes, without overflow.
+    """Return log(sum(b exp(a))) over some axes, without overflow.
 
-    With ``return_sign`` the logarithm of the sum's absolute value and its sign; without, a
-    negative sum gives NaN. Elements where ``where`` is False are left out.
+    Args:
+        a: the exponents.
+        axis: the axis or axes to reduce. By default all.
+        b: factors of the exponentials, which broadcast against ``a``. By default 1.
+        keepdims: keep the reduced axes, with size 1.
+        return_sign: return the logarithm of the sum's absolute value, and the sum's sign. Without
+            it a negative sum gives NaN.
+        where: a mask that broadcasts to ``a``; elements where it is False are left out.
+
+    Returns:
+        An array of the reduced shape; with ``return_sign`` a pair of arrays.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.special import logsumexp
@@ -101,7 +110,16 @@ def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> Any:
 
 
 def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
-    """exp(x) scaled to sum to 1 along an axis; 0 where ``where`` is False.
+    """Return exp(x), scaled to sum to 1 along an axis.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts.
+        axis: the axis or axes along which the result sums to 1; None for all.
+        where: a mask that broadcasts to ``x``. The result is 0 where it is False, and the rest sums
+            to 1.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn
@@ -115,7 +133,15 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
 
 
 def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
-    """The logarithm of softmax, without its underflow; -inf where ``where`` is False.
+    """Return the logarithm of softmax, without underflow.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts.
+        axis: the axis or axes along which the exponentials sum to 1; None for all.
+        where: a mask that broadcasts to ``x``. The result is -inf where it is False.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft import nn

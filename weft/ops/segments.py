@@ -25,6 +25,7 @@ def _reduction(
     identity: Callable[[Any], Any],
     combine: Any,
     what: str,
+    empty: str,
     example: str,
 ) -> Callable[..., Array]:
     """The public function that reduces segments by a scatter."""
@@ -72,7 +73,25 @@ def _reduction(
         return combine(out, axis=0).astype(values.dtype)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{what} of each segment.
+    function.__doc__ = f"""Return {what} of each segment.
+
+    Args:
+        data: the elements, along the first axis.
+        segment_ids: for each element the number of its segment. Elements of a segment need not
+            be neighbours. A number that is negative or too large leaves the element out.
+        num_segments: how many segments the result has. By default one more than the largest
+            number in ``segment_ids``; under ``jit`` it must be given.
+        indices_are_sorted: promise that ``segment_ids`` is in ascending order.
+        unique_indices: promise that no two elements share a segment.
+        bucket_size: reduce this many elements at a time, then the partial results, for smaller
+            rounding errors. By default all at once.
+        mode: what happens to numbers out of range, a ``lax.GatherScatterMode``; by default they
+            are dropped.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec``.
+
+    Returns:
+        An array of shape ``(num_segments, *data.shape[1:])``. A segment without elements holds
+        {empty}.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.ops.{name}(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
@@ -82,19 +101,32 @@ def _reduction(
 
 
 segment_sum = _reduction(
-    "sum", lax.scatter_add, lambda dtype: 0, reductions.sum, "Sums of the elements", "[1., 5.]"
+    "sum", lax.scatter_add, lambda dtype: 0, reductions.sum, "the sum", "0", "[1., 5.]"
 )
 segment_prod = _reduction(
     "prod",
     lax.scatter_mul,
     lambda dtype: 1,
     reductions.prod,
-    "Products of the elements",
+    "the product",
+    "1",
     "[0., 6.]",
 )
 segment_max = _reduction(
-    "max", lax.scatter_max, max_identity, reductions.max, "The largest element", "[1., 3.]"
+    "max",
+    lax.scatter_max,
+    max_identity,
+    reductions.max,
+    "the largest element",
+    "the smallest number of the dtype",
+    "[1., 3.]",
 )
 segment_min = _reduction(
-    "min", lax.scatter_min, min_identity, reductions.min, "The smallest element", "[0., 2.]"
+    "min",
+    lax.scatter_min,
+    min_identity,
+    reductions.min,
+    "the smallest element",
+    "the largest number of the dtype",
+    "[0., 2.]",
 )

@@ -33,7 +33,18 @@ def _isnan(x: Any) -> Any:
 def geometric(
     key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """The number of trials of probability ``p`` up to the first success.
+    """Return how many trials it takes up to the first success.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        p: the probability that a trial succeeds, in (0, 1].
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the dtype of the result; int32 by default, int64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An integer array of shape ``shape``, with elements from 1 up.
 
     >>> import weft
     >>> weft.random.geometric(weft.random.key(0), 0.3, (3,)).shape
@@ -62,7 +73,18 @@ def _geometric(key: Any, p: Any, shape: Any, dtype: Any) -> Any:
 def poisson(
     key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Counts of events that come ``lam`` in the mean.
+    """Return counts from the Poisson distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        lam: the mean count, not negative. The generator must be threefry2x32.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the dtype of the result; int32 by default, int64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An integer array of shape ``shape``.
 
     >>> import weft
     >>> weft.random.poisson(weft.random.key(0), 3.0, (3,)).shape
@@ -89,7 +111,17 @@ def _poisson(key: Any, lam: Any, shape: Any, dtype: Any) -> Any:
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
-    """How many of ``n`` trials of probability ``p`` succeed, as floats.
+    """Return how many of ``n`` trials succeed.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        n: the number of trials.
+        p: the probability that a trial succeeds.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+
+    Returns:
+        A float array of shape ``shape``, of whole numbers from 0 to ``n``.
 
     >>> import weft
     >>> weft.random.binomial(weft.random.key(0), 10, 0.4, (3,)).shape
@@ -133,7 +165,19 @@ def _binomial(key: Any, count: Any, prob: Any, shape: Any, dtype: Any) -> Any:
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: Any = 1
 ) -> Array:
-    """How often each of several outcomes comes in ``n`` trials, with probabilities ``p``.
+    """Return how often each of several outcomes occurs in ``n`` trials.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        n: the number of trials.
+        p: the probabilities of the outcomes, along the last axis. They should sum to 1.
+        shape: the shape of the result. By default ``n`` broadcast against the leading dimensions of
+            ``p``, then the outcomes.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        unroll: how many outcomes each step of the loop over outcomes draws.
+
+    Returns:
+        A float array of counts that sum to ``n`` along the last axis.
 
     >>> import weft, weft.numpy as jnp
     >>> float(weft.random.multinomial(weft.random.key(0), 10, jnp.array([0.2, 0.8])).sum())

@@ -47,7 +47,17 @@ def drawn(
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Random unsigned integers, every bit as likely 0 as 1.
+    """Return random unsigned integers, in which every bit is 0 or 1 with equal probability.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: an unsigned integer dtype; uint32 by default, uint64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.bits(weft.random.key(0), (2,))
@@ -69,7 +79,19 @@ def uniform(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Numbers uniform in ``[minval, maxval)``.
+    """Return numbers uniform in ``[minval, maxval)``.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        minval: the lower bound, which can be drawn; broadcast against ``shape``.
+        maxval: the upper bound, which is not drawn; broadcast against ``shape``.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.uniform(weft.random.key(0), (2,))
@@ -105,7 +127,18 @@ def _uniform(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
 
 
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers of the standard normal distribution; complex ones have variance 1 altogether.
+    """Return numbers from the standard normal distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the dtype of the result, float or complex; the default float dtype if None. Complex
+            numbers have variance 1 in total.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.normal(weft.random.key(0), (2,)).shape
@@ -145,7 +178,19 @@ def truncated_normal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Numbers of the standard normal distribution, cut off at two bounds.
+    """Return numbers from the standard normal distribution, restricted to an interval.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        lower: the lower bound.
+        upper: the upper bound.
+        shape: the shape of the result. By default what ``lower`` and ``upper`` broadcast to.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``, every element between the bounds.
 
     >>> import weft
     >>> x = weft.random.truncated_normal(weft.random.key(0), -1.0, 1.0, (100,))
@@ -181,7 +226,18 @@ def lognormal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Exponentials of normal numbers with standard deviation ``sigma``.
+    """Return numbers whose logarithm is normal with mean 0.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        sigma: the standard deviation of the logarithm.
+        shape: the shape of the result. By default the shape of ``sigma``.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.lognormal(weft.random.key(0), shape=(2,)).shape
@@ -201,7 +257,17 @@ def _lognormal(key: Any, sigma: Any, shape: Any, dtype: Any) -> Any:
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Signs, -1 and 1, equally likely.
+    """Return signs, -1 and 1 with equal probability.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the dtype of the result; int32 by default, int64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.rademacher(weft.random.key(0), (3,))
@@ -226,9 +292,19 @@ def bernoulli(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Booleans that are true with probability ``p``.
+    """Return booleans that are True with probability ``p``.
 
-    ``mode='high'`` draws twice as many bits, and is exact for smaller probabilities.
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        p: the probability of True, between 0 and 1.
+        shape: the shape of the result. By default the shape of ``p``.
+        mode: ``'low'``, or ``'high'`` to draw twice as many bits, which is exact for smaller
+            probabilities.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        A boolean array of shape ``shape``.
 
     >>> import weft
     >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))
@@ -258,7 +334,17 @@ def _bernoulli(key: Any, p: Any, shape: Any, mode: str) -> Any:
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers of the exponential distribution with mean 1.
+    """Return numbers from the exponential distribution with mean 1.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.exponential(weft.random.key(0), (2,)).shape
@@ -273,7 +359,17 @@ def _exponential(key: Any, shape: Any, dtype: Any) -> Any:
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers of the standard Cauchy distribution.
+    """Return numbers from the standard Cauchy distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.cauchy(weft.random.key(0), (2,)).shape
@@ -289,7 +385,17 @@ def _cauchy(key: Any, shape: Any, dtype: Any) -> Any:
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers of the Laplace distribution: exponential ones with random signs.
+    """Return numbers from the Laplace distribution: exponential numbers with random signs.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.laplace(weft.random.key(0), (2,)).shape
@@ -306,7 +412,17 @@ def _laplace(key: Any, shape: Any, dtype: Any) -> Any:
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers of the standard logistic distribution.
+    """Return numbers from the standard logistic distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.logistic(weft.random.key(0), (2,)).shape
@@ -324,7 +440,18 @@ def _logistic(key: Any, shape: Any, dtype: Any) -> Any:
 def pareto(
     key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of the Pareto distribution with density ``b / x ** (b + 1)`` from 1 on.
+    """Return numbers from the Pareto distribution, with density ``b / x ** (b + 1)`` for x >= 1.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        b: the exponent of the tail, positive.
+        shape: the shape of the result. By default the shape of ``b``.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).shape
@@ -342,7 +469,18 @@ def _pareto(key: Any, b: Any, shape: Any, dtype: Any) -> Any:
 def rayleigh(
     key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of the Rayleigh distribution: lengths of normal vectors in the plane.
+    """Return numbers from the Rayleigh distribution: lengths of normal vectors in the plane.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        scale: the standard deviation of each component of the vectors.
+        shape: the shape of the result. By default the shape of ``scale``.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.rayleigh(weft.random.key(0), 2.0, (2,)).shape
@@ -361,7 +499,18 @@ def _rayleigh(key: Any, scale: Any, shape: Any, dtype: Any) -> Any:
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
 ) -> Array:
-    """Numbers of the Weibull distribution of minima.
+    """Return numbers from the Weibull distribution of minima.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        scale: the factor of the result.
+        concentration: the shape parameter of the distribution, positive; 1 gives the exponential
+            distribution.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.weibull_min(weft.random.key(0), 2.0, 1.5, (2,)).shape
@@ -388,7 +537,20 @@ def triangular(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Numbers whose density rises from ``left`` to ``mode`` and falls to ``right``.
+    """Return numbers whose density rises from ``left`` to ``mode`` and falls to ``right``.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        left: the lower bound.
+        mode: where the density is largest.
+        right: the upper bound.
+        shape: the shape of the result. By default what the three bounds broadcast to.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.triangular(weft.random.key(0), 0.0, 1.0, 3.0, (2,)).shape

@@ -28,7 +28,18 @@ from weft.random.keys import check_key, split_key
 def gamma(
     key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of the gamma distribution with density ``x ** (a - 1) * exp(-x) / Gamma(a)``.
+    """Return numbers from the gamma distribution: density ``x ** (a - 1) * exp(-x) / Gamma(a)``.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        a: the shape parameter of the distribution, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.gamma(weft.random.key(0), 2.0, (3,)).shape
@@ -43,7 +54,18 @@ def gamma(
 def loggamma(
     key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Logarithms of numbers of the gamma distribution, exact where those would underflow.
+    """Return logarithms of gamma-distributed numbers, accurate where the numbers would underflow.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        a: the shape parameter of the distribution, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.loggamma(weft.random.key(0), 0.01, (3,)).shape
@@ -64,7 +86,20 @@ def _gamma(key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Any:
 def beta(
     key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of the beta distribution, with density ``x ** (a - 1) * (1 - x) ** (b - 1)``.
+    """Return numbers from the beta distribution: density ``x ** (a - 1) * (1 - x) ** (b - 1)``,
+    scaled.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``, with elements between 0 and 1.
 
     >>> import weft
     >>> weft.random.beta(weft.random.key(0), 2.0, 3.0, (3,)).shape
@@ -88,7 +123,18 @@ def _beta(key: Any, a: Any, b: Any, shape: Any, dtype: Any) -> Any:
 def chisquare(
     key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of the chi-square distribution with ``df`` degrees of freedom.
+    """Return numbers from the chi-square distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        df: the degrees of freedom, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.chisquare(weft.random.key(0), 3.0, (3,)).shape
@@ -113,7 +159,19 @@ def f(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Numbers of the F distribution with ``dfnum`` and ``dfden`` degrees of freedom.
+    """Return numbers from the F distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        dfnum: the degrees of freedom of the numerator, positive.
+        dfden: the degrees of freedom of the denominator, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.f(weft.random.key(0), 3.0, 4.0, (3,)).shape
@@ -135,7 +193,18 @@ def _f(key: Any, dfnum: Any, dfden: Any, shape: Any, dtype: Any) -> Any:
 def t(
     key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of Student's t distribution with ``df`` degrees of freedom.
+    """Return numbers from Student's t distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        df: the degrees of freedom, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.t(weft.random.key(0), 4.0, (3,)).shape
@@ -156,7 +225,18 @@ def _t(key: Any, df: Any, shape: Any, dtype: Any) -> Any:
 def generalized_normal(
     key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers with density proportional to ``exp(-abs(x) ** p)``.
+    """Return numbers with density proportional to ``exp(-abs(x) ** p)``.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        p: the exponent; 2 gives a normal distribution, 1 a Laplace distribution.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.generalized_normal(weft.random.key(0), 2.0, (3,)).shape
@@ -176,7 +256,17 @@ def _generalized_normal(key: Any, p: Any, shape: Any, dtype: Any) -> Any:
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Numbers of the Maxwell distribution: lengths of normal vectors in space.
+    """Return numbers from the Maxwell distribution: lengths of normal vectors in space.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.maxwell(weft.random.key(0), (3,)).shape
@@ -193,7 +283,17 @@ def _maxwell(key: Any, shape: Any, dtype: Any) -> Any:
 def double_sided_maxwell(
     key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
 ) -> Array:
-    """Numbers of the Maxwell distribution with random signs, scaled and moved.
+    """Return numbers from the Maxwell distribution with random signs, scaled and shifted.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        loc: the centre, added to the result.
+        scale: the factor of the result before the shift.
+        shape: the shape in front of that which ``loc`` and ``scale`` broadcast to.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+
+    Returns:
+        An array of dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.double_sided_maxwell(weft.random.key(0), 0.0, 1.0, (3,)).shape
@@ -217,7 +317,18 @@ def _double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any, dtype: Any
 def wald(
     key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Numbers of the Wald (inverse Gaussian) distribution of scale 1.
+    """Return numbers from the Wald (inverse Gaussian) distribution of scale 1.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        mean: the mean of the distribution, positive.
+        shape: the shape of the result. By default the broadcast shape of the parameters.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.wald(weft.random.key(0), 1.5, (3,)).shape

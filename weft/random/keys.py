@@ -139,10 +139,16 @@ def _from_seed(name: str, seed: Any, spec: Any) -> Any:
 
 
 def key(seed: Whole, *, impl: Any = None, dtype: Any = None) -> Array:
-    """A random key made from an integer.
+    """Return a random key made from an integer seed.
 
-    ``impl`` names the generator: ``'threefry2x32'`` (the default), ``'rbg'``, ``'unsafe_rbg'``,
-    ``'threefry4x32'``, ``'philox2x32'`` or ``'philox4x32'``; ``dtype`` names it by its key dtype.
+    Args:
+        seed: an integer. Equal seeds give equal keys.
+        impl: the name of the generator: ``'threefry2x32'`` (the default), ``'rbg'``,
+            ``'unsafe_rbg'``, ``'threefry4x32'``, ``'philox2x32'`` or ``'philox4x32'``.
+        dtype: the dtype of the key, as ``key_dtype`` gives it: another way to name the generator.
+
+    Returns:
+        A scalar array of dtype ``key<...>``.
 
     >>> import weft
     >>> weft.random.key(42)
@@ -159,7 +165,14 @@ def _one_of(name: str, impl: Any, dtype: Any) -> Any:
 
 
 def PRNGKey(seed: Whole, *, impl: Any = None) -> Array:
-    """A random key in its older form, an array of words; ``key`` is to be preferred.
+    """Return a random key in its older form, an array of words; prefer ``key``.
+
+    Args:
+        seed: an integer. Equal seeds give equal keys.
+        impl: the name of the generator; ``key`` lists them.
+
+    Returns:
+        A uint32 array, of shape (2,) for the default generator.
 
     >>> import weft
     >>> weft.random.PRNGKey(42)
@@ -169,7 +182,15 @@ def PRNGKey(seed: Whole, *, impl: Any = None) -> Array:
 
 
 def split(key: Any, num: Any = 2) -> Array:
-    """New keys of a key: ``num`` of them, or an array of keys of shape ``num``.
+    """Return several new keys, independent of each other and of the one they come from.
+
+    Args:
+        key: the key to split. Don't use it again.
+        num: how many keys, or the shape of the array of keys.
+
+    Returns:
+        An array of keys of shape ``(num,)``, or ``num`` if that is a shape. A key in the older form
+        gives an array of words, with one more dimension.
 
     >>> import weft
     >>> weft.random.split(weft.random.key(0), 3).shape
@@ -189,7 +210,14 @@ def split_key(key: Any, num: Any = 2) -> Any:
 
 
 def fold_in(key: Any, data: Natural) -> Array:
-    """A new key of a key and an integer.
+    """Return a new key derived from a key and an integer.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        data: the integer, such as the number of the training step.
+
+    Returns:
+        A key of the same form as ``key``. Different integers give independent keys.
 
     >>> import weft
     >>> k = weft.random.key(0)
@@ -207,7 +235,13 @@ def fold_in(key: Any, data: Natural) -> Array:
 
 
 def clone(key: Any) -> Array:
-    """The same key, which may be used once more where the reuse of keys is checked.
+    """Return the same key, which may be used once more where the reuse of keys is checked.
+
+    Args:
+        key: the key to copy.
+
+    Returns:
+        A key equal to ``key``, counted as not yet used.
 
     >>> import weft
     >>> k = weft.random.key(0)
@@ -221,7 +255,13 @@ def clone(key: Any) -> Array:
 
 
 def key_data(keys: Any) -> Array:
-    """The words of keys.
+    """Return the words that keys are made of.
+
+    Args:
+        keys: a key or an array of keys.
+
+    Returns:
+        A uint32 array with one more dimension than ``keys``.
 
     >>> import weft
     >>> weft.random.key_data(weft.random.key(7))
@@ -232,7 +272,15 @@ def key_data(keys: Any) -> Array:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
-    """Keys of given words; the inverse of ``key_data``.
+    """Return the keys that given words stand for; the inverse of ``key_data``.
+
+    Args:
+        key_bits_array: a uint32 array; its last dimension holds the words of each key.
+        impl: the name of the generator; ``key`` lists them.
+        dtype: the dtype of the keys, as ``key_dtype`` gives it: another way to name the generator.
+
+    Returns:
+        An array of keys with one dimension fewer than ``key_bits_array``.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.random.wrap_key_data(jnp.array([0, 7], jnp.uint32)) == weft.random.key(7)
@@ -248,7 +296,13 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 
 
 def key_impl(keys: Any) -> str | PRNGSpec:
-    """The generator of keys: its name, or an object that ``impl=`` understands.
+    """Return the generator of keys: its name, or an object that ``impl=`` accepts.
+
+    Args:
+        keys: a key or an array of keys.
+
+    Returns:
+        A string for the generators that weft names, else an object that stands for the generator.
 
     >>> import weft
     >>> weft.random.key_impl(weft.random.key(0))
@@ -260,7 +314,13 @@ def key_impl(keys: Any) -> str | PRNGSpec:
 
 
 def key_dtype(impl_spec: Any = None) -> dtypes.ExtendedDType:
-    """The dtype of keys of a generator.
+    """Return the dtype of the keys of a generator.
+
+    Args:
+        impl_spec: the generator's name; the default generator if it is None.
+
+    Returns:
+        The dtype, which can be passed to ``key``, ``wrap_key_data`` and ``ShapeDtypeStruct``.
 
     >>> import weft
     >>> weft.random.key_dtype()

@@ -41,7 +41,19 @@ def randint(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Integers uniform in ``[minval, maxval)``.
+    """Return integers uniform in ``[minval, maxval)``.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result.
+        minval: the smallest integer that can be drawn; broadcast against ``shape``.
+        maxval: one more than the largest integer that can be drawn; broadcast against ``shape``.
+        dtype: the integer dtype of the result; int32 by default, int64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An integer array of shape ``shape``.
 
     >>> import weft
     >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
@@ -136,9 +148,19 @@ def permutation(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """The slices of ``x`` along an axis in random order, or the integers below ``x``.
+    """Return the slices of ``x`` along an axis in random order, or the integers below ``x``.
 
-    With ``independent=True`` every line along the axis has an order of its own.
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        x: an array, or an integer that stands for ``arange(x)``.
+        axis: the axis along which to shuffle.
+        independent: shuffle every line along the axis on its own. By default whole slices move
+            together.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of the shape and dtype of ``x``.
 
     >>> import weft
     >>> weft.random.permutation(weft.random.key(0), 5)
@@ -185,9 +207,21 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
-    """Slices of ``a`` along an axis, or integers below ``a``, drawn with or without replacement.
+    """Return slices of ``a`` along an axis, or integers below ``a``, drawn at random.
 
-    ``p`` gives their probabilities; without it all are equally likely.
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        a: an array, or an integer that stands for ``arange(a)``.
+        shape: the shape of the choices. By default a single one.
+        replace: whether the same slice may be drawn more than once.
+        p: the probability of each slice, one for each along the axis. By default all are equally
+            likely.
+        axis: the axis along which to choose.
+        mode: how precisely to draw when ``replace`` is False and ``p`` is given; ``gumbel``
+            explains it.
+
+    Returns:
+        An array in which ``shape`` takes the place of the axis.
 
     >>> import weft
     >>> weft.random.choice(weft.random.key(0), 10, (3,)).shape
@@ -262,9 +296,19 @@ def gumbel(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Numbers of the standard Gumbel distribution.
+    """Return numbers from the standard Gumbel distribution.
 
-    ``mode='high'`` and ``'highest'`` (float32 alone) draw more bits, for a more precise tail.
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        shape: the shape of the result. By default a single number.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        mode: ``'low'``, ``'high'`` or ``'highest'``. The last two (float32 only) draw more bits for
+            a more precise tail.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape`` and dtype ``dtype``.
 
     >>> import weft
     >>> weft.random.gumbel(weft.random.key(0), (2,)).shape
@@ -339,7 +383,21 @@ def categorical(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Categories, with probabilities proportional to ``exp(logits)`` along an axis.
+    """Return the index of a category, drawn with probability proportional to ``exp(logits)``.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        logits: the logarithms of the probabilities, up to a constant.
+        axis: the axis of the categories.
+        shape: the shape of the result, which ends in the shape of ``logits`` without the axis. By
+            default just that.
+        replace: whether a category may be drawn more than once for the same logits.
+        mode: how precisely to draw; ``gumbel`` explains it.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An integer array of shape ``shape``.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.random.categorical(weft.random.key(0), jnp.array([0.0, 100.0]), shape=(3,))

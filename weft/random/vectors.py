@@ -34,7 +34,22 @@ def multivariate_normal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Vectors of the normal distribution with a mean and a covariance matrix.
+    """Return vectors from the normal distribution with a given mean and covariance matrix.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        mean: the mean vector, of shape (..., n).
+        cov: the covariance matrix, symmetric and positive semidefinite, of shape (..., n, n).
+        shape: the shape in front of the vectors. By default what the leading dimensions of ``mean``
+            and ``cov`` broadcast to.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        method: how the root of ``cov`` is computed: ``'cholesky'``, ``'eigh'`` or ``'svd'``. The
+            last two also take singular matrices.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape + (n,)``.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.random.multivariate_normal(weft.random.key(0), jnp.zeros(2), jnp.eye(2), (3,)).shape
@@ -81,7 +96,18 @@ def _factor(cov: Any, method: str) -> Any:
 def dirichlet(
     key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Vectors of positive numbers with sum 1, of the Dirichlet distribution.
+    """Return vectors of positive numbers with sum 1, from the Dirichlet distribution.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        alpha: the concentrations, positive numbers of shape (..., n).
+        shape: the shape in front of the vectors. By default the leading dimensions of ``alpha``.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape + (n,)``.
 
     >>> import weft, weft.numpy as jnp
     >>> weft.random.dirichlet(weft.random.key(0), jnp.ones(3), (2,)).shape
@@ -126,7 +152,20 @@ def orthogonal(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Orthogonal (unitary) matrices, uniformly distributed; ``n`` by ``m`` if ``m`` is given.
+    """Return orthogonal (or unitary) matrices, uniformly distributed.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        n: the number of rows.
+        shape: the shape in front of the matrices.
+        dtype: the dtype of the result, float or complex; the default float dtype if None.
+        m: the number of columns; ``n`` unless given. A matrix that is not square has orthonormal
+            rows or columns.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape + (n, m)``.
 
     >>> import weft
     >>> weft.random.orthogonal(weft.random.key(0), 3, (2,)).shape
@@ -158,7 +197,19 @@ def ball(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Points uniform in the unit ball of the ``p``-norm in ``d`` dimensions.
+    """Return points uniform in the unit ball of the ``p``-norm.
+
+    Args:
+        key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
+        d: the dimension of the space.
+        p: the exponent of the norm; 2 is the usual ball.
+        shape: the shape in front of the points.
+        dtype: the float dtype of the result; float32 by default, float64 with 64-bit types enabled.
+        out_sharding: where the result lives: a ``Sharding`` or ``PartitionSpec`` that places it on
+            devices.
+
+    Returns:
+        An array of shape ``shape + (d,)``.
 
     >>> import weft
     >>> weft.random.ball(weft.random.key(0), 3, shape=(2,)).shape
