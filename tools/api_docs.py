@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
+from textwrap import dedent
 from types import GenericAlias, ModuleType
 from typing import Any
 
@@ -30,6 +31,8 @@ FOLDER = ROOT / "docs" / "api"
 HEAD = "<!-- Written by tools/api_docs.py; change the docstrings instead. -->\n\n"
 ADDRESS = re.compile(r"<(?:[^<>]|<locals>)* at 0x[0-9a-fA-F]+>")
 EXAMPLE = re.compile(r"(?m)^( *)>>> (?:.*\S.*\n?)+")
+SECTION = re.compile(r"(?m)^(Args|Returns|Yields|Raises|Examples?):\n((?: .*\n|\n(?= ))*)")
+ARGUMENT = re.compile(r"(?m)^(\*{0,2}\w+): ")
 
 
 # --- what is known of one name ------------------------------------------------------------------
@@ -114,8 +117,18 @@ def first_line(text: str | None) -> str:
 
 
 def fenced(text: str) -> str:
-    """A docstring as Markdown: its examples in fences."""
-    return EXAMPLE.sub(lambda found: f"```python\n{found[0].rstrip()}\n```\n", text).rstrip()
+    """A docstring as Markdown: its sections under a heading, its examples in fences."""
+    text = SECTION.sub(lambda found: section(*found.groups()), text + "\n")
+    found = EXAMPLE.sub(lambda found: f"```python\n{dedent(found[0]).rstrip()}\n```\n", text)
+    return found.rstrip()
+
+
+def section(header: str, body: str) -> str:
+    """A section of a docstring as Markdown; arguments are a list."""
+    body = dedent(body)
+    if header == "Args":
+        body = ARGUMENT.sub(r"- `\1`: ", re.sub(r"(?m)^ +", "  ", body))
+    return f"**{header}**\n\n{body}"
 
 
 def entry(module: str, name: str, value: Any, names: list[str]) -> str:

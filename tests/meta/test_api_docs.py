@@ -72,6 +72,15 @@ def test_examples_are_fenced() -> None:
     assert fenced(text) == "Doubles.\n\n```python\n>>> 2 * 2\n4\n```\n\nThat is all."
 
 
+def test_sections_are_headings_and_arguments_a_list() -> None:
+    text = "Doubles.\n\nArgs:\n    x: A number\n        to double.\n\nReturns:\n    Another."
+    text += "\n\nExample:\n    >>> 2 * 2\n    4"
+    assert fenced(text) == (
+        "Doubles.\n\n**Args**\n\n- `x`: A number\n  to double.\n\n**Returns**\n\nAnother.\n\n"
+        "**Example**\n\n```python\n>>> 2 * 2\n4\n```"
+    )
+
+
 def test_pages_are_not_committed() -> None:
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert f"{FOLDER.relative_to(ROOT).as_posix()}/" in ignored

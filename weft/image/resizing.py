@@ -162,11 +162,27 @@ def scale_and_translate(
 ) -> Array:
     """An image scaled and moved along some dimensions, 0 where nothing comes to lie.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.image import scale_and_translate
-    >>> x = jnp.array([1.0, 2.0, 3.0])
-    >>> scale_and_translate(x, (3,), (0,), jnp.array([1.0]), jnp.array([1.0]), "linear")
-    Array([0., 1., 2.], dtype=float32)
+    Args:
+        image: Array of any number of dimensions; dimensions that keep their size are not resampled.
+        shape: Shape of the result, one size for each dimension of ``image``.
+        spatial_dims: The dimensions that are scaled and translated; the others keep their size.
+        scale: One factor for each of ``spatial_dims``; above 1 enlarges.
+        translation: One offset for each of ``spatial_dims``, in elements of the result.
+        method: A ``ResizeMethod`` or its name: "linear", "cubic", "lanczos3" or "lanczos5";
+            "nearest" is refused.
+        antialias: If true, the kernel is widened when an image shrinks, so that every input element
+            counts.
+        precision: Precision of the matrix products, as for ``weft.numpy.matmul``.
+
+    Returns:
+        Array of shape ``shape``; zero where it lies outside of the image.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.image import scale_and_translate
+        >>> x = jnp.array([1.0, 2.0, 3.0])
+        >>> scale_and_translate(x, (3,), (0,), jnp.array([1.0]), jnp.array([1.0]), "linear")
+        Array([0., 1., 2.], dtype=float32)
     """
     x, shape = arraylike("scale_and_translate", image), canonical_shape(shape)
     _check_rank(x, shape)
@@ -213,10 +229,24 @@ def resize(
 ) -> Array:
     """An image at another shape; ``antialias`` widens the kernel where it shrinks.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.image import resize
-    >>> resize(jnp.array([0.0, 4.0]), (4,), "linear")
-    Array([0., 1., 3., 4.], dtype=float32)
+    Args:
+        image: Array of any number of dimensions; dimensions that keep their size are not resampled.
+        shape: Shape of the result, one size for each dimension of ``image``.
+        method: A ``ResizeMethod`` or its name: "nearest", "linear", "cubic", "lanczos3",
+            "lanczos5", "cubic-pytorch" or "area".
+        antialias: If true, the kernel is widened when an image shrinks, so that every input element
+            counts.
+        precision: Precision of the matrix products, as for ``weft.numpy.matmul``.
+
+    Returns:
+        Array of shape ``shape``, in the dtype of ``image``; floating-point for integers unless the
+        method is "nearest".
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.image import resize
+        >>> resize(jnp.array([0.0, 4.0]), (4,), "linear")
+        Array([0., 1., 3., 4.], dtype=float32)
     """
     x, shape = arraylike("resize", image), canonical_shape(shape)
     _check_rank(x, shape)

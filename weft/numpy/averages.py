@@ -54,11 +54,26 @@ def mean(
     *,
     where: Any = None,
 ) -> Array:
-    """Arithmetic mean, of all elements or along some axes.
+    """Return the arithmetic mean of the elements, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.mean(jnp.array([1.0, 3.0])).item()
-    2.0
+    Args:
+        a: Array or scalar.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        dtype: Dtype to compute in and to return. By default that of ``a``, the default float type
+            for integers; float16 and bfloat16 accumulate in float32.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+
+    Returns:
+        Array without the reduced axes; NaN where there are no elements.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.mean(jnp.array([1.0, 3.0])).item()
+        2.0
     """
     x = ensure_array("mean", a)
     where = check_where("mean", where)
@@ -76,11 +91,26 @@ def mean(
 def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
 ) -> Any:
-    """Weighted mean.
+    """Return the weighted mean of the elements, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0])).item()
-    1.5
+    Args:
+        a: Array or scalar.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        weights: Weights with the shape of ``a``, or with the shape of ``a`` along ``axis``; by
+            default all equal.
+        returned: If true, also return the sum of the weights.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+
+    Returns:
+        Array without the reduced axes; with ``returned`` a pair of it and the sums of weights, of
+        the same shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0])).item()
+        1.5
     """
     if weights is None:
         (x,) = promote_dtypes_inexact(ensure_array("average", a))
@@ -128,11 +158,30 @@ def var(
     mean: Any = None,
     correction: Any = None,
 ) -> Array:
-    """Variance, of all elements or along some axes.
+    """Return the variance of the elements, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.var(jnp.array([1.0, 3.0])).item()
-    1.0
+    Args:
+        a: Array or scalar.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        dtype: Dtype to compute in and to return. By default that of ``a``, the default float type
+            for integers; float16 and bfloat16 accumulate in float32.
+        out: Must be None; arrays are immutable.
+        ddof: Delta degrees of freedom: the sum of squares is divided by the number of elements
+            minus ``ddof``.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+        mean: Mean to use instead of computing it, with the shape that ``keepdims=True`` gives.
+        correction: Another name of ``ddof`` from the array API standard; give only one of them.
+
+    Returns:
+        Real array without the reduced axes; of complex numbers, the mean of the squared distances.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.var(jnp.array([1.0, 3.0])).item()
+        1.0
     """
     x = ensure_array("var", a)
     where = check_where("var", where)
@@ -198,11 +247,30 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Array:
-    """Standard deviation, of all elements or along some axes.
+    """Return the standard deviation of the elements, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.std(jnp.array([1.0, 3.0])).item()
-    1.0
+    Args:
+        a: Array or scalar.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        dtype: Dtype to compute in and to return. By default that of ``a``, the default float type
+            for integers; float16 and bfloat16 accumulate in float32.
+        out: Must be None; arrays are immutable.
+        ddof: Delta degrees of freedom: the sum of squares is divided by the number of elements
+            minus ``ddof``.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+        mean: Mean to use instead of computing it, with the shape that ``keepdims=True`` gives.
+        correction: Another name of ``ddof`` from the array API standard; give only one of them.
+
+    Returns:
+        Real array without the reduced axes: the square root of ``var``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.std(jnp.array([1.0, 3.0])).item()
+        1.0
     """
     refuse_out("std", out)
     if dtype is not None and not dtypes.issubdtype(dtypes.check_user_dtype(dtype), np.inexact):

@@ -57,11 +57,25 @@ def nanmin(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Smallest element that is a number.
+    """Return the smallest element that is not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanmin(jnp.array([1.0, jnp.nan])).item()
-    1.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+        initial: Scalar that takes part in the comparison; required for an empty array and with
+            ``where``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+
+    Returns:
+        Array without the reduced axes; NaN where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanmin(jnp.array([1.0, jnp.nan])).item()
+        1.0
     """
     options = {"out": out, "initial": initial}
     return _nan_reduce("nanmin", a, min, np.inf, initial is None, axis, keepdims, where, **options)
@@ -75,11 +89,25 @@ def nanmax(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Largest element that is a number.
+    """Return the largest element that is not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanmax(jnp.array([1.0, jnp.nan])).item()
-    1.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+        initial: Scalar that takes part in the comparison; required for an empty array and with
+            ``where``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+
+    Returns:
+        Array without the reduced axes; NaN where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanmax(jnp.array([1.0, jnp.nan])).item()
+        1.0
     """
     options = {"out": out, "initial": initial}
     return _nan_reduce("nanmax", a, max, -np.inf, initial is None, axis, keepdims, where, **options)
@@ -94,11 +122,26 @@ def nansum(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Sum of the elements that are numbers.
+    """Return the sum of the elements that are not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nansum(jnp.array([1.0, jnp.nan])).item()
-    1.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        dtype: Dtype to accumulate in and to return; by default that of ``a``, with narrow integers
+            widened.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+        initial: Scalar to start from, combined with the result.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+
+    Returns:
+        Array without the reduced axes; 0 where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nansum(jnp.array([1.0, jnp.nan])).item()
+        1.0
     """
     options = {"dtype": dtype, "out": out, "initial": initial}
     return _nan_reduce("nansum", a, sum, 0, False, axis, keepdims, where, **options)
@@ -113,11 +156,26 @@ def nanprod(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Product of the elements that are numbers.
+    """Return the product of the elements that are not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanprod(jnp.array([2.0, jnp.nan])).item()
-    2.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        dtype: Dtype to accumulate in and to return; by default that of ``a``, with narrow integers
+            widened.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+        initial: Scalar to start from, combined with the result.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+
+    Returns:
+        Array without the reduced axes; 1 where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanprod(jnp.array([2.0, jnp.nan])).item()
+        2.0
     """
     options = {"dtype": dtype, "out": out, "initial": initial}
     return _nan_reduce("nanprod", a, prod, 1, False, axis, keepdims, where, **options)
@@ -131,11 +189,25 @@ def nanmean(
     keepdims: bool = False,
     where: Any = None,
 ) -> Array:
-    """Mean of the elements that are numbers.
+    """Return the mean of the elements that are not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0])).item()
-    2.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        dtype: Dtype to compute in and to return; by default that of ``a``, floating-point for
+            integers.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+
+    Returns:
+        Array without the reduced axes; NaN where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0])).item()
+        2.0
     """
     x = ensure_array("nanmean", a)
     where = check_where("nanmean", where)
@@ -158,11 +230,28 @@ def nanvar(
     where: Any = None,
     mean: Any = None,
 ) -> Array:
-    """Variance of the elements that are numbers.
+    """Return the variance of the elements that are not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0])).item()
-    1.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        dtype: Dtype to compute in and to return; by default that of ``a``, floating-point for
+            integers.
+        out: Must be None; arrays are immutable.
+        ddof: Delta degrees of freedom: the sum of squares is divided by the number of elements
+            minus ``ddof``.
+        keepdims: If true, reduced axes stay with size 1.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+        mean: Mean to use instead of computing it, with the shape that ``keepdims=True`` gives.
+
+    Returns:
+        Array without the reduced axes; NaN where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0])).item()
+        1.0
     """
     x = ensure_array("nanvar", a)
     where = check_where("nanvar", where)
@@ -195,11 +284,28 @@ def nanstd(
     where: Any = None,
     mean: Any = None,
 ) -> Array:
-    """Standard deviation of the elements that are numbers.
+    """Return the standard deviation of the elements that are not NaN, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0])).item()
-    1.0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end.
+        dtype: Dtype to compute in and to return; by default that of ``a``, floating-point for
+            integers.
+        out: Must be None; arrays are immutable.
+        ddof: Delta degrees of freedom: the sum of squares is divided by the number of elements
+            minus ``ddof``.
+        keepdims: If true, reduced axes stay with size 1.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out
+            too.
+        mean: Mean to use instead of computing it, with the shape that ``keepdims=True`` gives.
+
+    Returns:
+        Array without the reduced axes; NaN where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0])).item()
+        1.0
     """
     return lax.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
@@ -217,21 +323,45 @@ def _nan_position(
 
 
 def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:
-    """Where the largest element that is a number is; -1 if there is none.
+    """Return the index of the largest element that is not NaN; the first of equal ones.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanargmax(jnp.array([1.0, jnp.nan])).item()
-    0
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis to search, a static integer; by default the flattened array.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, the searched axis (with ``axis=None`` every axis) stays with size 1.
+
+    Returns:
+        Integer array without the searched axis; -1 where all elements are NaN.
+
+    Differs from NumPy: a slice of only NaN gives -1, not an error.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanargmax(jnp.array([1.0, jnp.nan])).item()
+        0
     """
     return _nan_position("nanargmax", a, axis, out, keepdims, argmax, -np.inf)
 
 
 def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:
-    """Where the smallest element that is a number is; -1 if there is none.
+    """Return the index of the smallest element that is not NaN; the first of equal ones.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0])).item()
-    1
+    Args:
+        a: Array or scalar; NaN elements are left out. Integers have none.
+        axis: Axis to search, a static integer; by default the flattened array.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, the searched axis (with ``axis=None`` every axis) stays with size 1.
+
+    Returns:
+        Integer array without the searched axis; -1 where all elements are NaN.
+
+    Differs from NumPy: a slice of only NaN gives -1, not an error.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0])).item()
+        1
     """
     return _nan_position("nanargmin", a, axis, out, keepdims, argmin, np.inf)
 
@@ -247,20 +377,42 @@ def _nan_cumulate(
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """Running sums with NaN as zero.
+    """Return the running sums along an axis, with NaN as 0.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nancumsum(jnp.array([1.0, jnp.nan, 2.0]))
-    Array([1., 1., 3.], dtype=float32)
+    Args:
+        a: Array or scalar; NaN adds nothing.
+        axis: Axis along which to accumulate; by default the flattened array.
+        dtype: Dtype to accumulate in and to return; by default that of ``a``, with narrow integers
+            widened.
+        out: Must be None; arrays are immutable.
+
+    Returns:
+        Array with the shape of ``a``, or one-dimensional with ``axis=None``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nancumsum(jnp.array([1.0, jnp.nan, 2.0]))
+        Array([1., 1., 3.], dtype=float32)
     """
     return _nan_cumulate("nancumsum", a, axis, dtype, out, lax.cumsum, 0)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """Running products with NaN as one.
+    """Return the running products along an axis, with NaN as 1.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
-    Array([2., 2., 6.], dtype=float32)
+    Args:
+        a: Array or scalar; NaN changes nothing.
+        axis: Axis along which to accumulate; by default the flattened array.
+        dtype: Dtype to accumulate in and to return; by default that of ``a``, with narrow integers
+            widened.
+        out: Must be None; arrays are immutable.
+
+    Returns:
+        Array with the shape of ``a``, or one-dimensional with ``axis=None``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
+        Array([2., 2., 6.], dtype=float32)
     """
     return _nan_cumulate("nancumprod", a, axis, dtype, out, lax.cumprod, 1)

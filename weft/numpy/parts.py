@@ -29,11 +29,18 @@ _SIGNED = {16: np.int16, 32: np.int32, 64: np.int64}
 
 
 def isfinite(x: Any, /) -> Array:
-    """Whether neither infinite nor NaN.
+    """Return whether each element is neither infinite nor NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isfinite(jnp.inf).item()
-    False
+    Args:
+        x: Array or scalar of any numeric dtype; integers are always finite.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isfinite(jnp.inf).item()
+        False
     """
     x = ensure_array("isfinite", x)
     kind = array_kind(x)
@@ -49,11 +56,18 @@ def _is_infinite(x: Any) -> Any:
 
 
 def isinf(x: Any, /) -> Array:
-    """Whether infinite.
+    """Return whether each element is plus or minus infinity.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isinf(jnp.inf).item()
-    True
+    Args:
+        x: Array or scalar of any numeric dtype; integers are always finite.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isinf(jnp.inf).item()
+        True
     """
     x = ensure_array("isinf", x)
     kind = array_kind(x)
@@ -65,21 +79,37 @@ def isinf(x: Any, /) -> Array:
 
 
 def isposinf(x: Any, /, out: None = None) -> Array:
-    """Whether plus infinity.
+    """Return whether each element is plus infinity.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isposinf(-jnp.inf).item()
-    False
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise ValueError.
+        out: Must be None.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isposinf(-jnp.inf).item()
+        False
     """
     return _is_signed_infinity("isposinf", x, np.inf, out)
 
 
 def isneginf(x: Any, /, out: None = None) -> Array:
-    """Whether minus infinity.
+    """Return whether each element is minus infinity.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isneginf(-jnp.inf).item()
-    True
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise ValueError.
+        out: Must be None.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isneginf(-jnp.inf).item()
+        True
     """
     return _is_signed_infinity("isneginf", x, -np.inf, out)
 
@@ -96,11 +126,18 @@ def _is_signed_infinity(name: str, x: Any, value: float, out: None) -> Array:
 
 
 def isnan(x: Any, /) -> Array:
-    """Whether not a number.
+    """Return whether each element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isnan(jnp.nan).item()
-    True
+    Args:
+        x: Array or scalar of any numeric dtype; a complex number is NaN if either part is.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isnan(jnp.nan).item()
+        True
     """
     x = ensure_array("isnan", x)
     return lax.ne(x, x)
@@ -109,11 +146,22 @@ def isnan(x: Any, /) -> Array:
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Array:
-    """Numbers in place of NaN and the infinities: 0 and the extremes unless others are given.
+    """Return an array with NaN and infinities replaced by finite numbers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nan_to_num(jnp.array([1.0, jnp.nan]), nan=7.0)
-    Array([1., 7.], dtype=float32)
+    Args:
+        x: Array or scalar; integers are returned unchanged.
+        copy: Ignored; arrays are immutable, so the result is always a new value.
+        nan: The value for NaN, a scalar or an array that broadcasts.
+        posinf: The value for plus infinity; by default the largest finite number of the dtype.
+        neginf: The value for minus infinity; by default the smallest finite number of the dtype.
+
+    Returns:
+        Array with the shape and dtype of ``x``. Real and imaginary parts are replaced separately.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nan_to_num(jnp.array([1.0, jnp.nan]), nan=7.0)
+        Array([1., 7.], dtype=float32)
     """
     x = ensure_array("nan_to_num", x)
     dtype, kind = x.dtype, array_kind(x)
@@ -134,22 +182,36 @@ def nan_to_num(
 
 
 def deg2rad(x: Any, /) -> Array:
-    """Degrees as radians.
+    """Return angles in radians for angles in degrees.
 
-    >>> import weft.numpy as jnp
-    >>> f"{jnp.deg2rad(180.0):.5f}"
-    '3.14159'
+    Args:
+        x: Angles in degrees; integers are converted to the default float type.
+
+    Returns:
+        Floating-point array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f"{jnp.deg2rad(180.0):.5f}"
+        '3.14159'
     """
     (x,) = promote_args_inexact("deg2rad", x)
     return lax.mul(x, const(x, np.pi / 180))
 
 
 def rad2deg(x: Any, /) -> Array:
-    """Radians as degrees.
+    """Return angles in degrees for angles in radians.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.rad2deg(0.0).item()
-    0.0
+    Args:
+        x: Angles in radians; integers are converted to the default float type.
+
+    Returns:
+        Floating-point array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.rad2deg(0.0).item()
+        0.0
     """
     (x,) = promote_args_inexact("rad2deg", x)
     return lax.mul(x, const(x, 180 / np.pi))
@@ -159,11 +221,18 @@ radians, degrees = deg2rad, rad2deg
 
 
 def conjugate(x: Any, /) -> Array:
-    """Complex conjugate; real numbers stay as they are.
+    """Return the complex conjugate; real numbers are returned unchanged.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.conjugate(1 + 2j).item()
-    (1-2j)
+    Args:
+        x: Array or scalar of any dtype.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.conjugate(1 + 2j).item()
+        (1-2j)
     """
     x = ensure_array("conjugate", x)
     return lax.conj(x) if array_kind(x) == COMPLEX else x
@@ -173,33 +242,56 @@ conj = conjugate
 
 
 def real(val: Any, /) -> Array:
-    """The real part.
+    """Return the real part of each element.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.real(1 + 2j).item()
-    1.0
+    Args:
+        val: Array or scalar of any dtype; real numbers are returned unchanged.
+
+    Returns:
+        Array with the shape of ``val``; float32 for complex64, float64 for complex128.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.real(1 + 2j).item()
+        1.0
     """
     x = ensure_array("real", val)
     return lax.real(x) if array_kind(x) == COMPLEX else x
 
 
 def imag(val: Any, /) -> Array:
-    """The imaginary part, zero for real numbers.
+    """Return the imaginary part of each element, zero for real numbers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.imag(1 + 2j).item()
-    2.0
+    Args:
+        val: Array or scalar of any dtype.
+
+    Returns:
+        Array with the shape of ``val``; float32 for complex64, float64 for complex128, else the
+        dtype of ``val``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.imag(1 + 2j).item()
+        2.0
     """
     x = ensure_array("imag", val)
     return lax.imag(x) if array_kind(x) == COMPLEX else as_array(full_of(x, 0))
 
 
 def angle(z: Any, deg: bool = False) -> Array:
-    """The angle of complex numbers, in radians or degrees.
+    """Return the argument of complex numbers: the angle to the positive real axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.angle(1.0).item()
-    0.0
+    Args:
+        z: Array or scalar; real numbers have angle 0 or pi.
+        deg: If true, the result is in degrees instead of radians.
+
+    Returns:
+        Floating-point array with the shape of ``z``, from -pi to pi (-180 to 180 degrees).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.angle(1.0).item()
+        0.0
     """
     z = ensure_array("angle", z)
     re, im = real(z), imag(z)
@@ -211,22 +303,36 @@ def angle(z: Any, deg: bool = False) -> Array:
 
 
 def iscomplex(x: Any) -> Array:
-    """Whether elements have an imaginary part that is not zero.
+    """Return whether each element has a nonzero imaginary part.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.iscomplex(jnp.array([1j, 1]))
-    Array([ True, False], dtype=bool)
+    Args:
+        x: Array or scalar of any dtype.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.iscomplex(jnp.array([1j, 1]))
+        Array([ True, False], dtype=bool)
     """
     part = imag(x)
     return lax.ne(part, const(part, 0))
 
 
 def isreal(x: Any) -> Array:
-    """Whether elements have no imaginary part, or one of zero.
+    """Return whether each element has no imaginary part, or one of zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isreal(jnp.array([1j, 1]))
-    Array([False,  True], dtype=bool)
+    Args:
+        x: Array or scalar of any dtype.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isreal(jnp.array([1j, 1]))
+        Array([False,  True], dtype=bool)
     """
     part = imag(x)
     return lax.eq(part, const(part, 0))
@@ -236,11 +342,18 @@ def isreal(x: Any) -> Array:
 
 
 def signbit(x: Any, /) -> Array:
-    """Whether the sign bit is set.
+    """Return whether the sign bit of each element is set, for -0.0 too.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.signbit(-0.0).item()
-    True
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise ValueError.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.signbit(-0.0).item()
+        True
     """
     (x,) = promote_args("signbit", x)
     dtype = typeof(x).dtype
@@ -260,11 +373,18 @@ def signbit(x: Any, /) -> Array:
 
 
 def spacing(x: Any, /) -> Array:
-    """The distance from a number to the next one away from zero.
+    """Return the distance from each number to the next representable one away from zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.spacing(jnp.float32(1.0)).item() == 2.0**-23
-    True
+    Args:
+        x: Array or scalar of real numbers; integers are converted to the default float type.
+
+    Returns:
+        Floating-point array with the shape of ``x`` and the sign of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.spacing(jnp.float32(1.0)).item() == 2.0**-23
+        True
     """
     (x,) = promote_args_inexact("spacing", x)
     if array_kind(x) == COMPLEX:
@@ -280,11 +400,19 @@ def spacing(x: Any, /) -> Array:
 
 
 def frexp(x: Any, /) -> tuple[Array, Array]:
-    """The mantissa, between a half and 1 in size, and the exponent of 2.
+    """Return mantissa and exponent with ``x == mantissa * 2**exponent``.
 
-    >>> import weft.numpy as jnp
-    >>> [part.item() for part in jnp.frexp(12.0)]
-    [0.75, 4]
+    Args:
+        x: Array or scalar of real numbers; integers are converted to the default float type.
+
+    Returns:
+        Pair of arrays with the shape of ``x``: the mantissa, in size from 0.5 up to 1 (0 for 0),
+        and the int32 exponent.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [part.item() for part in jnp.frexp(12.0)]
+        [0.75, 4]
     """
     x = ensure_array("frexp", x)
     (x,) = promote_dtypes_inexact(x)

@@ -248,11 +248,31 @@ def sum(
     where: Any = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Sum of elements, in all or along some axes.
+    """Return the sum of the elements, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sum(jnp.ones((2, 3)), axis=0)
-    Array([2., 2., 2.], dtype=float32)
+    Args:
+        a: Array or scalar to reduce.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        dtype: Dtype to accumulate in and to return. By default that of ``a``, with booleans and
+            narrow integers widened (see ``promote_integers``); float16 and bfloat16 accumulate in
+            float32.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        initial: Scalar to start from, combined with the result.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+        promote_integers: If true, booleans and integers narrower than the default integer are
+            summed in the default width (int32, or int64 with ``enable_x64``); if false, in their
+            own dtype.
+
+    Returns:
+        Array without the reduced axes; 0 where there are no elements.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sum(jnp.ones((2, 3)), axis=0)
+        Array([2., 2., 2.], dtype=float32)
     """
     return _reduce(_SUM, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
@@ -267,11 +287,31 @@ def prod(
     where: Any = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Product of elements, in all or along some axes.
+    """Return the product of the elements, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.prod(jnp.array([1, 2, 3])).item()
-    6
+    Args:
+        a: Array or scalar to reduce.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        dtype: Dtype to accumulate in and to return. By default that of ``a``, with booleans and
+            narrow integers widened (see ``promote_integers``); float16 and bfloat16 accumulate in
+            float32.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        initial: Scalar to start from, combined with the result.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+        promote_integers: If true, booleans and integers narrower than the default integer are
+            multiplied in the default width (int32, or int64 with ``enable_x64``); if false, in
+            their own dtype.
+
+    Returns:
+        Array without the reduced axes; 1 where there are no elements.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.prod(jnp.array([1, 2, 3])).item()
+        6
     """
     return _reduce(_PROD, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
@@ -284,11 +324,26 @@ def max(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Largest element, in all or along some axes; NaN if there is one.
+    """Return the largest element, over all or some axes; NaN if an element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.max(jnp.array([1, 3, 2])).item()
-    3
+    Args:
+        a: Array or scalar to reduce.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        initial: Scalar that takes part in the comparison; required for an empty array and with
+            ``where``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.max(jnp.array([1, 3, 2])).item()
+        3
     """
     return _reduce(_MAX, a, axis, None, out, keepdims, initial, where)
 
@@ -301,11 +356,26 @@ def min(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Smallest element, in all or along some axes; NaN if there is one.
+    """Return the smallest element, over all or some axes; NaN if an element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.min(jnp.array([1, 3, 2])).item()
-    1
+    Args:
+        a: Array or scalar to reduce.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        initial: Scalar that takes part in the comparison; required for an empty array and with
+            ``where``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.min(jnp.array([1, 3, 2])).item()
+        1
     """
     return _reduce(_MIN, a, axis, None, out, keepdims, initial, where)
 
@@ -316,11 +386,25 @@ amax, amin = max, min
 def all(
     a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
-    """Whether all elements are true.
+    """Return whether all elements are true, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.all(jnp.array([True, False])).item()
-    False
+    Args:
+        a: Array or scalar; zero is false, all other values are true. Of complex numbers the real
+            part counts.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+
+    Returns:
+        Boolean array without the reduced axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.all(jnp.array([True, False])).item()
+        False
     """
     return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
 
@@ -328,11 +412,25 @@ def all(
 def any(
     a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
-    """Whether any element is true.
+    """Return whether any element is true, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.any(jnp.array([True, False])).item()
-    True
+    Args:
+        a: Array or scalar; zero is false, all other values are true. Of complex numbers the real
+            part counts.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+        where: Boolean mask that broadcasts against ``a``; elements where it is false are left out.
+
+    Returns:
+        Boolean array without the reduced axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.any(jnp.array([True, False])).item()
+        True
     """
     return _reduce(_ANY, a, axis, None, out, keepdims, None, where)
 
@@ -363,11 +461,22 @@ reduce_bitwise_xor = _ufunc_reduction(_BIT_XOR)
 
 
 def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Array:
-    """How many elements are not zero.
+    """Return how many elements are not zero, over all or some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.count_nonzero(jnp.array([0, 1, 2])).item()
-    2
+    Args:
+        a: Array or scalar; True counts as not zero.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+
+    Returns:
+        Integer array without the counted axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.count_nonzero(jnp.array([0, 1, 2])).item()
+        2
     """
     x = ensure_array("count_nonzero", a)
     nonzero = lax.ne(x, const(x, 0))
@@ -375,11 +484,23 @@ def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Array:
 
 
 def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The largest element less the smallest.
+    """Return the range of the elements: the largest minus the smallest.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ptp(jnp.array([1, 4])).item()
-    3
+    Args:
+        a: Array or scalar.
+        axis: Axis or tuple of axes to reduce; by default all. Negative axes count from the end. A
+            string names an axis mapped by ``vmap`` or ``shard_map``.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1, so that the result broadcasts against
+            ``a``.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ptp(jnp.array([1, 4])).item()
+        3
     """
     x = ensure_array("ptp", a)
     refuse_out("ptp", out)
@@ -421,21 +542,43 @@ def _complex_extremes(x: Any, axis: int, extreme: Any) -> Any:
 
 
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:
-    """Where the largest element is; the first of equals.
+    """Return the index of the largest element; the first of equal ones.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.argmax(jnp.array([1, 3, 2])).item()
-    1
+    Args:
+        a: Array to search; must not be empty.
+        axis: Axis to search, a static integer; by default the flattened array.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, the searched axis (with ``axis=None`` every axis) stays with size 1.
+
+    Returns:
+        Integer array (int32, or int64 with ``enable_x64``) without the searched axis. NaN counts as
+        extreme.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.argmax(jnp.array([1, 3, 2])).item()
+        1
     """
     return _position("argmax", a, axis, out, keepdims, lax.argmax)
 
 
 def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: Any = None) -> Array:
-    """Where the smallest element is; the first of equals.
+    """Return the index of the smallest element; the first of equal ones.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.argmin(jnp.array([1, 3, 2])).item()
-    0
+    Args:
+        a: Array to search; must not be empty.
+        axis: Axis to search, a static integer; by default the flattened array.
+        out: Must be None; arrays are immutable.
+        keepdims: If true, the searched axis (with ``axis=None`` every axis) stays with size 1.
+
+    Returns:
+        Integer array (int32, or int64 with ``enable_x64``) without the searched axis. NaN counts as
+        extreme.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.argmin(jnp.array([1, 3, 2])).item()
+        0
     """
     return _position("argmin", a, axis, out, keepdims, lax.argmin)
 
@@ -466,21 +609,43 @@ def cumulate(
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """Running sums.
+    """Return the running sums along an axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cumsum(jnp.array([1, 2, 3]))
-    Array([1, 3, 6], dtype=int32)
+    Args:
+        a: Array or scalar.
+        axis: Axis along which to accumulate; by default the flattened array.
+        dtype: Dtype to accumulate in and to return. By default that of ``a``, with booleans and
+            narrow integers widened to the default integer.
+        out: Must be None; arrays are immutable.
+
+    Returns:
+        Array with the shape of ``a``, or one-dimensional with ``axis=None``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cumsum(jnp.array([1, 2, 3]))
+        Array([1, 3, 6], dtype=int32)
     """
     return cumulate("cumsum", a, axis, dtype, out, lax.cumsum)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """Running products.
+    """Return the running products along an axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cumprod(jnp.array([1, 2, 3]))
-    Array([1, 2, 6], dtype=int32)
+    Args:
+        a: Array or scalar.
+        axis: Axis along which to accumulate; by default the flattened array.
+        dtype: Dtype to accumulate in and to return. By default that of ``a``, with booleans and
+            narrow integers widened to the default integer.
+        out: Must be None; arrays are immutable.
+
+    Returns:
+        Array with the shape of ``a``, or one-dimensional with ``axis=None``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cumprod(jnp.array([1, 2, 3]))
+        Array([1, 2, 6], dtype=int32)
     """
     return cumulate("cumprod", a, axis, dtype, out, lax.cumprod)
 
@@ -488,11 +653,22 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Ar
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Running sums along an axis, from zero on if asked for.
+    """Return the running sums along an axis, optionally starting with 0.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
-    Array([0, 1, 3, 6], dtype=int32)
+    Args:
+        x: Array of at least one dimension.
+        axis: Axis along which to accumulate; required if ``x`` has more than one dimension.
+        dtype: Dtype to accumulate in and to return; by default that of ``x``, with narrow integers
+            widened.
+        include_initial: If true, the result starts with 0 and has one element more along the axis.
+
+    Returns:
+        Array with the shape of ``x``, one larger along ``axis`` with ``include_initial``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
+        Array([0, 1, 3, 6], dtype=int32)
     """
     return _cumulative("cumulative_sum", x, axis, dtype, include_initial, lax.cumsum, 0)
 
@@ -500,11 +676,22 @@ def cumulative_sum(
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """Running products along an axis, from one on if asked for.
+    """Return the running products along an axis, optionally starting with 1.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
-    Array([1, 1, 2, 6], dtype=int32)
+    Args:
+        x: Array of at least one dimension.
+        axis: Axis along which to accumulate; required if ``x`` has more than one dimension.
+        dtype: Dtype to accumulate in and to return; by default that of ``x``, with narrow integers
+            widened.
+        include_initial: If true, the result starts with 1 and has one element more along the axis.
+
+    Returns:
+        Array with the shape of ``x``, one larger along ``axis`` with ``include_initial``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
+        Array([1, 1, 2, 6], dtype=int32)
     """
     return _cumulative("cumulative_prod", x, axis, dtype, include_initial, lax.cumprod, 1)
 
@@ -528,21 +715,41 @@ def _cumulative(
 def allclose(
     a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are equal within a tolerance.
+    """Return whether all elements of two arrays are equal within ``atol + rtol * abs(b)``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.allclose(jnp.ones(2), 1.0).item()
-    True
+    Args:
+        a: Array or scalar.
+        b: Reference values; broadcasts against ``a``.
+        rtol: Relative tolerance, a multiple of ``abs(b)``.
+        atol: Absolute tolerance.
+        equal_nan: If true, NaN equals NaN.
+
+    Returns:
+        Boolean scalar array. It is not a Python bool, so that it can be traced.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.allclose(jnp.ones(2), 1.0).item()
+        True
     """
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements.
+    """Return whether two arrays have the same shape and equal elements.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.array_equal(jnp.ones(2), jnp.ones(3)).item()
-    False
+    Args:
+        a1: First array or scalar.
+        a2: Second array or scalar; it is not broadcast.
+        equal_nan: If true, NaN equals NaN.
+
+    Returns:
+        Boolean scalar array; False if the shapes differ.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array_equal(jnp.ones(2), jnp.ones(3)).item()
+        False
     """
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
@@ -555,11 +762,19 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 @mixes_inside
 def array_equiv(a1: Any, a2: Any) -> Array:
-    """Whether two arrays broadcast to each other and have equal elements.
+    """Return whether two arrays broadcast against each other and have equal elements.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.array_equiv(jnp.ones((2, 2)), jnp.ones(2)).item()
-    True
+    Args:
+        a1: First array or scalar.
+        a2: Second array or scalar.
+
+    Returns:
+        Boolean scalar array; False if the shapes do not broadcast.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array_equiv(jnp.ones((2, 2)), jnp.ones(2)).item()
+        True
     """
     x, y = asarray(a1), asarray(a2)
     try:
@@ -570,11 +785,21 @@ def array_equiv(a1: Any, a2: Any) -> Array:
 
 
 def clip(arr: Any = None, /, min: Number = None, max: Number = None) -> Array:
-    """Elements held between two bounds, either of which may be left out.
+    """Return the elements limited to the range from ``min`` to ``max``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.clip(jnp.array([-1.0, 2.0]), 0.0, 1.0)
-    Array([0., 1.], dtype=float32)
+    Args:
+        arr: Array or scalar of real numbers.
+        min: Lower bound, which broadcasts against ``arr``; None for no bound.
+        max: Upper bound, which broadcasts against ``arr``; None for no bound. Where ``min > max``,
+            the result is ``max``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that the arguments promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.clip(jnp.array([-1.0, 2.0]), 0.0, 1.0)
+        Array([0., 1.], dtype=float32)
     """
     if arr is None:
         raise ValueError("clip needs an array")

@@ -49,54 +49,97 @@ def _is_bool(x: Any) -> bool:
 
 
 def add(x: Any, y: Any, /) -> Array:
-    """Sum of two arrays; of booleans, their disjunction.
+    """Return the elementwise sum; of booleans, the logical or.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.add(1, 2).item()
-    3
+    Args:
+        x: Array or scalar of any numeric or boolean dtype.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    As in JAX: ``add.reduce``, ``add.accumulate``, ``add.at`` and the other ufunc methods exist;
+    ``out`` and ``where`` do not.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.add(1, 2).item()
+        3
     """
     x, y = promote_pair("add", x, y)
     return or_p.bind(x, y) if _is_bool(x) else add_p.bind(x, y)
 
 
 def negative(x: Any, /) -> Array:
-    """Negation.
+    """Return the elementwise negation ``-x``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.negative(2.0).item()
-    -2.0
+    Args:
+        x: Array or scalar of any numeric dtype; unsigned integers wrap around, booleans raise
+            TypeError.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.negative(2.0).item()
+        -2.0
     """
     return lax.neg(*promote_args("negative", x))
 
 
 def subtract(x: Any, y: Any, /) -> Array:
-    """Difference of two arrays.
+    """Return the elementwise difference ``x - y``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.subtract(3, 1).item()
-    2
+    Args:
+        x: Array or scalar of any numeric dtype; two boolean operands raise TypeError.
+        y: Array or scalar to subtract; broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.subtract(3, 1).item()
+        2
     """
     x, y = promote_pair("subtract", x, y)
     return sub_p.bind(x, y)
 
 
 def multiply(x: Any, y: Any, /) -> Array:
-    """Product of two arrays; of booleans, their conjunction.
+    """Return the elementwise product; of booleans, the logical and.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.multiply(2, 3).item()
-    6
+    Args:
+        x: Array or scalar of any numeric or boolean dtype.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.multiply(2, 3).item()
+        6
     """
     x, y = promote_pair("multiply", x, y)
     return and_p.bind(x, y) if _is_bool(x) else mul_p.bind(x, y)
 
 
 def true_divide(x1: Any, x2: Any, /) -> Array:
-    """Quotient, of integers too.
+    """Return the elementwise quotient ``x1 / x2``, as a floating-point number for integers too.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.true_divide(1, 2).item()
-    0.5
+    Args:
+        x1: Dividend; an array or scalar.
+        x2: Divisor; broadcasts against ``x1``. Division by zero gives inf or NaN.
+
+    Returns:
+        Array of the broadcast shape; integers are promoted to the default float type.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.true_divide(1, 2).item()
+        0.5
     """
     return div_p.bind(*promote_pair_inexact("true_divide", x1, x2))
 
@@ -105,11 +148,20 @@ divide = true_divide
 
 
 def floor_divide(x1: Any, x2: Any, /) -> Array:
-    """Quotient rounded down.
+    """Return the elementwise quotient rounded towards minus infinity.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.floor_divide(-7, 2).item()
-    -4
+    Args:
+        x1: Dividend; an array or scalar of real numbers.
+        x2: Divisor; broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape in the promoted dtype: integers for integers, floats for
+        floats. Complex operands raise TypeError.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.floor_divide(-7, 2).item()
+        -4
     """
     x1, x2 = promote_args_numeric("floor_divide", x1, x2, staged=True)
     kind = array_kind(x1)
@@ -138,11 +190,20 @@ def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 
 
 def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
-    """Quotient rounded down, and remainder.
+    """Return the pair ``(floor_divide(x1, x2), remainder(x1, x2))``.
 
-    >>> import weft.numpy as jnp
-    >>> [x.item() for x in jnp.divmod(7, 2)]
-    [3, 1]
+    Args:
+        x1: Dividend; an array or scalar of real numbers.
+        x2: Divisor; broadcasts against ``x1``.
+
+    Returns:
+        Two arrays of the broadcast shape: the quotient rounded down, and the remainder with the
+        divisor's sign.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [x.item() for x in jnp.divmod(7, 2)]
+        [3, 1]
     """
     x1, x2 = promote_args_numeric("divmod", x1, x2, staged=True)
     if array_kind(x1) & INTEGER:
@@ -151,11 +212,20 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
 
 
 def remainder(x1: Any, x2: Any, /) -> Array:
-    """Remainder with the sign of the divisor.
+    """Return the elementwise remainder of floor division, which has the sign of the divisor.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.remainder(-7, 3).item()
-    2
+    Args:
+        x1: Dividend; an array or scalar of real numbers.
+        x2: Divisor; broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape in the promoted dtype. An integer remainder by 0 is 0, as in
+        NumPy; for floats it is NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.remainder(-7, 3).item()
+        2
     """
     x1, x2 = promote_args_numeric("remainder", x1, x2, staged=True)
     zero = scalar(typeof(x1).dtype, 0)
@@ -177,11 +247,19 @@ mod = remainder
 
 
 def fmod(x1: Any, x2: Any, /) -> Array:
-    """Remainder with the sign of the dividend.
+    """Return the elementwise remainder of truncating division, which has the sign of the dividend.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fmod(-7, 3).item()
-    -1
+    Args:
+        x1: Dividend; an array or scalar of real numbers.
+        x2: Divisor; broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x1`` and ``x2`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fmod(-7, 3).item()
+        -1
     """
     check_arraylike("fmod", x1, x2)
     if dtypes.issubdtype(dtypes.result_type(x1, x2), np.integer):
@@ -193,11 +271,24 @@ def fmod(x1: Any, x2: Any, /) -> Array:
 
 
 def power(x1: Any, x2: Exponent, /) -> Array:
-    """``x1`` to the power ``x2``.
+    """Return ``x1`` raised to the power ``x2``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.power(2.0, 3).item()
-    8.0
+    Args:
+        x1: Base; an array or scalar. Booleans count as integers.
+        x2: Exponent; broadcasts against ``x1``. A Python integer, or an integer scalar whose value
+            is known, is compiled to repeated multiplication.
+
+    Returns:
+        Array of the broadcast shape in the promoted dtype. A negative base with a fractional
+        exponent gives NaN unless it is complex.
+
+    Differs from NumPy: integers to the power of an array of negative integers give no error; their
+    value is unspecified.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.power(2.0, 3).item()
+        8.0
     """
     check_arraylike("power", x1, x2)
     x1, x2 = unwrapped(x1), unwrapped(x2)
@@ -240,11 +331,21 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 
 def float_power(x: Any, y: Exponent, /) -> Array:
-    """Power, computed in floating numbers.
+    """Return ``x`` raised to the power ``y``, computed in floating point.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.float_power(2, 3).item()
-    8.0
+    Args:
+        x: Base; an array or scalar. Integers are converted to the default float type.
+        y: Exponent; broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, floating-point or complex.
+
+    Differs from NumPy: the result is float32 for float32 operands, not always float64.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.float_power(2, 3).item()
+        8.0
     """
     return lax.pow(*promote_args_inexact("float_power", x, y))
 
@@ -253,63 +354,115 @@ def float_power(x: Any, y: Exponent, /) -> Array:
 
 
 def equal(x: Any, y: Any, /) -> Array:
-    """Whether elements are equal.
+    """Return whether elements are equal; NaN equals nothing.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.equal(1, 1).item()
-    True
+    Args:
+        x: Array or scalar.
+        y: Array or scalar that broadcasts against ``x``; both are promoted to one dtype first.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.equal(1, 1).item()
+        True
     """
     x, y = promote_pair("equal", x, y)
     return eq_p.bind(x, y)
 
 
 def not_equal(x: Any, y: Any, /) -> Array:
-    """Whether elements differ.
+    """Return whether elements differ; NaN differs from everything.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.not_equal(1, 1).item()
-    False
+    Args:
+        x: Array or scalar.
+        y: Array or scalar that broadcasts against ``x``; both are promoted to one dtype first.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.not_equal(1, 1).item()
+        False
     """
     x, y = promote_pair("not_equal", x, y)
     return ne_p.bind(x, y)
 
 
 def greater(x: Any, y: Any, /) -> Array:
-    """Whether the first is greater; complex numbers by real, then imaginary part.
+    """Return whether ``x > y``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.greater(2, 1).item()
-    True
+    Args:
+        x: Left side; an array or scalar. Complex numbers are ordered by real, then by imaginary
+            part.
+        y: Right side; broadcasts against ``x``. A comparison with NaN is false.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.greater(2, 1).item()
+        True
     """
     return _compare(lax.gt, *promote_pair("greater", x, y))
 
 
 def greater_equal(x: Any, y: Any, /) -> Array:
-    """Whether the first is greater or equal.
+    """Return whether ``x >= y``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.greater_equal(1, 1).item()
-    True
+    Args:
+        x: Left side; an array or scalar. Complex numbers are ordered by real, then by imaginary
+            part.
+        y: Right side; broadcasts against ``x``. A comparison with NaN is false.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.greater_equal(1, 1).item()
+        True
     """
     return _compare(lax.ge, *promote_pair("greater_equal", x, y))
 
 
 def less(x: Any, y: Any, /) -> Array:
-    """Whether the first is less.
+    """Return whether ``x < y``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.less(1, 2).item()
-    True
+    Args:
+        x: Left side; an array or scalar. Complex numbers are ordered by real, then by imaginary
+            part.
+        y: Right side; broadcasts against ``x``. A comparison with NaN is false.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.less(1, 2).item()
+        True
     """
     return _compare(lax.lt, *promote_pair("less", x, y))
 
 
 def less_equal(x: Any, y: Any, /) -> Array:
-    """Whether the first is less or equal.
+    """Return whether ``x <= y``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.less_equal(1, 1).item()
-    True
+    Args:
+        x: Left side; an array or scalar. Complex numbers are ordered by real, then by imaginary
+            part.
+        y: Right side; broadcasts against ``x``. A comparison with NaN is false.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.less_equal(1, 1).item()
+        True
     """
     return _compare(lax.le, *promote_pair("less_equal", x, y))
 
@@ -323,44 +476,76 @@ def _compare(compare: Any, x: Any, y: Any) -> Any:
 
 
 def maximum(x: Any, y: Any, /) -> Array:
-    """The larger of two; NaN if either is.
+    """Return the elementwise larger of two arrays; NaN if either element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.maximum(1, 2).item()
-    2
+    Args:
+        x: Array or scalar; complex numbers are ordered by real, then by imaginary part.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.maximum(1, 2).item()
+        2
     """
     x, y = promote_pair("maximum", x, y)
     return max_p.bind(x, y)
 
 
 def minimum(x: Any, y: Any, /) -> Array:
-    """The smaller of two; NaN if either is.
+    """Return the elementwise smaller of two arrays; NaN if either element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.minimum(1, 2).item()
-    1
+    Args:
+        x: Array or scalar; complex numbers are ordered by real, then by imaginary part.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.minimum(1, 2).item()
+        1
     """
     x, y = promote_pair("minimum", x, y)
     return min_p.bind(x, y)
 
 
 def fmax(x1: Any, x2: Any) -> Array:
-    """The larger of two; of a number and NaN, the number.
+    """Return the elementwise larger of two arrays, ignoring NaN where only one element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fmax(1.0, jnp.nan).item()
-    1.0
+    Args:
+        x1: Array or scalar.
+        x2: Array or scalar that broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x1`` and ``x2`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fmax(1.0, jnp.nan).item()
+        1.0
     """
     first = _compare(lax.gt, *promote_args("greater", x1, x2, staged=True))
     return choose_where(lax.bitwise_or(first, _nan_mask(x2, first)), x1, x2)
 
 
 def fmin(x1: Any, x2: Any) -> Array:
-    """The smaller of two; of a number and NaN, the number.
+    """Return the elementwise smaller of two arrays, ignoring NaN where only one element is NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fmin(1.0, jnp.nan).item()
-    1.0
+    Args:
+        x1: Array or scalar.
+        x2: Array or scalar that broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x1`` and ``x2`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fmin(1.0, jnp.nan).item()
+        1.0
     """
     first = _compare(lax.lt, *promote_args("less", x1, x2, staged=True))
     return choose_where(lax.bitwise_or(first, _nan_mask(x2, first)), x1, x2)
@@ -375,11 +560,23 @@ _RTOL, _ATOL = 1e-05, 1e-08
 
 
 def isclose(a: Any, b: Any, rtol: Any = _RTOL, atol: Any = _ATOL, equal_nan: bool = False) -> Array:
-    """Whether elements are equal within ``atol + rtol * |b|``.
+    """Return whether elements are equal within ``atol + rtol * abs(b)``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isclose(1.0, 1.0 + 1e-7).item()
-    True
+    Args:
+        a: Array or scalar.
+        b: Reference values; broadcasts against ``a``. The relative tolerance scales with ``b``
+            only.
+        rtol: Relative tolerance, a scalar or array.
+        atol: Absolute tolerance, a scalar or array.
+        equal_nan: If true, NaN is close to NaN.
+
+    Returns:
+        Boolean array of the broadcast shape. Infinities are close only to themselves.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isclose(1.0, 1.0 + 1e-7).item()
+        True
     """
     check_arraylike("isclose", a, b)
     if isinstance(dtypes.dtype(a), dtypes.ExtendedDType):
@@ -400,44 +597,77 @@ def isclose(a: Any, b: Any, rtol: Any = _RTOL, atol: Any = _ATOL, equal_nan: boo
 
 
 def bitwise_and(x: Any, y: Any, /) -> Array:
-    """Conjunction of bits.
+    """Return the elementwise bitwise and; of booleans, the logical and.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_and(6, 3).item()
-    2
+    Args:
+        x: Array or scalar of integers or booleans; floats raise TypeError.
+        y: Array or scalar of integers or booleans that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.bitwise_and(6, 3).item()
+        2
     """
     x, y = promote_pair("bitwise_and", x, y)
     return and_p.bind(x, y)
 
 
 def bitwise_or(x: Any, y: Any, /) -> Array:
-    """Disjunction of bits.
+    """Return the elementwise bitwise or; of booleans, the logical or.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_or(6, 3).item()
-    7
+    Args:
+        x: Array or scalar of integers or booleans; floats raise TypeError.
+        y: Array or scalar of integers or booleans that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.bitwise_or(6, 3).item()
+        7
     """
     x, y = promote_pair("bitwise_or", x, y)
     return or_p.bind(x, y)
 
 
 def bitwise_xor(x: Any, y: Any, /) -> Array:
-    """Exclusive or of bits.
+    """Return the elementwise bitwise exclusive or.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_xor(6, 3).item()
-    5
+    Args:
+        x: Array or scalar of integers or booleans; floats raise TypeError.
+        y: Array or scalar of integers or booleans that broadcasts against ``x``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.bitwise_xor(6, 3).item()
+        5
     """
     x, y = promote_pair("bitwise_xor", x, y)
     return xor_p.bind(x, y)
 
 
 def left_shift(x: Any, y: Any, /) -> Array:
-    """Bits shifted to the left.
+    """Return the bits of ``x`` shifted left by ``y`` places.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.left_shift(1, 3).item()
-    8
+    Args:
+        x: Array or scalar of integers.
+        y: Number of places, integers that broadcast against ``x``. A shift by the bit width or more
+            gives 0.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.left_shift(1, 3).item()
+        8
     """
     return lax.shift_left(*promote_args_numeric("left_shift", x, y))
 
@@ -446,11 +676,20 @@ bitwise_left_shift = left_shift
 
 
 def right_shift(x1: Any, x2: Any, /) -> Array:
-    """Bits shifted to the right; negative numbers keep their sign.
+    """Return the bits of ``x1`` shifted right by ``x2`` places.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.right_shift(-8, 1).item()
-    -4
+    Args:
+        x1: Array or scalar of integers. Signed integers keep their sign; unsigned ones are filled
+            with zeros.
+        x2: Number of places, integers that broadcast against ``x1``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x1`` and ``x2`` promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.right_shift(-8, 1).item()
+        -4
     """
     x1, x2 = promote_args_numeric("right_shift", x1, x2)
     if array_kind(x1) == UINT:
@@ -466,31 +705,55 @@ def _truths(name: str, x: Any, y: Any) -> list[Any]:
 
 
 def logical_and(x: Any, y: Any, /) -> Array:
-    """Whether both are true.
+    """Return whether both elements are true.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.logical_and(True, 2).item()
-    True
+    Args:
+        x: Array or scalar of any dtype; zero is false, all other values (NaN too) are true.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.logical_and(True, 2).item()
+        True
     """
     return lax.bitwise_and(*_truths("logical_and", x, y))
 
 
 def logical_or(x: Any, y: Any, /) -> Array:
-    """Whether either is true.
+    """Return whether at least one of two elements is true.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.logical_or(False, 0).item()
-    False
+    Args:
+        x: Array or scalar of any dtype; zero is false, all other values (NaN too) are true.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.logical_or(False, 0).item()
+        False
     """
     return lax.bitwise_or(*_truths("logical_or", x, y))
 
 
 def logical_xor(x: Any, y: Any, /) -> Array:
-    """Whether exactly one is true.
+    """Return whether exactly one of two elements is true.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.logical_xor(True, True).item()
-    False
+    Args:
+        x: Array or scalar of any dtype; zero is false, all other values (NaN too) are true.
+        y: Array or scalar that broadcasts against ``x``.
+
+    Returns:
+        Boolean array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.logical_xor(True, True).item()
+        False
     """
     return lax.bitwise_xor(*_truths("logical_xor", x, y))
 
@@ -499,11 +762,19 @@ def logical_xor(x: Any, y: Any, /) -> Array:
 
 
 def arctan2(x1: Any, x2: Any, /) -> Array:
-    """Angle of the point (x2, x1).
+    """Return the angle of the point ``(x2, x1)`` in radians, from -pi to pi.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arctan2(0.0, 1.0).item()
-    0.0
+    Args:
+        x1: The vertical coordinate y; integers are converted to the default float type.
+        x2: The horizontal coordinate x; broadcasts against ``x1``.
+
+    Returns:
+        Floating-point array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arctan2(0.0, 1.0).item()
+        0.0
     """
     return lax.atan2(*promote_args_inexact("arctan2", x1, x2))
 
@@ -512,21 +783,37 @@ atan2 = arctan2
 
 
 def nextafter(x: Any, y: Any, /) -> Array:
-    """The next number after the first towards the second.
+    """Return the next representable number after ``x`` in the direction of ``y``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nextafter(1.0, 1.0).item()
-    1.0
+    Args:
+        x: Start; real numbers. Integers are converted to the default float type.
+        y: Direction; broadcasts against ``x``. Where it equals ``x``, the result is ``y``.
+
+    Returns:
+        Floating-point array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nextafter(1.0, 1.0).item()
+        1.0
     """
     return lax.nextafter(*promote_args_inexact("nextafter", x, y))
 
 
 def heaviside(x1: Any, x2: Any, /) -> Array:
-    """0 where x1 is negative, 1 where positive, x2 where zero.
+    """Return the step function: 0 for negative ``x1``, 1 for positive, ``x2`` where ``x1`` is 0.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.heaviside(0.0, 0.5).item()
-    0.5
+    Args:
+        x1: Array or scalar of real numbers; NaN gives NaN.
+        x2: The value at 0; broadcasts against ``x1``.
+
+    Returns:
+        Floating-point array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.heaviside(0.0, 0.5).item()
+        0.5
     """
     x1, x2 = promote_args_inexact("heaviside", x1, x2, staged=True)
     zero, one = const(x1, 0), const(x1, 1)
@@ -536,11 +823,19 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
 
 
 def hypot(x1: Any, x2: Any, /) -> Array:
-    """Length of the hypotenuse, without overflow.
+    """Return ``sqrt(x1**2 + x2**2)`` without overflow or underflow.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.hypot(3.0, 4.0).item()
-    5.0
+    Args:
+        x1: First leg of the right triangle; real numbers.
+        x2: Second leg; broadcasts against ``x1``.
+
+    Returns:
+        Floating-point array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.hypot(3.0, 4.0).item()
+        5.0
     """
     x1, x2 = promote_args_inexact("hypot", x1, x2, staged=True)
     if array_kind(x1) == COMPLEX:
@@ -557,11 +852,19 @@ def hypot(x1: Any, x2: Any, /) -> Array:
 
 
 def copysign(x1: Any, x2: Any, /) -> Array:
-    """The first number with the sign of the second.
+    """Return the size of ``x1`` with the sign of ``x2``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.copysign(2.0, -0.0).item()
-    -2.0
+    Args:
+        x1: Array or scalar of real numbers whose absolute value is used.
+        x2: Real numbers whose sign bit is used, of -0.0 and NaN too; broadcasts against ``x1``.
+
+    Returns:
+        Floating-point array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.copysign(2.0, -0.0).item()
+        -2.0
     """
     x1, x2 = promote_args_inexact("copysign", x1, x2, staged=True)
     if array_kind(x1) == COMPLEX:
@@ -581,11 +884,19 @@ def _power_of_two(exponent: Any) -> Any:
 
 
 def ldexp(x1: Any, x2: Any, /) -> Array:
-    """``x1 * 2**x2``.
+    """Return ``x1 * 2**x2``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ldexp(3.0, 2).item()
-    12.0
+    Args:
+        x1: Significand; an array or scalar of real numbers.
+        x2: Exponent; integers that broadcast against ``x1``. Floats raise ValueError.
+
+    Returns:
+        Floating-point array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ldexp(3.0, 2).item()
+        12.0
     """
     x1, x2 = ensure_arrays("ldexp", x1, x2)
     if array_kind(x1) == COMPLEX or array_kind(x2) & INEXACT:
@@ -655,21 +966,37 @@ _logaddexp2 = _log_of_sum("_logaddexp2", lax.exp2, 1 / np.log(2))
 
 
 def logaddexp(x1: Any, x2: Any, /) -> Array:
-    """``log(exp(x1) + exp(x2))`` without overflow.
+    """Return ``log(exp(x1) + exp(x2))`` without overflow.
 
-    >>> import weft.numpy as jnp
-    >>> f"{jnp.logaddexp(0.0, 0.0):.4f}"
-    '0.6931'
+    Args:
+        x1: Array or scalar; integers are converted to the default float type.
+        x2: Array or scalar that broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f"{jnp.logaddexp(0.0, 0.0):.4f}"
+        '0.6931'
     """
     return _logaddexp(*promote_args_inexact("logaddexp", x1, x2))
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Array:
-    """``log2(2**x1 + 2**x2)`` without overflow.
+    """Return ``log2(2**x1 + 2**x2)`` without overflow.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.logaddexp2(1.0, 1.0).item()
-    2.0
+    Args:
+        x1: Array or scalar; integers are converted to the default float type.
+        x2: Array or scalar that broadcasts against ``x1``.
+
+    Returns:
+        Array of the broadcast shape, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.logaddexp2(1.0, 1.0).item()
+        2.0
     """
     return _logaddexp2(*promote_args_inexact("logaddexp2", x1, x2))
 
@@ -707,11 +1034,19 @@ def _integers(name: str, x1: Any, x2: Any) -> list[Any]:
 
 
 def gcd(x1: Any, x2: Any) -> Array:
-    """Greatest common divisor.
+    """Return the elementwise greatest common divisor of integers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.gcd(12, 18).item()
-    6
+    Args:
+        x1: Array or scalar of integers; other dtypes raise ValueError. Signs are ignored.
+        x2: Integers that broadcast against ``x1``. ``gcd(0, 0)`` is 0.
+
+    Returns:
+        Array of integers of the broadcast shape, not negative.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.gcd(12, 18).item()
+        6
     """
     x1, x2 = _same_shapes(*_integers("gcd", x1, x2))
     out, _ = lax.while_loop(_gcd_unfinished, _gcd_step, (absolute(x1), absolute(x2)))
@@ -719,11 +1054,19 @@ def gcd(x1: Any, x2: Any) -> Array:
 
 
 def lcm(x1: Any, x2: Any) -> Array:
-    """Least common multiple.
+    """Return the elementwise least common multiple of integers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.lcm(4, 6).item()
-    12
+    Args:
+        x1: Array or scalar of integers; other dtypes raise ValueError. Signs are ignored.
+        x2: Integers that broadcast against ``x1``. The multiple of anything and 0 is 0.
+
+    Returns:
+        Array of integers of the broadcast shape, not negative.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.lcm(4, 6).item()
+        12
     """
     x1, x2 = (absolute(x) for x in _integers("lcm", x1, x2))
     divisor = gcd(x1, x2)

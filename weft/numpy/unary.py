@@ -26,191 +26,335 @@ from weft.prims.families import COMPLEX, FLOAT, INEXACT, INT, INTEGER, const, sc
 
 
 def exp(x: Any, /) -> Array:
-    """e to the power x.
+    """Return the exponential ``e**x``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.exp(0.0).item()
-    1.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.exp(0.0).item()
+        1.0
     """
     return lax.exp(*promote_args_inexact("exp", x))
 
 
 def exp2(x: Any, /) -> Array:
-    """2 to the power x.
+    """Return ``2**x``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.exp2(3.0).item()
-    8.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.exp2(3.0).item()
+        8.0
     """
     return lax.exp2(*promote_args_inexact("exp2", x))
 
 
 def log(x: Any, /) -> Array:
-    """Natural logarithm.
+    """Return the natural logarithm, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.log(1.0).item()
-    0.0
+    Args:
+        x: Array or scalar; integers are converted to the default float type. Negative real numbers
+            give NaN, 0 gives -inf.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.log(1.0).item()
+        0.0
     """
     return lax.log(*promote_args_inexact("log", x))
 
 
 def expm1(x: Any, /) -> Array:
-    """``exp(x) - 1``, accurate near zero.
+    """Return ``exp(x) - 1``, accurate for ``x`` near zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.expm1(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.expm1(0.0).item()
+        0.0
     """
     return lax.expm1(*promote_args_inexact("expm1", x))
 
 
 def log1p(x: Any, /) -> Array:
-    """``log(1 + x)``, accurate near zero.
+    """Return ``log(1 + x)``, accurate for ``x`` near zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.log1p(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar; integers are converted to the default float type. Real numbers below -1
+            give NaN.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.log1p(0.0).item()
+        0.0
     """
     return lax.log1p(*promote_args_inexact("log1p", x))
 
 
 def sin(x: Any, /) -> Array:
-    """Sine.
+    """Return the sine, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sin(0.0).item()
-    0.0
+    Args:
+        x: Angle in radians, real or complex; integers are converted to the default float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sin(0.0).item()
+        0.0
     """
     return lax.sin(*promote_args_inexact("sin", x))
 
 
 def cos(x: Any, /) -> Array:
-    """Cosine.
+    """Return the cosine, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cos(0.0).item()
-    1.0
+    Args:
+        x: Angle in radians, real or complex; integers are converted to the default float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cos(0.0).item()
+        1.0
     """
     return lax.cos(*promote_args_inexact("cos", x))
 
 
 def tan(x: Any, /) -> Array:
-    """Tangent.
+    """Return the tangent, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tan(0.0).item()
-    0.0
+    Args:
+        x: Angle in radians, real or complex; integers are converted to the default float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tan(0.0).item()
+        0.0
     """
     return lax.tan(*promote_args_inexact("tan", x))
 
 
 def arcsin(x: Any, /) -> Array:
-    """Inverse sine.
+    """Return the inverse sine in radians, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arcsin(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar; real numbers outside of [-1, 1] give NaN.
+
+    Returns:
+        Array with the shape of ``x``; real results lie in [-pi/2, pi/2].
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arcsin(0.0).item()
+        0.0
     """
     return lax.asin(*promote_args_inexact("arcsin", x))
 
 
 def arccos(x: Any, /) -> Array:
-    """Inverse cosine.
+    """Return the inverse cosine in radians, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arccos(1.0).item()
-    0.0
+    Args:
+        x: Array or scalar; real numbers outside of [-1, 1] give NaN.
+
+    Returns:
+        Array with the shape of ``x``; real results lie in [0, pi].
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arccos(1.0).item()
+        0.0
     """
     return lax.acos(*promote_args_inexact("arccos", x))
 
 
 def arctan(x: Any, /) -> Array:
-    """Inverse tangent.
+    """Return the inverse tangent in radians, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arctan(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``; real results lie in [-pi/2, pi/2].
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arctan(0.0).item()
+        0.0
     """
     return lax.atan(*promote_args_inexact("arctan", x))
 
 
 def sinh(x: Any, /) -> Array:
-    """Hyperbolic sine.
+    """Return the hyperbolic sine, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sinh(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sinh(0.0).item()
+        0.0
     """
     return lax.sinh(*promote_args_inexact("sinh", x))
 
 
 def cosh(x: Any, /) -> Array:
-    """Hyperbolic cosine.
+    """Return the hyperbolic cosine, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cosh(0.0).item()
-    1.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cosh(0.0).item()
+        1.0
     """
     return lax.cosh(*promote_args_inexact("cosh", x))
 
 
 def tanh(x: Any, /) -> Array:
-    """Hyperbolic tangent.
+    """Return the hyperbolic tangent, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tanh(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tanh(0.0).item()
+        0.0
     """
     return lax.tanh(*promote_args_inexact("tanh", x))
 
 
 def arcsinh(x: Any, /) -> Array:
-    """Inverse hyperbolic sine.
+    """Return the inverse hyperbolic sine, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arcsinh(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar, real or complex; integers and booleans are converted to the default
+            float type.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arcsinh(0.0).item()
+        0.0
     """
     return lax.asinh(*promote_args_inexact("arcsinh", x))
 
 
 def arctanh(x: Any, /) -> Array:
-    """Inverse hyperbolic tangent.
+    """Return the inverse hyperbolic tangent, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arctanh(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar; real numbers outside of [-1, 1] give NaN.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arctanh(0.0).item()
+        0.0
     """
     return lax.atanh(*promote_args_inexact("arctanh", x))
 
 
 def sqrt(x: Any, /) -> Array:
-    """Square root.
+    """Return the square root that is not negative, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sqrt(4.0).item()
-    2.0
+    Args:
+        x: Array or scalar; integers are converted to the default float type. Negative real numbers
+            give NaN.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sqrt(4.0).item()
+        2.0
     """
     return lax.sqrt(*promote_args_inexact("sqrt", x))
 
 
 def cbrt(x: Any, /) -> Array:
-    """Cube root.
+    """Return the real cube root, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cbrt(0.0).item()
-    0.0
+    Args:
+        x: Array or scalar of real numbers, which may be negative; complex numbers raise TypeError.
+
+    Returns:
+        Floating-point array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cbrt(0.0).item()
+        0.0
     """
     return lax.cbrt(*promote_args_inexact("cbrt", x))
 
 
 def arccosh(x: Any, /) -> Array:
-    """Inverse hyperbolic cosine; for complex numbers the value with a real part not below zero.
+    """Return the inverse hyperbolic cosine, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arccosh(1.0).item()
-    0.0
+    Args:
+        x: Array or scalar; real numbers below 1 give NaN.
+
+    Returns:
+        Array with the shape of ``x``; the real part is not negative, for complex numbers too.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arccosh(1.0).item()
+        0.0
     """
     out = lax.acosh(*promote_args_inexact("arccosh", x))
     if array_kind(out) != COMPLEX:
@@ -223,11 +367,19 @@ asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh
 
 
 def log2(x: Any, /) -> Array:
-    """Logarithm to base 2.
+    """Return the logarithm to base 2, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.log2(8.0).item()
-    3.0
+    Args:
+        x: Array or scalar; integers are converted to the default float type. Negative real numbers
+            give NaN, 0 gives -inf.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.log2(8.0).item()
+        3.0
     """
     (x,) = promote_args_inexact("log2", x)
     logarithm = lax.log(x)
@@ -239,11 +391,19 @@ def log2(x: Any, /) -> Array:
 
 
 def log10(x: Any, /) -> Array:
-    """Logarithm to base 10.
+    """Return the logarithm to base 10, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.log10(1.0).item()
-    0.0
+    Args:
+        x: Array or scalar; integers are converted to the default float type. Negative real numbers
+            give NaN, 0 gives -inf.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.log10(1.0).item()
+        0.0
     """
     (x,) = promote_args_inexact("log10", x)
     logarithm = lax.log(x)
@@ -258,31 +418,52 @@ def log10(x: Any, /) -> Array:
 
 
 def positive(x: Any, /) -> Array:
-    """``x`` itself.
+    """Return ``x`` unchanged, as an array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.positive(2.0).item()
-    2.0
+    Args:
+        x: Array or scalar of any dtype.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.positive(2.0).item()
+        2.0
     """
     return as_array(*promote_args("positive", x))
 
 
 def sign(x: Any, /) -> Array:
-    """-1, 0 or 1; ``x / |x|`` for complex numbers.
+    """Return -1, 0 or 1 by the sign of each element; ``x / abs(x)`` for complex numbers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sign(-2.0).item()
-    -1.0
+    Args:
+        x: Array or scalar of any numeric dtype; booleans raise TypeError. NaN gives NaN.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sign(-2.0).item()
+        -1.0
     """
     return lax.sign(*promote_args("sign", x))
 
 
 def absolute(x: Any, /) -> Array:
-    """Absolute value; real for complex numbers.
+    """Return the absolute value, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.absolute(-2.0).item()
-    2.0
+    Args:
+        x: Array or scalar of any dtype.
+
+    Returns:
+        Array with the shape and dtype of ``x``; of complex numbers, the modulus as real numbers.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.absolute(-2.0).item()
+        2.0
     """
     x = ensure_array("absolute", x)
     return lax.abs(x) if array_kind(x) & (INT | INEXACT) else x
@@ -292,11 +473,18 @@ abs = absolute
 
 
 def fabs(x: Any, /) -> Array:
-    """Absolute value as a floating number.
+    """Return the absolute value as a floating-point number.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fabs(-2).item()
-    2.0
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise TypeError.
+
+    Returns:
+        Floating-point array with the shape of ``x``; integers become the default float type.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fabs(-2).item()
+        2.0
     """
     (x,) = promote_args_inexact("fabs", x)
     if array_kind(x) == COMPLEX:
@@ -305,21 +493,37 @@ def fabs(x: Any, /) -> Array:
 
 
 def square(x: Any, /) -> Array:
-    """Square.
+    """Return ``x * x``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.square(3.0).item()
-    9.0
+    Args:
+        x: Array or scalar of any numeric dtype; booleans count as integers.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.square(3.0).item()
+        9.0
     """
     return lax.square(*promote_args_numeric("square", x))
 
 
 def reciprocal(x: Any, /) -> Array:
-    """``1 / x``.
+    """Return ``1 / x``, elementwise.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.reciprocal(4.0).item()
-    0.25
+    Args:
+        x: Array or scalar; 0 gives inf.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex.
+
+    Differs from NumPy: the reciprocal of an integer is a floating-point number, not 0.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.reciprocal(4.0).item()
+        0.25
     """
     return lax.integer_pow(*promote_args_inexact("reciprocal", x), -1)
 
@@ -328,33 +532,54 @@ def reciprocal(x: Any, /) -> Array:
 
 
 def floor(x: Any, /) -> Array:
-    """Rounding down; integers stay as they are.
+    """Return each element rounded down to an integer.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.floor(1.5).item()
-    1.0
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise TypeError.
+
+    Returns:
+        Array with the shape and dtype of ``x``; integers are returned unchanged.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.floor(1.5).item()
+        1.0
     """
     x = ensure_array("floor", x)
     return lax.floor(x) if array_kind(x) & INEXACT else x
 
 
 def ceil(x: Any, /) -> Array:
-    """Rounding up; integers stay as they are.
+    """Return each element rounded up to an integer.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ceil(1.5).item()
-    2.0
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise TypeError.
+
+    Returns:
+        Array with the shape and dtype of ``x``; integers are returned unchanged.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ceil(1.5).item()
+        2.0
     """
     x = ensure_array("ceil", x)
     return lax.ceil(x) if array_kind(x) & INEXACT else x
 
 
 def trunc(x: Any) -> Array:
-    """Rounding towards zero; integers stay as they are.
+    """Return each element rounded towards zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.trunc(-1.5).item()
-    -1.0
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise TypeError.
+
+    Returns:
+        Array with the shape and dtype of ``x``; integers are returned unchanged.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.trunc(-1.5).item()
+        -1.0
     """
     x = ensure_array("trunc", x)
     if not array_kind(x) & INEXACT:
@@ -363,11 +588,19 @@ def trunc(x: Any) -> Array:
 
 
 def rint(x: Any, /) -> Array:
-    """Rounding to the nearest integer, ties to even.
+    """Return each element rounded to the nearest integer, ties to the even one.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.rint(2.5).item()
-    2.0
+    Args:
+        x: Array or scalar; of complex numbers both parts are rounded.
+
+    Returns:
+        Array with the shape of ``x``, floating-point or complex; integers become the default float
+        type.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.rint(2.5).item()
+        2.0
     """
     x = ensure_array("rint", x)
     kind = array_kind(x)
@@ -379,11 +612,21 @@ def rint(x: Any, /) -> Array:
 
 
 def round(a: Any, decimals: int = 0, out: None = None) -> Array:
-    """Rounding to a number of decimals, ties to even.
+    """Return each element rounded to a number of decimals, ties to the even digit.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.round(2.125, 2).item()
-    2.119999885559082
+    Args:
+        a: Array or scalar of numbers; booleans raise ValueError.
+        decimals: Number of digits after the decimal point; negative numbers round floats to tens,
+            hundreds and so on. A static integer.
+        out: Must be None.
+
+    Returns:
+        Array with the shape and dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.round(2.125, 2).item()
+        2.119999885559082
     """
     refuse_out("round", out)
     x = ensure_array("round", a)
@@ -421,11 +664,19 @@ around = round
 
 
 def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
-    """The fractional and the whole part of numbers.
+    """Return the fractional and the integral part of each element, both with its sign.
 
-    >>> import weft.numpy as jnp
-    >>> [part.item() for part in jnp.modf(2.5)]
-    [0.5, 2.0]
+    Args:
+        x: Array or scalar of real numbers; integers are converted to the default float type.
+        out: Must be None.
+
+    Returns:
+        Pair of floating-point arrays with the shape of ``x``, whose sum is ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [part.item() for part in jnp.modf(2.5)]
+        [0.5, 2.0]
     """
     refuse_out("modf", out)
     (x,) = promote_args_inexact("modf", x)
@@ -437,11 +688,18 @@ def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
 
 
 def invert(x: Any, /) -> Array:
-    """Complement of bits; of booleans, their negation.
+    """Return the bitwise complement; of booleans, the logical not.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.invert(5).item()
-    -6
+    Args:
+        x: Array or scalar of integers or booleans; other dtypes raise TypeError.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.invert(5).item()
+        -6
     """
     return lax.bitwise_not(*promote_args("invert", x))
 
@@ -450,11 +708,18 @@ bitwise_invert = bitwise_not = invert
 
 
 def bitwise_count(x: Any, /) -> Array:
-    """How many bits of the absolute value are set.
+    """Return the number of bits set in the absolute value of each integer.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.bitwise_count(-7).item()
-    3
+    Args:
+        x: Array or scalar of integers or booleans.
+
+    Returns:
+        Array of uint8 with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.bitwise_count(-7).item()
+        3
     """
     (x,) = promote_args_numeric("bitwise_count", x)
     counts = lax.population_count(absolute(x))
@@ -462,11 +727,18 @@ def bitwise_count(x: Any, /) -> Array:
 
 
 def logical_not(x: Any, /) -> Array:
-    """Whether it is false.
+    """Return whether each element is false.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.logical_not(0).item()
-    True
+    Args:
+        x: Array or scalar of any dtype; zero is false, all other values (NaN too) are true.
+
+    Returns:
+        Boolean array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.logical_not(0).item()
+        True
     """
     (x,) = promote_args("logical_not", x)
     if typeof(x).dtype != np.bool_:
@@ -478,11 +750,18 @@ def logical_not(x: Any, /) -> Array:
 
 
 def sinc(x: Any, /) -> Array:
-    """``sin(pi x) / (pi x)``, 1 at 0.
+    """Return ``sin(pi * x) / (pi * x)``, and 1 at zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sinc(0.0).item()
-    1.0
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise TypeError.
+
+    Returns:
+        Array with the shape and dtype of ``x``; integers are returned unchanged.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sinc(0.0).item()
+        1.0
     """
     (x,) = promote_args_inexact("sinc", x)
     zero = lax.eq(x, const(x, 0))
@@ -509,11 +788,18 @@ def _sinc_series_jvp(k: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def i0(x: Any) -> Array:
-    """Modified Bessel function of order 0.
+    """Return the modified Bessel function of the first kind of order 0.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.i0(0.0).item()
-    1.0
+    Args:
+        x: Array or scalar of real numbers; complex numbers raise ValueError.
+
+    Returns:
+        Floating-point array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.i0(0.0).item()
+        1.0
     """
     (x,) = promote_args_inexact("i0", x)
     if array_kind(x) != FLOAT:

@@ -1,0 +1,105 @@
+"""Public functions say what they take and return: a summary, Args, Returns and an example.
+
+The modules are listed in ``documented/*.txt``, one a line. A line ``- module.name: reason`` takes a
+name out: the reason says why it has no arguments to describe.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.api_docs import docstring, is_entry
+from tools.public_names import names_of
+from weft.base.knobs import Knob
+from weft.numpy import ufunc
+
+LISTS = sorted((Path(__file__).parent / "documented").glob("*.txt"))
+LINES = [line.strip() for path in LISTS for line in path.read_text().splitlines() if line.strip()]
+MODULES = [line for line in LINES if not line.startswith("-")]
+EXCEPTIONS = dict(line[1:].strip().split(": ", 1) for line in LINES if line.startswith("-"))
+
+HEADER = re.compile(r"^(Args|Returns|Yields|Example|Examples):$", re.MULTILINE)
+ENTRY = re.compile(r"^ {2,4}\*{0,2}(\w+): \S", re.MULTILINE)
+
+
+def sections(text: str) -> dict[str, str]:
+    """The parts of a docstring by their header."""
+    parts = HEADER.split(text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def parameters(value: Any) -> tuple[list[str], bool]:
+    """The names of what a callable takes, and whether it returns something."""
+    if isinstance(value, ufunc):
+        value = value._func
+    found = inspect.signature(value)
+    names = [name for name in found.parameters if not name.startswith("_")]
+    returns = found.return_annotation not in (None, "None")
+    return names, returns and not isinstance(value, type)
+
+
+def problems(value: Any) -> list[str]:
+    """What the docstring of a callable lacks."""
+    text = docstring(value)
+    summary, found = text.partition("\n")[0], sections(text)
+    missing = [] if summary.endswith(".") and len(summary) > 10 else ["a summary line"]
+    if ">>> " not in text:
+        missing.append("an example")
+    if isinstance(value, type) and issubclass(value, (enum.Enum, Exception)):
+        return missing
+    names, returns = parameters(value)
+    described = ENTRY.findall(found.get("Args", ""))
+    missing += [f"argument {name}" for name in names if name not in described]
+    missing += [f"no argument is named {name}" for name in described if name not in names]
+    if returns and not {"Returns", "Yields"} & found.keys():
+        missing.append("Returns")
+    return missing
+
+
+def callables(module: str) -> Iterator[tuple[str, Any]]:
+    """The public functions and classes of a module that weft defines."""
+    held = importlib.import_module(module)
+    for name in names_of(held):
+        value = getattr(held, name)
+        ours = str(getattr(value, "__module__", "weft")).startswith("weft")
+        if is_entry(value) and ours and not isinstance(value, Knob):
+            yield f"{module}.{name}", value
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstrings_are_complete(module: str) -> None:
+    found = {name: problems(value) for name, value in callables(module) if name not in EXCEPTIONS}
+    assert found
+    lacking = [f"{name}: {', '.join(missing)}" for name, missing in found.items() if missing]
+    assert not lacking, "\n" + "\n".join(lacking)
+
+
+def test_exceptions_are_needed() -> None:
+    values = dict(pair for module in MODULES for pair in callables(module))
+    needless = [name for name in EXCEPTIONS if name not in values or not problems(values[name])]
+    assert not needless
+
+
+def test_what_a_docstring_lacks_is_found() -> None:
+    def half(x: float, scale: float = 2.0) -> float:
+        """Return a fraction of a number.
+
+        Args:
+            x: The number.
+            factor: There is none.
+
+        >>> 1 / 2
+        0.5
+        """
+        return x / scale
+
+    assert problems(half) == ["argument scale", "no argument is named factor", "Returns"]
+    assert problems(lambda: 0) == ["a summary line", "an example", "Returns"]
