@@ -1,6 +1,7 @@
 """Answers of single functions that once were other than JAX's."""
 
 import dataclasses
+import inspect
 import logging
 
 import numpy as np
@@ -213,7 +214,8 @@ def test_the_interface_is_named_in_the_environment():
 def test_aliases_say_what_they_are_of(name, of):
     function = getattr(jnp, name)
     assert function.__name__ == name
-    assert function.__doc__ == f"Alias of :func:`weft.numpy.{of}`."
+    assert function.__doc__.startswith(f"Alias of :func:`weft.numpy.{of}`.\n")
+    assert inspect.getdoc(function).endswith(inspect.getdoc(getattr(jnp, of)))
     assert getattr(jnp, of).__name__ == of
 
 

@@ -109,11 +109,11 @@ def bounded(function: FunctionType, module: str) -> Any:
 
 
 def alias(function: FunctionType, module: str, name: str) -> Any:
-    """A public function under another of its names; the documentation says which it is."""
+    """A public function under another of its names; its documentation names the first one."""
     inner = vars(function)["__wrapped__"] if function.__globals__ is globals() else function
     wrapped = _wrapped(inner)
     wrapped.__module__, wrapped.__name__, wrapped.__qualname__ = module, name, name
-    wrapped.__doc__ = f"Alias of :func:`{module}.{function.__name__}`."
+    wrapped.__doc__ = f"Alias of :func:`{module}.{function.__name__}`.\n\n    {function.__doc__}"
     return wrapped
 
 

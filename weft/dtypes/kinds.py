@@ -188,15 +188,23 @@ def _issubdtype(a: Any, b: Any) -> bool:
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """Whether ``dtype`` is of a kind: a dtype, a family's name, or a tuple of either.
+    """Return whether a dtype is of a kind.
+
+    Args:
+        dtype: Dtype to test.
+        kind: A dtype, the name of a family of dtypes, or a tuple of either.
+
+    Returns:
+        Python bool.
 
     The names are those of the array API standard: ``'bool'``, ``'signed integer'``,
     ``'unsigned integer'``, ``'integral'``, ``'real floating'``, ``'complex floating'`` and
     ``'numeric'``.
 
-    >>> import numpy as np
-    >>> isdtype(np.float16, "real floating"), isdtype("int8", ("bool", np.int8))
-    (True, True)
+    Example:
+        >>> import numpy as np
+        >>> isdtype(np.float16, "real floating"), isdtype("int8", ("bool", np.int8))
+        (True, True)
     """
     given = np.dtype(dtype)
     kinds = kind if isinstance(kind, tuple) else (kind,)

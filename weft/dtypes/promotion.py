@@ -176,10 +176,20 @@ def _default_of_kind(given: DType) -> DType:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """The dtype that two dtypes meet in; int, float and complex give way to any width.
+    """Return the dtype that two dtypes promote to.
 
-    >>> promote_types("int32", "float16"), promote_types("uint8", int)
-    (dtype('float16'), dtype('uint8'))
+    Args:
+        a: Dtype, or a Python type: int, float and complex take the width of the other.
+        b: The other dtype.
+
+    Returns:
+        NumPy dtype.
+
+    Differs from NumPy: int32 and float32 give float32, as in JAX.
+
+    Example:
+        >>> promote_types("int32", "float16"), promote_types("uint8", int)
+        (dtype('float16'), dtype('uint8'))
     """
     strict = _knobs.numpy_dtype_promotion == "strict"
     nodes = frozenset((_node_of(a), _node_of(b)))

@@ -28,11 +28,18 @@ from weft.prims.shape import broadcast_in_dim
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that shapes broadcast to together.
+    """Return the shape that several shapes broadcast to.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.broadcast_shapes((3, 1), (4,))
-    (3, 4)
+    Args:
+        *shapes: Shapes, tuples of integers or single integers.
+
+    Returns:
+        Tuple of integers. Shapes that don't fit raise ValueError.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.broadcast_shapes((3, 1), (4,))
+        (3, 4)
     """
     if not shapes:
         return ()
@@ -49,12 +56,21 @@ def expand_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
-    """``array`` repeated to fill a shape.
+    """Return an array repeated to fill a shape.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
-    Array([[0, 1],
-           [0, 1]], dtype=int32)
+    Args:
+        array: Array or scalar whose shape broadcasts to ``shape``.
+        shape: Shape of the result.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``shape`` in the dtype of ``array``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
+        Array([[0, 1],
+               [0, 1]], dtype=int32)
     """
     x = ensure_array("broadcast_to", array)
     sizes = canonical_shape(shape)
@@ -75,11 +91,18 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
 
 
 def broadcast_arrays(*args: Any) -> list[Array]:
-    """Arrays repeated to their common shape.
+    """Return arrays repeated to their common shape.
 
-    >>> import weft.numpy as jnp
-    >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
-    [(2, 3), (2, 3)]
+    Args:
+        *args: Arrays or scalars that broadcast against each other.
+
+    Returns:
+        List of arrays of one shape, each in its own dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
+        [(2, 3), (2, 3)]
     """
     arrays = ensure_arrays("broadcast_arrays", *args)
     common = broadcast_for("broadcast_arrays", *(x.shape for x in arrays))
@@ -132,11 +155,28 @@ def where(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """``x`` where a condition holds, ``y`` elsewhere; of the condition alone, where it holds.
+    """Return elements of ``x`` where a condition holds and of ``y`` elsewhere.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.where(jnp.array([True, False]), 1.0, jnp.zeros(2))
-    Array([1., 0.], dtype=float32)
+    Args:
+        condition: Boolean array; other numbers count as true if they are not zero.
+        x: Values where the condition holds; broadcasts with ``condition`` and ``y``. Give ``x`` and
+            ``y``, or neither.
+        y: Values where it does not.
+        size: Only without ``x`` and ``y``: static number of indices, needed under ``jit``.
+        fill_value: Only without ``x`` and ``y``: index for the missing ones if there are fewer than
+            ``size``.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that ``x`` and ``y`` promote to. Without them,
+        the indices where the condition holds, as by ``nonzero``.
+
+    Both ``x`` and ``y`` are computed, and gradients flow through both: if one is NaN or infinite
+    where it isn't chosen, guard its argument with another ``where``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.where(jnp.array([True, False]), 1.0, jnp.zeros(2))
+        Array([1., 0.], dtype=float32)
     """
     if x is None and y is None:
         check_arraylike("where", condition)

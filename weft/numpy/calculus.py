@@ -47,11 +47,22 @@ from weft.prims.families import COMPLEX, INTEGER, kind_of
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis, n times over.
+    """Return the differences of neighbours along an axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.diff(jnp.array([1, 3, 6]))
-    Array([2, 3], dtype=int32)
+    Args:
+        a: Array of at least one dimension.
+        n: How many times to take differences, a static integer.
+        axis: Axis along which neighbours lie.
+        prepend: Values to put before ``a`` along the axis first; a scalar or an array.
+        append: Values to put after ``a`` along the axis first; a scalar or an array.
+
+    Returns:
+        Array shorter by ``n`` along ``axis``; of booleans, whether neighbours differ.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.diff(jnp.array([1, 3, 6]))
+        Array([2, 3], dtype=int32)
     """
     x = ensure_array("diff", a)
     count = operator.index(concrete(n, "diff needs a concrete n"))
@@ -84,11 +95,20 @@ def _edge(values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
-    """Differences of neighbours of the flattened array.
+    """Return the differences of neighbours of the flattened array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ediff1d(jnp.array([1, 3, 6]), to_begin=0)
-    Array([0, 2, 3], dtype=int32)
+    Args:
+        ary: Array, which is flattened.
+        to_end: Values to put after the differences, converted to the dtype of ``ary``.
+        to_begin: Values to put before the differences, converted to the dtype of ``ary``.
+
+    Returns:
+        One-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ediff1d(jnp.array([1, 3, 6]), to_begin=0)
+        Array([0, 2, 3], dtype=int32)
     """
     x = ravel(ensure_array("ediff1d", ary))
     out = lax.sub(getitem(x, slice(1, None)), getitem(x, slice(None, -1)))
@@ -107,11 +127,22 @@ def _as_dtype(x: Any, dtype: Any) -> Any:
 def gradient(
     f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None
 ) -> Array | list[Array]:
-    """Derivatives by differences: central inside, one-sided at the ends.
+    """Return the derivative along axes: central differences inside, one-sided at the ends.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.gradient(jnp.array([1.0, 2.0, 4.0]))
-    Array([1. , 1.5, 2. ], dtype=float32)
+    Args:
+        f: Array of samples, at least two along each axis.
+        *varargs: Distance of the samples: one scalar for all axes, or for each axis a scalar or a
+            vector of coordinates; 1 by default.
+        axis: Axis or tuple of axes to differentiate along; by default all.
+        edge_order: Must be None or 1: differences at the ends are of first order.
+
+    Returns:
+        Floating-point array of the shape of ``f`` for one axis, else a list of them.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.gradient(jnp.array([1.0, 2.0, 4.0]))
+        Array([1. , 1.5, 2. ], dtype=float32)
     """
     if edge_order is not None and edge_order != 1:
         raise NotImplementedError("gradient has differences of first order at the ends only")
@@ -180,11 +211,21 @@ _TURN = 2 * np.pi
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = _TURN) -> Array:
-    """Angles with jumps of more than half a period taken out.
+    """Return angles with jumps of more than half a period removed.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unwrap(jnp.array([0, 1, 3, 0]), period=4)
-    Array([0, 1, 3, 4], dtype=int32)
+    Args:
+        p: Array of angles.
+        discont: Least jump that is removed; by default, and at least, half the period.
+        axis: Axis along which angles follow each other.
+        period: The period; 2 pi by default.
+
+    Returns:
+        Array with the shape of ``p``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unwrap(jnp.array([0, 1, 3, 0]), period=4)
+        Array([0, 1, 3, 4], dtype=int32)
     """
     check_arraylike("unwrap", p)
     p, period = (as_array(x) for x in promote_dtypes(p, period, staged=period is not _TURN))
@@ -212,11 +253,22 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = _TURN) -> 
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
-    """Integral of samples by the trapezoidal rule.
+    """Return the integral of samples by the trapezoidal rule.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0])).item()
-    4.0
+    Args:
+        y: Array of samples.
+        x: Coordinates of the samples, a vector or an array that broadcasts; by default ``dx``
+            apart.
+        dx: Distance of the samples if ``x`` is None.
+        axis: Axis to integrate along.
+
+    Returns:
+        Floating-point array without the axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0])).item()
+        4.0
     """
     if x is None:
         (y,) = promote_dtypes_inexact(ensure_array("trapezoid", y))
@@ -240,11 +292,25 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Array:
-    """Values between samples, by straight lines; "extrapolate" goes on beyond the ends.
+    """Return values between samples, by linear interpolation.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.interp(1.5, jnp.arange(3.0), jnp.array([0.0, 10.0, 30.0])).item()
-    20.0
+    Args:
+        x: Array of points to evaluate at.
+        xp: Ascending vector of sample points; need not ascend if ``period`` is given.
+        fp: Vector of sample values, real or complex.
+        left: Value for ``x < xp[0]``; by default ``fp[0]``. "extrapolate" continues the first
+            segment.
+        right: Value for ``x > xp[-1]``; by default ``fp[-1]``. "extrapolate" continues the last
+            segment.
+        period: Period of the points; ``left`` and ``right`` are then ignored.
+
+    Returns:
+        Array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.interp(1.5, jnp.arange(3.0), jnp.array([0.0, 10.0, 30.0])).item()
+        20.0
     """
     check_arraylike("interp", x, xp, fp)
     if np.shape(xp) != np.shape(fp) or np.ndim(xp) != 1:
@@ -304,11 +370,24 @@ def _between(x: Any, xp: Any, fp: Any) -> Any:
 def convolve(
     a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """Convolution of two vectors.
+    """Return the discrete convolution of two vectors.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
-    Array([1., 3., 2.], dtype=float32)
+    Args:
+        a: First vector, not empty.
+        v: Second vector, not empty.
+        mode: "full" (every overlap), "same" (as long as the longer operand) or "valid" (complete
+            overlaps only).
+        precision: Precision of the products on accelerators: None, a ``lax.Precision`` or its name.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Vector in a floating-point or complex dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
+        Array([1., 3., 2.], dtype=float32)
     """
     a, v = _vectors("convolve", a, v, preferred_element_type)
     if a.shape[0] < v.shape[0]:
@@ -325,11 +404,24 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Correlation of two vectors.
+    """Return the cross-correlation of two vectors.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
-    Array([2., 3.], dtype=float32)
+    Args:
+        a: First vector, not empty.
+        v: Second vector, not empty; it is conjugated.
+        mode: "full" (every overlap), "same" (as long as the longer operand) or "valid" (complete
+            overlaps only).
+        precision: Precision of the products on accelerators: None, a ``lax.Precision`` or its name.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Vector in a floating-point or complex dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
+        Array([2., 3.], dtype=float32)
     """
     a, v = _vectors("correlate", a, v, preferred_element_type)
     v = conjugate(v)

@@ -66,11 +66,24 @@ def dot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Sum product over the last axis of the first and the second-to-last of the second array.
+    """Return the dot product: over the last axis of ``a`` and the second-to-last of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.dot(jnp.arange(3), jnp.arange(3)).item()
-    5
+    Args:
+        a: Array; a scalar multiplies elementwise.
+        b: Array; of a vector the only axis is summed over.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name,
+            or a pair of them for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``a.shape[:-1] + b.shape[:-2] + b.shape[-1:]``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.dot(jnp.arange(3), jnp.arange(3)).item()
+        5
     """
     x, y = ensure_arrays("dot", a, b)
     dtype, weak = element_type("dot", preferred_element_type, x, y)
@@ -90,11 +103,25 @@ def matmul(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Product of matrices; leading dimensions are batches and broadcast.
+    """Return the matrix product; leading axes are stacks of matrices and broadcast.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.matmul(jnp.ones((2, 3)), jnp.ones((3, 4))).shape
-    (2, 4)
+    Args:
+        a: Array of shape (..., m, k), or a vector of length k.
+        b: Array of shape (..., k, n), or a vector of length k.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name,
+            or a pair of them for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape (..., m, n), without m or n where the operand is a vector. Scalars raise an
+        error.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.matmul(jnp.ones((2, 3)), jnp.ones((3, 4))).shape
+        (2, 4)
     """
     x, y = ensure_arrays("matmul", a, b)
     for i, v in enumerate((x, y)):
@@ -167,11 +194,23 @@ def _batched_matmul(x: Any, y: Any, precision: Any, dtype: Any, weak: bool) -> A
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """Sum product of all elements, the first conjugated.
+    """Return the sum of products of all elements, with the first operand conjugated.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.vdot(jnp.arange(3), jnp.arange(3)).item()
-    5
+    Args:
+        a: Array, which is flattened and conjugated.
+        b: Array with as many elements.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name,
+            or a pair of them for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Scalar array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.vdot(jnp.arange(3), jnp.arange(3)).item()
+        5
     """
     x, y = ensure_arrays("vdot", a, b)
     if kind_of(x.dtype) == COMPLEX:
@@ -189,11 +228,24 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Sum product along an axis, the first conjugated, the rest broadcast.
+    """Return the sum of products along an axis, with the first operand conjugated.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.vecdot(jnp.ones((2, 3)), jnp.ones(3))
-    Array([3., 3.], dtype=float32)
+    Args:
+        x1: Array of vectors along ``axis``; they are conjugated.
+        x2: Array of vectors of the same length; the other axes broadcast.
+        axis: Axis of the vectors in both operands.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name,
+            or a pair of them for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Array of the broadcast shape without the axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.vecdot(jnp.ones((2, 3)), jnp.ones(3))
+        Array([3., 3.], dtype=float32)
     """
     x, y = ensure_arrays("vecdot", x1, x2)
     if not x.ndim or not y.ndim:
@@ -207,33 +259,61 @@ def vecdot(
 
 
 def matvec(x1: Any, x2: Any, /) -> Array:
-    """Product of matrices and vectors.
+    """Return the product of matrices and vectors.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.matvec(jnp.ones((2, 3)), jnp.ones(3))
-    Array([3., 3.], dtype=float32)
+    Args:
+        x1: Array of shape (..., m, n).
+        x2: Array of shape (..., n); leading axes broadcast.
+
+    Returns:
+        Array of shape (..., m).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.matvec(jnp.ones((2, 3)), jnp.ones(3))
+        Array([3., 3.], dtype=float32)
     """
     x, y = ensure_arrays("matvec", x1, x2)
     return vectorize(matmul, signature="(n,m),(m)->(n)")(x, y)
 
 
 def vecmat(x1: Any, x2: Any, /) -> Array:
-    """Product of conjugated vectors and matrices.
+    """Return the product of conjugated vectors and matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.vecmat(jnp.ones(2), jnp.ones((2, 3)))
-    Array([2., 2., 2.], dtype=float32)
+    Args:
+        x1: Array of shape (..., n); it is conjugated.
+        x2: Array of shape (..., n, m); leading axes broadcast.
+
+    Returns:
+        Array of shape (..., m).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.vecmat(jnp.ones(2), jnp.ones((2, 3)))
+        Array([2., 2., 2.], dtype=float32)
     """
     x, y = ensure_arrays("vecmat", x1, x2)
     return vectorize(matmul, signature="(n),(n,m)->(m)")(conjugate(x), y)
 
 
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
-    """Sum product over the last axes.
+    """Return the sum of products over the last axes of two arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.inner(jnp.arange(3), jnp.arange(3)).item()
-    5
+    Args:
+        a: Array of shape (..., n); a scalar multiplies elementwise.
+        b: Array of shape (..., n).
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name,
+            or a pair of them for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Array of shape ``a.shape[:-1] + b.shape[:-1]``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.inner(jnp.arange(3), jnp.arange(3)).item()
+        5
     """
     x, y = ensure_arrays("inner", a, b)
     if x.ndim and y.ndim:
@@ -246,11 +326,20 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 def outer(a: Any, b: Any, out: None = None) -> Array:
-    """All products of an element of the first with one of the second.
+    """Return the product of each element of ``a`` with each element of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.outer(jnp.arange(2), jnp.arange(3)).shape
-    (2, 3)
+    Args:
+        a: Array, which is flattened.
+        b: Array, which is flattened.
+        out: Must be None; arrays are immutable.
+
+    Returns:
+        Array of shape (a.size, b.size).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.outer(jnp.arange(2), jnp.arange(3)).shape
+        (2, 3)
     """
     refuse_out("outer", out)
     x, y = (as_array(v) for v in promote_dtypes(*ensure_arrays("outer", a, b)))
@@ -266,11 +355,26 @@ def tensordot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Sum product over chosen axes of two arrays.
+    """Return the sum of products over chosen axes of two arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), 1).shape
-    (2, 4)
+    Args:
+        a: First array.
+        b: Second array.
+        axes: Number of last axes of ``a`` and first axes of ``b`` to sum over, or a pair of axes or
+            sequences of axes.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name,
+            or a pair of them for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array with the remaining axes of ``a``, then those of ``b``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), 1).shape
+        (2, 4)
     """
     x, y = ensure_arrays("tensordot", a, b)
     dtype, weak = element_type("tensordot", preferred_element_type, x, y)

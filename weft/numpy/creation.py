@@ -49,11 +49,28 @@ def array(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """An array of given data: numbers, nested sequences, NumPy arrays or other arrays.
+    """Return a new array from numbers, nested sequences, NumPy arrays or other arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.array([1, 2, 3])
-    Array([1, 2, 3], dtype=int32)
+    Args:
+        object: Data: a number, nested lists or tuples, an array, an object with ``__array__`` or
+            ``__jax_array__``, or a buffer.
+        dtype: Dtype of the result; by default the one of the data, without ``enable_x64`` at most
+            32 bits wide.
+        *args: ``copy``, ``order`` and ``ndmin`` by position, which is deprecated.
+        copy: If true, an array is copied; if false, the result may be ``object`` itself.
+        order: Must be "K" or None; arrays are laid out in row-major order.
+        ndmin: Least number of dimensions; axes of size 1 are added in front.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array with the shape of the data.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array([1, 2, 3])
+        Array([1, 2, 3], dtype=int32)
     """
     if args:
         copy, order, ndmin = _positional(args, copy, order, ndmin)
@@ -87,11 +104,26 @@ def asarray(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """``a`` as an array; itself if it is one of the right dtype already.
+    """Return ``a`` as an array, without a copy if it already is one of the right dtype.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.asarray([1.0, 2.0])
-    Array([1., 2.], dtype=float32)
+    Args:
+        a: Data as for ``array``: a number, nested sequence, or array-like object.
+        dtype: Dtype of the result; by default the one of the data, without ``enable_x64`` at most
+            32 bits wide.
+        order: Must be None or "K"; arrays are laid out in row-major order.
+        copy: True always copies; False raises ValueError if memory can't be shared; None copies if
+            needed.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array with the shape of the data; ``a`` itself where nothing has to be changed.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.asarray([1.0, 2.0])
+        Array([1., 2.], dtype=float32)
     """
     if order is not None and order != "K":
         raise NotImplementedError(f"arrays are laid out in row-major order; got order={order!r}")
@@ -305,22 +337,41 @@ def _joined(x: Any, dtype: Any) -> Any:
 
 
 def copy(a: Any, order: str | None = None) -> Array:
-    """A copy of an array.
+    """Return a copy of an array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.copy(jnp.ones(2))
-    Array([1., 1.], dtype=float32)
+    Args:
+        a: Array or scalar.
+        order: Must be None or "K"; arrays are laid out in row-major order.
+
+    Returns:
+        New array with the shape and dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.copy(jnp.ones(2))
+        Array([1., 1.], dtype=float32)
     """
     check_arraylike("copy", a)
     return array(a, copy=True, order=order)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
-    """``x`` in another dtype.
+    """Return an array converted to another dtype.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.astype(jnp.array([1.7]), int)
-    Array([1], dtype=int32)
+    Args:
+        x: Array or scalar.
+        dtype: Dtype of the result; None is the default float type. Floats are truncated towards
+            zero when converted to integers.
+        copy: If true, the result is a new array even if the dtype stays.
+        device: Device or sharding to put the result on.
+
+    Returns:
+        Array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.astype(jnp.array([1.7]), int)
+        Array([1], dtype=int32)
     """
     x = ensure_array("astype", x)
     if dtype is None:
@@ -373,11 +424,23 @@ def _void(sizes: tuple[int, ...]) -> Any:
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """An array of zeros.
+    """Return an array of zeros.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.zeros(2)
-    Array([0., 0.], dtype=float32)
+    Args:
+        shape: Shape of the result, an integer or a tuple of integers. Must be static.
+        dtype: Dtype of the result; by default the default float type (float32, or float64 with
+            ``enable_x64``).
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array of shape ``shape``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.zeros(2)
+        Array([0., 0.], dtype=float32)
     """
     wanted = _fill_dtype(dtype, shape, "zeros")
     if wanted == dtypes.float0:
@@ -387,11 +450,23 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """An array of ones.
+    """Return an array of ones.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ones(2)
-    Array([1., 1.], dtype=float32)
+    Args:
+        shape: Shape of the result, an integer or a tuple of integers. Must be static.
+        dtype: Dtype of the result; by default the default float type (float32, or float64 with
+            ``enable_x64``).
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array of shape ``shape``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ones(2)
+        Array([1., 1.], dtype=float32)
     """
     wanted = _fill_dtype(dtype, shape, "ones")
     if wanted == dtypes.float0:
@@ -401,11 +476,23 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """An array whose values are not to be relied on: zeros.
+    """Return an array whose values you must not rely on.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.empty(2).shape
-    (2,)
+    Args:
+        shape: Shape of the result, an integer or a tuple of integers. Must be static.
+        dtype: Dtype of the result; by default the default float type (float32, or float64 with
+            ``enable_x64``).
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array of shape ``shape``. It holds zeros: memory is never left uninitialised.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.empty(2).shape
+        (2,)
     """
     return zeros(shape, dtype, device=device, out_sharding=out_sharding)
 
@@ -418,11 +505,23 @@ def full(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """An array of one value, which may itself be an array to broadcast.
+    """Return an array filled with one value.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.full(2, 7.0)
-    Array([7., 7.], dtype=float32, weak_type=True)
+    Args:
+        shape: Shape of the result, an integer or a tuple of integers. Must be static.
+        fill_value: Scalar, or an array that broadcasts to ``shape``.
+        dtype: Dtype of the result; by default that of ``fill_value``.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array of shape ``shape``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.full(2, 7.0)
+        Array([7., 7.], dtype=float32, weak_type=True)
     """
     check_arraylike("full", fill_value)
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "full")
@@ -478,11 +577,25 @@ def full_like(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """An array of one value with the shape and dtype of another.
+    """Return an array filled with one value, with the shape and dtype of another.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.full_like(jnp.ones(2), 7)
-    Array([7., 7.], dtype=float32)
+    Args:
+        a: Array, scalar or ``ShapeDtypeStruct`` that gives shape, dtype and, if it is committed to
+            one, the device.
+        fill_value: Scalar, or an array that broadcasts to the shape; converted to the dtype.
+        dtype: Dtype of the result; by default that of ``a``.
+        shape: Shape of the result; by default that of ``a``.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array with the shape and dtype of ``a`` unless others are given.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.full_like(jnp.ones(2), 7)
+        Array([7., 7.], dtype=float32)
     """
     wanted, sizes, weak = _like(a, dtype, shape, "full_like")
     if wanted == dtypes.float0:
@@ -510,11 +623,24 @@ def full_like(
 def zeros_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """Zeros with the shape and dtype of another array.
+    """Return an array of zeros with the shape and dtype of another.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.zeros_like(jnp.ones(2))
-    Array([0., 0.], dtype=float32)
+    Args:
+        a: Array, scalar or ``ShapeDtypeStruct`` that gives shape, dtype and, if it is committed to
+            one, the device.
+        dtype: Dtype of the result; by default that of ``a``.
+        shape: Shape of the result; by default that of ``a``.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array with the shape and dtype of ``a`` unless others are given.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.zeros_like(jnp.ones(2))
+        Array([0., 0.], dtype=float32)
     """
     return full_like(a, 0, dtype, shape, device=device, out_sharding=out_sharding)
 
@@ -522,11 +648,24 @@ def zeros_like(
 def ones_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """Ones with the shape and dtype of another array.
+    """Return an array of ones with the shape and dtype of another.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ones_like(jnp.zeros(2))
-    Array([1., 1.], dtype=float32)
+    Args:
+        a: Array, scalar or ``ShapeDtypeStruct`` that gives shape, dtype and, if it is committed to
+            one, the device.
+        dtype: Dtype of the result; by default that of ``a``.
+        shape: Shape of the result; by default that of ``a``.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        Array with the shape and dtype of ``a`` unless others are given.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ones_like(jnp.zeros(2))
+        Array([1., 1.], dtype=float32)
     """
     return full_like(a, 1, dtype, shape, device=device, out_sharding=out_sharding)
 
@@ -534,11 +673,21 @@ def ones_like(
 def empty_like(
     prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """An array like another, whose values are not to be relied on.
+    """Return an array like another whose values you must not rely on.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.empty_like(jnp.ones(2)).shape
-    (2,)
+    Args:
+        prototype: Array, scalar or ``ShapeDtypeStruct`` that gives shape and dtype.
+        dtype: Dtype of the result; by default that of ``prototype``.
+        shape: Shape of the result; by default that of ``prototype``.
+        device: Device or sharding to put the result on; by default the default device.
+
+    Returns:
+        Array with the shape and dtype of ``prototype`` unless others are given. It holds zeros.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.empty_like(jnp.ones(2)).shape
+        (2,)
     """
     return full_like(prototype, 0, dtype, shape, device=device)
 
@@ -555,11 +704,25 @@ def arange(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Evenly spaced numbers from ``start`` (or 0) up to, not including, ``stop``.
+    """Return evenly spaced numbers from ``start`` up to, but not including, ``stop``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.arange(3)
-    Array([0, 1, 2], dtype=int32)
+    Args:
+        start: First number; with one argument, the end, and the range starts at 0.
+        stop: End of the range, which is not included.
+        step: Distance of neighbours, not 0; 1 by default. May be negative.
+        dtype: Dtype of the result; by default the one that the arguments promote to.
+        device: Device or sharding to put the result on; by default the default device.
+        out_sharding: Sharding of the result, for meshes with explicit axes. Give ``device`` or
+            this, not both.
+
+    Returns:
+        One-dimensional array of ``ceil((stop - start) / step)`` numbers. The arguments must be
+        static; for floats ``linspace`` is safer.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arange(3)
+        Array([0, 1, 2], dtype=int32)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
     given = [_bound(name, x) for name, x in (("start", start), ("stop", stop), ("step", step))]
@@ -630,12 +793,23 @@ def _bound(name: str, x: Any) -> Any:
 def fromfunction(
     function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
 ) -> Any:
-    """An array of a function's values at the indices of a shape.
+    """Return an array with the values of a function at every index of a shape.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 2), dtype=int)
-    Array([[ 0, 10],
-           [ 1, 11]], dtype=int32)
+    Args:
+        function: Function of one scalar index for each axis. It is mapped with ``vmap``, so it must
+            be traceable.
+        shape: Shape of the result, a tuple of integers.
+        dtype: Dtype of the indices that ``function`` receives.
+        **kwargs: Passed on to ``function``.
+
+    Returns:
+        Array of shape ``shape``, or a tree of them as ``function`` returns.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 2), dtype=int)
+        Array([[ 0, 10],
+               [ 1, 11]], dtype=int32)
     """
     sizes = canonical_shape(shape)
     for i in range(len(sizes)):
@@ -645,51 +819,97 @@ def fromfunction(
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
-    """An array of the bytes of an object.
+    """Return a one-dimensional array of the bytes of an object.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.frombuffer(b"\x01\x02", dtype="uint8")
-    Array([1, 2], dtype=uint8)
+    Args:
+        buffer: Object with the buffer interface, such as bytes.
+        dtype: Dtype that the bytes are read as.
+        count: Number of elements to read; -1 for all.
+        offset: Byte to start at.
+
+    Returns:
+        One-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.frombuffer(b"\x01\x02", dtype="uint8")
+        Array([1, 2], dtype=uint8)
     """
     return asarray(np.frombuffer(buffer, dtype=dtype, count=count, offset=offset))
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
-    """An array of the numbers in a text.
+    """Return a one-dimensional array of the numbers in a text.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fromstring("1 2", sep=" ")
-    Array([1., 2.], dtype=float32)
+    Args:
+        string: Text with numbers.
+        dtype: Dtype of the numbers.
+        count: Number of elements to read; -1 for all.
+        sep: Text between the numbers; whitespace matches any whitespace.
+
+    Returns:
+        One-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fromstring("1 2", sep=" ")
+        Array([1., 2.], dtype=float32)
     """
     return asarray(np.fromstring(string, dtype=dtype, count=count, sep=sep))
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Array:
-    """An array of the data in a file, read when called: not a part of traced programs.
+    """Return an array of the data in a file.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fromfile("/dev/null").shape
-    (0,)
+    Args:
+        *args: Arguments of ``numpy.fromfile``: file, dtype, count, sep, offset.
+        **kwargs: The same by keyword.
+
+    Returns:
+        One-dimensional array. The file is read when the function is called, while tracing too.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fromfile("/dev/null").shape
+        (0,)
     """
     return asarray(np.fromfile(*args, **kwargs))
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
-    """An array of what an iterator yields when called: not a part of traced programs.
+    """Return an array of the values that an iterable yields.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fromiter(range(3), int)
-    Array([0, 1, 2], dtype=int32)
+    Args:
+        *args: Arguments of ``numpy.fromiter``: iterable, dtype, count.
+        **kwargs: The same by keyword.
+
+    Returns:
+        One-dimensional array. The iterable is read when the function is called, while tracing too.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fromiter(range(3), int)
+        Array([0, 1, 2], dtype=int32)
     """
     return asarray(np.fromiter(*args, **kwargs))
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of the memory that another library exports.
+    """Return an array that shares the memory of another library's array.
 
-    >>> import numpy as np, weft.numpy as jnp
-    >>> jnp.from_dlpack(np.ones(2, np.float32))
-    Array([1., 1.], dtype=float32)
+    Args:
+        x: Object with ``__dlpack__``, such as a PyTorch tensor or a NumPy array.
+        device: Device or sharding to move the result to; by default it stays where it is.
+        copy: True copies the memory; None and False share it where dtype and device allow.
+
+    Returns:
+        Array with the shape and dtype of ``x``. Don't change ``x`` afterwards: arrays are
+        immutable.
+
+    Example:
+        >>> import numpy as np, weft.numpy as jnp
+        >>> jnp.from_dlpack(np.ones(2, np.float32))
+        Array([1., 1.], dtype=float32)
     """
     if isinstance(x, Tracer):
         raise TypeError("a traced array has no memory to share through DLPack")
@@ -711,13 +931,22 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """An array, or a group of them, read from a file of ``save`` or ``savez``.
+    """Return the array, or the arrays, of a file written by ``save`` or ``savez``.
 
-    >>> import io, weft.numpy as jnp
-    >>> file = io.BytesIO()
-    >>> jnp.save(file, jnp.arange(2)); _ = file.seek(0)
-    >>> jnp.load(file)
-    Array([0, 1], dtype=int32)
+    Args:
+        file: Path, or file object opened for reading bytes.
+        *args: Further arguments of ``numpy.load``.
+        **kwargs: Further arguments of ``numpy.load``, such as ``allow_pickle``.
+
+    Returns:
+        Array for a .npy file; for a .npz file NumPy's mapping of names to NumPy arrays.
+
+    Example:
+        >>> import io, weft.numpy as jnp
+        >>> file = io.BytesIO()
+        >>> jnp.save(file, jnp.arange(2)); _ = file.seek(0)
+        >>> jnp.load(file)
+        Array([0, 1], dtype=int32)
     """
     found = np.load(file, *args, **kwargs)
     if not isinstance(found, np.ndarray):

@@ -51,13 +51,20 @@ def _alternate(parity: Any, dtype: Any) -> Any:
 
 @jit(static_argnames=("method",))
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
-    """Sign and logarithm of the size of the determinant; sign 0 and -inf for singular matrices.
+    """Return the sign and the logarithm of the absolute value of the determinant.
 
-    ``method`` is "lu" (the default) or "qr".
+    Args:
+        a: Array of shape (..., n, n).
+        method: Factorisation to use: "lu" (the default) or "qr".
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.slogdet(jnp.array([[0., 1.], [1., 0.]]))
-    SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
+    Returns:
+        Named tuple of ``sign`` (of modulus 1, or 0 for singular matrices) and ``logabsdet`` (-inf
+        for singular ones), of shape (...,).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.slogdet(jnp.array([[0., 1.], [1., 0.]]))
+        SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
     """
     a = _square("slogdet", a)
     if method not in (None, "lu", "qr"):
@@ -150,11 +157,18 @@ _slogdet_qr.defjvp(_slogdet_jvp)
 
 @jit
 def det(a: Any) -> Array:
-    """The determinants of square matrices.
+    """Return the determinants of square matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.det(jnp.array([[2., 1.], [1., 3.]]))
-    Array(5., dtype=float32)
+    Args:
+        a: Array of shape (..., n, n); integers are converted to the default float type.
+
+    Returns:
+        Array of shape (...,).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.det(jnp.array([[2., 1.], [1., 3.]]))
+        Array(5., dtype=float32)
     """
     a = _square("det", a)
     n = a.shape[-1]

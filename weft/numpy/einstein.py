@@ -58,11 +58,23 @@ def _finder(optimize: Any) -> Any:
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:
-    """The order in which an einsum contracts its operands, and a report.
+    """Return the order in which ``einsum`` contracts its operands, and a report.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.einsum_path("ij,jk->ik", jnp.ones((2, 2)), jnp.ones((2, 2)))[0]
-    [(0, 1)]
+    Args:
+        subscripts: Labels of each operand's axes, separated by commas, and after "->" those of the
+            result: "ij,jk->ik". Without "->" the result has the labels that occur once, in
+            alphabetical order. "..." stands for axes that broadcast. Or an operand, in the form
+            ``einsum(x, [0, 1], y, [1, 2], [0, 2])``.
+        *operands: Arrays, one for each group of labels.
+        optimize: How to search: "auto", "optimal", "greedy", True, False, or a path.
+
+    Returns:
+        Pair of a list of tuples, the operands that each step contracts, and the report as text.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.einsum_path("ij,jk->ik", jnp.ones((2, 2)), jnp.ones((2, 2)))[0]
+        [(0, 1)]
     """
     import opt_einsum
 
@@ -153,11 +165,29 @@ def einsum(
     _dot_general: Callable[..., Any] = lax.dot_general,
     out_sharding: Any = None,
 ) -> Array:
-    """Sum of products written in Einstein's notation.
+    """Return a sum of products given in Einstein's notation.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.einsum("ij,jk->ik", jnp.ones((2, 3)), jnp.ones((3, 4))).shape
-    (2, 4)
+    Args:
+        subscripts: Labels of each operand's axes, separated by commas, and after "->" those of the
+            result: "ij,jk->ik". Without "->" the result has the labels that occur once, in
+            alphabetical order. "..." stands for axes that broadcast. Or an operand, in the form
+            ``einsum(x, [0, 1], y, [1, 2], [0, 2])``.
+        *operands: Arrays, one for each group of labels.
+        out: Must be None; arrays are immutable.
+        optimize: How to choose the order of contractions: "auto", "optimal", "greedy", True, False
+            (left to right), or a path.
+        precision: Precision of the products on accelerators: None, a ``lax.Precision`` or its name.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array with the labels after "->" as axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.einsum("ij,jk->ik", jnp.ones((2, 3)), jnp.ones((3, 4))).shape
+        (2, 4)
     """
     refuse_out("einsum", out)
     if isinstance(subscripts, str):

@@ -156,54 +156,111 @@ def _transform_2d(name: str, kind: FftType, a: Any, s: Sizes, axes: Any, norm: A
 
 
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform along an axis, cut or padded with zeros to ``n`` values.
+    """Return the discrete Fourier transform along an axis.
 
-    ``norm`` is where to divide: "backward" (by n in the inverse, the default), "forward", or
-    "ortho" (by the square root of n in both).
+    Args:
+        a: Array, real or complex.
+        n: Number of values to transform along the axis: the input is cut or padded with zeros to
+            it; by default its size.
+        axis: Axis to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.fft(jnp.array([1., 2., 3., 4.]))
-    Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
+    Returns:
+        Complex array of size ``n`` along ``axis``; frequencies in the order of ``fftfreq``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.fft(jnp.array([1., 2., 3., 4.]))
+        Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
     return _transform_1d("fft", FftType.FFT, a, n, axis, norm)
 
 
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of ``fft``.
+    """Return the inverse discrete Fourier transform along an axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.ifft(jnp.array([4., 0., 0., 0.]))
-    Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    Args:
+        a: Array, real or complex.
+        n: Number of values to transform along the axis: the input is cut or padded with zeros to
+            it; by default its size.
+        axis: Axis to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array of size ``n`` along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.ifft(jnp.array([4., 0., 0., 0.]))
+        Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     return _transform_1d("ifft", FftType.IFFT, a, n, axis, norm)
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform of real values: the first n // 2 + 1 frequencies, which hold all.
+    """Return the Fourier transform of real values: the frequencies that are not negative.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.rfft(jnp.array([1., 2., 3., 4.]))
-    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    Args:
+        a: Array of real numbers; complex ones raise an error.
+        n: Number of values to transform along the axis: the input is cut or padded with zeros to
+            it; by default its size.
+        axis: Axis to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array of size ``n // 2 + 1`` along ``axis``; the other frequencies are their
+        conjugates.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.rfft(jnp.array([1., 2., 3., 4.]))
+        Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
     return _transform_1d("rfft", FftType.RFFT, a, n, axis, norm)
 
 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of ``rfft``; ``n`` is the size of the result, 2 (m - 1) if not given.
+    """Return the real values whose transform is given by its non-negative frequencies.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.irfft(jnp.array([10., -2. + 2.j, -2.]))
-    Array([1., 2., 3., 4.], dtype=float32)
+    Args:
+        a: Array of m frequencies along ``axis``, as ``rfft`` returns.
+        n: Size of the result along the axis; by default ``2 * (m - 1)``. Give it if the size was
+            odd.
+        axis: Axis to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Real array of size ``n`` along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.irfft(jnp.array([10., -2. + 2.j, -2.]))
+        Array([1., 2., 3., 4.], dtype=float32)
     """
     return _transform_1d("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The real transform of values with Hermitian symmetry, of which half are given.
+    """Return the real transform of values with Hermitian symmetry, of which half are given.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.hfft(jnp.array([1., 2., 3.]))
-    Array([ 8., -2.,  0., -2.], dtype=float32)
+    Args:
+        a: Array of the m first values along ``axis``; the others are their conjugates.
+        n: Size of the result along the axis; by default ``2 * (m - 1)``.
+        axis: Axis to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Real array of size ``n`` along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.hfft(jnp.array([1., 2., 3.]))
+        Array([ 8., -2.,  0., -2.], dtype=float32)
     """
     check_arraylike("jnp.fft.hfft", a)
     if isinstance(axis, (list, tuple)):
@@ -214,11 +271,23 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of ``hfft``.
+    """Return the inverse of ``hfft``: the first half of values with Hermitian symmetry.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.ihfft(jnp.array([8., -2., 0., -2.]))
-    Array([1.+0.j, 2.+0.j, 3.+0.j], dtype=complex64)
+    Args:
+        a: Array of real numbers.
+        n: Number of values to transform along the axis: the input is cut or padded with zeros to
+            it; by default its size.
+        axis: Axis to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array of size ``n // 2 + 1`` along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.ihfft(jnp.array([8., -2., 0., -2.]))
+        Array([1.+0.j, 2.+0.j, 3.+0.j], dtype=complex64)
     """
     if isinstance(axis, (list, tuple)):
         raise ValueError(f"ihfft takes one axis, got {axis}")
@@ -231,12 +300,24 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 
 def fft2(a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Array:
-    """The transform along two axes.
+    """Return the discrete Fourier transform along two axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.fft2(jnp.ones((2, 2)))
-    Array([[4.+0.j, 0.+0.j],
-           [0.+0.j, 0.+0.j]], dtype=complex64)
+    Args:
+        a: Array, real or complex.
+        s: Size to transform along each of ``axes``: the input is cut or padded with zeros to it; by
+            default its shape.
+        axes: The two axes to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.fft2(jnp.ones((2, 2)))
+        Array([[4.+0.j, 0.+0.j],
+               [0.+0.j, 0.+0.j]], dtype=complex64)
     """
     return _transform_2d("fft2", FftType.FFT, a, s, axes, norm)
 
@@ -244,12 +325,24 @@ def fft2(a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | No
 def ifft2(
     a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The inverse of ``fft2``.
+    """Return the inverse discrete Fourier transform along two axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.ifft2(jnp.array([[4., 0.], [0., 0.]]))
-    Array([[1.+0.j, 1.+0.j],
-           [1.+0.j, 1.+0.j]], dtype=complex64)
+    Args:
+        a: Array, real or complex.
+        s: Size to transform along each of ``axes``: the input is cut or padded with zeros to it; by
+            default its shape.
+        axes: The two axes to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.ifft2(jnp.array([[4., 0.], [0., 0.]]))
+        Array([[1.+0.j, 1.+0.j],
+               [1.+0.j, 1.+0.j]], dtype=complex64)
     """
     return _transform_2d("ifft2", FftType.IFFT, a, s, axes, norm)
 
@@ -257,11 +350,23 @@ def ifft2(
 def rfft2(
     a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The transform of real values along two axes, the last of which is halved.
+    """Return the Fourier transform of real values along two axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.rfft2(jnp.ones((2, 4))).shape
-    (2, 3)
+    Args:
+        a: Array of real numbers.
+        s: Size to transform along each of ``axes``: the input is cut or padded with zeros to it; by
+            default its shape.
+        axes: The two axes to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array; of the last of ``axes`` only the non-negative frequencies.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.rfft2(jnp.ones((2, 4))).shape
+        (2, 3)
     """
     return _transform_2d("rfft2", FftType.RFFT, a, s, axes, norm)
 
@@ -269,52 +374,110 @@ def rfft2(
 def irfft2(
     a: Any, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The inverse of ``rfft2``.
+    """Return the inverse of ``rfft2``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.irfft2(jnp.fft.rfft2(jnp.ones((2, 4))))
-    Array([[1., 1., 1., 1.],
-           [1., 1., 1., 1.]], dtype=float32)
+    Args:
+        a: Array of frequencies, as ``rfft2`` returns.
+        s: Sizes of the result along ``axes``; the last is by default ``2 * (m - 1)``.
+        axes: The two axes to transform.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Real array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.irfft2(jnp.fft.rfft2(jnp.ones((2, 4))))
+        Array([[1., 1., 1., 1.],
+               [1., 1., 1., 1.]], dtype=float32)
     """
     return _transform_2d("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
 def fftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
-    """The transform along any axes, by default all.
+    """Return the discrete Fourier transform along up to all axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.fftn(jnp.ones((2, 1, 2)))[0]
-    Array([[4.+0.j, 0.+0.j]], dtype=complex64)
+    Args:
+        a: Array, real or complex.
+        s: Size to transform along each of ``axes``: the input is cut or padded with zeros to it; by
+            default its shape.
+        axes: Axes to transform; by default all, or the last ``len(s)``.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.fftn(jnp.ones((2, 1, 2)))[0]
+        Array([[4.+0.j, 0.+0.j]], dtype=complex64)
     """
     return _transform("fftn", FftType.FFT, a, s, axes, norm)
 
 
 def ifftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
-    """The inverse of ``fftn``.
+    """Return the inverse discrete Fourier transform along up to all axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.ifftn(jnp.fft.fftn(jnp.ones((1, 2)))).real
-    Array([[1., 1.]], dtype=float32)
+    Args:
+        a: Array, real or complex.
+        s: Size to transform along each of ``axes``: the input is cut or padded with zeros to it; by
+            default its shape.
+        axes: Axes to transform; by default all, or the last ``len(s)``.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.ifftn(jnp.fft.fftn(jnp.ones((1, 2)))).real
+        Array([[1., 1.]], dtype=float32)
     """
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
-    """The transform of real values along any axes, the last of which is halved.
+    """Return the Fourier transform of real values along up to all axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.rfftn(jnp.ones((2, 3, 4))).shape
-    (2, 3, 3)
+    Args:
+        a: Array of real numbers.
+        s: Size to transform along each of ``axes``: the input is cut or padded with zeros to it; by
+            default its shape.
+        axes: Axes to transform; by default all, or the last ``len(s)``.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Complex array; of the last of ``axes`` only the non-negative frequencies.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.rfftn(jnp.ones((2, 3, 4))).shape
+        (2, 3, 3)
     """
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(a: Any, s: Sizes = None, axes: Sizes = None, norm: str | None = None) -> Array:
-    """The inverse of ``rfftn``.
+    """Return the inverse of ``rfftn``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.irfftn(jnp.ones((2, 3, 3))).shape
-    (2, 3, 4)
+    Args:
+        a: Array of frequencies, as ``rfftn`` returns.
+        s: Sizes of the result along ``axes``; the last is by default ``2 * (m - 1)``.
+        axes: Axes to transform; by default all, or the last ``len(s)``.
+        norm: Where to divide: "backward" (by n in the inverse, the default), "forward" (by n in the
+            forward transform) or "ortho" (by sqrt(n) in both).
+
+    Returns:
+        Real array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.irfftn(jnp.ones((2, 3, 3))).shape
+        (2, 3, 4)
     """
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
 
@@ -329,11 +492,22 @@ def _check_scalars(name: str, n: Any, d: Any) -> None:
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of ``fft`` of n samples that are ``d`` apart.
+    """Return the frequencies that belong to the values of ``fft``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.fftfreq(4)
-    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    Args:
+        n: Number of samples, a static integer.
+        d: Distance of the samples.
+        dtype: Floating-point dtype of the result; by default the default float type.
+        device: Device or sharding to put the result on.
+
+    Returns:
+        Vector of length ``n``: 0, the positive and then the negative frequencies, in cycles per
+        unit of ``d``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.fftfreq(4)
+        Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
     """
     _check_scalars("fftfreq", n, d)
     wanted = dtypes.default_float_dtype() if dtype is None else np.dtype(dtype)
@@ -344,11 +518,21 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of ``rfft`` of n samples that are ``d`` apart.
+    """Return the frequencies that belong to the values of ``rfft``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.rfftfreq(4)
-    Array([0.  , 0.25, 0.5 ], dtype=float32)
+    Args:
+        n: Number of samples, a static integer.
+        d: Distance of the samples.
+        dtype: Floating-point dtype of the result; by default the default float type.
+        device: Device or sharding to put the result on.
+
+    Returns:
+        Vector of length ``n // 2 + 1``, from 0 up, in cycles per unit of ``d``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.rfftfreq(4)
+        Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
     _check_scalars("rfftfreq", n, d)
     wanted = dtypes.default_float_dtype() if dtype is None else np.dtype(dtype)
@@ -374,21 +558,37 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
 
 
 def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
-    """The zero frequency moved to the middle.
+    """Return an array with the zero frequency moved to the middle.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
-    Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
+    Args:
+        x: Array of values in the order of ``fft`` or ``fftfreq``.
+        axes: Axis or sequence of axes to shift; by default all.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
+        Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
     """
     return _shifted("fftshift", x, axes, 1)
 
 
 def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
-    """The inverse of ``fftshift``.
+    """Return an array with the zero frequency moved from the middle to the front.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
-    Array([ 0,  1, -1], dtype=int32)
+    Args:
+        x: Array as ``fftshift`` returns.
+        axes: Axis or sequence of axes to shift; by default all.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
+        Array([ 0,  1, -1], dtype=int32)
     """
     return _shifted("ifftshift", x, axes, -1)
 

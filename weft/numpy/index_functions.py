@@ -47,15 +47,30 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: Setting = None,
 ) -> Array:
-    """Elements of an array at indices along an axis, or of the flattened array.
+    """Return the elements of an array at given indices along an axis.
 
-    ``mode`` is "fill" (the default: out of bounds gives ``fill_value``, by default NaN or the
-    extreme integer), "clip" or "wrap".
+    Args:
+        a: Array to take from.
+        indices: Array of integers of any shape; negative ones count from the end.
+        axis: Axis to index; None takes from the flattened array.
+        out: Must be None; arrays are immutable.
+        mode: What an index out of bounds gives: "fill" (the default) ``fill_value``, "clip" the
+            nearest element, "wrap" the index modulo the size.
+        unique_indices: Your promise that no index occurs twice, which can speed up gradients.
+        indices_are_sorted: Your promise that indices ascend.
+        fill_value: Value for indices out of bounds with "fill"; by default NaN, the smallest signed
+            or largest unsigned integer, or True.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.take(jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), jnp.array([2, 0]), axis=1)
-    Array([[3., 1.],
-           [6., 4.]], dtype=float32)
+    Returns:
+        Array of shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``.
+
+    Differs from NumPy: an index out of bounds gives no error; ``mode="raise"`` is not supported.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.take(jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), jnp.array([2, 0]), axis=1)
+        Array([[3., 1.],
+               [6., 4.]], dtype=float32)
     """
     _refuse_out("take", out)
     a, indices = ensure_array("take", a), ensure_array("take", indices)
@@ -108,13 +123,28 @@ def take_along_axis(
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
-    """For each position of the other axes, the elements at that position's own indices.
+    """Return, at each position of the other axes, the elements at that position's own indices.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.array([[5, 3, 4], [2, 7, 6]])
-    >>> jnp.take_along_axis(x, jnp.array([[1], [0]]), axis=1)
-    Array([[3],
-           [2]], dtype=int32)
+    Args:
+        arr: Array to take from.
+        indices: Array of integers with as many dimensions as ``arr``, such as from ``argsort``; the
+            other axes broadcast.
+        axis: Axis to index; None indexes the flattened array.
+        mode: As for ``take``; also "promise_in_bounds" and "one_hot", which multiplies with a
+            one-hot matrix.
+        fill_value: Value for indices out of bounds; by default as for ``take``.
+        wrap_negative_indices: Whether negative indices count from the end; by default yes, but for
+            "promise_in_bounds".
+
+    Returns:
+        Array of the shape of ``indices``, broadcast along the other axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.array([[5, 3, 4], [2, 7, 6]])
+        >>> jnp.take_along_axis(x, jnp.array([[1], [0]]), axis=1)
+        Array([[3],
+               [2]], dtype=int32)
     """
     a, indices = ensure_array("take_along_axis", arr), ensure_array("take_along_axis", indices)
     if not dtypes.issubdtype(indices.dtype, np.integer):
@@ -206,13 +236,26 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """A copy with values put at indices along an axis; ``inplace=False`` must be given.
+    """Return a copy of an array with values written at indices along an axis.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.array([[10, 30, 20], [60, 40, 50]])
-    >>> jnp.put_along_axis(x, jnp.array([[1], [0]]), 99, axis=1, inplace=False)
-    Array([[10, 99, 20],
-           [99, 40, 50]], dtype=int32)
+    Args:
+        arr: Array to copy.
+        indices: Array of integers with as many dimensions as ``arr``.
+        values: Values, which broadcast to the shape of ``indices``.
+        axis: Axis to index; None indexes the flattened array.
+        inplace: Must be False: arrays are immutable, the result is a new array.
+        mode: What happens to indices out of bounds, as for ``x.at[...].set``: "drop" (the default)
+            or "clip".
+
+    Returns:
+        Array with the shape and dtype of ``arr``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.array([[10, 30, 20], [60, 40, 50]])
+        >>> jnp.put_along_axis(x, jnp.array([[1], [0]]), 99, axis=1, inplace=False)
+        Array([[10, 99, 20],
+               [99, 40, 50]], dtype=int32)
     """
     _refuse_in_place("put_along_axis", inplace)
     a, indices = ensure_array("put_along_axis", arr), ensure_array("put_along_axis", indices)
@@ -237,14 +280,23 @@ def put_along_axis(
 
 
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Array:
-    """A copy with values put at indices into the flattened array; ``inplace=False`` must be given.
+    """Return a copy of an array with values written at indices of the flattened array.
 
-    ``mode`` is "clip" or "wrap"; without one, indices count from the end where negative, and
-    those out of bounds are clipped.
+    Args:
+        a: Array to copy.
+        ind: Integers, which count in row-major order.
+        v: Values, repeated as needed.
+        mode: "clip" or "wrap" for indices out of bounds; with None negative indices count from the
+            end, and others are clipped.
+        inplace: Must be False: arrays are immutable, the result is a new array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.put(jnp.zeros(5), jnp.array([0, 2]), jnp.array([10.0, 20.0]), inplace=False)
-    Array([10.,  0., 20.,  0.,  0.], dtype=float32)
+    Returns:
+        Array with the shape and dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.put(jnp.zeros(5), jnp.array([0, 2]), jnp.array([10.0, 20.0]), inplace=False)
+        Array([10.,  0., 20.,  0.,  0.], dtype=float32)
     """
     _refuse_in_place("put", inplace)
     a, ind = ensure_array("put", a), flattened(ensure_array("put", ind))
@@ -272,12 +324,22 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
-    """A copy with values put, in turn, where the mask holds; ``inplace=False`` must be given.
+    """Return a copy of an array with values written, in turn, where a mask is true.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(5)
-    >>> jnp.place(x, x > 1, jnp.array([-1, -2]), inplace=False)
-    Array([ 0,  1, -1, -2, -1], dtype=int32)
+    Args:
+        arr: Array to copy.
+        mask: Boolean array with as many elements as ``arr``.
+        vals: Values, used in order and repeated as needed; must not be empty.
+        inplace: Must be False: arrays are immutable, the result is a new array.
+
+    Returns:
+        Array with the shape and dtype of ``arr``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.arange(5)
+        >>> jnp.place(x, x > 1, jnp.array([-1, -2]), inplace=False)
+        Array([ 0,  1, -1, -2, -1], dtype=int32)
     """
     a, mask, vals = (
         ensure_array("place", arr),
@@ -302,11 +364,21 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """For each element, the one at its place in the choice that it numbers.
+    """Return, at each position, the element of the array that an index chooses.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.choose(jnp.array([1, 0]), [jnp.array([1, 2]), jnp.array([3, 4])])
-    Array([3, 2], dtype=int32)
+    Args:
+        a: Array of integers from 0 to ``len(choices) - 1``.
+        choices: Sequence of arrays that broadcast against ``a``.
+        out: Must be None; arrays are immutable.
+        mode: For other indices: "raise" (which needs concrete values), "wrap" or "clip".
+
+    Returns:
+        Array of the broadcast shape, in the dtype that the choices promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.choose(jnp.array([1, 0]), [jnp.array([1, 2]), jnp.array([3, 4])])
+        Array([3, 2], dtype=int32)
     """
     _refuse_out("choose", out)
     a = ensure_array("choose", a)
@@ -335,12 +407,21 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
-    """At each place, the choice of the first condition that holds there, else the default.
+    """Return, at each position, the choice of the first condition that holds.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(4)
-    >>> jnp.select([x < 1, x < 3], [-x - 1, 10 * x], 7)
-    Array([-1, 10, 20,  7], dtype=int32)
+    Args:
+        condlist: Sequence of boolean arrays.
+        choicelist: Sequence of as many arrays, which broadcast.
+        default: Value where no condition holds.
+
+    Returns:
+        Array of the broadcast shape, in the dtype that choices and default promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.arange(4)
+        >>> jnp.select([x < 1, x < 3], [-x - 1, 10 * x], 7)
+        Array([-1, 10, 20,  7], dtype=int32)
     """
     if len(condlist) != len(choicelist):
         raise ValueError(
@@ -368,14 +449,25 @@ def compress(
     fill_value: Any = 0,
     out: None = None,
 ) -> Array:
-    """The parts of an array along an axis where a condition holds.
+    """Return the slices of an array along an axis where a condition holds.
 
-    With ``size`` the result has that many, filled up with ``fill_value``, and may be traced.
+    Args:
+        condition: Boolean vector, at most as long as the axis.
+        a: Array to take from.
+        axis: Axis to select along; None selects from the flattened array.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing slices.
+        out: Must be None; arrays are immutable.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.compress(jnp.array([True, False, True]), jnp.arange(6).reshape(2, 3), axis=1)
-    Array([[0, 2],
-           [3, 5]], dtype=int32)
+    Returns:
+        Array with fewer elements, or ``size``, along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.compress(jnp.array([True, False, True]), jnp.arange(6).reshape(2, 3), axis=1)
+        Array([[0, 2],
+               [3, 5]], dtype=int32)
     """
     _refuse_out("compress", out)
     mask, a = ensure_array("compress", condition), ensure_array("compress", a)
@@ -411,12 +503,23 @@ def compress(
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
-    """The elements of an array where a condition holds, in order.
+    """Return the elements of an array where a condition holds, in order.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(5)
-    >>> jnp.extract(x % 2 == 0, x)
-    Array([0, 2, 4], dtype=int32)
+    Args:
+        condition: Boolean array with the shape of ``arr``.
+        arr: Array to take from.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements.
+
+    Returns:
+        One-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.arange(5)
+        >>> jnp.extract(x % 2 == 0, x)
+        Array([0, 2, 4], dtype=int32)
     """
     mask, a = flattened(ensure_array("extract", condition)), flattened(ensure_array("extract", arr))
     return compress(mask, a, size=size, fill_value=fill_value)

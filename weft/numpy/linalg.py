@@ -117,12 +117,21 @@ def _where(mask: Any, x: Any, y: Any) -> Any:
 
 @jit(static_argnames=("upper", "symmetrize_input"))
 def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
-    """The lower triangular L of A = L Lᴴ, or with ``upper`` its adjoint; NaN if not positive.
+    """Return the Cholesky factor of Hermitian positive definite matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
-    Array([[2., 0.],
-           [1., 2.]], dtype=float32)
+    Args:
+        a: Array of shape (..., n, n).
+        upper: If true, return the upper factor U of A = Uᴴ U instead of the lower L of A = L Lᴴ.
+        symmetrize_input: If true, use (A + Aᴴ) / 2; else only the lower triangle is read.
+
+    Returns:
+        Array with the shape of ``a``; NaN for matrices that aren't positive definite.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+        Array([[2., 0.],
+               [1., 2.]], dtype=float32)
     """
     a = _canonical("cholesky", a)
     factor = lax.linalg.cholesky(a, symmetrize_input=symmetrize_input)
@@ -137,13 +146,24 @@ def svd(
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:
-    """U, the descending singular values S and Vᴴ; S alone without ``compute_uv``.
+    """Return the singular value decomposition A = U S Vᴴ.
 
-    ``hermitian`` says that the matrices are, which is quicker.
+    Args:
+        a: Array of shape (..., m, n).
+        full_matrices: If true, U is (m, m) and Vᴴ (n, n); else they have min(m, n) columns and
+            rows.
+        compute_uv: If false, return the singular values only.
+        hermitian: Your promise that the matrices are Hermitian, which is faster.
+        subset_by_index: Pair (start, stop): keep only these singular values and vectors.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
-    Array([2., 1.], dtype=float32)
+    Returns:
+        Named tuple of ``U``, ``S`` (real, descending) and ``Vh``; only ``S`` without
+        ``compute_uv``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.svd(jnp.array([[0., 2.], [1., 0.]]), compute_uv=False)
+        Array([2., 1.], dtype=float32)
     """
     (a,) = _inexact("svd", a)
     if hermitian:
@@ -170,25 +190,38 @@ def _hermitian_svd(a: Any, compute_uv: bool, subset_by_index: Any) -> Any:
 
 
 def svdvals(x: Any, /) -> Array:
-    """The descending singular values.
+    """Return the singular values of matrices in descending order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.svdvals(jnp.array([[3., 0.], [0., 4.]]))
-    Array([4., 3.], dtype=float32)
+    Args:
+        x: Array of shape (..., m, n).
+
+    Returns:
+        Real array of shape (..., min(m, n)).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.svdvals(jnp.array([[3., 0.], [0., 4.]]))
+        Array([4., 3.], dtype=float32)
     """
     return svd(x, compute_uv=False)
 
 
 @jit(static_argnames=("mode",))
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Q and R of A = Q R.
+    """Return the QR factorisation A = Q R.
 
-    ``mode`` is "reduced", "complete" (square Q), "r" (R alone) or "raw" (LAPACK's packed form,
-    transposed, and the factors of its reflectors).
+    Args:
+        a: Array of shape (..., m, n).
+        mode: "reduced" (Q is (m, k), k = min(m, n)), "complete" (Q is (m, m)), "r" (R only), or
+            "raw" (LAPACK's packed form, transposed, and the factors of its reflectors).
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.qr(jnp.array([[3.], [4.]]), mode="r")
-    Array([[-5.]], dtype=float32)
+    Returns:
+        Named tuple of ``Q`` and ``R``; only R with mode "r".
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.qr(jnp.array([[3.], [4.]]), mode="r")
+        Array([[-5.]], dtype=float32)
     """
     (a,) = _inexact("qr", a)
     if mode == "raw":
@@ -201,11 +234,21 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def eig(a: Any) -> EigResult:
-    """Eigenvalues and right eigenvectors (columns) of general matrices, always complex.
+    """Return eigenvalues and right eigenvectors of general matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.eig(jnp.array([[0., 1.], [-1., 0.]])).eigenvalues
-    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    Args:
+        a: Array of shape (..., n, n).
+
+    Returns:
+        Named tuple of ``eigenvalues`` (..., n) and ``eigenvectors`` (..., n, n), one in each
+        column; both are complex.
+
+    Differs from NumPy: the result is complex for real eigenvalues too.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.eig(jnp.array([[0., 1.], [-1., 0.]])).eigenvalues
+        Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     (a,) = _inexact("eig", a)
     w, v = lax.linalg.eig(a, compute_left_eigenvectors=False)
@@ -214,11 +257,18 @@ def eig(a: Any) -> EigResult:
 
 @jit
 def eigvals(a: Any) -> Array:
-    """Eigenvalues of general matrices, always complex.
+    """Return the eigenvalues of general matrices, always as complex numbers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.eigvals(jnp.array([[2., 1.], [0., 3.]]))
-    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    Args:
+        a: Array of shape (..., n, n).
+
+    Returns:
+        Complex array of shape (..., n), in no particular order.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.eigvals(jnp.array([[2., 1.], [0., 3.]]))
+        Array([2.+0.j, 3.+0.j], dtype=complex64)
     """
     (a,) = _inexact("eigvals", a)
     (w,) = lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
@@ -227,13 +277,20 @@ def eigvals(a: Any) -> Array:
 
 @jit(static_argnames=("UPLO", "symmetrize_input"))
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
-    """Ascending eigenvalues and eigenvectors (columns) of Hermitian matrices.
+    """Return eigenvalues and eigenvectors of Hermitian matrices.
 
-    ``UPLO`` ("L" or "U") is the triangle that is read if ``symmetrize_input`` is false.
+    Args:
+        a: Array of shape (..., n, n).
+        UPLO: Triangle to read if ``symmetrize_input`` is false: "L" or "U".
+        symmetrize_input: If true, use (A + Aᴴ) / 2; else only one triangle is read.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.eigh(jnp.array([[2., 1.], [1., 2.]])).eigenvalues.round(4)
-    Array([1., 3.], dtype=float32)
+    Returns:
+        Named tuple of ``eigenvalues`` (real, ascending) and ``eigenvectors``, one in each column.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.eigh(jnp.array([[2., 1.], [1., 2.]])).eigenvalues.round(4)
+        Array([1., 3.], dtype=float32)
     """
     if UPLO not in (None, "L", "U"):
         raise ValueError(f"eigh takes UPLO 'L' or 'U', got {UPLO!r}")
@@ -244,11 +301,20 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
 
 @jit(static_argnames=("UPLO", "symmetrize_input"))
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
-    """Ascending eigenvalues of Hermitian matrices.
+    """Return the eigenvalues of Hermitian matrices in ascending order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.eigvalsh(jnp.array([[2., 1.], [1., 2.]])).round(4)
-    Array([1., 3.], dtype=float32)
+    Args:
+        a: Array of shape (..., n, n).
+        UPLO: Triangle to read if ``symmetrize_input`` is false: "L" or "U".
+        symmetrize_input: If true, use (A + Aᴴ) / 2; else only one triangle is read.
+
+    Returns:
+        Real array of shape (..., n).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.eigvalsh(jnp.array([[2., 1.], [1., 2.]])).round(4)
+        Array([1., 3.], dtype=float32)
     """
     return eigh(a, UPLO, symmetrize_input=symmetrize_input).eigenvalues
 
@@ -258,11 +324,22 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 @jit
 def solve(a: Any, b: Any) -> Array:
-    """X of A X = B, where b is a vector (m,) or matrices (..., m, k).
+    """Return the solution x of the linear system A x = b.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.solve(jnp.array([[2., 0.], [0., 4.]]), jnp.array([2., 2.]))
-    Array([1. , 0.5], dtype=float32)
+    Args:
+        a: Array of shape (..., n, n).
+        b: Right sides: a vector (n,), or matrices of shape (..., n, k).
+
+    Returns:
+        Array with the shape of ``b``, broadcast; inf or NaN if ``a`` is singular.
+
+    As in NumPy 2: ``b`` is a vector only if it has one dimension. Write a stack of vectors as
+    ``b[..., None]``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.solve(jnp.array([[2., 0.], [0., 4.]]), jnp.array([2., 2.]))
+        Array([1. , 0.5], dtype=float32)
     """
     a, b = _inexact("solve", a, b)
     if a.ndim < 2:
@@ -278,14 +355,21 @@ def solve(a: Any, b: Any) -> Array:
 
 @jit
 def inv(a: Any) -> Array:
-    """The inverses of square matrices.
+    """Return the inverses of square matrices.
+
+    Args:
+        a: Array of shape (..., n, n).
+
+    Returns:
+        Array with the shape of ``a``; inf or NaN for singular matrices.
 
     To solve a system, ``solve`` is quicker and more exact.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.inv(jnp.array([[2., 0.], [0., 4.]]))
-    Array([[0.5 , 0.  ],
-           [0.  , 0.25]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.inv(jnp.array([[2., 0.], [0., 4.]]))
+        Array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     a = _canonical("inv", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -295,15 +379,23 @@ def inv(a: Any) -> Array:
 
 
 def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
-    """The Moore-Penrose pseudo-inverses.
+    """Return the Moore-Penrose pseudo-inverses of matrices.
 
-    Singular values up to ``rtol`` times the largest count as zero; the default is
-    ``10 * max(m, n) * eps``. ``rcond`` is an older name of ``rtol``.
+    Args:
+        a: Array of shape (..., m, n).
+        rtol: Singular values up to ``rtol`` times the largest count as zero; by default ``10 *
+            max(m, n) * eps``.
+        hermitian: Your promise that the matrices are Hermitian, which is faster.
+        rcond: Older name of ``rtol``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.pinv(jnp.array([[2., 0.], [0., 0.]]))
-    Array([[0.5, 0. ],
-           [0. , 0. ]], dtype=float32)
+    Returns:
+        Array of shape (..., n, m).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.pinv(jnp.array([[2., 0.], [0., 0.]]))
+        Array([[0.5, 0. ],
+               [0. , 0. ]], dtype=float32)
     """
     if rcond is not None:
         if rtol is not None:
@@ -350,15 +442,25 @@ def _pinv_jvp(rtol: Any, hermitian: bool, primals: Any, tangents: Any) -> tuple[
 def lstsq(
     a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
-    """The x that makes the length of a x - b least; also residuals, rank, singular values.
+    """Return the least-squares solution of A x = b, with residuals, rank and singular values.
 
-    Singular values below ``rcond`` times the largest count as zero. ``numpy_resid`` gives
-    empty residuals where NumPy does, and then cannot be traced.
+    Args:
+        a: Matrix of shape (m, n).
+        b: Right sides: a vector (m,) or a matrix (m, k).
+        rcond: Singular values below ``rcond`` times the largest count as zero; by default ``max(m,
+            n) * eps``.
+        numpy_resid: If true, residuals are empty where NumPy returns none, which needs concrete
+            values.
 
-    >>> import weft.numpy as jnp
-    >>> x, *_ = jnp.linalg.lstsq(jnp.array([[1.], [1.]]), jnp.array([1., 3.]))
-    >>> x.round(4)
-    Array([2.], dtype=float32)
+    Returns:
+        Tuple of the solution (n,) or (n, k), the sums of squared residuals, the rank, and the
+        singular values.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x, *_ = jnp.linalg.lstsq(jnp.array([[1.], [1.]]), jnp.array([1., 3.]))
+        >>> x.round(4)
+        Array([2.], dtype=float32)
     """
     check_arraylike("jnp.linalg.lstsq", a, b)
     return (_lstsq if numpy_resid else _staged_lstsq)(a, b, rcond, numpy_resid=numpy_resid)
@@ -402,11 +504,19 @@ _staged_lstsq = jit(_lstsq, static_argnames=("numpy_resid",))
 
 
 def tensorinv(a: Any, ind: int = 2) -> Array:
-    """The inverse of ``tensordot(a, ·, ind)``; the first ``ind`` axes hold as much as the rest.
+    """Return the inverse of an array with respect to ``tensordot`` over ``ind`` axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.tensorinv(2. * jnp.eye(4).reshape(2, 2, 4)).shape
-    (4, 2, 2)
+    Args:
+        a: Array whose first ``ind`` axes have together as many elements as the other axes.
+        ind: Number of axes of the "rows".
+
+    Returns:
+        Array of shape ``a.shape[ind:] + a.shape[:ind]``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.tensorinv(2. * jnp.eye(4).reshape(2, 2, 4)).shape
+        (4, 2, 2)
     """
     check_arraylike("jnp.linalg.tensorinv", a)
     a = asarray(a)
@@ -424,12 +534,21 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
 
 
 def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
-    """The x of ``tensordot(a, x, x.ndim) = b``; ``axes`` of a are moved to the end first.
+    """Return the x with ``tensordot(a, x, x.ndim) == b``.
 
-    >>> import weft.numpy as jnp
-    >>> a = jnp.eye(4).reshape(2, 2, 4)
-    >>> jnp.linalg.tensorsolve(a, jnp.ones((2, 2)))
-    Array([1., 1., 1., 1.], dtype=float32)
+    Args:
+        a: Array whose first axes have the shape of ``b``.
+        b: Right side, of any shape.
+        axes: Axes of ``a`` to move to the end first.
+
+    Returns:
+        Array with the shape of the other axes of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> a = jnp.eye(4).reshape(2, 2, 4)
+        >>> jnp.linalg.tensorsolve(a, jnp.ones((2, 2)))
+        Array([1., 1., 1., 1.], dtype=float32)
     """
     check_arraylike("jnp.linalg.tensorsolve", a, b)
     a, b = asarray(a), asarray(b)
@@ -451,12 +570,20 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Array:
 
 @jit(static_argnames=("n",))
 def matrix_power(a: Any, n: int) -> Array:
-    """Square matrices to an integer power, by repeated squaring; inverted first if n < 0.
+    """Return square matrices raised to an integer power, by repeated squaring.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [0, 1]]), 5)
-    Array([[1, 5],
-           [0, 1]], dtype=int32)
+    Args:
+        a: Array of shape (..., n, n).
+        n: Exponent, a static integer; 0 gives the identity, negative numbers invert first.
+
+    Returns:
+        Array with the shape of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [0, 1]]), 5)
+        Array([[1, 5],
+               [0, 1]], dtype=int32)
     """
     a = ensure_array("jnp.linalg.matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -482,13 +609,24 @@ def matrix_power(a: Any, n: int) -> Array:
 
 @jit(static_argnames=("hermitian",))
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
-    """How many singular values are above ``rtol`` (an absolute bound; ``tol`` is its older name).
+    """Return the rank of matrices: how many singular values are above a bound.
 
-    The default bound is the largest singular value times ``max(m, n) * eps``.
+    Args:
+        M: Array of shape (..., m, n).
+        rtol: Absolute bound below which singular values count as zero; by default the largest times
+            ``max(m, n) * eps``.
+        hermitian: Your promise that the matrices are Hermitian, which is faster.
+        tol: Older name of ``rtol``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
-    Array(1, dtype=int32)
+    Returns:
+        Integer array of shape (...,).
+
+    As in JAX: ``rtol`` is an absolute bound, in spite of its name.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
+        Array(1, dtype=int32)
     """
     if tol is not None:
         if rtol is not None:
@@ -506,11 +644,19 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 @jit(static_argnames=("p",))
 def cond(x: Any, p: Any = None) -> Array:
-    """The condition number ``norm(x, p) * norm(inv(x), p)``, by default in the 2-norm.
+    """Return the condition number ``norm(x, p) * norm(inv(x), p)`` of matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.cond(jnp.array([[4., 0.], [0., 2.]]))
-    Array(2., dtype=float32)
+    Args:
+        x: Array of shape (..., m, n), square unless ``p`` is None, 2 or -2.
+        p: Kind of norm, as ``ord`` of ``norm``; by default the 2-norm, from singular values.
+
+    Returns:
+        Real array of shape (...,); inf for singular matrices.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.cond(jnp.array([[4., 0.], [0., 2.]]))
+        Array(2., dtype=float32)
     """
     (x,) = _inexact("cond", x)
     if x.ndim < 2:
@@ -533,11 +679,22 @@ def cond(x: Any, p: Any = None) -> Array:
 def matmul(
     x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """The matrix product, as ``weft.numpy.matmul``.
+    """Return the matrix product; leading axes are stacks of matrices and broadcast.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.matmul(jnp.array([[1, 2]]), jnp.array([[3], [4]]))
-    Array([[11]], dtype=int32)
+    Args:
+        x1: Array of shape (..., m, k), or a vector of length k.
+        x2: Array of shape (..., k, n), or a vector of length k.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Array of shape (..., m, n), as from ``weft.numpy.matmul``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.matmul(jnp.array([[1, 2]]), jnp.array([[3], [4]]))
+        Array([[11]], dtype=int32)
     """
     return contraction.matmul(
         x1, x2, precision=precision, preferred_element_type=preferred_element_type
@@ -554,11 +711,25 @@ def tensordot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Sums of products over given axes, as ``weft.numpy.tensordot``.
+    """Return the sum of products over chosen axes of two arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
-    (2, 4)
+    Args:
+        x1: First array.
+        x2: Second array.
+        axes: Number of last axes of ``x1`` and first axes of ``x2`` to sum over, or a pair of
+            sequences of axes.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array with the remaining axes of ``x1``, then those of ``x2``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), axes=1).shape
+        (2, 4)
     """
     return contraction.tensordot(
         x1,
@@ -579,11 +750,23 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Inner products along an axis, the first factor conjugated, as ``weft.numpy.vecdot``.
+    """Return the sum of products along an axis, with the first operand conjugated.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.vecdot(jnp.array([1, 2]), jnp.array([3, 4]))
-    Array(11, dtype=int32)
+    Args:
+        x1: Array of vectors along ``axis``; they are conjugated.
+        x2: Array of vectors of the same length; the other axes broadcast.
+        axis: Axis of the vectors in both operands.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name.
+        preferred_element_type: Dtype to accumulate in and to return; by default the promoted dtype
+            of the operands.
+
+    Returns:
+        Array of the broadcast shape without the axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.vecdot(jnp.array([1, 2]), jnp.array([3, 4]))
+        Array(11, dtype=int32)
     """
     return contraction.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
@@ -591,12 +774,20 @@ def vecdot(
 
 
 def outer(x1: Any, x2: Any, /) -> Array:
-    """The products of all pairs of two vectors' elements.
+    """Return the product of each element of one vector with each of another.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
-    Array([[3, 4],
-           [6, 8]], dtype=int32)
+    Args:
+        x1: Vector of length m.
+        x2: Vector of length n.
+
+    Returns:
+        Array of shape (m, n).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+        Array([[3, 4],
+               [6, 8]], dtype=int32)
     """
     check_arraylike("jnp.linalg.outer", x1, x2)
     x1, x2 = asarray(x1), asarray(x2)
@@ -606,47 +797,78 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """The last two axes swapped.
+    """Return matrices with their last two axes swapped.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.matrix_transpose(jnp.array([[1, 2]]))
-    Array([[1],
-           [2]], dtype=int32)
+    Args:
+        x: Array of shape (..., m, n).
+
+    Returns:
+        Array of shape (..., n, m).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.matrix_transpose(jnp.array([[1, 2]]))
+        Array([[1],
+               [2]], dtype=int32)
     """
     check_arraylike("jnp.linalg.matrix_transpose", x)
     return asarray(x).mT
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices, ``offset`` to the right of the main one.
+    """Return a diagonal of matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
-    Array([1, 4], dtype=int32)
+    Args:
+        x: Array of shape (..., m, n).
+        offset: Diagonal: 0 is the main one, positive ones lie above, negative ones below.
+
+    Returns:
+        Array with the diagonals along the last axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
+        Array([1, 4], dtype=int32)
     """
     check_arraylike("jnp.linalg.diagonal", x)
     return matrices.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sums of the diagonals of matrices.
+    """Return the sum of a diagonal of matrices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.trace(jnp.array([[1, 2], [3, 4]]))
-    Array(5, dtype=int32)
+    Args:
+        x: Array of shape (..., m, n).
+        offset: Diagonal: 0 is the main one, positive ones lie above, negative ones below.
+        dtype: Dtype to sum in and to return; by default that of ``x``, with narrow integers
+            widened.
+
+    Returns:
+        Array of shape (...,).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.trace(jnp.array([[1, 2], [3, 4]]))
+        Array(5, dtype=int32)
     """
     check_arraylike("jnp.linalg.trace", x)
     return matrices.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
 def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
-    """The product of two or more matrices in the order that costs least.
+    """Return the product of two or more matrices, multiplied in the cheapest order.
 
-    The first and the last may be vectors.
+    Args:
+        arrays: Sequence of matrices; the first and the last may be vectors.
+        precision: Precision of the product on accelerators: None, a ``lax.Precision`` or its name.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
-    Array([12., 12.], dtype=float32)
+    Returns:
+        Matrix; vector or scalar where the ends are vectors.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
+        Array([12., 12.], dtype=float32)
     """
     check_arraylike("jnp.linalg.multi_dot", *arrays)
     factors = [asarray(x) for x in arrays]
@@ -667,11 +889,20 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The cross products of vectors of length 3 along an axis.
+    """Return the cross product of vectors with three components.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
-    Array([0, 0, 1], dtype=int32)
+    Args:
+        x1: Array of vectors along ``axis``.
+        x2: Array of vectors along ``axis``; the other axes broadcast.
+        axis: Axis of the components, of size 3.
+
+    Returns:
+        Array of the broadcast shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+        Array([0, 0, 1], dtype=int32)
     """
     check_arraylike("jnp.linalg.cross", x1, x2)
     x1, x2 = asarray(x1), asarray(x2)

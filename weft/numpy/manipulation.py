@@ -48,31 +48,53 @@ def _described(name: str, a: Any) -> Any:
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The shape of an array.
+    """Return the shape of an array as a tuple of integers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.shape(jnp.ones((2, 3)))
-    (2, 3)
+    Args:
+        a: Array, scalar or nested sequence of numbers; traced arrays have a shape too.
+
+    Returns:
+        Tuple with the size of each axis; ``()`` for a scalar.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.shape(jnp.ones((2, 3)))
+        (2, 3)
     """
     return a.shape if hasattr(a, "shape") else np.shape(_described("shape", a))
 
 
 def ndim(a: Any) -> int:
-    """How many dimensions an array has.
+    """Return the number of dimensions of an array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ndim(jnp.ones((2, 3)))
-    2
+    Args:
+        a: Array, scalar or nested sequence of numbers.
+
+    Returns:
+        Python integer; 0 for a scalar.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ndim(jnp.ones((2, 3)))
+        2
     """
     return a.ndim if hasattr(a, "ndim") else np.ndim(_described("ndim", a))
 
 
 def size(a: Any, axis: Any = None) -> int:
-    """How many elements an array has, in all or along some axes.
+    """Return the number of elements of an array, in all or along some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.size(jnp.ones((2, 3)))
-    6
+    Args:
+        a: Array, scalar or nested sequence of numbers.
+        axis: Axis or tuple of axes to count along; by default all.
+
+    Returns:
+        Python integer: the product of the sizes of these axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.size(jnp.ones((2, 3)))
+        6
     """
     sizes = shape(a)
     if axis is None:
@@ -114,11 +136,24 @@ def resolve_sizes(have: tuple[int, ...], wanted: Any) -> tuple[int, ...]:
 def reshape(
     a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None
 ) -> Array:
-    """``a`` with its elements at another shape; one size may be -1.
+    """Return the elements of an array with another shape.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
-    (2, 3)
+    Args:
+        a: Array with as many elements as ``shape`` has.
+        shape: New shape, an integer or a tuple of integers; one of them may be -1 and is computed
+            from the others.
+        order: "C" reads and writes elements in row-major order, "F" in column-major order. "A" is
+            not supported.
+        copy: Ignored; arrays are immutable, so whether memory is shared can't be seen.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``shape`` in the dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
+        (2, 3)
     """
     x = ensure_array("reshape", a)
     sizes = resolve_sizes(x.shape, shape)
@@ -138,11 +173,21 @@ def reshape(
 
 
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Array:
-    """``a`` as one row of elements.
+    """Return the elements of an array as a one-dimensional array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ravel(jnp.ones((2, 3))).shape
-    (6,)
+    Args:
+        a: Array of any shape.
+        order: "C" reads elements in row-major order, "F" in column-major order. "K" and "A" are not
+            supported.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``(a.size,)``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ravel(jnp.ones((2, 3))).shape
+        (6,)
     """
     x = ensure_array("ravel", a)
     if order == "K":
@@ -151,21 +196,38 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Array:
 
 
 def expand_dims(a: Any, axis: Any) -> Array:
-    """``a`` with axes of size 1 added.
+    """Return an array with new axes of size 1.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.expand_dims(jnp.ones(3), 0).shape
-    (1, 3)
+    Args:
+        a: Array of any shape.
+        axis: Position or positions of the new axes in the result; negative positions count from its
+            end.
+
+    Returns:
+        Array with the elements of ``a`` and one dimension more for each new axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.expand_dims(jnp.ones(3), 0).shape
+        (1, 3)
     """
     return lax.expand_dims(ensure_array("expand_dims", a), axis_tuple(axis))
 
 
 def squeeze(a: Any, axis: Any = None) -> Array:
-    """``a`` without its axes of size 1, or some of them.
+    """Return an array without its axes of size 1, or without some of them.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.squeeze(jnp.ones((1, 3))).shape
-    (3,)
+    Args:
+        a: Array of any shape.
+        axis: Axis or tuple of axes to remove, each of size 1; by default all axes of size 1.
+
+    Returns:
+        Array with the elements of ``a`` and fewer dimensions.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.squeeze(jnp.ones((1, 3))).shape
+        (3,)
     """
     x = ensure_array("squeeze", a)
     if axis is None:
@@ -182,11 +244,19 @@ def squeeze(a: Any, axis: Any = None) -> Array:
 
 
 def transpose(a: Any, axes: Any = None) -> Array:
-    """``a`` with its axes permuted, reversed by default.
+    """Return an array with its axes permuted, by default reversed.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.transpose(jnp.ones((2, 3))).shape
-    (3, 2)
+    Args:
+        a: Array of any shape.
+        axes: For each axis of the result, the axis of ``a`` it comes from; None reverses all.
+
+    Returns:
+        Array of shape ``tuple(a.shape[i] for i in axes)``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.transpose(jnp.ones((2, 3))).shape
+        (3, 2)
     """
     x = ensure_array("transpose", a)
     n = x.ndim
@@ -196,21 +266,36 @@ def transpose(a: Any, axes: Any = None) -> Array:
 
 
 def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Array:
-    """``a`` with its axes permuted.
+    """Return an array with its axes permuted.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
-    (3, 2)
+    Args:
+        a: Array of any shape.
+        axes: For each axis of the result, the axis of ``a`` it comes from.
+
+    Returns:
+        Array of shape ``tuple(a.shape[i] for i in axes)``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
+        (3, 2)
     """
     return lax.transpose(ensure_array("permute_dims", a), axes)
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """``x`` with its last two axes swapped.
+    """Return an array with its last two axes swapped.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.matrix_transpose(jnp.ones((4, 2, 3))).shape
-    (4, 3, 2)
+    Args:
+        x: Array of at least two dimensions, a stack of matrices.
+
+    Returns:
+        Array of shape ``(..., n, m)`` for ``x`` of shape ``(..., m, n)``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.matrix_transpose(jnp.ones((4, 2, 3))).shape
+        (4, 3, 2)
     """
     x = ensure_array("matrix_transpose", x)
     n = x.ndim
@@ -220,11 +305,20 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
-    """``a`` with two axes swapped.
+    """Return an array with two axes swapped.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
-    (4, 3, 2)
+    Args:
+        a: Array of any shape.
+        axis1: First axis; negative axes count from the end.
+        axis2: Second axis.
+
+    Returns:
+        Array with the elements of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
+        (4, 3, 2)
     """
     x = ensure_array("swapaxes", a)
     order = list(range(x.ndim))
@@ -234,11 +328,20 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Array:
-    """``a`` with axes moved to other places, the rest in order.
+    """Return an array with some axes moved to new positions, the others in their order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
-    (3, 4, 2)
+    Args:
+        a: Array of any shape.
+        source: Axis or sequence of axes to move.
+        destination: Where each of them goes in the result; as many as ``source``.
+
+    Returns:
+        Array with the elements of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
     """
     x = ensure_array("moveaxis", a)
     sources = [canonical_axis(i, x.ndim) for i in axis_tuple(source)]
@@ -254,11 +357,21 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Array:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
-    """``a`` with one axis moved before another place.
+    """Return an array with one axis moved in front of another position.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
-    (4, 2, 3)
+    Args:
+        a: Array of any shape.
+        axis: Axis to move.
+        start: The axis goes before the axis that is at this position; ``a.ndim`` moves it to the
+            end.
+
+    Returns:
+        Array with the elements of ``a``. ``moveaxis`` is easier to read.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+        (4, 2, 3)
     """
     x = ensure_array("rollaxis", a)
     n = x.ndim
@@ -271,11 +384,19 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Array:
 
 
 def flip(m: Any, axis: Any = None) -> Array:
-    """An array read backwards along some axes.
+    """Return an array with its elements reversed along some axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.flip(jnp.arange(3))
-    Array([2, 1, 0], dtype=int32)
+    Args:
+        m: Array of any shape.
+        axis: Axis or tuple of axes to reverse; by default all.
+
+    Returns:
+        Array with the shape and dtype of ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.flip(jnp.arange(3))
+        Array([2, 1, 0], dtype=int32)
     """
     x = ensure_array("flip", m)
     axes = range(x.ndim) if axis is None else axis_tuple(axis)
@@ -283,32 +404,55 @@ def flip(m: Any, axis: Any = None) -> Array:
 
 
 def fliplr(m: Any) -> Array:
-    """A matrix with its columns reversed.
+    """Return an array with its columns in reverse order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fliplr(jnp.array([[1, 2]]))
-    Array([[2, 1]], dtype=int32)
+    Args:
+        m: Array of at least two dimensions; axis 1 is reversed.
+
+    Returns:
+        Array with the shape and dtype of ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fliplr(jnp.array([[1, 2]]))
+        Array([[2, 1]], dtype=int32)
     """
     return flip(m, 1)
 
 
 def flipud(m: Any) -> Array:
-    """An array with its rows reversed.
+    """Return an array with its rows in reverse order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.flipud(jnp.arange(2))
-    Array([1, 0], dtype=int32)
+    Args:
+        m: Array of at least one dimension; axis 0 is reversed.
+
+    Returns:
+        Array with the shape and dtype of ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.flipud(jnp.arange(2))
+        Array([1, 0], dtype=int32)
     """
     return flip(m, 0)
 
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """An array turned by right angles in the plane of two axes.
+    """Return an array rotated by multiples of 90 degrees in the plane of two axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
-    Array([[2, 4],
-           [1, 3]], dtype=int32)
+    Args:
+        m: Array of at least two dimensions.
+        k: Number of quarter turns, counter-clockwise; negative turns clockwise.
+        axes: The two axes of the plane; the rotation goes from the first towards the second.
+
+    Returns:
+        Array with the elements of ``m``; the two axes are swapped for odd ``k``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+        Array([[2, 4],
+               [1, 3]], dtype=int32)
     """
     x = ensure_array("rot90", m)
     if x.ndim < 2:
@@ -338,11 +482,21 @@ def _same_dtypes(arrays: Sequence[Any], dtype: Any) -> list[Any]:
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
-    """Arrays joined along an axis.
+    """Return arrays joined along an existing axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.concatenate([jnp.arange(2), jnp.arange(1)])
-    Array([0, 1, 0], dtype=int32)
+    Args:
+        arrays: Sequence of arrays whose shapes agree except along ``axis``, or one array, whose
+            slices along the first axis are joined.
+        axis: Existing axis to join along; None joins the flattened arrays.
+        dtype: Dtype of the result; by default the one that all arrays promote to.
+
+    Returns:
+        Array whose size along ``axis`` is the sum of the arrays' sizes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.concatenate([jnp.arange(2), jnp.arange(1)])
+        Array([0, 1, 0], dtype=int32)
     """
     if isinstance(arrays, _ARRAYS):
         return _concatenate_rows(asarray(arrays, dtype), axis)
@@ -375,11 +529,22 @@ def _concatenate_rows(x: Any, axis: int | None) -> Any:
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
-    """Arrays joined along an axis.
+    """Return arrays joined along an existing axis, in the dtype they promote to.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.concat([jnp.arange(2), jnp.arange(1)])
-    Array([0, 1, 0], dtype=int32)
+    Args:
+        arrays: Sequence of arrays whose shapes agree except along ``axis``, or one array, whose
+            slices along the first axis are joined.
+        axis: Existing axis to join along; None joins the flattened arrays.
+
+    Returns:
+        Array whose size along ``axis`` is the sum of the arrays' sizes.
+
+    The name from the array API standard for ``concatenate``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.concat([jnp.arange(2), jnp.arange(1)])
+        Array([0, 1, 0], dtype=int32)
     """
     if getattr(arrays, "ndim", None) == 0:
         raise TypeError("concat takes a sequence of arrays, got one array without axes")
@@ -387,12 +552,23 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
-    """Arrays of one shape joined along a new axis.
+    """Return arrays of one shape joined along a new axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.stack([jnp.arange(2), jnp.arange(2)])
-    Array([[0, 1],
-           [0, 1]], dtype=int32)
+    Args:
+        arrays: Sequence of arrays of the same shape, or one array, whose slices along the first
+            axis are stacked.
+        axis: Position of the new axis in the result.
+        out: Must be None; arrays are immutable.
+        dtype: Dtype of the result; by default the one that all arrays promote to.
+
+    Returns:
+        Array with one dimension more than each of ``arrays``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.stack([jnp.arange(2), jnp.arange(2)])
+        Array([[0, 1],
+               [0, 1]], dtype=int32)
     """
     if not len(arrays):
         raise ValueError("stack needs at least one array")
@@ -409,11 +585,19 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of an array along an axis.
+    """Return the slices of an array along an axis, as a tuple.
 
-    >>> import weft.numpy as jnp
-    >>> len(jnp.unstack(jnp.arange(3)))
-    3
+    Args:
+        x: Array of at least one dimension.
+        axis: Axis to take apart; it is missing in the slices.
+
+    Returns:
+        Tuple of ``x.shape[axis]`` arrays.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> len(jnp.unstack(jnp.arange(3)))
+        3
     """
     x = ensure_array("unstack", x)
     if x.ndim == 0:
@@ -422,31 +606,54 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """Arrays with at least one dimension.
+    """Return arrays with at least one dimension; scalars get shape (1,).
 
-    >>> import weft.numpy as jnp
-    >>> jnp.atleast_1d(1.0).shape
-    (1,)
+    Args:
+        *arys: Arrays or scalars.
+
+    Returns:
+        One array for one argument, else a list of arrays.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.atleast_1d(1.0).shape
+        (1,)
     """
     return _at_least("atleast_1d", arys, lambda x: array(x, copy=False, ndmin=1))
 
 
 def atleast_2d(*arys: Any) -> Any:
-    """Arrays with at least two dimensions.
+    """Return arrays with at least two dimensions, with new axes in front.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.atleast_2d(jnp.ones(3)).shape
-    (1, 3)
+    Args:
+        *arys: Arrays or scalars.
+
+    Returns:
+        One array for one argument, else a list of arrays.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.atleast_2d(jnp.ones(3)).shape
+        (1, 3)
     """
     return _at_least("atleast_2d", arys, lambda x: array(x, copy=False, ndmin=2))
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Arrays with at least three dimensions.
+    """Return arrays with at least three dimensions.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.atleast_3d(jnp.ones(3)).shape
-    (1, 3, 1)
+    Args:
+        *arys: Arrays or scalars.
+
+    Returns:
+        One array for one argument, else a list of arrays.
+
+    A vector of size n becomes (1, n, 1), a matrix (m, n) becomes (m, n, 1).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.atleast_3d(jnp.ones(3)).shape
+        (1, 3, 1)
     """
     places = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
 
@@ -471,42 +678,73 @@ def _lifted(name: str, tup: Any, lift: Callable[[Any], Any]) -> tuple[Any, int]:
 
 
 def vstack(tup: Any, dtype: Any = None) -> Array:
-    """Arrays joined as rows.
+    """Return arrays joined along the first axis, vectors as rows.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.vstack([jnp.arange(2), jnp.arange(2)]).shape
-    (2, 2)
+    Args:
+        tup: Sequence of arrays, or one array, whose slices along the first axis are joined.
+        dtype: Dtype of the result; by default the one that all arrays promote to.
+
+    Returns:
+        Array of at least two dimensions.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.vstack([jnp.arange(2), jnp.arange(2)]).shape
+        (2, 2)
     """
     return concatenate(_lifted("vstack", tup, atleast_2d)[0], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
-    """Arrays joined along columns.
+    """Return arrays joined along the second axis; vectors along their only axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.hstack([jnp.arange(2), jnp.arange(2)]).shape
-    (4,)
+    Args:
+        tup: Sequence of arrays, or one array, whose slices along the first axis are joined.
+        dtype: Dtype of the result; by default the one that all arrays promote to.
+
+    Returns:
+        Array of at least one dimension.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.hstack([jnp.arange(2), jnp.arange(2)]).shape
+        (4,)
     """
     parts, rank = _lifted("hstack", tup, atleast_1d)
     return concatenate(parts, 0 if rank == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Array:
-    """Arrays joined along the third axis.
+    """Return arrays joined along the third axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
-    (1, 2, 2)
+    Args:
+        tup: Sequence of arrays, or one array, whose slices along the first axis are joined.
+        dtype: Dtype of the result; by default the one that all arrays promote to.
+
+    Returns:
+        Array of at least three dimensions.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
+        (1, 2, 2)
     """
     return concatenate(_lifted("dstack", tup, atleast_3d)[0], 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
-    """One-dimensional arrays joined as columns.
+    """Return a matrix with the given vectors as columns.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.column_stack([jnp.arange(3), jnp.arange(3)]).shape
-    (3, 2)
+    Args:
+        tup: Sequence of vectors, which become columns, and of matrices with as many rows.
+
+    Returns:
+        Array of two dimensions.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.column_stack([jnp.arange(3), jnp.arange(3)]).shape
+        (3, 2)
     """
 
     def column(x: Any) -> Any:
@@ -516,11 +754,19 @@ def column_stack(tup: Any) -> Array:
 
 
 def block(arrays: Any) -> Array:
-    """An array put together from nested lists of blocks.
+    """Return an array assembled from nested lists of blocks.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.block([[jnp.ones((1, 1)), jnp.zeros((1, 2))], [jnp.zeros((1, 3))]]).shape
-    (2, 3)
+    Args:
+        arrays: Array, or nested lists of arrays: the innermost lists are joined along the last
+            axis, the next along the one before it, and so on. Only lists may nest, not tuples.
+
+    Returns:
+        Array in the dtype that all blocks promote to.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.block([[jnp.ones((1, 1)), jnp.zeros((1, 2))], [jnp.zeros((1, 3))]]).shape
+        (2, 3)
     """
     return _block(arrays)[0]
 
@@ -542,11 +788,20 @@ def _block(blocks: Any) -> tuple[Any, int]:
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Array:
-    """An array with values joined to its end.
+    """Return an array with values joined to its end.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.append(jnp.arange(2), 7)
-    Array([0, 1, 7], dtype=int32)
+    Args:
+        arr: Array to append to.
+        values: Array to append; its shape must fit that of ``arr`` if ``axis`` is given.
+        axis: Axis to join along; None flattens both.
+
+    Returns:
+        New array; ``arr`` is not changed.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.append(jnp.arange(2), 7)
+        Array([0, 1, 7], dtype=int32)
     """
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)
@@ -557,21 +812,41 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Array:
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """An array cut into equal parts, or at given places.
+    """Return a list of the parts of an array: equal parts, or cut at given indices.
 
-    >>> import weft.numpy as jnp
-    >>> [x.shape for x in jnp.split(jnp.arange(6), 3)]
-    [(2,), (2,), (2,)]
+    Args:
+        ary: Array to cut.
+        indices_or_sections: Number of parts, which must divide the size of the axis, or a sequence
+            of indices at which to cut. Must be static.
+        axis: Axis to cut.
+
+    Returns:
+        List of arrays, which together hold the elements of ``ary``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [x.shape for x in jnp.split(jnp.arange(6), 3)]
+        [(2,), (2,), (2,)]
     """
     return _split("split", ary, indices_or_sections, axis)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """An array cut into nearly equal parts, or at given places.
+    """Return a list of the parts of an array, of sizes that differ by at most one.
 
-    >>> import weft.numpy as jnp
-    >>> [x.shape for x in jnp.array_split(jnp.arange(5), 2)]
-    [(3,), (2,)]
+    Args:
+        ary: Array to cut.
+        indices_or_sections: Number of parts (the first ones are longer if it doesn't divide the
+            size), or a sequence of indices at which to cut. Must be static.
+        axis: Axis to cut.
+
+    Returns:
+        List of arrays, which together hold the elements of ``ary``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [x.shape for x in jnp.array_split(jnp.arange(5), 2)]
+        [(3,), (2,)]
     """
     return _split("array_split", ary, indices_or_sections, axis)
 
@@ -596,42 +871,78 @@ def _split(name: str, ary: Any, places: Any, axis: int) -> list[Array]:
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """An array cut along columns.
+    """Return the parts of an array cut along the second axis; vectors along their only axis.
 
-    >>> import weft.numpy as jnp
-    >>> len(jnp.hsplit(jnp.ones((2, 4)), 2))
-    2
+    Args:
+        ary: Array to cut.
+        indices_or_sections: Number of equal parts, or a sequence of indices at which to cut. Must
+            be static.
+
+    Returns:
+        List of arrays, which together hold the elements of ``ary``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> len(jnp.hsplit(jnp.ones((2, 4)), 2))
+        2
     """
     x = ensure_array("hsplit", ary)
     return _split("hsplit", x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """An array cut along rows.
+    """Return the parts of an array cut along the first axis.
 
-    >>> import weft.numpy as jnp
-    >>> len(jnp.vsplit(jnp.ones((2, 4)), 2))
-    2
+    Args:
+        ary: Array to cut.
+        indices_or_sections: Number of equal parts, or a sequence of indices at which to cut. Must
+            be static.
+
+    Returns:
+        List of arrays, which together hold the elements of ``ary``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> len(jnp.vsplit(jnp.ones((2, 4)), 2))
+        2
     """
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """An array cut along its third axis.
+    """Return the parts of an array cut along the third axis.
 
-    >>> import weft.numpy as jnp
-    >>> len(jnp.dsplit(jnp.ones((1, 2, 4)), 2))
-    2
+    Args:
+        ary: Array to cut.
+        indices_or_sections: Number of equal parts, or a sequence of indices at which to cut. Must
+            be static.
+
+    Returns:
+        List of arrays, which together hold the elements of ``ary``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> len(jnp.dsplit(jnp.ones((1, 2, 4)), 2))
+        2
     """
     return _split("dsplit", ary, indices_or_sections, 2)
 
 
 def tile(A: Any, reps: Any) -> Array:
-    """An array repeated along its axes.
+    """Return an array repeated along its axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tile(jnp.arange(2), 2)
-    Array([0, 1, 0, 1], dtype=int32)
+    Args:
+        A: Array or scalar to repeat.
+        reps: Number of repetitions for each axis, aligned at the last; the shorter of ``reps`` and
+            ``A.shape`` is extended with 1 in front. Must be static.
+
+    Returns:
+        Array with each size multiplied by its number of repetitions.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tile(jnp.arange(2), 2)
+        Array([0, 1, 0, 1], dtype=int32)
     """
     x = ensure_array("tile", A)
     counts = canonical_shape(reps)
@@ -642,11 +953,19 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def resize(a: Any, new_shape: Any) -> Array:
-    """An array of another shape, filled with the elements of ``a`` over and over.
+    """Return an array of another shape, filled with the elements of ``a`` over and over.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.resize(jnp.arange(2), (3,))
-    Array([0, 1, 0], dtype=int32)
+    Args:
+        a: Array whose elements are read in row-major order.
+        new_shape: Shape of the result, an integer or a tuple of integers.
+
+    Returns:
+        Array of shape ``new_shape``; zeros if ``a`` is empty.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.resize(jnp.arange(2), (3,))
+        Array([0, 1, 0], dtype=int32)
     """
     x = ravel(ensure_array("resize", a))
     sizes = axis_tuple(new_shape)

@@ -56,12 +56,23 @@ def _clipped(k: Any) -> Any:
 def eye(
     N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
 ) -> Array:
-    """A matrix with ones on one diagonal, zeros elsewhere.
+    """Return a matrix with ones on one diagonal and zeros elsewhere.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.eye(2)
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Args:
+        N: Number of rows.
+        M: Number of columns; by default ``N``.
+        k: Diagonal: 0 is the main one, positive ones lie above, negative ones below.
+        dtype: Dtype of the result; by default the default float type.
+        device: Device or sharding to put the result on.
+
+    Returns:
+        Array of shape (N, M).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.eye(2)
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     wanted = dtypes.check_user_dtype(float if dtype is None else dtype, "eye")
     offset = ensure_array("eye", _clipped(k))
@@ -76,11 +87,19 @@ def eye(
 
 
 def identity(n: int, dtype: Any = None) -> Array:
-    """The identity matrix.
+    """Return the identity matrix.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.identity(1)
-    Array([[1.]], dtype=float32)
+    Args:
+        n: Number of rows and columns.
+        dtype: Dtype of the result; by default the default float type.
+
+    Returns:
+        Array of shape (n, n).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.identity(1)
+        Array([[1.]], dtype=float32)
     """
     return eye(n, dtype=dtype)
 
@@ -103,12 +122,22 @@ def _diagonal(k: Any, sizes: tuple[int, int]) -> Any:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
-    """A matrix with ones at and below a diagonal.
+    """Return a matrix with ones at and below a diagonal.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tri(2, dtype=int)
-    Array([[1, 0],
-           [1, 1]], dtype=int32)
+    Args:
+        N: Number of rows.
+        M: Number of columns; by default ``N``.
+        k: The last diagonal that is filled: 0 is the main one, positive ones lie above.
+        dtype: Dtype of the result; by default the default float type.
+
+    Returns:
+        Array of shape (N, M).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tri(2, dtype=int)
+        Array([[1, 0],
+               [1, 1]], dtype=int32)
     """
     wanted = np.dtype(np.float32) if dtype is None else dtypes.check_user_dtype(dtype, "tri")
     rows = _size("tri", N)
@@ -132,24 +161,40 @@ def _triangle(name: str, m: Any, k: int) -> tuple[Any, Any]:
 
 
 def tril(m: Any, k: int = 0) -> Array:
-    """The lower triangle of a matrix, zeros above.
+    """Return the lower triangle of matrices, with zeros above a diagonal.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tril(jnp.ones((2, 2)))
-    Array([[1., 0.],
-           [1., 1.]], dtype=float32)
+    Args:
+        m: Array of shape (..., M, N).
+        k: The last diagonal that is kept: 0 is the main one, positive ones lie above.
+
+    Returns:
+        Array with the shape and dtype of ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tril(jnp.ones((2, 2)))
+        Array([[1., 0.],
+               [1., 1.]], dtype=float32)
     """
     x, mask = _triangle("tril", m, k)
     return lax.select(mask, x, full_of(x, 0))
 
 
 def triu(m: Any, k: int = 0) -> Array:
-    """The upper triangle of a matrix, zeros below.
+    """Return the upper triangle of matrices, with zeros below a diagonal.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.triu(jnp.ones((2, 2)))
-    Array([[1., 1.],
-           [0., 1.]], dtype=float32)
+    Args:
+        m: Array of shape (..., M, N).
+        k: The first diagonal that is kept: 0 is the main one, negative ones lie below.
+
+    Returns:
+        Array with the shape and dtype of ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.triu(jnp.ones((2, 2)))
+        Array([[1., 1.],
+               [0., 1.]], dtype=float32)
     """
     x, mask = _triangle("triu", m, k - 1)
     return lax.select(mask, full_of(x, 0), x)
@@ -159,11 +204,21 @@ def triu(m: Any, k: int = 0) -> Array:
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """A diagonal of a matrix, or of every matrix in the plane of two axes.
+    """Return a diagonal of a matrix, or of each matrix in the plane of two axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
-    Array([1, 4], dtype=int32)
+    Args:
+        a: Array of at least two dimensions.
+        offset: Diagonal: 0 is the main one, positive ones lie above, negative ones below.
+        axis1: Axis of the rows.
+        axis2: Axis of the columns.
+
+    Returns:
+        Array without these two axes, with the diagonals along a new last axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
+        Array([1, 4], dtype=int32)
     """
     x = ensure_array("diagonal", a)
     if x.ndim < 2:
@@ -177,12 +232,20 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
 
 
 def diag(v: Any, k: int = 0) -> Array:
-    """A matrix with a vector on a diagonal, or the diagonal of a matrix.
+    """Return a matrix with a vector on a diagonal, or the diagonal of a matrix.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.diag(jnp.array([1, 2]))
-    Array([[1, 0],
-           [0, 2]], dtype=int32)
+    Args:
+        v: Vector or matrix.
+        k: Diagonal: 0 is the main one, positive ones lie above, negative ones below.
+
+    Returns:
+        Matrix of size ``len(v) + abs(k)`` for a vector, vector for a matrix.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.diag(jnp.array([1, 2]))
+        Array([[1, 0],
+               [0, 2]], dtype=int32)
     """
     x = ensure_array("diag", v)
     k = operator.index(k)
@@ -197,12 +260,20 @@ def diag(v: Any, k: int = 0) -> Array:
 
 
 def diagflat(v: Any, k: int = 0) -> Array:
-    """A matrix with all elements of an array on a diagonal.
+    """Return a matrix with all elements of an array on a diagonal.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.diagflat(jnp.array([[1], [2]]))
-    Array([[1, 0],
-           [0, 2]], dtype=int32)
+    Args:
+        v: Array, which is flattened.
+        k: Diagonal: 0 is the main one, positive ones lie above, negative ones below.
+
+    Returns:
+        Matrix of size ``v.size + abs(k)``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.diagflat(jnp.array([[1], [2]]))
+        Array([[1, 0],
+               [0, 2]], dtype=int32)
     """
     return diag(ravel(v), k)
 
@@ -215,11 +286,25 @@ def trace(
     dtype: Any = None,
     out: None = None,
 ) -> Array:
-    """The sum of a diagonal.
+    """Return the sum of a diagonal.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.trace(jnp.array([[1, 2], [3, 4]])).item()
-    5
+    Args:
+        a: Array of at least two dimensions.
+        offset: Diagonal: 0 is the main one, positive ones lie above, negative ones below. It may be
+            traced.
+        axis1: Axis of the rows.
+        axis2: Axis of the columns.
+        dtype: Dtype to sum in and to return; by default that of ``a``, with narrow integers
+            widened.
+        out: Must be None.
+
+    Returns:
+        Array without these two axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.trace(jnp.array([[1, 2], [3, 4]])).item()
+        5
     """
     x = ensure_array("trace", a)
     refuse_out("trace", out)
@@ -232,12 +317,22 @@ def trace(
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
-    """A copy of an array with values on its main diagonal.
+    """Return a copy of an array with values on its main diagonal.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 7, inplace=False)
-    Array([[7., 0.],
-           [0., 7.]], dtype=float32)
+    Args:
+        a: Array of at least two dimensions, of equal sizes if there are more than two.
+        val: Scalar, or array whose elements are written in order and repeated as needed.
+        wrap: Must be False: tall matrices are filled once, not in several diagonals.
+        inplace: Must be False: arrays are immutable, the result is a new array.
+
+    Returns:
+        Array with the shape and dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 7, inplace=False)
+        Array([[7., 0.],
+               [0., 7.]], dtype=float32)
     """
     if inplace:
         raise NotImplementedError(
@@ -262,11 +357,19 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """Indices of the main diagonal.
+    """Return the indices of the main diagonal of an array of equal sizes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.diag_indices(2)
-    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    Args:
+        n: Size of each axis.
+        ndim: Number of axes.
+
+    Returns:
+        Tuple of ``ndim`` integer vectors of length ``n``, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.diag_indices(2)
+        (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
     return (lax.iota(dtypes.default_int_dtype(), _size("diag_indices", n)),) * _size(
         "diag_indices", ndim
@@ -274,11 +377,18 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def diag_indices_from(arr: Any) -> tuple[Array, ...]:
-    """Indices of the main diagonal of an array.
+    """Return the indices of the main diagonal of a given array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.diag_indices_from(jnp.ones((2, 2)))
-    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    Args:
+        arr: Array of at least two dimensions, all of one size.
+
+    Returns:
+        Tuple of ``arr.ndim`` integer vectors, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.diag_indices_from(jnp.ones((2, 2)))
+        (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
     x = ensure_array("diag_indices_from", arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
@@ -307,11 +417,20 @@ def _triangle_sizes(name: str, n: Any, k: Any, m: Any) -> tuple[Any, Any, Any]:
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Indices of the upper triangle of a matrix.
+    """Return the indices of the upper triangle of a matrix.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.triu_indices(2)
-    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    Args:
+        n: Number of rows.
+        k: The first diagonal that belongs to the triangle: 0 is the main one.
+        m: Number of columns; by default ``n``.
+
+    Returns:
+        Pair of integer vectors, rows and columns, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.triu_indices(2)
+        (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     n, k, m = _triangle_sizes("triu_indices", n, k, m)
     if type(n) is Dim and n == m and k == 0:
@@ -321,11 +440,20 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Indices of the lower triangle of a matrix.
+    """Return the indices of the lower triangle of a matrix.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.tril_indices(2)
-    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    Args:
+        n: Number of rows.
+        k: The last diagonal that belongs to the triangle: 0 is the main one.
+        m: Number of columns; by default ``n``.
+
+    Returns:
+        Pair of integer vectors, rows and columns, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.tril_indices(2)
+        (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
     n, k, m = _triangle_sizes("tril_indices", n, k, m)
     if type(n) is Dim and n == m and k == 0:
@@ -342,22 +470,38 @@ def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """Indices of the upper triangle of a given matrix.
+    """Return the indices of the upper triangle of a given matrix.
 
-    >>> import weft.numpy as jnp
-    >>> len(jnp.triu_indices_from(jnp.ones((2, 2)))[0])
-    3
+    Args:
+        arr: Matrix, of which only the shape is used.
+        k: The first diagonal that belongs to the triangle: 0 is the main one.
+
+    Returns:
+        Pair of integer vectors, rows and columns, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> len(jnp.triu_indices_from(jnp.ones((2, 2)))[0])
+        3
     """
     n, m = _matrix_shape("triu_indices_from", arr)
     return triu_indices(n, k, m)
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """Indices of the lower triangle of a given matrix.
+    """Return the indices of the lower triangle of a given matrix.
 
-    >>> import weft.numpy as jnp
-    >>> len(jnp.tril_indices_from(jnp.ones((2, 2)))[0])
-    3
+    Args:
+        arr: Matrix, of which only the shape is used.
+        k: The last diagonal that belongs to the triangle: 0 is the main one.
+
+    Returns:
+        Pair of integer vectors, rows and columns, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> len(jnp.tril_indices_from(jnp.ones((2, 2)))[0])
+        3
     """
     n, m = _matrix_shape("tril_indices_from", arr)
     return tril_indices(n, k, m)
@@ -366,11 +510,22 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Array, Array]:
-    """Indices of the places of a square matrix that a function such as ``triu`` leaves.
+    """Return the indices of the elements of a square matrix that a mask function keeps.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.mask_indices(2, jnp.triu)
-    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    Args:
+        n: Number of rows and columns.
+        mask_func: Function of a matrix and ``k``, such as ``triu``, that sets elements to zero.
+        k: Second argument of ``mask_func``.
+        size: Static number of indices, needed under ``jit``; missing ones are 0, further ones are
+            cut.
+
+    Returns:
+        Pair of integer vectors, rows and columns, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.mask_indices(2, jnp.triu)
+        (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     i, j = nonzero(mask_func(ones((n, n)), k), size=size)
     return i, j
@@ -380,11 +535,19 @@ def mask_indices(
 
 
 def kron(a: Any, b: Any) -> Array:
-    """Kronecker product.
+    """Return the Kronecker product: every element of ``a`` times all of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
-    Array([ 1,  2, 10, 20], dtype=int32)
+    Args:
+        a: Array of any shape.
+        b: Array; the one with fewer dimensions gets new ones in front.
+
+    Returns:
+        Array whose size along each axis is the product of the two sizes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
+        Array([ 1,  2, 10, 20], dtype=int32)
     """
     check_arraylike("kron", a, b)
     x, y = (as_array(v) for v in promote_dtypes(a, b))
@@ -398,12 +561,21 @@ def kron(a: Any, b: Any) -> Array:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
-    """The powers of numbers as columns.
+    """Return a Vandermonde matrix: the powers of a vector as columns.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.vander(jnp.array([2, 3]), 3)
-    Array([[4, 2, 1],
-           [9, 3, 1]], dtype=int32)
+    Args:
+        x: Vector of numbers.
+        N: Number of columns; by default ``len(x)``.
+        increasing: If true, powers increase from left to right; else they decrease.
+
+    Returns:
+        Array of shape (len(x), N).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.vander(jnp.array([2, 3]), 3)
+        Array([[4, 2, 1],
+               [9, 3, 1]], dtype=int32)
     """
     x = ensure_array("vander", x)
     if x.ndim != 1:
@@ -418,11 +590,24 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
 def cross(
     a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Array:
-    """Cross product of vectors of two or three components.
+    """Return the cross product of vectors with two or three components.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
-    Array([0, 0, 1], dtype=int32)
+    Args:
+        a: Array of vectors along ``axisa``.
+        b: Array of vectors along ``axisb``; the other axes broadcast.
+        axisa: Axis of ``a`` that holds the components.
+        axisb: Axis of ``b`` that holds the components.
+        axisc: Axis of the result that holds the components.
+        axis: If given, takes the place of ``axisa``, ``axisb`` and ``axisc``.
+
+    Returns:
+        Array of vectors; of two vectors with two components, only the third component, without the
+        axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+        Array([0, 0, 1], dtype=int32)
     """
     if axis is not None:
         axisa = axisb = axisc = axis

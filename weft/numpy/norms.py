@@ -25,16 +25,25 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
 
 @jit(static_argnames=("ord", "axis", "keepdims"))
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
-    """The norm of all of ``x``, of vectors along one axis, or of matrices in two.
+    """Return the norm of a vector or a matrix, or norms along axes.
 
-    For vectors ``ord`` is a number, inf, -inf or 0 (how many are not zero); for matrices "fro",
-    "nuc" (the sum of the singular values), 1, -1, inf, -inf, 2 or -2.
+    Args:
+        x: Array; by default one vector or matrix.
+        ord: For vectors a number p, inf, -inf or 0 (the number of nonzero elements); for matrices
+            "fro", "nuc" (the sum of singular values), 1, -1, 2, -2, inf or -inf. By default the
+            2-norm of all elements.
+        axis: Axis of the vectors, or pair of axes of the matrices; by default all of ``x``.
+        keepdims: If true, reduced axes stay with size 1.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.norm(jnp.array([3., 4.]))
-    Array(5., dtype=float32)
-    >>> jnp.linalg.norm(jnp.array([[3., 4.], [6., 8.]]), axis=1)
-    Array([ 5., 10.], dtype=float32)
+    Returns:
+        Real array without these axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.norm(jnp.array([3., 4.]))
+        Array(5., dtype=float32)
+        >>> jnp.linalg.norm(jnp.array([[3., 4.], [6., 8.]]), axis=1)
+        Array([ 5., 10.], dtype=float32)
     """
     check_arraylike("jnp.linalg.norm", x)
     (x,) = promote_dtypes_inexact(asarray(x))
@@ -84,21 +93,40 @@ def _extreme(x: Any, axis: Any, ord: Any, keepdims: bool) -> Any:
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """Norms of matrices in the last two axes; ``ord`` as for ``norm``.
+    """Return the norms of matrices in the last two axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.matrix_norm(jnp.array([[3., 0.], [0., 4.]]))
-    Array(5., dtype=float32)
+    Args:
+        x: Array of shape (..., m, n).
+        keepdims: If true, reduced axes stay with size 1.
+        ord: Kind of norm, as for matrices in ``norm``.
+
+    Returns:
+        Real array of shape (...,).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.matrix_norm(jnp.array([[3., 0.], [0., 4.]]))
+        Array(5., dtype=float32)
     """
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
-    """Norms of vectors along the given axes, or of all elements; ``ord`` as for ``norm``.
+    """Return the norms of vectors along axes, or of all elements.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linalg.vector_norm(jnp.array([1., -2., 3.]), ord=1)
-    Array(6., dtype=float32)
+    Args:
+        x: Array of any shape.
+        axis: Axis or tuple of axes that hold a vector; by default all.
+        keepdims: If true, reduced axes stay with size 1.
+        ord: Kind of norm: a number p, inf, -inf or 0.
+
+    Returns:
+        Real array without these axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linalg.vector_norm(jnp.array([1., -2., 3.]), ord=1)
+        Array(6., dtype=float32)
     """
     check_arraylike("jnp.linalg.vector_norm", x)
     x = asarray(x)

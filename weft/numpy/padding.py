@@ -54,13 +54,27 @@ def _width(n: Any) -> Any:
 def pad(
     array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
 ) -> Array:
-    """An array with its edges padded: by a constant, its own elements, or statistics of them.
+    """Return an array extended at its ends: by a constant, its own elements, or statistics of them.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.pad(jnp.array([1, 2, 3]), 1)
-    Array([0, 1, 2, 3, 0], dtype=int32)
-    >>> jnp.pad(jnp.array([1, 2, 3]), (0, 2), mode="reflect")
-    Array([1, 2, 3, 2, 1], dtype=int32)
+    Args:
+        array: Array to extend.
+        pad_width: Number of elements to add: one integer, a pair (before, after) for all axes, or a
+            pair for each axis. Must be static.
+        mode: "constant", "edge", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect",
+            "symmetric", "wrap", "empty", or a function that fills a padded vector as in NumPy.
+        **kwargs: The option of the mode: ``constant_values`` (0), ``end_values`` (0) for
+            "linear_ramp", ``stat_length`` for statistics, ``reflect_type`` ("even" or "odd") for
+            "reflect" and "symmetric". A function receives them all.
+
+    Returns:
+        Array in the dtype of ``array`` with larger axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.pad(jnp.array([1, 2, 3]), 1)
+        Array([0, 1, 2, 3, 0], dtype=int32)
+        >>> jnp.pad(jnp.array([1, 2, 3]), (0, 2), mode="reflect")
+        Array([1, 2, 3, 2, 1], dtype=int32)
     """
     x = ensure_array("pad", array)
     widths = _pairs(pad_width, x.ndim, "pad_width")

@@ -42,11 +42,21 @@ def _inexact(name: str, *args: Any) -> list[Any]:
 
 
 def roots(p: Any, *, strip_zeros: bool = True) -> Array:
-    """Roots of a polynomial; with ``strip_zeros=False`` for traced ones, padded with NaN.
+    """Return the roots of a polynomial, as eigenvalues of its companion matrix.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real).round()
-    Array([1., 2.], dtype=float32)
+    Args:
+        p: Vector of coefficients, highest power first.
+        strip_zeros: If true, leading zeros are removed first, which needs concrete values. Set it
+            to False under ``jit``.
+
+    Returns:
+        Complex vector of the roots; with ``strip_zeros=False`` padded with NaN to length ``len(p) -
+        1``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real).round()
+        Array([1., 2.], dtype=float32)
     """
     (p,) = _inexact("roots", p)
     p = atleast_1d(p)
@@ -85,11 +95,27 @@ def polyfit(
     w: Any = None,
     cov: bool | str = False,
 ) -> Any:
-    """Coefficients of the polynomial that fits points best, by least squares.
+    """Return the coefficients of the polynomial that fits points best, by least squares.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polyfit(jnp.array([0.0, 1.0, 2.0]), jnp.array([1.0, 3.0, 5.0]), 1).round(3)
-    Array([2., 1.], dtype=float32)
+    Args:
+        x: Vector of n sample points.
+        y: Vector of n values, or matrix (n, k) of k sets of values.
+        deg: Degree of the polynomial, a static integer.
+        rcond: Singular values below ``rcond`` times the largest count as zero; by default ``n *
+            eps``.
+        full: If true, also return residuals, rank, singular values and ``rcond``.
+        w: Vector of n weights, which multiply the residuals.
+        cov: If true, also return the covariance of the coefficients; "unscaled" leaves out the
+            scale of the residuals.
+
+    Returns:
+        Coefficients, highest power first, of shape (deg + 1,) or (deg + 1, k); with ``full`` or
+        ``cov`` a tuple.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polyfit(jnp.array([0.0, 1.0, 2.0]), jnp.array([1.0, 3.0, 5.0]), 1).round(3)
+        Array([2., 1.], dtype=float32)
     """
     x, y = ensure_arrays("polyfit", x, y)
     order = int(concrete(deg, "polyfit needs a concrete degree")) + 1
@@ -151,11 +177,19 @@ def _fit_covariance(
 
 
 def poly(seq_of_zeros: Any) -> Array:
-    """Coefficients of the polynomial with given roots, or the characteristic one of a matrix.
+    """Return the coefficients of the polynomial with given roots.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.poly(jnp.array([1.0, 2.0]))
-    Array([ 1., -3.,  2.], dtype=float32)
+    Args:
+        seq_of_zeros: Vector of roots, or a square matrix, whose characteristic polynomial is
+            returned.
+
+    Returns:
+        Vector of coefficients, highest power first; the first is 1.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.poly(jnp.array([1.0, 2.0]))
+        Array([ 1., -3.,  2.], dtype=float32)
     """
     (zeros_,) = _inexact("poly", seq_of_zeros)
     zeros_ = atleast_1d(zeros_)
@@ -179,11 +213,20 @@ def _check_vectors(name: str, *polynomials: Any) -> None:
 
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
-    """Values of a polynomial, by Horner's scheme.
+    """Return the values of a polynomial, by Horner's scheme.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polyval(jnp.array([1, 0, 2]), 3).item()
-    11
+    Args:
+        p: Vector of coefficients, highest power first.
+        x: Array of points.
+        unroll: Number of steps of the loop that are unrolled when compiled.
+
+    Returns:
+        Array with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polyval(jnp.array([1, 0, 2]), 3).item()
+        11
     """
     check_arraylike("polyval", p, x)
     p, x = (as_array(v) for v in promote_dtypes(p, x, staged=True))
@@ -199,11 +242,19 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
 
 
 def polyadd(a1: Any, a2: Any) -> Array:
-    """Sum of two polynomials.
+    """Return the sum of two polynomials.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([3]))
-    Array([1, 5], dtype=int32)
+    Args:
+        a1: First polynomial: a vector of coefficients, highest power first.
+        a2: Second polynomial.
+
+    Returns:
+        Vector of coefficients, highest power first.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([3]))
+        Array([1, 5], dtype=int32)
     """
     x, y = (as_array(v) for v in promote_dtypes(*ensure_arrays("polyadd", a1, a2)))
     if y.shape[0] > x.shape[0]:
@@ -212,22 +263,39 @@ def polyadd(a1: Any, a2: Any) -> Array:
 
 
 def polysub(a1: Any, a2: Any) -> Array:
-    """Difference of two polynomials.
+    """Return the difference of two polynomials.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polysub(jnp.array([1, 2]), jnp.array([3]))
-    Array([ 1, -1], dtype=int32)
+    Args:
+        a1: First polynomial: a vector of coefficients, highest power first.
+        a2: Second polynomial.
+
+    Returns:
+        Vector of coefficients, highest power first.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polysub(jnp.array([1, 2]), jnp.array([3]))
+        Array([ 1, -1], dtype=int32)
     """
     x, y = promote_dtypes(*ensure_arrays("polysub", a1, a2))
     return polyadd(x, negative(y))
 
 
 def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
-    """Product of two polynomials.
+    """Return the product of two polynomials.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
-    Array([1., 5., 6.], dtype=float32)
+    Args:
+        a1: First polynomial: a vector of coefficients, highest power first.
+        a2: Second polynomial.
+        trim_leading_zeros: If true, leading zeros are removed first, which needs concrete values.
+
+    Returns:
+        Vector of coefficients, highest power first.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
+        Array([1., 5., 6.], dtype=float32)
     """
     x, y = _inexact("polymul", a1, a2)
     _check_vectors("polymul", x, y)
@@ -239,11 +307,23 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
 
 
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
-    """Quotient and remainder of two polynomials.
+    """Return quotient and remainder of the division of two polynomials.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polydiv(jnp.array([1.0, 5.0, 6.0]), jnp.array([1.0, 2.0]))[0]
-    Array([1., 3.], dtype=float32)
+    Args:
+        u: Dividend: a vector of coefficients, highest power first.
+        v: Divisor, whose first coefficient is not 0.
+        trim_leading_zeros: If true, leading zeros of the remainder are removed, which needs
+            concrete values.
+
+    Returns:
+        Pair of vectors of coefficients, highest power first.
+
+    Differs from NumPy: unless ``trim_leading_zeros`` is set, the remainder keeps its leading zeros.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polydiv(jnp.array([1.0, 5.0, 6.0]), jnp.array([1.0, 2.0]))[0]
+        Array([1., 3.], dtype=float32)
     """
     u, v = _inexact("polydiv", u, v)
     if u.ndim != 1 or v.ndim != 1:
@@ -283,11 +363,20 @@ def _without_leading(x: Any, tolerance: float) -> Any:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
-    """Integral of a polynomial, m times over, with given constants.
+    """Return the integral of a polynomial.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polyint(jnp.array([2.0, 1.0]))
-    Array([1., 1., 0.], dtype=float32)
+    Args:
+        p: Vector of coefficients, highest power first.
+        m: How many times to integrate, a static integer.
+        k: Constants of integration: a vector of ``m`` numbers, or one number for all; 0 by default.
+
+    Returns:
+        Vector of coefficients, highest power first, longer by ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polyint(jnp.array([2.0, 1.0]))
+        Array([1., 1., 0.], dtype=float32)
     """
     times = operator.index(concrete(m, "polyint needs a concrete order"))
     if times < 0:
@@ -313,11 +402,19 @@ def _falling(start: int, stop: int, times: int, dtype: Any) -> Any:
 
 
 def polyder(p: Any, m: int = 1) -> Array:
-    """Derivative of a polynomial, m times over.
+    """Return the derivative of a polynomial.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.polyder(jnp.array([1.0, 1.0, 0.0]))
-    Array([2., 1.], dtype=float32)
+    Args:
+        p: Vector of coefficients, highest power first.
+        m: How many times to differentiate, a static integer.
+
+    Returns:
+        Vector of coefficients, highest power first, shorter by ``m``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.polyder(jnp.array([1.0, 1.0, 0.0]))
+        Array([2., 1.], dtype=float32)
     """
     times = operator.index(concrete(m, "polyder needs a concrete order"))
     (p,) = _inexact("polyder", p)

@@ -54,13 +54,22 @@ def packed(values: Any, mask: Any, counts: Any, into: Any) -> Any:
 
 
 def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
-    """The positions of the elements that are not zero, one vector for each axis.
+    """Return the positions of the elements that are not zero.
 
-    With ``size`` there are that many, filled up with ``fill_value`` (0), and ``a`` may be traced.
+    Args:
+        a: Array to search.
+        size: Static number of positions, needed under ``jit``: more are cut off, missing ones
+            filled.
+        fill_value: Position that fills missing ones, a scalar or one for each axis; 0 by default.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nonzero(jnp.array([0, 5, 0, 7]), size=3, fill_value=-1)
-    (Array([ 1,  3, -1], dtype=int32),)
+    Returns:
+        Tuple of integer vectors, one for each axis, in row-major order. ``a[nonzero(a)]`` are the
+        elements.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nonzero(jnp.array([0, 5, 0, 7]), size=3, fill_value=-1)
+        (Array([ 1,  3, -1], dtype=int32),)
     """
     a = ensure_array("nonzero", a)
     if not a.ndim:
@@ -112,22 +121,42 @@ def _filled(beyond: Any, fill: Any, x: Any) -> Array:
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions, in the flattened array, of the elements that are not zero.
+    """Return the positions, in the flattened array, of the elements that are not zero.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.flatnonzero(jnp.array([[0, 5], [0, 7]]))
-    Array([1, 3], dtype=int32)
+    Args:
+        a: Array to search.
+        size: Static number of positions, needed under ``jit``: more are cut off, missing ones
+            filled.
+        fill_value: Position that fills missing ones; 0 by default.
+
+    Returns:
+        Integer vector.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.flatnonzero(jnp.array([[0, 5], [0, 7]]))
+        Array([1, 3], dtype=int32)
     """
     return nonzero(flattened(ensure_array("flatnonzero", a)), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The positions of the elements that are not zero, one row each.
+    """Return the positions of the elements that are not zero, one in each row.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.argwhere(jnp.array([[0, 5], [7, 0]]))
-    Array([[0, 1],
-           [1, 0]], dtype=int32)
+    Args:
+        a: Array to search.
+        size: Static number of positions, needed under ``jit``: more are cut off, missing ones
+            filled.
+        fill_value: Position that fills missing ones; 0 by default.
+
+    Returns:
+        Integer array of shape (number found, a.ndim).
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.argwhere(jnp.array([[0, 5], [7, 0]]))
+        Array([[0, 1],
+               [1, 0]], dtype=int32)
     """
     a = ensure_array("argwhere", a)
     if not a.ndim:
@@ -141,13 +170,20 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
 
 
 def ix_(*args: Any) -> tuple[Array, ...]:
-    """Vectors of indices arranged so that together they select a grid.
+    """Return index vectors reshaped so that together they select a grid.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(12).reshape(3, 4)
-    >>> x[jnp.ix_(jnp.array([0, 2]), jnp.array([1, 3]))]
-    Array([[ 1,  3],
-           [ 9, 11]], dtype=int32)
+    Args:
+        *args: Vectors of integers or booleans, one for each axis.
+
+    Returns:
+        Tuple of arrays that broadcast against each other, to index with.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.arange(12).reshape(3, 4)
+        >>> x[jnp.ix_(jnp.array([0, 2]), jnp.array([1, 3]))]
+        Array([[ 1,  3],
+               [ 9, 11]], dtype=int32)
     """
     arranged = []
     for k, arg in enumerate(args):
@@ -165,11 +201,19 @@ def ix_(*args: Any) -> tuple[Array, ...]:
 
 
 def unravel_index(indices: Whole, shape: Any) -> tuple[Array, ...]:
-    """Positions in an array of some shape of indices into the flattened array, clipped.
+    """Return the positions in an array of some shape for indices into the flattened array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unravel_index(jnp.array([5, 11]), (3, 4))
-    (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
+    Args:
+        indices: Array of integers; negative ones count from the end, others are clipped.
+        shape: Shape of the array.
+
+    Returns:
+        Tuple of integer arrays with the shape of ``indices``, one for each axis.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unravel_index(jnp.array([5, 11]), (3, 4))
+        (Array([1, 2], dtype=int32), Array([1, 3], dtype=int32))
     """
     rest = ensure_array("unravel_index", indices)
     sizes = [shape] if _ndim(shape) == 0 else list(shape)
@@ -205,11 +249,22 @@ def ravel_multi_index(
     *,
     dtype: Any = None,
 ) -> Array:
-    """Indices into the flattened array of positions in an array of shape ``dims``.
+    """Return the indices into the flattened array for positions in an array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.ravel_multi_index((jnp.array([1, 2]), jnp.array([1, 3])), (3, 4))
-    Array([ 5, 11], dtype=int32)
+    Args:
+        multi_index: Sequence of integer arrays, one for each axis.
+        dims: Shape of the array.
+        mode: For positions out of bounds: "raise" (which needs concrete values), "clip" or "wrap".
+        order: "C" counts in row-major order, "F" in column-major order.
+        dtype: Integer dtype of the result; by default the default integer type.
+
+    Returns:
+        Integer array with the shape of the positions.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ravel_multi_index((jnp.array([1, 2]), jnp.array([1, 3])), (3, 4))
+        Array([ 5, 11], dtype=int32)
     """
     sizes = tuple([whole(n) for n in dims])
     if len(multi_index) != len(sizes):

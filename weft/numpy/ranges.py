@@ -53,11 +53,27 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """So many evenly spaced numbers between two, ends included unless told otherwise.
+    """Return evenly spaced numbers between two bounds.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.linspace(0, 1, 3)
-    Array([0. , 0.5, 1. ], dtype=float32)
+    Args:
+        start: First number, or array of first numbers.
+        stop: Last number, or array that broadcasts against ``start``.
+        num: Number of samples, a static integer.
+        endpoint: If true, ``stop`` is the last sample; if false, it is left out and the step is
+            smaller.
+        retstep: If true, also return the distance of neighbours.
+        dtype: Dtype of the result; by default a floating-point dtype. For integers the samples are
+            rounded down.
+        axis: Axis of the result along which the samples lie, for arrays of bounds.
+        device: Device or sharding to put the result on.
+
+    Returns:
+        Array with ``num`` samples along ``axis``; with ``retstep`` a pair of it and the step.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.linspace(0, 1, 3)
+        Array([0. , 0.5, 1. ], dtype=float32)
     """
     num = _index("linspace", "num", num)
     axis = _index("linspace", "axis", axis)
@@ -114,11 +130,25 @@ def logspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Array:
-    """Powers of a base with evenly spaced exponents.
+    """Return powers of a base whose exponents are evenly spaced.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.logspace(0, 2, 3)
-    Array([  1.,  10., 100.], dtype=float32)
+    Args:
+        start: First exponent, or array of first exponents.
+        stop: Last exponent, or array that broadcasts against ``start``.
+        num: Number of samples, a static integer.
+        endpoint: If true, ``stop`` is the last sample; if false, it is left out and the step is
+            smaller.
+        base: Base of the powers.
+        dtype: Dtype of the result; by default a floating-point dtype.
+        axis: Axis of the result along which the samples lie, for arrays of bounds.
+
+    Returns:
+        Array with ``num`` samples along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.logspace(0, 2, 3)
+        Array([  1.,  10., 100.], dtype=float32)
     """
     check_arraylike("logspace", start, stop)
     wanted, working = _working_dtypes(start, stop, dtype, "logspace")
@@ -136,11 +166,24 @@ def geomspace(
     dtype: Any = None,
     axis: int = 0,
 ) -> Array:
-    """Numbers between two with one ratio from each to the next.
+    """Return numbers between two bounds, each the same multiple of the one before.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.geomspace(1, 8, 4).round()
-    Array([1., 2., 4., 8.], dtype=float32)
+    Args:
+        start: First number, not 0, or array of first numbers.
+        stop: Last number, with the sign of ``start``.
+        num: Number of samples, a static integer.
+        endpoint: If true, ``stop`` is the last sample; if false, it is left out and the step is
+            smaller.
+        dtype: Dtype of the result; by default a floating-point dtype.
+        axis: Axis of the result along which the samples lie, for arrays of bounds.
+
+    Returns:
+        Array with ``num`` samples along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.geomspace(1, 8, 4).round()
+        Array([1., 2., 4., 8.], dtype=float32)
     """
     check_arraylike("geomspace", start, stop)
     wanted, working = _working_dtypes(start, stop, dtype, "geomspace")
@@ -161,11 +204,22 @@ def geomspace(
 def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Array]:
-    """Coordinate arrays of a grid, of the coordinates along its axes.
+    """Return the coordinate arrays of a grid, given the coordinates along each axis.
 
-    >>> import weft.numpy as jnp
-    >>> [g.shape for g in jnp.meshgrid(jnp.arange(2), jnp.arange(3))]
-    [(3, 2), (3, 2)]
+    Args:
+        *xi: Vectors of coordinates, one for each axis.
+        copy: Must be True.
+        sparse: If true, each array has size 1 along the axes it doesn't depend on.
+        indexing: "xy": the first vector runs along the second axis of the result; "ij": along the
+            first.
+
+    Returns:
+        List with one array for each vector.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> [g.shape for g in jnp.meshgrid(jnp.arange(2), jnp.arange(3))]
+        [(3, 2), (3, 2)]
     """
     axes = ensure_arrays("meshgrid", *xi)
     if not copy:
@@ -189,11 +243,20 @@ def meshgrid(
 
 
 def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
-    """The indices of every place of a shape, one array for each axis.
+    """Return the index of every element of a grid, one array for each axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.indices((2, 3)).shape
-    (2, 2, 3)
+    Args:
+        dimensions: Shape of the grid.
+        dtype: Dtype of the indices; by default the default integer type.
+        sparse: If true, return a tuple of arrays with size 1 along the axes they don't depend on.
+
+    Returns:
+        Array of shape (len(dimensions), *dimensions), or a tuple of arrays with ``sparse``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.indices((2, 3)).shape
+        (2, 2, 3)
     """
     wanted = dtypes.check_user_dtype(int if dtype is None else dtype, "indices")
     sizes = tuple(_index("indices", "dimension", n) for n in dimensions)

@@ -46,11 +46,21 @@ _INT32, _UINT8 = np.dtype(np.int32), np.dtype(np.uint8)
 
 
 def roll(a: Any, shift: Exact, axis: Any = None) -> Array:
-    """Elements moved along an axis; those that fall off one end come in at the other.
+    """Return an array with its elements shifted cyclically along axes.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.roll(jnp.arange(3), 1)
-    Array([2, 0, 1], dtype=int32)
+    Args:
+        a: Array of any shape.
+        shift: Number of places, an integer or one for each axis; it may be traced. Negative shifts
+            go towards the start.
+        axis: Axis or tuple of axes; None shifts the flattened array and restores the shape.
+
+    Returns:
+        Array with the shape and dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.roll(jnp.arange(3), 1)
+        Array([2, 0, 1], dtype=int32)
     """
     x = ensure_array("roll", a)
     if axis is None:
@@ -101,11 +111,23 @@ def repeat(
     total_repeat_length: int | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Elements repeated, each so many times; traced numbers need the total.
+    """Return an array with each element repeated.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.repeat(jnp.array([1, 2]), jnp.array([1, 2]))
-    Array([1, 2, 2], dtype=int32)
+    Args:
+        a: Array of any shape.
+        repeats: Number of repetitions: one for all, or one for each element along the axis.
+        axis: Axis to repeat along; None repeats the elements of the flattened array.
+        total_repeat_length: Static sum of the repetitions, needed if ``repeats`` is traced: the
+            result is cut or padded with its last element to it.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array that is longer along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.repeat(jnp.array([1, 2]), jnp.array([1, 2]))
+        Array([1, 2, 2], dtype=int32)
     """
     if out_sharding is not None:
         length = total_repeat_length
@@ -159,11 +181,22 @@ def _sources(counts: Any, total: int) -> Any:
 def delete(
     arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """An array without the elements at some indices.
+    """Return an array without the elements at some indices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.delete(jnp.arange(4), 1)
-    Array([0, 2, 3], dtype=int32)
+    Args:
+        arr: Array of any shape.
+        obj: Integer, slice, array of integers or boolean mask of what to remove along the axis.
+        axis: Axis to remove from; None removes from the flattened array.
+        assume_unique_indices: Your promise that no index occurs twice: ``obj`` may then be a traced
+            array.
+
+    Returns:
+        Array that is shorter along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.delete(jnp.arange(4), 1)
+        Array([0, 2, 3], dtype=int32)
     """
     x = ensure_array("delete", arr)
     if axis is None:
@@ -230,11 +263,21 @@ def _delete_unique(x: Any, index: Any, axis: int) -> Any:
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
-    """An array with values put in before some indices.
+    """Return an array with values inserted before some indices.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.insert(jnp.arange(3), 1, 7)
-    Array([0, 7, 1, 2], dtype=int32)
+    Args:
+        arr: Array of any shape.
+        obj: Integer, slice or array of integers: positions in ``arr`` before which to insert.
+        values: Values to insert, which broadcast to the slices; converted to the dtype of ``arr``.
+        axis: Axis to insert along; None inserts into the flattened array.
+
+    Returns:
+        Array that is longer along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.insert(jnp.arange(3), 1, 7)
+        Array([0, 7, 1, 2], dtype=int32)
     """
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     x = ensure_array("insert", arr)
@@ -273,11 +316,20 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
-    """An array without the zeros at its front and back.
+    """Return an array without the zeros at its ends.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.trim_zeros(jnp.array([0, 1, 2, 0]))
-    Array([1, 2], dtype=int32)
+    Args:
+        filt: Array with concrete values: the size of the result depends on them.
+        trim: Which ends: "f" the front, "b" the back, "fb" both.
+        axis: Axis or tuple of axes to trim; by default all.
+
+    Returns:
+        Slice of ``filt``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.trim_zeros(jnp.array([0, 1, 2, 0]))
+        Array([1, 2], dtype=int32)
     """
     x = ensure_array("trim_zeros", filt)
     known = np.asarray(concrete(x, "trim_zeros needs the values of the array")) != 0
@@ -308,11 +360,20 @@ def _check_bit_order(bitorder: str) -> None:
 
 
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Truth values packed into bytes.
+    """Return truth values packed into bytes, eight in each.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.packbits(jnp.array([1, 0, 0, 0, 0, 0, 0, 1]))
-    Array([129], dtype=uint8)
+    Args:
+        a: Array of integers or booleans; values that are not zero are set bits.
+        axis: Axis to pack along; None packs the flattened array.
+        bitorder: "big": the first value is the highest bit; "little": the lowest.
+
+    Returns:
+        Array of uint8; the last byte is padded with zeros.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.packbits(jnp.array([1, 0, 0, 0, 0, 0, 0, 1]))
+        Array([129], dtype=uint8)
     """
     x = ensure_array("packbits", a)
     if not dtypes.issubdtype(x.dtype, np.integer) and x.dtype != np.bool_:
@@ -339,11 +400,22 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
 def unpackbits(
     a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of bytes, one an element.
+    """Return the bits of bytes, one in each element.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unpackbits(jnp.array([129], dtype="uint8"))
-    Array([1, 0, 0, 0, 0, 0, 0, 1], dtype=uint8)
+    Args:
+        a: Array of uint8.
+        axis: Axis to unpack along; None unpacks the flattened array.
+        count: Number of bits to return along the axis; a negative number leaves out that many at
+            the end. All by default.
+        bitorder: "big": the highest bit comes first; "little": the lowest.
+
+    Returns:
+        Array of uint8 that holds 0 and 1.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unpackbits(jnp.array([129], dtype="uint8"))
+        Array([1, 0, 0, 0, 0, 0, 0, 1], dtype=uint8)
     """
     x = ensure_array("unpackbits", a)
     if x.dtype != np.uint8:

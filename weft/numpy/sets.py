@@ -168,13 +168,30 @@ def unique(
     fill_value: Any = None,
     sorted: bool = True,
 ) -> Any:
-    """The distinct elements in order, or slices along an axis; of a static number with ``size``.
+    """Return the distinct elements of an array in ascending order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unique(jnp.array([3, 1, 3]))
-    Array([1, 3], dtype=int32)
-    >>> jnp.unique(jnp.array([3, 1, 3]), size=3, fill_value=-1)
-    Array([ 1,  3, -1], dtype=int32)
+    Args:
+        ar: Array, flattened unless ``axis`` is given.
+        return_index: If true, also return where each distinct element first occurs.
+        return_inverse: If true, also return which distinct element each element is.
+        return_counts: If true, also return how often each distinct element occurs.
+        axis: Axis whose slices are compared; by default single elements are.
+        equal_nan: If true, NaNs count as equal.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+        sorted: Ignored; the result is always sorted.
+
+    Returns:
+        Array of the distinct elements, or a tuple of it and the arrays that were asked for, in the
+        order of the arguments.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unique(jnp.array([3, 1, 3]))
+        Array([1, 3], dtype=int32)
+        >>> jnp.unique(jnp.array([3, 1, 3]), size=3, fill_value=-1)
+        Array([ 1,  3, -1], dtype=int32)
     """
     x = ensure_array("unique", ar)
     if kind_of(x.dtype) == COMPLEX:  # ordered by its parts, which are not weakly typed
@@ -230,11 +247,22 @@ class UniqueInverseResult(Record):
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
-    """Distinct values with their indices, inverse and counts.
+    """Return the distinct values of an array with their indices, inverse and counts.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unique_all(jnp.array([3, 1, 3])).counts
-    Array([1, 2], dtype=int32)
+    Args:
+        x: Array, which is flattened; NaNs count as different.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        Named tuple of ``values``, ``indices`` (first occurrence), ``inverse_indices`` and
+        ``counts``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unique_all(jnp.array([3, 1, 3])).counts
+        Array([1, 2], dtype=int32)
     """
     return UniqueAllResult(
         *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
@@ -244,11 +272,21 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
 def unique_counts(
     x: Any, /, *, size: int | None = None, fill_value: Any = None
 ) -> UniqueCountsResult:
-    """Distinct values with their counts.
+    """Return the distinct values of an array and how often each occurs.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
-    Array([1, 2], dtype=int32)
+    Args:
+        x: Array, which is flattened; NaNs count as different.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        Named tuple of ``values`` and ``counts``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+        Array([1, 2], dtype=int32)
     """
     options = {"equal_nan": False, "size": size, "fill_value": fill_value}
     return UniqueCountsResult(*unique(x, return_counts=True, **options))
@@ -257,22 +295,42 @@ def unique_counts(
 def unique_inverse(
     x: Any, /, *, size: int | None = None, fill_value: Any = None
 ) -> UniqueInverseResult:
-    """Distinct values, and which of them each element is.
+    """Return the distinct values of an array and which of them each element is.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
-    Array([1, 0, 1], dtype=int32)
+    Args:
+        x: Array, which is flattened; NaNs count as different.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        Named tuple of ``values`` and ``inverse_indices``, which has the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+        Array([1, 0, 1], dtype=int32)
     """
     options = {"equal_nan": False, "size": size, "fill_value": fill_value}
     return UniqueInverseResult(*unique(x, return_inverse=True, **options))
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """Distinct values.
+    """Return the distinct values of an array in ascending order.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.unique_values(jnp.array([3, 1, 3]))
-    Array([1, 3], dtype=int32)
+    Args:
+        x: Array, which is flattened; NaNs count as different.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        One-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.unique_values(jnp.array([3, 1, 3]))
+        Array([1, 3], dtype=int32)
     """
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
@@ -288,11 +346,22 @@ def isin(
     *,
     method: str = "auto",
 ) -> Array:
-    """Whether elements are among others.
+    """Return whether each element is one of given values.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([2]))
-    Array([False,  True, False], dtype=bool)
+    Args:
+        element: Array of values to look for.
+        test_elements: Array of the values to look in, of any shape.
+        assume_unique: If true, ``element`` has no duplicates; used by the method "sort".
+        invert: If true, return whether each element is none of the values.
+        method: "compare_all", "binary_search" or "sort"; "auto" chooses by the number of values.
+
+    Returns:
+        Boolean array with the shape of ``element``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([2]))
+        Array([False,  True, False], dtype=bool)
     """
     x, tests = ensure_arrays("isin", element, test_elements)
     return reshape(_is_member(x, tests, invert, method, assume_unique), x.shape)
@@ -377,11 +446,22 @@ def _is_member_by_sorting(x: Any, tests: Any, compare: Any, assume_unique: bool)
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The distinct elements of either array.
+    """Return the distinct elements of two arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.union1d(jnp.array([1, 2]), jnp.array([2, 3]))
-    Array([1, 2, 3], dtype=int32)
+    Args:
+        ar1: First array, which is flattened.
+        ar2: Second array, which is flattened.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        Sorted one-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.union1d(jnp.array([1, 2]), jnp.array([2, 3]))
+        Array([1, 2, 3], dtype=int32)
     """
     x, y = ensure_arrays("union1d", ar1, ar2)
     size = _static_size("union1d", size)
@@ -398,11 +478,23 @@ def setdiff1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """The distinct elements of the first array that are not in the second.
+    """Return the distinct elements of the first array that are not in the second.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
-    Array([1, 3], dtype=int32)
+    Args:
+        ar1: First array, which is flattened.
+        ar2: Second array, which is flattened.
+        assume_unique: If true, the first array has no duplicates; the result then keeps its order.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; 0 by default.
+
+    Returns:
+        Sorted one-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
+        Array([1, 3], dtype=int32)
     """
     x, y = (ravel(v) for v in ensure_arrays("setdiff1d", ar1, ar2))
     size = _static_size("setdiff1d", size)
@@ -460,11 +552,23 @@ def setxor1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """The distinct elements that are in one of two arrays only.
+    """Return the distinct elements that are in exactly one of two arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
-    Array([1, 3], dtype=int32)
+    Args:
+        ar1: First array, which is flattened.
+        ar2: Second array, which is flattened.
+        assume_unique: If true, neither array has duplicates, which saves work.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        Sorted one-dimensional array.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
+        Array([1, 3], dtype=int32)
     """
     given = ensure_arrays("setxor1d", ar1, ar2)
     x, y = (ravel(v) for v in promote_dtypes(*given))
@@ -519,11 +623,24 @@ def intersect1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """The distinct elements of both arrays, and their indices if asked for.
+    """Return the distinct elements that are in both arrays.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2]))
-    Array([2, 3], dtype=int32)
+    Args:
+        ar1: First array, which is flattened.
+        ar2: Second array, which is flattened.
+        assume_unique: If true, neither array has duplicates, which saves work.
+        return_indices: If true, also return the first index of each in both flattened arrays.
+        size: Static number of elements of the result, needed under ``jit``: more are cut off,
+            missing ones filled.
+        fill_value: What fills missing elements; by default the smallest element found.
+
+    Returns:
+        Sorted one-dimensional array, or a triple of it and the two index arrays.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2]))
+        Array([2, 3], dtype=int32)
     """
     given = ensure_arrays("intersect1d", ar1, ar2)
     x, y = (ravel(v) for v in promote_dtypes(*given))

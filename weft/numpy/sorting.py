@@ -57,11 +57,23 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    """A sorted copy; NaNs go last.
+    """Return a sorted copy of an array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sort(jnp.array([3, 1, 2]))
-    Array([1, 2, 3], dtype=int32)
+    Args:
+        a: Array to sort; NaNs go last, complex numbers are ordered by real, then imaginary part.
+        axis: Axis to sort along; None sorts the flattened array.
+        kind: Must be None: choose with ``stable``.
+        order: Must be None: there are no structured arrays.
+        stable: If true, equal elements keep their order.
+        descending: If true, sort from large to small.
+
+    Returns:
+        Array with the shape and dtype of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sort(jnp.array([3, 1, 2]))
+        Array([1, 2, 3], dtype=int32)
     """
     x = ensure_array("sort", a)
     _refuse_options("sort", kind, order)
@@ -80,11 +92,24 @@ def argsort(
     descending: bool = False,
     dtype: Any = None,
 ) -> Array:
-    """The indices that sort an array.
+    """Return the indices that sort an array.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.argsort(jnp.array([3, 1, 2]))
-    Array([1, 2, 0], dtype=int32)
+    Args:
+        a: Array to sort; NaNs go last, complex numbers are ordered by real, then imaginary part.
+        axis: Axis to sort along; None sorts the flattened array.
+        kind: Must be None: choose with ``stable``.
+        order: Must be None: there are no structured arrays.
+        stable: If true, equal elements keep their order.
+        descending: If true, sort from large to small.
+        dtype: Integer dtype of the indices; by default the default integer type.
+
+    Returns:
+        Integer array with the shape of ``a``, for ``take_along_axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.argsort(jnp.array([3, 1, 2]))
+        Array([1, 2, 0], dtype=int32)
     """
     x = ensure_array("argsort", a)
     _refuse_options("argsort", kind, order)
@@ -102,22 +127,37 @@ def argsort(
 
 
 def sort_complex(a: Any) -> Array:
-    """Complex numbers sorted by real, then imaginary part.
+    """Return the elements as complex numbers, sorted by real, then by imaginary part.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.sort_complex(jnp.array([2, 1]))
-    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    Args:
+        a: Array to sort along its last axis.
+
+    Returns:
+        Complex array with the shape of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.sort_complex(jnp.array([2, 1]))
+        Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     x = lax.sort(ensure_array("sort_complex", a))
     return as_array(convert_operand(x, dtypes.to_complex_dtype(x.dtype)))
 
 
 def lexsort(keys: Any, axis: int = -1) -> Array:
-    """The indices that sort by several keys, the last one first.
+    """Return the indices that sort by several keys; the last key counts most.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.lexsort((jnp.array([1, 2, 0]), jnp.array([1, 0, 1])))
-    Array([1, 2, 0], dtype=int32)
+    Args:
+        keys: Sequence of arrays of one shape, or an array whose rows are keys.
+        axis: Axis of the keys to sort along.
+
+    Returns:
+        Integer array with the shape of one key.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.lexsort((jnp.array([1, 2, 0]), jnp.array([1, 0, 1])))
+        Array([1, 2, 0], dtype=int32)
     """
     arrays = ensure_arrays("lexsort", *keys)
     if not arrays:
@@ -159,13 +199,22 @@ def _reversed_order(x: Any) -> Any:
 
 
 def partition(a: Any, kth: int, axis: int = -1) -> Array:
-    """An array split so that nothing before the kth element is larger, nothing after smaller.
+    """Return an array with nothing larger before position ``kth`` and nothing smaller after it.
+
+    Args:
+        a: Array to partition; NaNs go last.
+        kth: Index of the element that comes to its sorted position. A static integer.
+        axis: Axis to partition along.
+
+    Returns:
+        Array with the shape and dtype of ``a``.
 
     In which order elements come before and after it is not promised.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.partition(jnp.array([3, 1, 2, 0]), 1)[:2]
-    Array([0, 1], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.partition(jnp.array([3, 1, 2, 0]), 1)[:2]
+        Array([0, 1], dtype=int32)
     """
     x, kth, axis = _partition_operand("partition", a, kth, axis)
     last = x.ndim - 1
@@ -176,11 +225,20 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
-    """The indices that partition an array.
+    """Return the indices that partition an array around position ``kth``.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.argpartition(jnp.array([3, 1, 2, 0]), 1)[:2]
-    Array([3, 1], dtype=int32)
+    Args:
+        a: Array to partition; NaNs go last.
+        kth: Index of the element that comes to its sorted position. A static integer.
+        axis: Axis to partition along.
+
+    Returns:
+        Integer array with the shape of ``a``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.argpartition(jnp.array([3, 1, 2, 0]), 1)[:2]
+        Array([3, 1], dtype=int32)
     """
     x, kth, axis = _partition_operand("argpartition", a, kth, axis)
     if type(x.shape[-1]) is Dim or x.shape[-1] > _SORTED:
@@ -228,13 +286,23 @@ def _ordered(x: Any, y: Any, strict: bool) -> Any:
 def searchsorted(
     a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
 ) -> Array:
-    """Where values would go in a sorted array to keep it sorted.
+    """Return where values belong in a sorted array to keep it sorted.
 
-    ``method`` is "scan" (binary search), "scan_unrolled", "sort" or "compare_all".
+    Args:
+        a: Sorted vector.
+        v: Array of values to place.
+        side: Among equal elements "left" gives the first position, "right" the one after the last.
+        sorter: Indices that sort ``a``, if it isn't sorted.
+        method: "scan" (binary search in a loop), "scan_unrolled" (without a loop), "sort" (sorts
+            both together) or "compare_all" (compares every pair).
 
-    >>> import weft.numpy as jnp
-    >>> jnp.searchsorted(jnp.array([1, 2, 3]), 2).item()
-    1
+    Returns:
+        Integer array with the shape of ``v``, from 0 to ``len(a)``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.searchsorted(jnp.array([1, 2, 3]), 2).item()
+        1
     """
     check_arraylike("searchsorted", a, v)
     if side not in ("left", "right"):
@@ -304,11 +372,21 @@ def _search_by_comparing(a: Any, v: Any, side: str, dtype: Any) -> Any:
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
-    """Which of the intervals between sorted bounds values lie in.
+    """Return which of the intervals between sorted edges each value lies in.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.digitize(jnp.array([0.5, 2.5]), jnp.array([0.0, 1.0, 2.0]))
-    Array([1, 3], dtype=int32)
+    Args:
+        x: Array of values.
+        bins: Vector of edges, ascending or descending.
+        right: If true, intervals include their right edge instead of their left one.
+        method: Method of ``searchsorted``; by default "scan".
+
+    Returns:
+        Integer array with the shape of ``x``; 0 and ``len(bins)`` are the outsides.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.digitize(jnp.array([0.5, 2.5]), jnp.array([0.0, 1.0, 2.0]))
+        Array([1, 3], dtype=int32)
     """
     x, bins = ensure_arrays("digitize", x, bins)
     if bins.ndim != 1:

@@ -68,11 +68,28 @@ def quantile(
     *,
     weights: Any = None,
 ) -> Array:
-    """The values below which given fractions of the elements lie; NaN if there is one.
+    """Return the values below which given fractions of the elements lie.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.quantile(jnp.arange(5.0), 0.25).item()
-    1.0
+    Args:
+        a: Array of real numbers; integers are converted to the default float type.
+        q: Fraction or array of fractions, each from 0 to 1.
+        axis: Axis or tuple of axes to reduce; by default all.
+        out: Must be None; arrays are immutable.
+        overwrite_input: Must be False; arrays are immutable.
+        method: What to do between two elements: "linear" (interpolate), "lower", "higher",
+            "midpoint", "nearest" or "inverted_cdf".
+        keepdims: If true, reduced axes stay with size 1.
+        weights: Weights with the shape of ``a``, or with its shape along ``axis``; only with
+            ``method="inverted_cdf"``.
+
+    Returns:
+        Floating-point array of shape ``q.shape`` followed by the axes that are left; NaN if an
+        element is NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.quantile(jnp.arange(5.0), 0.25).item()
+        1.0
     """
     _refuse_overwriting("quantile", overwrite_input, out)
     return _quantile("quantile", a, q, axis, method, keepdims, False, weights)
@@ -89,11 +106,27 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Array:
-    """Quantiles of the elements that are numbers.
+    """Return quantiles of the elements that are not NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanquantile(jnp.array([0.0, 1.0, 2.0, jnp.nan]), 0.5).item()
-    1.0
+    Args:
+        a: Array of real numbers; integers are converted to the default float type.
+        q: Fraction or array of fractions, each from 0 to 1.
+        axis: Axis or tuple of axes to reduce; by default all.
+        out: Must be None; arrays are immutable.
+        overwrite_input: Must be False; arrays are immutable.
+        method: What to do between two elements: "linear" (interpolate), "lower", "higher",
+            "midpoint", "nearest" or "inverted_cdf".
+        keepdims: If true, reduced axes stay with size 1.
+        weights: Weights with the shape of ``a``, or with its shape along ``axis``; only with
+            ``method="inverted_cdf"``.
+
+    Returns:
+        Floating-point array of shape ``q.shape`` followed by the axes that are left.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanquantile(jnp.array([0.0, 1.0, 2.0, jnp.nan]), 0.5).item()
+        1.0
     """
     _refuse_overwriting("nanquantile", overwrite_input, out)
     return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights)
@@ -111,11 +144,29 @@ def percentile(
     weights: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Quantiles by percent.
+    """Return the values below which given percentages of the elements lie.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.percentile(jnp.arange(5.0), 25).item()
-    1.0
+    Args:
+        a: Array of real numbers; integers are converted to the default float type.
+        q: Percentage or array of percentages, each from 0 to 100.
+        axis: Axis or tuple of axes to reduce; by default all.
+        out: Must be None; arrays are immutable.
+        overwrite_input: Must be False; arrays are immutable.
+        method: What to do between two elements: "linear" (interpolate), "lower", "higher",
+            "midpoint", "nearest" or "inverted_cdf".
+        keepdims: If true, reduced axes stay with size 1.
+        weights: Weights with the shape of ``a``, or with its shape along ``axis``; only with
+            ``method="inverted_cdf"``.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Floating-point array of shape ``q.shape`` followed by the axes that are left; NaN if an
+        element is NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.percentile(jnp.arange(5.0), 25).item()
+        1.0
     """
     share = _percent("percentile", q)
     rest = (axis, out, overwrite_input, method, keepdims)
@@ -136,11 +187,27 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Array:
-    """Quantiles, by percent, of the elements that are numbers.
+    """Return percentiles of the elements that are not NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanpercentile(jnp.array([0.0, 1.0, 2.0, jnp.nan]), 50).item()
-    1.0
+    Args:
+        a: Array of real numbers; integers are converted to the default float type.
+        q: Percentage or array of percentages, each from 0 to 100.
+        axis: Axis or tuple of axes to reduce; by default all.
+        out: Must be None; arrays are immutable.
+        overwrite_input: Must be False; arrays are immutable.
+        method: What to do between two elements: "linear" (interpolate), "lower", "higher",
+            "midpoint", "nearest" or "inverted_cdf".
+        keepdims: If true, reduced axes stay with size 1.
+        weights: Weights with the shape of ``a``, or with its shape along ``axis``; only with
+            ``method="inverted_cdf"``.
+
+    Returns:
+        Floating-point array of shape ``q.shape`` followed by the axes that are left.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanpercentile(jnp.array([0.0, 1.0, 2.0, jnp.nan]), 50).item()
+        1.0
     """
     share = _percent("nanpercentile", q)
     return nanquantile(a, share, axis, out, overwrite_input, method, keepdims, weights=weights)
@@ -153,11 +220,22 @@ def median(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """The middle element, or the mean of the two in the middle.
+    """Return the middle element, or the mean of the two middle ones.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.median(jnp.array([3.0, 1.0, 2.0])).item()
-    2.0
+    Args:
+        a: Array of real numbers; integers are converted to the default float type.
+        axis: Axis or tuple of axes to reduce; by default all.
+        out: Must be None; arrays are immutable.
+        overwrite_input: Must be False; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+
+    Returns:
+        Floating-point array without the reduced axes; NaN if an element is NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.median(jnp.array([3.0, 1.0, 2.0])).item()
+        2.0
     """
     return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
@@ -169,11 +247,22 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """The middle of the elements that are numbers.
+    """Return the median of the elements that are not NaN.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.nanmedian(jnp.array([3.0, 1.0, jnp.nan])).item()
-    2.0
+    Args:
+        a: Array of real numbers; integers are converted to the default float type.
+        axis: Axis or tuple of axes to reduce; by default all.
+        out: Must be None; arrays are immutable.
+        overwrite_input: Must be False; arrays are immutable.
+        keepdims: If true, reduced axes stay with size 1.
+
+    Returns:
+        Floating-point array without the reduced axes; NaN where all elements are NaN.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.nanmedian(jnp.array([3.0, 1.0, jnp.nan])).item()
+        2.0
     """
     return nanquantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
@@ -396,12 +485,27 @@ def cov(
     aweights: Any = None,
     dtype: Any = None,
 ) -> Array:
-    """Covariance matrix of variables, given as rows unless told otherwise.
+    """Return the covariance matrix of variables.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.cov(jnp.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
-    Array([[ 1., -1.],
-           [-1.,  1.]], dtype=float32)
+    Args:
+        m: Matrix with one variable a row and one observation a column, or a vector for one
+            variable.
+        y: More variables in the same form.
+        rowvar: If false, variables are columns and observations are rows.
+        bias: If true, divide by the number of observations n; else by n - 1. ``ddof`` overrides it.
+        ddof: Divide by n - ddof.
+        fweights: Vector of integers: how often each observation occurs.
+        aweights: Vector of relative weights of the observations.
+        dtype: Floating-point or complex dtype of the result.
+
+    Returns:
+        Symmetric matrix with the variances on the diagonal; a scalar for one variable.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.cov(jnp.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+        Array([[ 1., -1.],
+               [-1.,  1.]], dtype=float32)
     """
     given = promote_args_inexact("cov", m) if y is None else _pair_of(m, y)
     for x in given:
@@ -472,12 +576,23 @@ def _covariance(x: Any, correction: int, fweights: Any, aweights: Any, dtype: An
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
-    """Correlation coefficients of variables.
+    """Return the matrix of Pearson correlation coefficients of variables.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.corrcoef(jnp.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).round()
-    Array([[ 1., -1.],
-           [-1.,  1.]], dtype=float32)
+    Args:
+        x: Matrix with one variable a row and one observation a column, or a vector for one
+            variable.
+        y: More variables in the same form.
+        rowvar: If false, variables are columns and observations are rows.
+        dtype: Floating-point or complex dtype of the result.
+
+    Returns:
+        Matrix of numbers from -1 to 1, with ones on the diagonal.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.corrcoef(jnp.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).round()
+        Array([[ 1., -1.],
+               [-1.,  1.]], dtype=float32)
     """
     check_arraylike("corrcoef", x)
     matrix = cov(x, y, rowvar, dtype=dtype)
@@ -503,11 +618,23 @@ def bincount(
     length: int | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """How often each integer from 0 on occurs; with ``length``, for traced arrays too.
+    """Return how often each of the integers 0, 1, 2, ... occurs.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.bincount(jnp.array([0, 2, 2]))
-    Array([1, 0, 2], dtype=int32)
+    Args:
+        x: Vector of integers; negative ones count as 0.
+        weights: Vector of the length of ``x``: what each element adds, instead of 1.
+        minlength: Least length of the result.
+        length: Static length of the result, needed under ``jit``; larger integers are not counted.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Vector of length ``max(x) + 1`` (or ``minlength``, ``length``) of integers, or in the dtype
+        of ``weights``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.bincount(jnp.array([0, 2, 2]))
+        Array([1, 0, 2], dtype=int32)
     """
     if out_sharding is not None:
         alone = lambda: bincount(x, weights, minlength, length=length)
@@ -543,11 +670,22 @@ def bincount(
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
-    """The bounds of the intervals of a histogram.
+    """Return the edges of the intervals of a histogram.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), 2)
-    Array([0., 2., 4.], dtype=float32)
+    Args:
+        a: Array, which is flattened.
+        bins: Number of intervals of equal width, or a vector of increasing edges. Names such as
+            "auto" are not supported.
+        range: Pair of the lowest and the highest edge; by default the extremes of the data.
+        weights: Ignored.
+
+    Returns:
+        Vector with one edge more than there are intervals.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), 2)
+        Array([0., 2., 4.], dtype=float32)
     """
     if isinstance(bins, str):
         raise NotImplementedError("histograms choose no bins by name; give their number or bounds")
@@ -570,11 +708,25 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Array, Array]:
-    """How many elements, or how much weight, lies in each of some intervals.
+    """Return how many elements lie in each interval, and the edges of the intervals.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.histogram(jnp.array([0.0, 1.0, 1.5, 4.0]), bins=2)[0]
-    Array([3., 1.], dtype=float32)
+    Args:
+        a: Array, which is flattened.
+        bins: Number of intervals of equal width, or a vector of increasing edges. Names such as
+            "auto" are not supported.
+        range: Pair of the lowest and the highest edge; by default the extremes of the data.
+        weights: Array of the shape of ``a``: what each element adds, instead of 1.
+        density: If true, return a density, whose integral over all intervals is 1, instead of
+            counts.
+
+    Returns:
+        Pair of vectors: the counts, floating-point, and the edges. An interval holds its left edge;
+        the last one both.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.histogram(jnp.array([0.0, 1.0, 1.5, 4.0]), bins=2)[0]
+        Array([3., 1.], dtype=float32)
     """
     if weights is None:
         (x,) = promote_dtypes_inexact(ensure_array("histogram", a))
@@ -604,12 +756,25 @@ def histogram2d(
     weights: Any = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """A histogram of pairs of numbers.
+    """Return a two-dimensional histogram of pairs of numbers.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.histogram2d(jnp.arange(4.0), jnp.arange(4.0), bins=2)[0]
-    Array([[2, 0],
-           [0, 2]], dtype=int32)
+    Args:
+        x: Vector of first coordinates.
+        y: Vector of second coordinates, of the same length.
+        bins: Number of intervals or vector of edges for both axes, or a pair of them.
+        range: Pair of (lowest, highest) edges for both axes; by default the extremes of the data.
+        weights: Vector: what each point adds, instead of 1.
+        density: If true, return a density, whose integral over all intervals is 1, instead of
+            counts.
+
+    Returns:
+        Triple: the counts, of shape (nx, ny), the edges along x, and the edges along y.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.histogram2d(jnp.arange(4.0), jnp.arange(4.0), bins=2)[0]
+        Array([[2, 0],
+               [0, 2]], dtype=int32)
     """
     x, y = ensure_arrays("histogram2d", x, y)
     count = len(bins) if isinstance(bins, (list, tuple)) or np.ndim(bins) else 1
@@ -627,11 +792,24 @@ def histogramdd(
     weights: Any = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """A histogram of points, one a row.
+    """Return a histogram of points in several dimensions.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.histogramdd(jnp.ones((3, 2)), bins=1)[0]
-    Array([[3]], dtype=int32)
+    Args:
+        sample: Array of shape (n, dimensions), one point a row.
+        bins: Number of intervals for all dimensions, or a sequence with a number or a vector of
+            edges for each.
+        range: A (lowest, highest) pair for each dimension; by default the extremes of the data.
+        weights: Vector of length n: what each point adds, instead of 1.
+        density: If true, return a density, whose integral over all intervals is 1, instead of
+            counts.
+
+    Returns:
+        Pair: the counts, with one axis for each dimension, and the list of edges.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.histogramdd(jnp.ones((3, 2)), bins=1)[0]
+        Array([[3]], dtype=int32)
     """
     x, weights = _samples(sample, weights)
     if x.ndim != 2:

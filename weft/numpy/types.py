@@ -59,7 +59,20 @@ class _ScalarMeta(type):
 
 def _scalar_type(scalar: Any) -> Any:
     name = scalar.__name__
-    doc = f"The dtype {name} as a type: names the dtype, and makes an array of it when called."
+    doc = f"""The dtype {name}: give it as ``dtype=``, or call it to make an array of that dtype.
+
+    Args:
+        x: Number, nested sequence of numbers or array to convert. Types of 64 bits need
+            ``enable_x64``; without it they give 32 bits.
+
+    Returns:
+        Array of dtype {name} with the shape of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.dtype(jnp.{name}).name
+        '{np.dtype(scalar).name}'
+    """
     members = {"dtype": np.dtype(scalar), "__module__": "weft.numpy", "__doc__": doc}
     return _ScalarMeta(name, (object,), members)
 
@@ -94,21 +107,37 @@ isdtype, promote_types = dtypes.isdtype, dtypes.promote_types
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """Whether a dtype is of a kind, or equal to another.
+    """Return whether a dtype belongs to a kind of dtypes, or equals another dtype.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
-    True
+    Args:
+        arg1: Dtype, or something that names one.
+        arg2: Dtype, or an abstract kind such as ``jnp.floating`` or ``weft.dtypes.prng_key``.
+
+    Returns:
+        Python bool.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
+        True
     """
     return dtypes.issubdtype(arg1, arg2)
 
 
 def result_type(*args: Any) -> Any:
-    """The dtype that arguments are promoted to together.
+    """Return the dtype that the arguments are promoted to together.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.result_type(jnp.int32, 1.0)
-    dtype('float32')
+    Args:
+        *args: Arrays, scalars or dtypes. Python scalars are weak: they take the width of the
+            others.
+
+    Returns:
+        NumPy dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.result_type(jnp.int32, 1.0)
+        dtype('float32')
     """
     return dtypes.result_type(*args)
 
@@ -120,11 +149,18 @@ array_repr, array_str = np.array_repr, np.array_str
 
 
 def iscomplexobj(x: Any) -> builtins.bool:
-    """Whether an object is complex, or an array of complex numbers.
+    """Return whether an object is a complex number or an array of a complex dtype.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.iscomplexobj(jnp.array([1j]))
-    True
+    Args:
+        x: Any object; the dtype counts, not the values.
+
+    Returns:
+        Python bool.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.iscomplexobj(jnp.array([1j]))
+        True
     """
     if isinstance(x, (complex, np.complexfloating)):
         return True
@@ -135,21 +171,37 @@ def iscomplexobj(x: Any) -> builtins.bool:
 
 
 def isrealobj(x: Any) -> builtins.bool:
-    """Whether an object is neither complex nor an array of complex numbers.
+    """Return whether an object is not complex and not an array of a complex dtype.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isrealobj(jnp.array([1j]))
-    False
+    Args:
+        x: Any object; the dtype counts, not the values.
+
+    Returns:
+        Python bool.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isrealobj(jnp.array([1j]))
+        False
     """
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> builtins.bool:
-    """Whether an object is a number or an array without dimensions.
+    """Return whether an object is a number or an array without dimensions.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.isscalar(jnp.float32(1)), jnp.isscalar(jnp.ones(1))
-    (True, False)
+    Args:
+        element: Any object.
+
+    Returns:
+        Python bool.
+
+    Differs from NumPy: arrays of zero dimensions are scalars.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.isscalar(jnp.float32(1)), jnp.isscalar(jnp.ones(1))
+        (True, False)
     """
     if np.isscalar(element):
         return True

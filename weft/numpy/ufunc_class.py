@@ -26,14 +26,29 @@ from weft.numpy.vectorizing import vectorize
 
 
 class ufunc:
-    """An elementwise function of scalars made one of arrays, with methods for binary ones.
+    """An elementwise function of arrays with methods such as ``reduce``, ``accumulate`` and ``at``.
 
-    >>> import weft.numpy as jnp
-    >>> halfway = jnp.frompyfunc(lambda x, y: (x + y) / 2, nin=2, nout=1)
-    >>> halfway(jnp.arange(2.0), 4.0)
-    Array([2. , 2.5], dtype=float32)
-    >>> jnp.add.reduce(jnp.arange(4)).item()
-    6
+    Args:
+        func: Function of ``nin`` scalars, or of arrays if ``call`` is given.
+        nin: Number of arguments.
+        nout: Number of results.
+        name: Name of the function; by default that of ``func``.
+        nargs: Number of arguments of NumPy's function of the same name; ``nin`` by default.
+        identity: The value that leaves the other operand unchanged, from which reductions start;
+            None if there is none.
+        call: Function of arrays to use instead of mapping ``func``.
+        reduce: Function that implements ``reduce``; by default a loop over ``func``.
+        accumulate: Function that implements ``accumulate``; by default a loop over ``func``.
+        at: Function that implements ``at``; by default a loop over ``func``.
+        reduceat: Function that implements ``reduceat``; by default a loop over ``func``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> halfway = jnp.frompyfunc(lambda x, y: (x + y) / 2, nin=2, nout=1)
+        >>> halfway(jnp.arange(2.0), 4.0)
+        Array([2. , 2.5], dtype=float32)
+        >>> jnp.add.reduce(jnp.arange(4)).item()
+        6
     """
 
     def __init__(
@@ -299,10 +314,21 @@ class ufunc:
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """A universal function made of a function of scalars.
+    """Return a universal function made from a function of scalars.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.frompyfunc(lambda x, y: x * y, 2, 1)(jnp.arange(3), 2)
-    Array([0, 2, 4], dtype=int32)
+    Args:
+        func: Function of ``nin`` scalars that returns ``nout`` values. It must be traceable.
+        nin: Number of arguments.
+        nout: Number of results.
+        identity: The value that leaves the other operand unchanged, from which reductions start;
+            None if there is none.
+
+    Returns:
+        A ``ufunc``, which broadcasts its arguments; binary ones can ``reduce`` and ``accumulate``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.frompyfunc(lambda x, y: x * y, 2, 1)(jnp.arange(3), 2)
+        Array([0, 2, 4], dtype=int32)
     """
     return ufunc(func, nin, nout, identity=identity)

@@ -107,12 +107,25 @@ def vectorize(
     excluded: Collection[int | str] = frozenset(),
     signature: str | None = None,
 ) -> Callable[..., Any]:
-    """A function of arrays that broadcasts over leading dimensions.
+    """Return a function that maps over all leading axes of its arguments, which broadcast.
 
-    >>> import weft.numpy as jnp
-    >>> mean = jnp.vectorize(lambda x: x.mean(), signature="(n)->()")
-    >>> mean(jnp.ones((2, 3))).shape
-    (2,)
+    Args:
+        pyfunc: Function of scalars, or of arrays with the core dimensions of ``signature``. It is
+            mapped with ``vmap``, so it must be traceable.
+        excluded: Positions and names of arguments that are passed on as they are.
+        signature: Core dimensions in NumPy's notation, such as "(m,n),(n)->(m)"; by default all
+            arguments are scalars.
+
+    Returns:
+        Function of arrays. It can be used under ``jit``, ``grad`` and ``vmap``.
+
+    Differs from NumPy: the function is compiled code for whole arrays, not a Python loop.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> mean = jnp.vectorize(lambda x: x.mean(), signature="(n)->()")
+        >>> mean(jnp.ones((2, 3))).shape
+        (2,)
     """
     for item in excluded:
         if not isinstance(item, (str, int)):
@@ -198,11 +211,22 @@ def _map_leading(
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """A function of vectors applied to all slices along an axis.
+    """Return a function's results for all one-dimensional slices along an axis.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.apply_along_axis(jnp.sum, 1, jnp.ones((2, 3)))
-    Array([3., 3.], dtype=float32)
+    Args:
+        func1d: Function of a vector that returns an array; mapped with ``vmap``.
+        axis: Axis along which slices are taken.
+        arr: Array of at least one dimension.
+        *args: Further arguments of ``func1d``.
+        **kwargs: Further arguments of ``func1d`` by name.
+
+    Returns:
+        Array with ``axis`` replaced by the axes of the function's result.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.apply_along_axis(jnp.sum, 1, jnp.ones((2, 3)))
+        Array([3., 3.], dtype=float32)
     """
     check_arraylike("apply_along_axis", arr)
     ndim = np.ndim(arr)
@@ -219,11 +243,20 @@ def apply_along_axis(
 
 
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Array:
-    """A reducing function applied along several axes, one after the other.
+    """Return an array reduced by a function along several axes, one after the other.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3)), [0, 1]).shape
-    (1, 1)
+    Args:
+        func: Function of an array and an axis, such as ``sum``.
+        a: Array of any shape.
+        axes: Sequence of axes.
+
+    Returns:
+        Array with as many dimensions as ``a``; reduced axes have size 1.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3)), [0, 1]).shape
+        (1, 1)
     """
     x = ensure_array("apply_over_axes", a)
     for axis in axes:
@@ -240,12 +273,24 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Array:
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
-    """Values of one of several functions, chosen by conditions.
+    """Return the values of one of several functions, chosen by conditions.
 
-    >>> import weft.numpy as jnp
-    >>> x = jnp.array([-2.0, 3.0])
-    >>> jnp.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: 2 * v])
-    Array([2., 6.], dtype=float32)
+    Args:
+        x: Array at which the functions are evaluated.
+        condlist: Boolean arrays with the shape of ``x``, the last that holds counts, or a boolean.
+        funclist: Functions of a scalar or constants, one for each condition, and optionally one
+            more where no condition holds (0 by default).
+        *args: Further arguments of the functions.
+        **kw: Further arguments of the functions by name.
+
+    Returns:
+        Array with the shape and dtype of ``x``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> x = jnp.array([-2.0, 3.0])
+        >>> jnp.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: 2 * v])
+        Array([2., 6.], dtype=float32)
     """
     x = ensure_array("piecewise", x)
     conditions, functions = len(condlist), list(funclist)

@@ -31,11 +31,18 @@ def _cosine(n: Any, cycles: int, count: int) -> Any:
 
 
 def blackman(M: int) -> Array:
-    """Blackman window.
+    """Return the Blackman window: 0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)).
 
-    >>> import weft.numpy as jnp
-    >>> f"{jnp.blackman(3)[1]:.2f}"
-    '1.00'
+    Args:
+        M: Number of points, a static integer.
+
+    Returns:
+        Floating-point vector of length ``M``, symmetric, largest in the middle.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f"{jnp.blackman(3)[1]:.2f}"
+        '1.00'
     """
     count, n = _samples("blackman", M)
     if n is None:
@@ -45,11 +52,18 @@ def blackman(M: int) -> Array:
 
 
 def bartlett(M: int) -> Array:
-    """Triangular window.
+    """Return the triangular (Bartlett) window, which is 0 at the ends.
 
-    >>> import weft.numpy as jnp
-    >>> jnp.bartlett(3)
-    Array([0., 1., 0.], dtype=float32)
+    Args:
+        M: Number of points, a static integer.
+
+    Returns:
+        Floating-point vector of length ``M``, symmetric, largest in the middle.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.bartlett(3)
+        Array([0., 1., 0.], dtype=float32)
     """
     count, n = _samples("bartlett", M)
     if n is None:
@@ -59,11 +73,18 @@ def bartlett(M: int) -> Array:
 
 
 def hamming(M: int) -> Array:
-    """Hamming window.
+    """Return the Hamming window: 0.54 - 0.46 cos(2 pi n / (M - 1)).
 
-    >>> import weft.numpy as jnp
-    >>> f"{jnp.hamming(3)[1]:.2f}"
-    '1.00'
+    Args:
+        M: Number of points, a static integer.
+
+    Returns:
+        Floating-point vector of length ``M``, symmetric, largest in the middle.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f"{jnp.hamming(3)[1]:.2f}"
+        '1.00'
     """
     count, n = _samples("hamming", M)
     if n is None:
@@ -72,11 +93,18 @@ def hamming(M: int) -> Array:
 
 
 def hanning(M: int) -> Array:
-    """Hann window.
+    """Return the Hann window: 0.5 - 0.5 cos(2 pi n / (M - 1)).
 
-    >>> import weft.numpy as jnp
-    >>> f"{jnp.hanning(3)[1]:.2f}"
-    '1.00'
+    Args:
+        M: Number of points, a static integer.
+
+    Returns:
+        Floating-point vector of length ``M``, symmetric, largest in the middle.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f"{jnp.hanning(3)[1]:.2f}"
+        '1.00'
     """
     count, n = _samples("hanning", M)
     if n is None:
@@ -85,11 +113,19 @@ def hanning(M: int) -> Array:
 
 
 def kaiser(M: int, beta: Any) -> Array:
-    """Kaiser window.
+    """Return the Kaiser window: a ratio of Bessel functions with a shape parameter.
 
-    >>> import weft.numpy as jnp
-    >>> f"{jnp.kaiser(3, 0.0)[0]:.2f}"
-    '1.00'
+    Args:
+        M: Number of points, a static integer.
+        beta: Shape: 0 is a rectangle, larger values make the window narrower. It may be traced.
+
+    Returns:
+        Floating-point vector of length ``M``, symmetric, largest in the middle.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f"{jnp.kaiser(3, 0.0)[0]:.2f}"
+        '1.00'
     """
     count, n = _samples("kaiser", M)
     if n is None:
