@@ -16,18 +16,27 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
-    """``decomposition`` as one operation with a name, which programs show and tools can find.
+    """Return ``decomposition`` as one named operation, which programs show and tools can find.
 
-    Positional arguments are its operands, keywords are constants that belong to it. It has no
-    derivative of its own: give it one with ``weft.custom_jvp``.
+    Args:
+        decomposition: Function that computes the operation. Its positional arguments are operands,
+            its keyword arguments static attributes.
+        name: Name of the operation, such as "my_namespace.my_op".
+        version: Version number of the operation, recorded in exported programs.
 
-    >>> import weft
-    >>> from weft import lax
-    >>> square = lax.composite(lambda x: x * x, name="my.square")
-    >>> weft.make_jaxpr(square)(3.0).eqns[0].params["name"]
-    'my.square'
-    >>> float(square(3.0))
-    9.0
+    Returns:
+        Function with the arguments of ``decomposition``.
+
+    The operation has no derivative of its own: give it one with ``weft.custom_jvp``.
+
+    Example:
+        >>> import weft
+        >>> from weft import lax
+        >>> square = lax.composite(lambda x: x * x, name="my.square")
+        >>> weft.make_jaxpr(square)(3.0).eqns[0].params["name"]
+        'my.square'
+        >>> float(square(3.0))
+        9.0
     """
 
     @wraps(decomposition)

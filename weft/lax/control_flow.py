@@ -64,14 +64,26 @@ def cond(
     *operands: Any,
     operand: Any = _absent,
 ) -> R:
-    """``true_fun(*operands)`` if the scalar ``pred`` is true, else ``false_fun(*operands)``.
+    """Return ``true_fun(*operands)`` if a scalar is true, else ``false_fun(*operands)``.
+
+    Args:
+        pred: Boolean scalar; a number counts as true if it isn't zero. It may be traced.
+        true_fun: Function applied if ``pred`` is true.
+        false_fun: Function applied otherwise; it must return the same tree of shapes and dtypes.
+        *operands: Arguments of both functions, trees of arrays.
+        operand: One argument by keyword, instead of ``operands``; None calls the functions with
+            None.
+
+    Returns:
+        The result of the chosen function.
 
     Both functions are traced and must return the same types; only one of them is run, unless
     ``vmap`` makes a batch of predicates, which selects between the results of both.
 
-    >>> from weft import lax
-    >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10)
-    Array(11, dtype=int32, weak_type=True)
+    Example:
+        >>> from weft import lax
+        >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 10)
+        Array(11, dtype=int32, weak_type=True)
     """
     if not (callable(true_fun) and callable(false_fun)):
         if callable(false_fun) and len(operands) == 2 and callable(operands[1]):
@@ -101,11 +113,22 @@ def switch(
     *operands: Any,
     operand: Any = _absent,
 ) -> R:
-    """``branches[index](*operands)``, with the index held between the first and the last.
+    """Return ``branches[index](*operands)``, with the index limited to the branches.
 
-    >>> from weft import lax
-    >>> lax.switch(7, [lambda x: x, lambda x: -x], 3.0)
-    Array(-3., dtype=float32, weak_type=True)
+    Args:
+        index: Integer scalar, which may be traced; below 0 chooses the first branch, too large the
+            last.
+        branches: Sequence of functions that return the same tree of shapes and dtypes.
+        *operands: Arguments of the branches, trees of arrays.
+        operand: One argument by keyword, instead of ``operands``.
+
+    Returns:
+        The result of the chosen branch.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.switch(7, [lambda x: x, lambda x: -x], 3.0)
+        Array(-3., dtype=float32, weak_type=True)
     """
     branches = tuple(branches)
     if not all(callable(branch) for branch in branches):
@@ -131,11 +154,20 @@ def switch(
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """The function named for the platform that the computation runs on, applied to ``args``.
+    """Return the result of the function given for the platform that the computation runs on.
 
-    >>> from weft import lax
-    >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x - 1)
-    3.0
+    Args:
+        *args: Arguments of the functions.
+        default: Function for platforms that aren't named; without it they raise an error.
+        **per_platform: Functions by platform: ``cpu=``, ``cuda=``, ``rocm=`` or ``tpu=``.
+
+    Returns:
+        The result of the chosen function; all must return the same types.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x - 1)
+        3.0
     """
     found: list[tuple[list[str], Callable[..., Any]]] = []
     for name, branch in per_platform.items():
@@ -296,14 +328,22 @@ def _at(path: Sequence[Any]) -> str:
 
 @api_boundary
 def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
-    """``f`` of every element along the leading axis of ``xs``, one after the other, stacked.
+    """Return a function's results for each element along the leading axis, one after the other.
 
-    With ``batch_size`` that many elements are taken at once, as by ``vmap``; 0 takes them all.
+    Args:
+        f: Function of one element (a slice of ``xs``) that returns a tree of arrays.
+        xs: Array, or tree of arrays with one leading size.
+        batch_size: Number of elements to compute at once, as by ``vmap``; 0 takes them all. By
+            default one.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.map(lambda x: x * x, jnp.array([1, 2, 3]))
-    Array([1, 4, 9], dtype=int32)
+    Returns:
+        Results stacked along a new leading axis. It takes less memory than ``vmap``, and longer.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.map(lambda x: x * x, jnp.array([1, 2, 3]))
+        Array([1, 4, 9], dtype=int32)
     """
     if not callable(f):
         raise TypeError(f"lax.map takes a function, got {f!r}")
@@ -365,14 +405,25 @@ def _merge_leading(x: Any) -> Any:
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """All prefixes of ``elems`` along an axis, combined by an associative function of two trees.
+    """Return all prefixes of a sequence, combined by an associative function.
+
+    Args:
+        fn: Associative function of two trees of arrays like ``elems``; it is applied to slices of
+            many elements at once.
+        elems: Array or tree of arrays with one size along ``axis``.
+        reverse: If true, combine suffixes instead of prefixes.
+        axis: Axis along which the elements lie.
+
+    Returns:
+        Tree like ``elems``: element k is the combination of the elements up to k.
 
     Takes logarithmically many steps, each a call of ``fn`` on whole arrays.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.associative_scan(lambda a, b: a * b, jnp.arange(1, 6))
-    Array([  1,   2,   6,  24, 120], dtype=int32)
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.associative_scan(lambda a, b: a * b, jnp.arange(1, 6))
+        Array([  1,   2,   6,  24, 120], dtype=int32)
     """
     if not callable(fn):
         raise TypeError(f"lax.associative_scan takes a function fn, got {fn!r}")

@@ -32,11 +32,19 @@ Padding = str | Sequence[tuple[int, int]]
 
 
 def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Permutations that bring lhs, rhs and the result, given as strings, into canonical order.
+    """Return the permutations that bring input, kernel and result into canonical order.
 
-    >>> from weft import lax
-    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
-    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    Args:
+        dimension_numbers: Three strings: N is the batch, C features, I and O the kernel's input and
+            output features, other letters space.
+
+    Returns:
+        Three tuples of axes, for ``lax.transpose``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+        ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
     lhs, kernel, out = dimension_numbers
     permutations, letters = [], []
@@ -62,11 +70,22 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[i
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """Layouts in canonical form; None is batch or output features, features, then space.
+    """Return the layouts of a convolution in canonical form.
 
-    >>> from weft import lax
-    >>> lax.conv_dimension_numbers((1, 8, 3), (5, 3, 4), ("NWC", "WIO", "NWC")).rhs_spec
-    (2, 1, 0)
+    Args:
+        lhs_shape: Shape of the input, which gives the number of dimensions.
+        rhs_shape: Shape of the kernel.
+        dimension_numbers: Layouts of input, kernel and result: three strings such as ("NHWC",
+            "HWIO", "NHWC"), or a ``ConvDimensionNumbers``; None is (batch, features, space...) and
+            (outputs, features, window...).
+
+    Returns:
+        A ``ConvDimensionNumbers`` of axes.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.conv_dimension_numbers((1, 8, 3), (5, 3, 4), ("NWC", "WIO", "NWC")).rhs_spec
+        (2, 1, 0)
     """
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
@@ -192,17 +211,44 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The convolution of an input with a kernel, with strides, dilations and groups.
+    """Return the convolution of an input with a kernel, with strides, dilations and groups.
+
+    Args:
+        lhs: Input array.
+        rhs: Kernel array.
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER", "VALID", or a (before, after) pair for each spatial
+            dimension; negative padding crops.
+        lhs_dilation: Step between neighbouring elements of the input along each spatial dimension,
+            with zeros between; 1 by default.
+        rhs_dilation: Step between neighbouring elements of the kernel along each spatial dimension;
+            1 by default.
+        dimension_numbers: Layouts of input, kernel and result: three strings such as ("NHWC",
+            "HWIO", "NHWC"), or a ``ConvDimensionNumbers``; None is (batch, features, space...) and
+            (outputs, features, window...).
+        feature_group_count: Number of groups that the input features are cut into, each with
+            kernels of its own.
+        batch_group_count: Number of groups that the batch is cut into, each with kernels of its
+            own.
+        precision: Precision of the products on accelerators: None, a ``Precision`` or its name, or
+            a pair of them.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array in the layout that ``dimension_numbers`` give for the result.
 
     Layouts are given by three strings for input, kernel and result: N is the batch, C features, I
     and O the kernel's input and output features, other letters space. Strides and dilations
     follow the order of the spatial letters in the kernel's string.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> x, w = jnp.arange(6.).reshape(1, 1, 6), jnp.array([[[1., 1.]]])
-    >>> lax.conv_general_dilated(x, w, (2,), "VALID")
-    Array([[[1., 5., 9.]]], dtype=float32)
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> x, w = jnp.arange(6.).reshape(1, 1, 6), jnp.array([[[1., 1.]]])
+        >>> lax.conv_general_dilated(x, w, (2,), "VALID")
+        Array([[[1., 5., 9.]]], dtype=float32)
     """
     geometry = (window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers)
     try:
@@ -233,12 +279,26 @@ def conv(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The convolution of (batch, features, space...) with (outputs, features, window...).
+    """Return the convolution of a (batch, features, space...) input with a kernel.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((4, 3, 2, 2)), (2, 2), "SAME").shape
-    (1, 4, 4, 4)
+    Args:
+        lhs: Input of shape (batch, features, space...).
+        rhs: Kernel of shape (outputs, features, window...).
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER" or "VALID".
+        precision: Precision of the products on accelerators: None, a ``Precision`` or its name, or
+            a pair of them.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+
+    Returns:
+        Array of shape (batch, outputs, space...).
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((4, 3, 2, 2)), (2, 2), "SAME").shape
+        (1, 4, 4, 4)
     """
     return conv_general_dilated(
         lhs,
@@ -260,13 +320,32 @@ def conv_with_general_padding(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The convolution of (batch, features, space...) with any padding and dilations.
+    """Return the convolution of a (batch, features, space...) input with any padding and dilation.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> x, w = jnp.ones((1, 1, 4)), jnp.ones((1, 1, 3))
-    >>> lax.conv_with_general_padding(x, w, (1,), [(1, 2)], (2,), None).shape
-    (1, 1, 8)
+    Args:
+        lhs: Input of shape (batch, features, space...).
+        rhs: Kernel of shape (outputs, features, window...).
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER", "VALID", or a (before, after) pair for each spatial
+            dimension; negative padding crops.
+        lhs_dilation: Step between neighbouring elements of the input along each spatial dimension,
+            with zeros between; 1 by default.
+        rhs_dilation: Step between neighbouring elements of the kernel along each spatial dimension;
+            1 by default.
+        precision: Precision of the products on accelerators: None, a ``Precision`` or its name, or
+            a pair of them.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+
+    Returns:
+        Array of shape (batch, outputs, space...).
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> x, w = jnp.ones((1, 1, 4)), jnp.ones((1, 1, 3))
+        >>> lax.conv_with_general_padding(x, w, (1,), [(1, 2)], (2,), None).shape
+        (1, 1, 8)
     """
     return conv_general_dilated(
         lhs,
@@ -319,17 +398,35 @@ def conv_transpose(
     preferred_element_type: Any = None,
     use_consistent_padding: bool = False,
 ) -> Array:
-    """The convolution with fractional strides, whose result is larger than its input.
+    """Return the transposed convolution, whose result is larger than its input.
 
-    Features are last unless ``dimension_numbers`` say otherwise. ``transpose_kernel`` flips the
-    kernel and swaps its features: then the result is a convolution's gradient. Padding in pairs
-    is that of the dilated input, or with ``use_consistent_padding`` that of the convolution whose
-    gradient this is, as strings always are.
+    Args:
+        lhs: Input array.
+        rhs: Kernel array.
+        strides: By how much each spatial dimension grows.
+        padding: "SAME", "VALID", or a pair for each spatial dimension: of the dilated input, or
+            with ``use_consistent_padding`` of the convolution whose gradient this is (as strings
+            always are).
+        rhs_dilation: Step between neighbouring elements of the kernel along each spatial dimension;
+            1 by default.
+        dimension_numbers: Layouts as for ``conv_general_dilated``; by default features are last:
+            ("NHWC", "HWIO", "NHWC") for two spatial dimensions.
+        transpose_kernel: If true, flip the kernel and swap its features: the result is then the
+            gradient of a convolution.
+        precision: Precision of the products on accelerators: None, a ``Precision`` or its name, or
+            a pair of them.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+        use_consistent_padding: If true, pairs in ``padding`` mean the same as strings do.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.conv_transpose(jnp.ones((1, 4, 4, 3)), jnp.ones((3, 3, 3, 8)), (2, 2), "SAME").shape
-    (1, 8, 8, 8)
+    Returns:
+        Array in the layout that ``dimension_numbers`` give for the result.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.conv_transpose(jnp.ones((1, 4, 4, 3)), jnp.ones((3, 3, 3, 8)), (2, 2), "SAME").shape
+        (1, 8, 8, 8)
     """
     lhs_shape, rhs_shape = np.shape(lhs), np.shape(rhs)
     ndim = len(lhs_shape)
@@ -376,11 +473,22 @@ def conv_shape_tuple(
     pads: Padding,
     batch_group_count: int = 1,
 ) -> tuple[int, ...]:
-    """The shape of a convolution, from and to shapes in canonical order.
+    """Return the shape of a convolution of operands in canonical layout.
 
-    >>> from weft import lax
-    >>> lax.conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (2, 2), "SAME")
-    (1, 4, 4, 4)
+    Args:
+        lhs_shape: Shape of the input, (batch, features, space...).
+        rhs_shape: Shape of the kernel, (outputs, features, window...).
+        strides: Step of the window along each spatial dimension.
+        pads: "SAME", "VALID", or a (before, after) pair for each spatial dimension.
+        batch_group_count: Number of groups that the batch is cut into.
+
+    Returns:
+        Shape of the result as a tuple.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (2, 2), "SAME")
+        (1, 4, 4, 4)
     """
     if not isinstance(pads, str) and len(pads) != len(lhs_shape) - 2:
         raise TypeError(
@@ -403,12 +511,24 @@ def conv_general_shape_tuple(
     padding: Padding,
     dimension_numbers: Sequence[str],
 ) -> tuple[int, ...]:
-    """The shape of a convolution of operands in the layouts given.
+    """Return the shape of a convolution of operands in given layouts.
 
-    >>> from weft import lax
-    >>> layout = ("NHWC", "HWIO", "NHWC")
-    >>> lax.conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "VALID", layout)
-    (1, 3, 3, 4)
+    Args:
+        lhs_shape: Shape of the input.
+        rhs_shape: Shape of the kernel.
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER", "VALID", or a (before, after) pair for each spatial
+            dimension.
+        dimension_numbers: Three strings with the layouts of input, kernel and result.
+
+    Returns:
+        Shape of the result as a tuple.
+
+    Example:
+        >>> from weft import lax
+        >>> layout = ("NHWC", "HWIO", "NHWC")
+        >>> lax.conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "VALID", layout)
+        (1, 3, 3, 4)
     """
     lhs_order, rhs_order, out_order = conv_general_permutations(dimension_numbers)
     lhs, rhs = _taken(lhs_shape, lhs_order), _taken(rhs_shape, rhs_order)
@@ -422,12 +542,24 @@ def conv_transpose_shape_tuple(
     padding: Padding,
     dimension_numbers: Sequence[str],
 ) -> tuple[int, ...]:
-    """The shape of a transposed convolution of operands in the layouts given.
+    """Return the shape of a transposed convolution of operands in given layouts.
 
-    >>> from weft import lax
-    >>> layout = ("NHWC", "HWIO", "NHWC")
-    >>> lax.conv_transpose_shape_tuple((1, 4, 4, 3), (3, 3, 3, 8), (2, 2), "SAME", layout)
-    (1, 8, 8, 8)
+    Args:
+        lhs_shape: Shape of the input.
+        rhs_shape: Shape of the kernel.
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER", "VALID", or a (before, after) pair for each spatial
+            dimension.
+        dimension_numbers: Three strings with the layouts of input, kernel and result.
+
+    Returns:
+        Shape of the result as a tuple.
+
+    Example:
+        >>> from weft import lax
+        >>> layout = ("NHWC", "HWIO", "NHWC")
+        >>> lax.conv_transpose_shape_tuple((1, 4, 4, 3), (3, 3, 3, 8), (2, 2), "SAME", layout)
+        (1, 8, 8, 8)
     """
     lhs_order, rhs_order, out_order = conv_general_permutations(dimension_numbers)
     lhs, rhs = _taken(lhs_shape, lhs_order), _taken(rhs_shape, rhs_order)

@@ -48,13 +48,21 @@ _staged = jit(_fft, static_argnums=(1, 2))
 
 
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
-    """The transform of the last ``len(fft_lengths)`` axes: "FFT", "IFFT", "RFFT" or "IRFFT".
+    """Return the discrete Fourier transform along the last axes.
 
-    ``fft_lengths`` are the sizes of these axes, those of the result for "IRFFT".
+    Args:
+        x: Array; real for "RFFT", else converted to complex.
+        fft_type: "FFT", "IFFT", "RFFT" (of real values: half of the frequencies) or "IRFFT", or an
+            ``FftType``.
+        fft_lengths: Sizes of the transformed axes, one to three; for "IRFFT" those of the result.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.fft(jnp.array([1., 2., 3., 4.]), "RFFT", (4,))
-    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    Returns:
+        Complex array; real for "IRFFT". Inverses divide by the number of values.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.fft(jnp.array([1., 2., 3., 4.]), "RFFT", (4,))
+        Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
     return _staged(x, fft_type, tuple(map(whole, fft_lengths)))

@@ -21,13 +21,25 @@ def rng_bit_generator(
     *,
     out_sharding: Any = None,
 ) -> tuple[Array, Array]:
-    """The next key and an array of random unsigned integers.
+    """Return random unsigned integers and the state that follows.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> key, bits = lax.rng_bit_generator(np.array([1, 2, 3, 4], np.uint32), (3,))
-    >>> key
-    Array([1, 2, 4, 4], dtype=uint32)
+    Args:
+        key: State of the generator: an array of uint32 of shape (4,), or of uint64 of shape (2,).
+        shape: Shape of the random array.
+        dtype: Unsigned integer dtype of the random array.
+        algorithm: A ``RandomAlgorithm``.
+        out_sharding: Sharding of the random array, for meshes with explicit axes.
+
+    Returns:
+        Pair of the next key and an array of random bits. ``weft.random.bits`` is what most programs
+        want.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> key, bits = lax.rng_bit_generator(np.array([1, 2, 3, 4], np.uint32), (3,))
+        >>> key
+        Array([1, 2, 4, 4], dtype=uint32)
     """
     key, bits = rng_bit_generator_p.bind(
         key,
@@ -40,10 +52,20 @@ def rng_bit_generator(
 
 
 def rng_uniform(a: Any, b: Any, shape: Any) -> Array:
-    """Numbers uniform in ``[a, b)``, other ones at every call: no key is asked for.
+    """Return random numbers between two bounds from a generator with hidden state.
 
-    >>> from weft import lax
-    >>> lax.rng_uniform(0.0, 1.0, (3,)).shape
-    (3,)
+    Args:
+        a: Lower bound, a scalar.
+        b: Upper bound, which is not included, of the same dtype.
+        shape: Shape of the result.
+
+    Returns:
+        Array with other numbers in every call. For results that can be repeated use
+        ``weft.random.uniform``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.rng_uniform(0.0, 1.0, (3,)).shape
+        (3,)
     """
     return rng_uniform_p.bind(a, b, shape=canonical_shape(shape))

@@ -69,7 +69,13 @@ __all__ = [
 
 
 class EigImplementation(enum.Enum):
-    """Which library finds eigenvalues of general matrices; LAPACK on CPUs."""
+    """Which library computes eigenvalues of general matrices; on CPUs only ``LAPACK``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.linalg.EigImplementation.LAPACK.value
+        'lapack'
+    """
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -77,7 +83,13 @@ class EigImplementation(enum.Enum):
 
 
 class EighImplementation(enum.Enum):
-    """How eigenvalues of Hermitian matrices are found; QR on CPUs."""
+    """Which algorithm computes eigenvalues of Hermitian matrices; only ``QR`` is supported.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.linalg.EighImplementation.QR.value
+        'qr'
+    """
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -85,27 +97,41 @@ class EighImplementation(enum.Enum):
 
 
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
-    """The lower triangular L of A = L Lᴴ for Hermitian positive definite matrices A.
+    """Return the lower Cholesky factor L of A = L Lᴴ for Hermitian positive definite matrices.
 
-    ``symmetrize_input`` takes (A + Aᴴ)/2; without it only the lower triangle is read.
+    Args:
+        x: Array of shape (..., n, n), floating-point or complex.
+        symmetrize_input: If true, use (A + Aᴴ) / 2; else only the lower triangle is read.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
-    Array([[2., 0.],
-           [1., 2.]], dtype=float32)
+    Returns:
+        Array with the shape of ``x``; NaN for matrices that aren't positive definite.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+        Array([[2., 0.],
+               [1., 2.]], dtype=float32)
     """
     return tril(cholesky_p.bind(symmetrize(x) if symmetrize_input else x))
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
-    """The upper triangular factor of Rᵀ R + w wᵀ, from R and w, in O(n²).
+    """Return the upper Cholesky factor of Rᵀ R + w wᵀ, from R and w, in O(n²) steps.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.cholesky_update(3. * jnp.eye(2), jnp.array([4., 0.]))
-    Array([[5., 0.],
-           [0., 3.]], dtype=float32)
+    Args:
+        r_matrix: Upper triangular matrix of shape (n, n).
+        w_vector: Vector of length n.
+
+    Returns:
+        Upper triangular matrix.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.cholesky_update(3. * jnp.eye(2), jnp.array([4., 0.]))
+        Array([[5., 0.],
+               [0., 3.]], dtype=float32)
     """
     return cholesky_update_p.bind(r_matrix, w_vector)
 
@@ -119,17 +145,27 @@ def eig(
     implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
 ) -> list[Array]:
-    """Eigenvalues of general matrices, then left and right eigenvectors (columns) as asked for.
+    """Return the eigenvalues of general matrices, and left and right eigenvectors if wanted.
 
-    Eigenvectors have length 1 and a real largest component. Their derivatives hold only where
-    eigenvalues are distinct and no two components are largest; ``enable_eigvec_derivs`` asks
-    for them all the same.
+    Args:
+        x: Array of shape (..., n, n), floating-point or complex.
+        compute_left_eigenvectors: If true, also return the left eigenvectors.
+        compute_right_eigenvectors: If true, also return the right eigenvectors.
+        enable_eigvec_derivs: If true, eigenvectors can be differentiated. Their derivatives hold
+            only where eigenvalues are distinct and one component is largest.
+        implementation: None or ``EigImplementation.LAPACK``.
+        use_magma: Deprecated and without use: write ``implementation``.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> w, vl, vr = lax.linalg.eig(jnp.array([[0., 1.], [-1., 0.]]))
-    >>> w
-    Array([0.+1.j, 0.-1.j], dtype=complex64)
+    Returns:
+        List of the eigenvalues (..., n) and the eigenvectors (..., n, n), one in each column, of
+        length 1 and with a real largest component; all complex.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> w, vl, vr = lax.linalg.eig(jnp.array([[0., 1.], [-1., 0.]]))
+        >>> w
+        Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
     if use_magma is not None:
         warn(
@@ -157,16 +193,25 @@ def eigh(
     subset_by_index: tuple[int, int] | None = None,
     implementation: EighImplementation | None = None,
 ) -> tuple[Array, Array]:
-    """Eigenvectors (columns) and ascending eigenvalues of Hermitian matrices, in this order.
+    """Return eigenvectors and eigenvalues, in this order, of Hermitian matrices.
 
-    ``symmetrize_input`` takes (A + Aᴴ)/2; without it only the triangle that ``lower`` says is
-    read. ``subset_by_index=(start, stop)`` keeps these eigenvalues.
+    Args:
+        x: Array of shape (..., n, n), floating-point or complex.
+        lower: Which triangle to read if ``symmetrize_input`` is false.
+        symmetrize_input: If true, use (A + Aᴴ) / 2; else only one triangle is read.
+        sort_eigenvalues: If true, eigenvalues ascend. They do in any case.
+        subset_by_index: Pair (start, stop): keep only these eigenvalues and vectors.
+        implementation: None or ``EighImplementation.QR``.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> v, w = lax.linalg.eigh(jnp.array([[2., 0.], [0., 1.]]))
-    >>> w
-    Array([1., 2.], dtype=float32)
+    Returns:
+        Pair of the eigenvectors, one in each column, and the real eigenvalues.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> v, w = lax.linalg.eigh(jnp.array([[2., 0.], [0., 1.]]))
+        >>> w
+        Array([1., 2.], dtype=float32)
     """
     if implementation not in (None, EighImplementation.QR):
         raise NotImplementedError(f"on CPUs eigh takes EighImplementation.QR, got {implementation}")
@@ -181,66 +226,107 @@ def eigh(
 
 
 def hessenberg(a: Any) -> list[Array]:
-    """The upper Hessenberg form with its reflectors below it, and their scale factors.
+    """Return the upper Hessenberg form of matrices and the factors of its reflectors.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> packed, taus = lax.linalg.hessenberg(jnp.eye(3))
-    >>> packed.shape, taus.shape
-    ((3, 3), (2,))
+    Args:
+        a: Array of shape (..., n, n).
+
+    Returns:
+        List of an array with the shape of ``a``, with the reflectors below the subdiagonal, and the
+        factors (..., n - 1).
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> packed, taus = lax.linalg.hessenberg(jnp.eye(3))
+        >>> packed.shape, taus.shape
+        ((3, 3), (2,))
     """
     return hessenberg_p.bind(a)
 
 
 def householder_product(a: Any, taus: Any) -> Array:
-    """The product of the Householder reflectors below a's diagonal, scaled by ``taus``.
+    """Return the product of Householder reflectors.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.householder_product(jnp.ones((2, 2)), jnp.array([1., 0.]))
-    Array([[ 0., -1.],
-           [-1.,  0.]], dtype=float32)
+    Args:
+        a: Array of shape (..., m, n) with the reflectors below its diagonal.
+        taus: Array of shape (..., k): the factor of each reflector.
+
+    Returns:
+        Array of shape (..., m, n) with orthonormal columns.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.householder_product(jnp.ones((2, 2)), jnp.array([1., 0.]))
+        Array([[ 0., -1.],
+               [-1.,  0.]], dtype=float32)
     """
     return householder_product_p.bind(a, taus)
 
 
 def lu(x: Any) -> list[Array]:
-    """L and U of P A = L U in one matrix, the row swaps, and the permutation they make.
+    """Return the LU factorisation P A = L U with row swaps.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> packed, pivots, permutation = lax.linalg.lu(jnp.array([[1., 2.], [4., 4.]]))
-    >>> packed
-    Array([[4.  , 4.  ],
-           [0.25, 1.  ]], dtype=float32)
-    >>> permutation
-    Array([1, 0], dtype=int32)
+    Args:
+        x: Array of shape (..., m, n).
+
+    Returns:
+        List of L and U in one matrix (the diagonal is that of U), the row swaps, and the
+        permutation that they make.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> packed, pivots, permutation = lax.linalg.lu(jnp.array([[1., 2.], [4., 4.]]))
+        >>> packed
+        Array([[4.  , 4.  ],
+               [0.25, 1.  ]], dtype=float32)
+        >>> permutation
+        Array([1, 0], dtype=int32)
     """
     return lu_p.bind(x)
 
 
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
-    """The permutation that a sequence of row swaps makes.
+    """Return the permutation that a sequence of row swaps makes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.lu_pivots_to_permutation(jnp.array([2, 2], dtype=jnp.int32), 3)
-    Array([2, 0, 1], dtype=int32)
+    Args:
+        pivots: int32 array (..., k): row i is swapped with row ``pivots[i]``, one after the other.
+        permutation_size: Number of rows.
+
+    Returns:
+        int32 array (..., permutation_size).
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.lu_pivots_to_permutation(jnp.array([2, 2], dtype=jnp.int32), 3)
+        Array([2, 0, 1], dtype=int32)
     """
     return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
-    """Q C (or C Q with ``left=False``) without making Q, from reflectors and their factors.
+    """Return the product of Q, given by its reflectors, with a matrix.
 
-    ``transpose`` takes Qᴴ. Reflectors come from ``weft.numpy.linalg.qr(x, mode="raw")``, whose
-    first result is to be transposed.
+    Args:
+        a: Array (..., m, k) with the reflectors, as the transposed first result of
+            ``weft.numpy.linalg.qr(x, mode="raw")``.
+        taus: Array (..., k): the factor of each reflector.
+        c: Array to multiply with.
+        left: If true, return Q C; else C Q.
+        transpose: If true, use Qᴴ instead of Q.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.ormqr(jnp.ones((2, 1)), jnp.array([1.]), jnp.array([[3.], [5.]]))
-    Array([[-5.],
-           [-3.]], dtype=float32)
+    Returns:
+        Array with the shape of ``c``. Q is not formed.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.ormqr(jnp.ones((2, 1)), jnp.array([1.]), jnp.array([[3.], [5.]]))
+        Array([[-5.],
+               [-3.]], dtype=float32)
     """
     return ormqr_p.bind(a, taus, c, left=left, transpose=transpose)
 
@@ -248,13 +334,24 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 def qr(
     x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
 ) -> tuple[Array, ...]:
-    """Q and R of A = Q R; with ``pivoting`` also the column order p of A[:, p] = Q R.
+    """Return the QR factorisation A = Q R of matrices.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> q, r = lax.linalg.qr(jnp.array([[3.], [4.]]), full_matrices=False)
-    >>> r
-    Array([[-5.]], dtype=float32)
+    Args:
+        x: Array of shape (..., m, n).
+        pivoting: If true, also return the column order p with A[:, p] = Q R, which makes R's
+            diagonal descend.
+        full_matrices: If true, Q is (m, m); else (m, min(m, n)).
+        use_magma: Without effect: it chooses a library for GPUs in JAX.
+
+    Returns:
+        Tuple of Q and R, and with ``pivoting`` the order of the columns.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> q, r = lax.linalg.qr(jnp.array([[3.], [4.]]), full_matrices=False)
+        >>> r
+        Array([[-5.]], dtype=float32)
     """
     return tuple(qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma))
 
@@ -266,14 +363,24 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable[..., Any] | None = None,
 ) -> list[Array]:
-    """The Schur form T of A = Z T Zᴴ, then Z if asked for.
+    """Return the Schur form T of A = Z T Zᴴ, and Z if wanted.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> t, z = lax.linalg.schur(jnp.array([[1., 2.], [0., 3.]]))
-    >>> t
-    Array([[1., 2.],
-           [0., 3.]], dtype=float32)
+    Args:
+        x: Array of shape (..., n, n), floating-point or complex.
+        compute_schur_vectors: If true, also return Z.
+        sort_eig_vals: Must be False: eigenvalues are not sorted.
+        select_callable: Must be None.
+
+    Returns:
+        List of T (..., n, n), and Z.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> t, z = lax.linalg.schur(jnp.array([[1., 2.], [0., 3.]]))
+        >>> t
+        Array([[1., 2.],
+               [0., 3.]], dtype=float32)
     """
     return schur_p.bind(
         x,
@@ -291,12 +398,25 @@ def svd(
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
 ) -> Any:
-    """U, the descending singular values, and Vᴴ; the singular values alone without ``compute_uv``.
+    """Return the singular value decomposition A = U S Vᴴ.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
-    Array([4., 3.], dtype=float32)
+    Args:
+        x: Array of shape (..., m, n).
+        full_matrices: If true, U is (m, m) and Vᴴ (n, n); else they have min(m, n) columns and
+            rows.
+        compute_uv: If false, return the singular values only.
+        subset_by_index: Pair (start, stop): keep only these singular values and vectors.
+        algorithm: A ``SvdAlgorithm``; by default one that suits the device.
+
+    Returns:
+        Tuple of U, the real, descending singular values, and Vᴴ; only the values without
+        ``compute_uv``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
+        Array([4., 3.], dtype=float32)
     """
     s, *vectors = svd_p.bind(
         x,
@@ -319,15 +439,25 @@ def symmetric_product(
     beta: float = 0.0,
     symmetrize_output: bool = False,
 ) -> Array:
-    """alpha A Aᵀ + beta C for symmetric C; the lower triangle is what counts.
+    """Return alpha A Aᵀ + beta C for symmetric C.
 
-    ``symmetrize_output`` writes the lower triangle into the upper one too.
+    Args:
+        a_matrix: Array of shape (..., n, k).
+        c_matrix: Symmetric array of shape (..., n, n).
+        alpha: Factor of the product.
+        beta: Factor of ``c_matrix``.
+        symmetrize_output: If true, copy the lower triangle into the upper one; else only the lower
+            one counts.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.linalg.symmetric_product(jnp.array([[1.], [2.]]), jnp.eye(2), beta=1.)
-    Array([[2., 2.],
-           [2., 5.]], dtype=float32)
+    Returns:
+        Array of shape (..., n, n).
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.linalg.symmetric_product(jnp.array([[1.], [2.]]), jnp.eye(2), beta=1.)
+        Array([[2., 2.],
+               [2., 5.]], dtype=float32)
     """
     result = symmetric_product_p.bind(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))
     if not symmetrize_output:
@@ -346,15 +476,26 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """X of op(A) X = B (``left_side``) or X op(A) = B, where one triangle of A is read.
+    """Return the solution X of op(A) X = B or X op(A) = B for triangular A.
 
-    op transposes and conjugates as the flags say; ``unit_diagonal`` takes ones on the diagonal.
+    Args:
+        a: Array of shape (..., n, n), of which one triangle is read.
+        b: Right sides: (..., n, k) with ``left_side``, else (..., k, n).
+        left_side: If true, solve op(A) X = B; else X op(A) = B.
+        lower: If true, read the lower triangle; else the upper one.
+        transpose_a: If true, op transposes A.
+        conjugate_a: If true, op conjugates A.
+        unit_diagonal: If true, take ones for the diagonal, without reading it.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> a = jnp.array([[2., 0.], [1., 4.]])
-    >>> lax.linalg.triangular_solve(a, jnp.array([2., 9.]), left_side=True, lower=True)
-    Array([1., 2.], dtype=float32)
+    Returns:
+        Array with the shape of ``b``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> a = jnp.array([[2., 0.], [1., 4.]])
+        >>> lax.linalg.triangular_solve(a, jnp.array([2., 9.]), left_side=True, lower=True)
+        Array([1., 2.], dtype=float32)
     """
     conjugate_a = conjugate_a and kind_of(typeof(a).dtype) == COMPLEX
     is_vector = np.ndim(b) == np.ndim(a) - 1
@@ -376,31 +517,47 @@ def triangular_solve(
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> list[Array]:
-    """Hermitian matrices made tridiagonal: packed form, diagonal, off-diagonal, scale factors.
+    """Return Hermitian matrices reduced to tridiagonal form.
 
-    The reflectors are in the triangle of the packed form that ``lower`` says.
+    Args:
+        a: Array of shape (..., n, n), of which one triangle is read.
+        lower: If true, read the lower triangle and keep the reflectors there; else the upper one.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> packed, d, e, taus = lax.linalg.tridiagonal(jnp.eye(3))
-    >>> d
-    Array([1., 1., 1.], dtype=float32)
+    Returns:
+        List of the packed form with the reflectors, the diagonal, the off-diagonal, and the factors
+        of the reflectors.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> packed, d, e, taus = lax.linalg.tridiagonal(jnp.eye(3))
+        >>> d
+        Array([1., 1., 1.], dtype=float32)
     """
     return tridiagonal_p.bind(a, lower=lower)
 
 
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
-    """X of A X = B for tridiagonal A with diagonals ``dl``, ``d``, ``du``, all of length n.
+    """Return the solution X of A X = B for tridiagonal A.
 
-    ``dl[0]`` and ``du[-1]`` are not read. ``perturb_singular`` moves pivots near zero away
-    from it, so that singular systems have a finite solution (for inverse iteration).
+    Args:
+        dl: Lower diagonal, an array (..., n); ``dl[0]`` is not read.
+        d: Main diagonal, an array (..., n).
+        du: Upper diagonal, an array (..., n); ``du[-1]`` is not read.
+        b: Right sides, an array (..., n, k).
+        perturb_singular: If true, move pivots near zero away from it, so that singular systems have
+            a finite solution.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> dl, d, du = jnp.array([0., 1.]), jnp.array([2., 2.]), jnp.array([1., 0.])
-    >>> lax.linalg.tridiagonal_solve(dl, d, du, jnp.array([[3.], [3.]]))
-    Array([[1.],
-           [1.]], dtype=float32)
+    Returns:
+        Array with the shape of ``b``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> dl, d, du = jnp.array([0., 1.]), jnp.array([2., 2.]), jnp.array([1., 0.])
+        >>> lax.linalg.tridiagonal_solve(dl, d, du, jnp.array([[3.], [3.]]))
+        Array([[1.],
+               [1.]], dtype=float32)
     """
     return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=perturb_singular)
 

@@ -187,14 +187,24 @@ def _difference(given: Any, returned: Any) -> str:
 
 @api_boundary
 def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T) -> T:
-    """Apply ``body_fun`` as long as ``cond_fun`` of the carry is true.
+    """Return the carry after applying ``body_fun`` as long as ``cond_fun`` of it is true.
+
+    Args:
+        cond_fun: Function of the carry that returns a boolean scalar.
+        body_fun: Function of the carry that returns the next carry, with the same shapes and
+            dtypes.
+        init_val: First carry, a tree of arrays.
+
+    Returns:
+        Last carry, a tree like ``init_val``.
 
     The carry keeps its tree structure, shapes and dtypes. Forward-mode derivatives only: for
     reverse mode use ``scan``, or ``fori_loop`` with static bounds.
 
-    >>> from weft import lax
-    >>> lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
-    Array(192, dtype=int32, weak_type=True)
+    Example:
+        >>> from weft import lax
+        >>> lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
+        Array(192, dtype=int32, weak_type=True)
     """
     if not (callable(body_fun) and callable(cond_fun)):
         raise TypeError(
@@ -286,14 +296,27 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> T:
-    """Apply ``body_fun(i, value)`` for i from ``lower`` up to, not including, ``upper``.
+    """Return the value after applying ``body_fun(i, value)`` for i from ``lower`` to ``upper`` - 1.
+
+    Args:
+        lower: First index, an integer scalar.
+        upper: End of the indices, which is not included; an integer scalar.
+        body_fun: Function of index and value that returns the next value, with the same shapes and
+            dtypes.
+        init_val: First value, a tree of arrays.
+        unroll: How many steps the compiled loop takes at once, or True for all; only with static
+            bounds.
+
+    Returns:
+        Last value, a tree like ``init_val``.
 
     With bounds known now it is a ``scan`` and can be differentiated in reverse; with traced
     bounds it is a ``while_loop``.
 
-    >>> from weft import lax
-    >>> lax.fori_loop(1, 5, lambda i, x: x * i, 1.0)
-    Array(24., dtype=float32, weak_type=True)
+    Example:
+        >>> from weft import lax
+        >>> lax.fori_loop(1, 5, lambda i, x: x * i, 1.0)
+        Array(24., dtype=float32, weak_type=True)
     """
     if not callable(body_fun):
         raise TypeError(f"lax.fori_loop takes a function body_fun, got {body_fun!r}")
@@ -381,16 +404,26 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[T, Y]:
-    """Run ``carry, y = f(carry, x)`` over the leading axis of ``xs``; stack the ``y``.
+    """Return the last carry and the stacked outputs of ``carry, y = f(carry, x)`` over a sequence.
 
-    ``init``, ``xs`` and ``y`` may be trees of arrays. ``length`` is needed only without ``xs``.
-    ``reverse`` starts at the end; results stay in the order of ``xs``. ``unroll`` is how many
-    steps the compiled loop takes at once (True, or 0, for all).
+    Args:
+        f: Function of the carry and one slice of ``xs`` that returns the next carry, with the same
+            shapes and dtypes, and an output.
+        init: First carry, a tree of arrays.
+        xs: Tree of arrays that are scanned along their leading axis; None if there is nothing to
+            read.
+        length: Number of steps; needed only without ``xs``.
+        reverse: If true, start at the end; outputs stay in the order of ``xs``.
+        unroll: How many steps the compiled loop takes at once; True or 0 for all.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.scan(lambda total, x: (total + x, total), 0.0, jnp.array([1., 2., 3.]))
-    (Array(6., dtype=float32), Array([0., 1., 3.], dtype=float32, weak_type=True))
+    Returns:
+        Pair of the last carry and the outputs, stacked along a new leading axis.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.scan(lambda total, x: (total + x, total), 0.0, jnp.array([1., 2., 3.]))
+        (Array(6., dtype=float32), Array([0., 1., 3.], dtype=float32, weak_type=True))
     """
     if not callable(f):
         raise TypeError(f"lax.scan takes a function f, got {f!r}")

@@ -69,11 +69,22 @@ def _checked_groups(name: str, axes: tuple[Any, ...], groups: Groups) -> Any:
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
-    """The sum over a named axis, for every member; trees leaf by leaf.
+    """Return the sum over a named axis, the same on each member.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: x / weft.lax.psum(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
-    Array([0.25, 0.75], dtype=float32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: x / weft.lax.psum(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+        Array([0.25, 0.75], dtype=float32)
     """
     axes = as_names(axis_name)
     if not axes:
@@ -102,11 +113,22 @@ def _sum_of_equals(x: Any, size: int, axes: tuple[Any, ...]) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
-    """The mean over a named axis, for every member.
+    """Return the mean over a named axis, the same on each member.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: x - weft.lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
-    Array([-1.,  1.], dtype=float32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: x - weft.lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+        Array([-1.,  1.], dtype=float32)
     """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = psum(1, axis_name, axis_index_groups=axis_index_groups)
@@ -127,11 +149,22 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
-    """The greatest over a named axis, for every member.
+    """Return the largest value over a named axis, the same on each member.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: weft.lax.pmax(x, "i"), axis_name="i")(jnp.array([1, 3]))
-    Array([3, 3], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: weft.lax.pmax(x, "i"), axis_name="i")(jnp.array([1, 3]))
+        Array([3, 3], dtype=int32)
     """
     axes = as_names(axis_name)
     groups = _checked_groups("pmax", axes, axis_index_groups)
@@ -142,11 +175,22 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
-    """The least over a named axis, for every member.
+    """Return the smallest value over a named axis, the same on each member.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: weft.lax.pmin(x, "i"), axis_name="i")(jnp.array([1, 3]))
-    Array([1, 1], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: weft.lax.pmin(x, "i"), axis_name="i")(jnp.array([1, 3]))
+        Array([1, 1], dtype=int32)
     """
     axes = as_names(axis_name)
     groups = _checked_groups("pmin", axes, axis_index_groups)
@@ -157,11 +201,21 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
-    """What the member at position ``source`` has, for every member.
+    """Return, on each member of a named axis, the value of one member.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: weft.lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1, 3]))
-    Array([3, 3], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        source: Position on the axis of the member whose value is taken.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: weft.lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1, 3]))
+        Array([3, 3], dtype=int32)
     """
     return tree_map(
         lambda leaf: _checked(pbroadcast_p, leaf, axis_name=axis_name, source=source), x
@@ -169,12 +223,23 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 
 
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send from member to member by pairs (source, destination); zeros where none arrives.
+    """Return values sent from member to member of a named axis; zeros where none arrives.
 
-    >>> import weft, weft.numpy as jnp
-    >>> shift = lambda x: weft.lax.ppermute(x, "i", [(0, 1), (1, 2)])
-    >>> weft.vmap(shift, axis_name="i")(jnp.array([5, 6, 7]))
-    Array([0, 5, 6], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        perm: Pairs (source, destination) of positions on the axis; each occurs at most once on
+            either side.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> shift = lambda x: weft.lax.ppermute(x, "i", [(0, 1), (1, 2)])
+        >>> weft.vmap(shift, axis_name="i")(jnp.array([5, 6, 7]))
+        Array([0, 5, 6], dtype=int32)
     """
     pairs = tuple((int(s), int(t)) for s, t in perm)
     names = as_names(axis_name)
@@ -255,9 +320,24 @@ def _sum_rows(x: Any) -> Any:
 
 
 def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send to other members by pairs (source, destination); gives a token for ``precv``.
+    """Send values to other members of a named axis, for ``precv`` to receive.
+
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        perm: Pairs (source, destination) of positions on the axis.
+
+    Returns:
+        Token to give to ``precv``.
 
     Under ``vmap`` the two halves cannot find each other: use ``ppermute``, which is both.
+
+    Example:
+        >>> import weft
+        >>> send = lambda x: weft.lax.psend(x, 'i', [(0, 1)])
+        >>> weft.make_jaxpr(send, axis_env=[('i', 2)])(1.0).eqns[0].primitive
+        psend
     """
     pairs = tuple((int(s), int(t)) for s, t in perm)
     names = as_names(axis_name)
@@ -265,9 +345,24 @@ def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Receive from other members by pairs (source, destination), an array of type ``out_shape``.
+    """Return the values that other members of a named axis sent with ``psend``.
 
-    ``token`` is what ``psend`` or ``create_token`` gave. Under ``vmap`` use ``ppermute``.
+    Args:
+        token: What ``psend`` or ``create_token`` returned.
+        out_shape: ``ShapeDtypeStruct`` of the value to receive.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        perm: Pairs (source, destination) of positions on the axis, as for ``psend``.
+
+    Returns:
+        Array of the type ``out_shape``. Under ``vmap`` use ``ppermute``.
+
+    Example:
+        >>> import weft
+        >>> like = weft.ShapeDtypeStruct((), 'float32')
+        >>> swap = lambda x: weft.lax.precv(weft.lax.psend(x, 'i', [(0, 1)]), like, 'i', [(0, 1)])
+        >>> weft.make_jaxpr(swap, axis_env=[('i', 2)])(1.0).out_avals
+        [ShapedArray(float32[])]
     """
     pairs = tuple((int(s), int(t)) for s, t in perm)
     aval, names = abstractify(out_shape), as_names(axis_name)
@@ -275,11 +370,21 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, 
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
-    """Member ``k`` gets what member ``perm[k]`` has.
+    """Return values moved between members: member k gets the value of member ``perm[k]``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: weft.lax.pshuffle(x, "i", [1, 0]), axis_name="i")(jnp.array([5, 6]))
-    Array([6, 5], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        perm: Sequence of positions on the axis, a permutation.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: weft.lax.pshuffle(x, "i", [1, 0]), axis_name="i")(jnp.array([5, 6]))
+        Array([6, 5], dtype=int32)
     """
     if sorted(perm) != list(range(len(perm))):
         raise ValueError(f"pshuffle needs a permutation of 0..{len(perm) - 1}, got {list(perm)}")
@@ -287,13 +392,25 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Groups = None) -> Any:
-    """Exchange a named axis with a positional axis of the same size.
+    """Return values with a named axis exchanged for a positional axis of the same size.
 
-    >>> import weft, weft.numpy as jnp
-    >>> x = jnp.array([[1, 2], [3, 4]])
-    >>> weft.vmap(lambda row: weft.lax.pswapaxes(row, "i", 0), axis_name="i")(x)
-    Array([[1, 3],
-           [2, 4]], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis: Positional axis of ``x``, of the size of the named axis.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+
+    Returns:
+        Tree like ``x``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> x = jnp.array([[1, 2], [3, 4]])
+        >>> weft.vmap(lambda row: weft.lax.pswapaxes(row, "i", 0), axis_name="i")(x)
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
@@ -307,17 +424,32 @@ def all_to_all(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
-    """Cut ``split_axis`` into one part for each member; join what arrives along ``concat_axis``.
+    """Return values cut along one axis, exchanged between members and joined along another.
+
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        split_axis: Axis of ``x`` that is cut into one part for each member.
+        concat_axis: Axis of the result along which the parts are joined.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+        tiled: If true, axes keep their place and are cut and concatenated; else ``split_axis``, of
+            the size of the named axis, is removed and a new axis is made.
+
+    Returns:
+        Tree like ``x``.
 
     Without ``tiled`` the split axis has the size of the named axis and disappears, and the joined
     axis is new.
 
-    >>> import weft, weft.numpy as jnp
-    >>> x = jnp.array([[1, 2], [3, 4]])
-    >>> f = lambda row: weft.lax.all_to_all(row, "i", 0, 0, tiled=True)
-    >>> weft.vmap(f, axis_name="i")(x)
-    Array([[1, 3],
-           [2, 4]], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> x = jnp.array([[1, 2], [3, 4]])
+        >>> f = lambda row: weft.lax.all_to_all(row, "i", 0, 0, tiled=True)
+        >>> weft.vmap(f, axis_name="i")(x)
+        Array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     groups = _canonical_groups(axis_index_groups)
 
@@ -367,7 +499,22 @@ def ragged_all_to_all(
     axis_name: Any,
     axis_index_groups: Groups = None,
 ) -> Any:
-    """Exchange slices of rows of different sizes; gives ``output`` with what arrived written in it.
+    """Return ``output`` with rows written to it that all members sent, in slices of varying size.
+
+    Args:
+        operand: Array whose rows are sent.
+        output: Array that receives rows; rows that nothing is written to stay.
+        input_offsets: Vector: the first row of each slice of ``operand``.
+        send_sizes: Vector: the number of rows of each slice.
+        output_offsets: Vector: the row of the receiver's output at which each slice is written.
+        recv_sizes: Vector: the number of rows that arrive in each slice.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group. ``vmap`` supports no groups here.
+
+    Returns:
+        Array with the shape and dtype of ``output``.
 
     Slice ``i`` of the operand begins at ``input_offsets[i]`` and has ``send_sizes[i]`` rows. With
     ``n`` slices and ``size`` members, it goes to member ``i // (n // size)``, which writes it at
@@ -377,18 +524,19 @@ def ragged_all_to_all(
     Reverse mode counts a row that is sent several times once for each only where ``vmap`` is
     inside: inside of ``vmap``, slices of the operand must not overlap.
 
-    >>> import weft, weft.numpy as jnp
-    >>> rows = jnp.array([[1, 2, 2], [3, 4, 0]])  # member 0 sends 1 row and 2, member 1 1 and 1
-    >>> begin, sizes = jnp.array([[0, 1], [0, 1]]), jnp.array([[1, 2], [1, 1]])
-    >>> write = jnp.array([[0, 0], [1, 2]])
-    >>> def exchange(rows, begin, sizes, write, arriving):
-    ...     blank = jnp.zeros(4, int)
-    ...     return weft.lax.ragged_all_to_all(
-    ...         rows, blank, begin, sizes, write, arriving, axis_name="i"
-    ...     )
-    >>> weft.vmap(exchange, axis_name="i")(rows, begin, sizes, write, sizes.T)
-    Array([[1, 3, 0, 0],
-           [2, 2, 4, 0]], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> rows = jnp.array([[1, 2, 2], [3, 4, 0]])  # member 0 sends 1 row and 2, member 1 1 and 1
+        >>> begin, sizes = jnp.array([[0, 1], [0, 1]]), jnp.array([[1, 2], [1, 1]])
+        >>> write = jnp.array([[0, 0], [1, 2]])
+        >>> def exchange(rows, begin, sizes, write, arriving):
+        ...     blank = jnp.zeros(4, int)
+        ...     return weft.lax.ragged_all_to_all(
+        ...         rows, blank, begin, sizes, write, arriving, axis_name="i"
+        ...     )
+        >>> weft.vmap(exchange, axis_name="i")(rows, begin, sizes, write, sizes.T)
+        Array([[1, 3, 0, 0],
+               [2, 2, 4, 0]], dtype=int32)
     """
     places = (input_offsets, send_sizes, output_offsets, recv_sizes)
     params = {"axis_name": as_names(axis_name), "axis_index_groups": None}
@@ -406,12 +554,27 @@ def all_gather(
     tiled: bool = False,
     to: str = "varying",
 ) -> Any:
-    """What all members have, stacked along a new ``axis``, or joined along it if ``tiled``.
+    """Return the values of all members of a named axis, stacked or joined, on each member.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: weft.lax.all_gather(x, "i"), axis_name="i")(jnp.array([5, 6]))
-    Array([[5, 6],
-           [5, 6]], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+        axis: Position of the new axis, or with ``tiled`` the axis to join along.
+        tiled: If true, join along an existing axis instead of stacking along a new one.
+        to: How the result varies over the mesh axis for ``shard_map``: "varying", "invarying" or
+            "reduced".
+
+    Returns:
+        Tree like ``x`` with larger arrays.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: weft.lax.all_gather(x, "i"), axis_name="i")(jnp.array([5, 6]))
+        Array([[5, 6],
+               [5, 6]], dtype=int32)
     """
     if to not in ("varying", "reduced", "invarying"):
         raise ValueError(f"all_gather takes to='varying', 'reduced' or 'invarying', got {to!r}")
@@ -450,12 +613,26 @@ def psum_scatter(
     axis_index_groups: Groups = None,
     tiled: bool = False,
 ) -> Any:
-    """The sum over a named axis, of which each member gets its part along a dimension.
+    """Return each member's part of the sum over a named axis.
 
-    >>> import weft, weft.numpy as jnp
-    >>> x = jnp.array([[1, 2], [3, 4]])
-    >>> weft.vmap(lambda row: weft.lax.psum_scatter(row, "i"), axis_name="i")(x)
-    Array([4, 6], dtype=int32)
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        scatter_dimension: Axis of ``x`` that is cut into one part for each member.
+        axis_index_groups: List of lists of positions on the axis: each group communicates among
+            itself. By default all members are one group.
+        tiled: If true, the axis stays, smaller; else it has the size of the named axis and is
+            removed.
+
+    Returns:
+        Tree like ``x`` with smaller arrays.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> x = jnp.array([[1, 2], [3, 4]])
+        >>> weft.vmap(lambda row: weft.lax.psum_scatter(row, "i"), axis_name="i")(x)
+        Array([4, 6], dtype=int32)
     """
     names = as_names(axis_name)
     groups = _canonical_groups(axis_index_groups)
@@ -513,11 +690,19 @@ def _exchanged_in_groups(x: Any, names: Any, split: int, concat: int, groups: An
 
 
 def axis_index(axis_name: Any) -> Any:
-    """The position of this member on a named axis; row-major over several.
+    """Return the position of this member on a named axis; row-major over several.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: weft.lax.axis_index("i") * x, axis_name="i")(jnp.array([5, 6]))
-    Array([0, 6], dtype=int32)
+    Args:
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+
+    Returns:
+        int32 scalar.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: weft.lax.axis_index("i") * x, axis_name="i")(jnp.array([5, 6]))
+        Array([0, 6], dtype=int32)
     """
     if not isinstance(axis_name, (tuple, list)):
         return axis_index_p.bind(axis_name=axis_name)
@@ -530,11 +715,19 @@ def axis_index(axis_name: Any) -> Any:
 
 
 def axis_size(axis_name: Any) -> int:
-    """The number of members of a named axis, or of several together.
+    """Return the number of members of a named axis, or of several together.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(lambda x: x * weft.lax.axis_size("i"), axis_name="i")(jnp.array([5, 6]))
-    Array([10, 12], dtype=int32)
+    Args:
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+
+    Returns:
+        Python integer.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(lambda x: x * weft.lax.axis_size("i"), axis_name="i")(jnp.array([5, 6]))
+        Array([10, 12], dtype=int32)
     """
     return axes_size(as_names(axis_name))
 
@@ -543,10 +736,20 @@ _CASTS = ("varying", "reduced", "unreduced")
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """Say how a value varies over mesh axes; only a function under ``shard_map`` can.
+    """Return ``x`` marked as varying, or not, over axes of the mesh; only under ``shard_map``.
 
-    >>> pcast(1.0, (), to="varying")
-    1.0
+    Args:
+        x: Array or tree of arrays.
+        axis_name: Name of a mapped axis (of ``vmap``, ``pmap`` or ``shard_map``), or a tuple of
+            names.
+        to: "varying", "reduced" or "unreduced", as far as the present state allows it.
+
+    Returns:
+        Tree like ``x``, with the same values.
+
+    Example:
+        >>> pcast(1.0, (), to="varying")
+        1.0
     """
     if isinstance(axis_name, (set, frozenset)):
         raise TypeError(f"pcast takes an axis name or a tuple of them, got {axis_name}")

@@ -45,16 +45,34 @@ def conv_general_dilated_patches(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The windows that a convolution would see, each flattened into the features of the result.
+    """Return the windows that a convolution sees, each flattened into the features of the result.
+
+    Args:
+        lhs: Input array.
+        filter_shape: Size of the window along each spatial dimension.
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER", "VALID", or a (before, after) pair for each spatial
+            dimension.
+        lhs_dilation: Step between neighbouring elements of the input along each spatial dimension;
+            1 by default.
+        rhs_dilation: Step between neighbouring elements of the window along each spatial dimension;
+            1 by default.
+        dimension_numbers: Layouts of input, kernel and result, as for ``conv_general_dilated``.
+        precision: Precision of the products on accelerators: None, a ``Precision`` or its name.
+        preferred_element_type: Dtype of the result; by default that of ``lhs``.
+
+    Returns:
+        Array with ``features * prod(filter_shape)`` features for each position of the window.
 
     Features of a window are ordered by input feature first, then by position in the window.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(4.).reshape(1, 1, 4)
-    >>> lax.conv_general_dilated_patches(x, (2,), (1,), "VALID")
-    Array([[[0., 1., 2.],
-            [1., 2., 3.]]], dtype=float32)
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> x = jnp.arange(4.).reshape(1, 1, 4)
+        >>> lax.conv_general_dilated_patches(x, (2,), (1,), "VALID")
+        Array([[[0., 1., 2.],
+                [1., 2., 3.]]], dtype=float32)
     """
     window = integers("filter_shape", filter_shape)
     shape = np.shape(lhs)
@@ -90,16 +108,35 @@ def conv_general_dilated_local(
     dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
     precision: PrecisionLike = None,
 ) -> Array:
-    """A convolution with a kernel of its own at every place of the result.
+    """Return a convolution with a kernel of its own at each position of the result.
+
+    Args:
+        lhs: Input array.
+        rhs: Kernels: the spatial dimensions are those of the result, the input features are
+            ``features * prod(filter_shape)``.
+        window_strides: Step of the window along each spatial dimension.
+        padding: "SAME", "SAME_LOWER", "VALID", or a (before, after) pair for each spatial
+            dimension.
+        filter_shape: Size of the window along each spatial dimension.
+        lhs_dilation: Step between neighbouring elements of the input along each spatial dimension;
+            1 by default.
+        rhs_dilation: Step between neighbouring elements of the window along each spatial dimension;
+            1 by default.
+        dimension_numbers: Layouts of input, kernel and result, as for ``conv_general_dilated``.
+        precision: Precision of the products on accelerators: None, a ``Precision`` or its name.
+
+    Returns:
+        Array in the layout that ``dimension_numbers`` give for the result.
 
     The spatial dimensions of ``rhs`` are those of the result; its input features are the windows,
     flattened as ``conv_general_dilated_patches`` does.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> x, w = jnp.ones((1, 1, 3)), jnp.arange(4.).reshape(1, 2, 2)
-    >>> lax.conv_general_dilated_local(x, w, (1,), "VALID", (2,))
-    Array([[[2., 4.]]], dtype=float32)
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> x, w = jnp.ones((1, 1, 3)), jnp.arange(4.).reshape(1, 2, 2)
+        >>> lax.conv_general_dilated_local(x, w, (1,), "VALID", (2,))
+        Array([[[2., 4.]]], dtype=float32)
     """
     exact = canonicalize_precision(precision)
     if not (exact is None or type(exact) is tuple):

@@ -150,16 +150,25 @@ def qdwh(
     eps: float | None = None,
     dynamic_shape: tuple[Any, Any] | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """U and H of the polar decomposition X = U H, the number of steps, and whether they converged.
+    """Return the polar decomposition X = U H, the number of steps and whether they converged.
 
-    X has at least as many rows as columns; U has orthonormal columns, H is Hermitian and positive
-    semidefinite. ``dynamic_shape`` is the size of the leading block that counts.
+    Args:
+        x: Matrix of shape (m, n), m >= n, floating-point or complex.
+        is_hermitian: Your promise that ``x`` is Hermitian.
+        max_iterations: Most steps to take; 10 by default.
+        eps: Accuracy at which to stop; by default that of the dtype.
+        dynamic_shape: Pair of sizes of the leading block of ``x`` that counts; the rest is ignored.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> u, h, steps, converged = lax.linalg.qdwh(jnp.array([[0., -2.], [3., 0.]]))
-    >>> bool(converged), bool(jnp.allclose(h, jnp.array([[3., 0.], [0., 2.]]), atol=1e-5))
-    (True, True)
+    Returns:
+        Tuple of U with orthonormal columns, H, which is Hermitian and positive semidefinite, the
+        number of steps, and a boolean.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> u, h, steps, converged = lax.linalg.qdwh(jnp.array([[0., -2.], [3., 0.]]))
+        >>> bool(converged), bool(jnp.allclose(h, jnp.array([[3., 0.], [0., 2.]]), atol=1e-5))
+        (True, True)
     """
     m, n = np.shape(x)
     if m < n:

@@ -44,16 +44,28 @@ def dot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """The product of vectors and matrices, or any product that ``dimension_numbers`` describe.
+    """Return the product of vectors and matrices, or any product that dimension numbers describe.
 
-    ``dimension_numbers`` is ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``;
-    the result has the batch dimensions, then what is left of ``lhs``, then of ``rhs``.
-    ``preferred_element_type`` is the dtype to sum in and to return.
+    Args:
+        lhs: Array; without ``dimension_numbers`` a vector or a matrix.
+        rhs: Array; without ``dimension_numbers`` a vector or a matrix.
+        dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``,
+            sequences of axes; by default the last axis of ``lhs`` and the first of ``rhs`` are
+            summed over.
+        precision: Precision of the product on accelerators: None, a ``Precision`` or its name, a
+            ``DotAlgorithm``, or a pair of precisions for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dot(jnp.array([[1., 2.], [3., 4.]]), jnp.array([1., 10.]))
-    Array([21., 43.], dtype=float32)
+    Returns:
+        Array with the batch axes, then what is left of ``lhs``, then of ``rhs``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dot(jnp.array([[1., 2.], [3., 4.]]), jnp.array([1., 10.]))
+        Array([21., 43.], dtype=float32)
     """
     if dimension_numbers is None:
         left, right = np.shape(lhs), np.shape(rhs)
@@ -90,13 +102,28 @@ def dot_general(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """The product over given contracting dimensions, elementwise over given batch dimensions.
+    """Return the product summed over contracting axes, elementwise over batch axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> x = jnp.arange(12.).reshape(2, 3, 2)
-    >>> lax.dot_general(x, x, (((1,), (1,)), ((0,), (0,)))).shape
-    (2, 2, 2)
+    Args:
+        lhs: Array.
+        rhs: Array of a dtype that fits that of ``lhs``.
+        dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``,
+            sequences of axes.
+        precision: Precision of the product on accelerators: None, a ``Precision`` or its name, a
+            ``DotAlgorithm``, or a pair of precisions for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array with the batch axes, then what is left of ``lhs``, then of ``rhs``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> x = jnp.arange(12.).reshape(2, 3, 2)
+        >>> lax.dot_general(x, x, (((1,), (1,)), ((0,), (0,)))).shape
+        (2, 2, 2)
     """
     return dot(
         lhs,
@@ -109,12 +136,22 @@ def dot_general(
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Array:
-    """Matrix products over the last two axes; the axes before them are batches of equal sizes.
+    """Return matrix products over the last two axes of stacks of matrices.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.batch_matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))).shape
-    (5, 2, 4)
+    Args:
+        lhs: Array of shape (..., m, k).
+        rhs: Array of shape (..., k, n), with the same leading sizes.
+        precision: Precision of the product on accelerators: None, a ``Precision`` or its name, a
+            ``DotAlgorithm``, or a pair of precisions for the two operands.
+
+    Returns:
+        Array of shape (..., m, n).
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.batch_matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))).shape
+        (5, 2, 4)
     """
     ndim = np.ndim(lhs)
     if ndim < 2 or ndim != np.ndim(rhs):
@@ -138,16 +175,30 @@ def ragged_dot(
     group_offset: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Rows of ``lhs`` times the matrix of their group: the first ``group_sizes[0]`` rows times
-    ``rhs[0]``, the next ``group_sizes[1]`` times ``rhs[1]``; rows beyond the groups give zeros.
+    """Return the rows of ``lhs``, in groups, each times the matrix of its group.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> x, w = jnp.ones((3, 1)), jnp.array([[[2.]], [[7.]]])
-    >>> lax.ragged_dot(x, w, jnp.array([1, 2]))
-    Array([[2.],
-           [7.],
-           [7.]], dtype=float32)
+    Args:
+        lhs: Array of shape (m, k): the rows of group 0, then those of group 1, and so on.
+        rhs: Array of shape (g, k, n): a matrix for each group.
+        group_sizes: Integer vector of length g: the number of rows of each group.
+        precision: Precision of the product on accelerators: None, a ``Precision`` or its name, a
+            ``DotAlgorithm``, or a pair of precisions for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+        group_offset: Must be None: all groups are computed.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape (m, n); rows beyond the groups are zero.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> x, w = jnp.ones((3, 1)), jnp.array([[[2.]], [[7.]]])
+        >>> lax.ragged_dot(x, w, jnp.array([1, 2]))
+        Array([[2.],
+               [7.],
+               [7.]], dtype=float32)
     """
     return ragged_dot_general(
         lhs,
@@ -171,17 +222,36 @@ def ragged_dot_general(
     group_offset: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """A product along one dimension of ``lhs`` that is cut into groups of given sizes.
+    """Return a product along one dimension of ``lhs`` that is cut into groups of given sizes.
+
+    Args:
+        lhs: Array with the ragged dimension.
+        rhs: Array; with a group dimension if the ragged dimension is not contracted.
+        group_sizes: Integer array of the groups' sizes, along its last axis; it may differ along
+            the batch.
+        ragged_dot_dimension_numbers: A ``RaggedDotDimensionNumbers``: axes of the product, ragged
+            and group axes.
+        precision: Precision of the product on accelerators: None, a ``Precision`` or its name, a
+            ``DotAlgorithm``, or a pair of precisions for the two operands.
+        preferred_element_type: Dtype to accumulate in and to return; by default that of the
+            operands.
+        group_offset: Must be None: all groups are computed.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array as from ``dot_general``; with a group axis in front if the ragged dimension is
+        contracted.
 
     A free dimension in groups meets a matrix of ``rhs`` for each; a contracting one gives a result
     for each, in front; a batch one is a plain product. Sizes may differ along the batch.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> dims = lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), (1,), ())
-    >>> x = jnp.ones((2, 5))
-    >>> lax.ragged_dot_general(x, jnp.ones((5, 3)), jnp.array([4, 1]), dims).shape
-    (2, 2, 3)
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> dims = lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), (1,), ())
+        >>> x = jnp.ones((2, 5))
+        >>> lax.ragged_dot_general(x, jnp.ones((5, 3)), jnp.array([4, 1]), dims).shape
+        (2, 2, 3)
     """
     if not isinstance(ragged_dot_dimension_numbers, RaggedDotDimensionNumbers):
         raise TypeError(

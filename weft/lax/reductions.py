@@ -26,102 +26,177 @@ from weft.prims.families import BOOL, INTEGER, kind_of
 
 
 def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
-    """The sum along axes.
+    """Return the sum along axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_sum(jnp.arange(6).reshape(2, 3), (0,))
-    Array([3, 5, 7], dtype=int32)
+    Args:
+        operand: Array to reduce.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_sum(jnp.arange(6).reshape(2, 3), (0,))
+        Array([3, 5, 7], dtype=int32)
     """
     where = result_sharding(out_sharding, "reduce_sum")
     return prims.reduce_sum_p.bind(operand, axes=tuple(axes), out_sharding=where)
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:
-    """The product along axes.
+    """Return the product along axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_prod(jnp.arange(1, 5), (0,))
-    Array(24, dtype=int32)
+    Args:
+        operand: Array to reduce.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_prod(jnp.arange(1, 5), (0,))
+        Array(24, dtype=int32)
     """
     return prims.reduce_prod_p.bind(operand, axes=tuple(axes))
 
 
 def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
-    """The largest element along axes; of none, the least value of the dtype.
+    """Return the largest element along axes; of none, the least value of the dtype.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_max(jnp.array([[1, 5], [3, 2]]), (0,))
-    Array([3, 5], dtype=int32)
+    Args:
+        operand: Array to reduce.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_max(jnp.array([[1, 5], [3, 2]]), (0,))
+        Array([3, 5], dtype=int32)
     """
     return prims.reduce_max_p.bind(operand, axes=tuple(axes))
 
 
 def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
-    """The smallest element along axes; of none, the greatest value of the dtype.
+    """Return the smallest element along axes; of none, the greatest value of the dtype.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_min(jnp.array([[1, 5], [3, 2]]), (0,))
-    Array([1, 2], dtype=int32)
+    Args:
+        operand: Array to reduce.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_min(jnp.array([[1, 5], [3, 2]]), (0,))
+        Array([1, 2], dtype=int32)
     """
     return prims.reduce_min_p.bind(operand, axes=tuple(axes))
 
 
 def reduce_and(operand: Any, axes: Sequence[int]) -> Array:
-    """Logical (of integers: bitwise) conjunction along axes.
+    """Return the logical (of integers: bitwise) and along axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_and(jnp.array([[True, True], [False, True]]), (0,))
-    Array([False,  True], dtype=bool)
+    Args:
+        operand: Array of booleans or integers.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_and(jnp.array([[True, True], [False, True]]), (0,))
+        Array([False,  True], dtype=bool)
     """
     return prims.reduce_and_p.bind(operand, axes=tuple(axes))
 
 
 def reduce_or(operand: Any, axes: Sequence[int]) -> Array:
-    """Logical (of integers: bitwise) disjunction along axes.
+    """Return the logical (of integers: bitwise) or along axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_or(jnp.array([1, 2, 8]), (0,))
-    Array(11, dtype=int32)
+    Args:
+        operand: Array of booleans or integers.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_or(jnp.array([1, 2, 8]), (0,))
+        Array(11, dtype=int32)
     """
     return prims.reduce_or_p.bind(operand, axes=tuple(axes))
 
 
 def reduce_xor(operand: Any, axes: Sequence[int]) -> Array:
-    """Logical (of integers: bitwise) exclusive or along axes.
+    """Return the logical (of integers: bitwise) exclusive or along axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_xor(jnp.array([3, 1]), (0,))
-    Array(2, dtype=int32)
+    Args:
+        operand: Array of booleans or integers.
+        axes: Sequence of axes to reduce, counted from 0 up; negative ones raise an error.
+
+    Returns:
+        Array without the reduced axes, in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_xor(jnp.array([3, 1]), (0,))
+        Array(2, dtype=int32)
     """
     return prims.reduce_xor_p.bind(operand, axes=tuple(axes))
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
-    """The first position of the largest element along an axis.
+    """Return the first position of the largest element along an axis; NaN counts as largest.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.argmax(jnp.array([1., 9., 9.]), 0, 'int32')
-    Array(1, dtype=int32)
+    Args:
+        operand: Array of real numbers to search.
+        axis: Axis to search, which is not empty.
+        index_dtype: Integer dtype of the result.
+
+    Returns:
+        Array of ``index_dtype`` without the axis.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.argmax(jnp.array([1., 9., 9.]), 0, 'int32')
+        Array(1, dtype=int32)
     """
     dtype = dtypes.check_user_dtype(index_dtype, "argmax")
     return prims.argmax_p.bind(operand, axes=(axis,), index_dtype=dtype)
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
-    """The first position of the smallest element along an axis.
+    """Return the first position of the smallest element along an axis; NaN counts as smallest.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.argmin(jnp.array([4., 2., 2.]), 0, 'int32')
-    Array(1, dtype=int32)
+    Args:
+        operand: Array of real numbers to search.
+        axis: Axis to search, which is not empty.
+        index_dtype: Integer dtype of the result.
+
+    Returns:
+        Array of ``index_dtype`` without the axis.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.argmin(jnp.array([4., 2., 2.]), 0, 'int32')
+        Array(1, dtype=int32)
     """
     dtype = dtypes.check_user_dtype(index_dtype, "argmin")
     return prims.argmin_p.bind(operand, axes=(axis,), index_dtype=dtype)
@@ -137,12 +212,24 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: Any = None,
 ) -> Any:
-    """Reduce arrays along dimensions by an associative function whose identity is given.
+    """Return arrays reduced along dimensions by an associative function.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce(jnp.arange(1., 5.), 1., lambda a, b: a * b, (0,))
-    Array(24., dtype=float32)
+    Args:
+        operands: Array, or tree of arrays of one shape, which are reduced together.
+        init_values: Identity of ``computation``, a scalar for each operand.
+        computation: Associative function of two trees of scalars. ``lax.add``, ``mul``, ``max``,
+            ``min`` and the bitwise functions use fast reductions.
+        dimensions: Axes to reduce.
+        out_sharding: Sharding of the result of a sum, for arrays on meshes with explicit axes.
+
+    Returns:
+        Tree like ``operands``, without the reduced axes.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce(jnp.arange(1., 5.), 1., lambda a, b: a * b, (0,))
+        Array(24., dtype=float32)
     """
     flat, flat_inits, structure = flatten_operands("reduce", operands, init_values)
     monoid = monoid_of(computation, flat_inits)
@@ -248,55 +335,100 @@ reduction_jaxpr = weakref_lru_cache(_stage_reduction)
 
 
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Partial sums along an axis.
+    """Return the running sums along an axis.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.cumsum(jnp.arange(4)), lax.cumsum(jnp.arange(4), reverse=True)
-    (Array([0, 1, 3, 6], dtype=int32), Array([6, 6, 5, 3], dtype=int32))
+    Args:
+        operand: Array to accumulate.
+        axis: Axis along which to accumulate, from 0 up.
+        reverse: If true, start at the end.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.cumsum(jnp.arange(4)), lax.cumsum(jnp.arange(4), reverse=True)
+        (Array([0, 1, 3, 6], dtype=int32), Array([6, 6, 5, 3], dtype=int32))
     """
     return cumulative.cumsum_p.bind(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """Partial products along an axis.
+    """Return the running products along an axis.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.cumprod(jnp.arange(1, 5))
-    Array([ 1,  2,  6, 24], dtype=int32)
+    Args:
+        operand: Array to accumulate.
+        axis: Axis along which to accumulate, from 0 up.
+        reverse: If true, start at the end.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.cumprod(jnp.arange(1, 5))
+        Array([ 1,  2,  6, 24], dtype=int32)
     """
     return cumulative.cumprod_p.bind(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """The largest element so far, along an axis.
+    """Return the largest element so far along an axis.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.cummax(jnp.array([1, 3, 2]))
-    Array([1, 3, 3], dtype=int32)
+    Args:
+        operand: Array to accumulate.
+        axis: Axis along which to accumulate, from 0 up.
+        reverse: If true, start at the end.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.cummax(jnp.array([1, 3, 2]))
+        Array([1, 3, 3], dtype=int32)
     """
     return cumulative.cummax_p.bind(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """The smallest element so far, along an axis.
+    """Return the smallest element so far along an axis.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.cummin(jnp.array([2, 3, 1]))
-    Array([2, 2, 1], dtype=int32)
+    Args:
+        operand: Array to accumulate.
+        axis: Axis along which to accumulate, from 0 up.
+        reverse: If true, start at the end.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.cummin(jnp.array([2, 3, 1]))
+        Array([2, 2, 1], dtype=int32)
     """
     return cumulative.cummin_p.bind(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
-    """The logarithm of partial sums of exponentials, along an axis.
+    """Return the logarithm of running sums of exponentials along an axis.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.cumlogsumexp(jnp.zeros(2))
-    Array([0.       , 0.6931472], dtype=float32)
+    Args:
+        operand: Floating-point array to accumulate.
+        axis: Axis along which to accumulate, from 0 up.
+        reverse: If true, start at the end.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.cumlogsumexp(jnp.zeros(2))
+        Array([0.       , 0.6931472], dtype=float32)
     """
     return cumulative.cumlogsumexp_p.bind(operand, axis=int(axis), reverse=bool(reverse))

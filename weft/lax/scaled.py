@@ -28,17 +28,30 @@ def scaled_dot(
     dimension_numbers: DotDimensionNumbers | None = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The product of ``lhs * lhs_scale`` and ``rhs * rhs_scale``, in bfloat16 unless asked else.
+    """Return the product of ``lhs * lhs_scale`` and ``rhs * rhs_scale``, with scales for blocks.
 
-    A scale has the operand's shape but for the contracting dimension, which it divides into
-    blocks with one factor each. Unlike in JAX it can be differentiated.
+    Args:
+        lhs: Array of at least two dimensions, usually of a narrow dtype.
+        rhs: Array of as many dimensions.
+        lhs_scale: Scales of ``lhs``: of its shape, except for the contracting dimension, which has
+            one scale for each block of equal size. None for no scales.
+        rhs_scale: Scales of ``rhs``, likewise.
+        dimension_numbers: As for ``dot_general``; by default the product of matrices, or of stacks
+            of them.
+        preferred_element_type: Dtype to multiply in and to return; bfloat16 by default.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import lax
-    >>> x, scale = jnp.ones((2, 8)), jnp.full((2, 2), 3.0)
-    >>> lax.scaled_dot(x, x.T, lhs_scale=scale, preferred_element_type=jnp.float32)
-    Array([[24., 24.],
-           [24., 24.]], dtype=float32)
+    Returns:
+        Array as from ``dot_general``.
+
+    Differs from JAX: it can be differentiated.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import lax
+        >>> x, scale = jnp.ones((2, 8)), jnp.full((2, 2), 3.0)
+        >>> lax.scaled_dot(x, x.T, lhs_scale=scale, preferred_element_type=jnp.float32)
+        Array([[24., 24.],
+               [24., 24.]], dtype=float32)
     """
     dtype = dtypes.canonicalize_dtype(preferred_element_type or dtypes.bfloat16)
     sides = typeof(lhs), typeof(rhs)

@@ -74,11 +74,18 @@ def canonical_axis(axis: Any, ndim: int) -> int:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that results from broadcasting shapes against each other.
+    """Return the shape that several shapes broadcast to.
 
-    >>> from weft import lax
-    >>> lax.broadcast_shapes((3, 1), (4,))
-    (3, 4)
+    Args:
+        *shapes: Shapes, tuples of integers.
+
+    Returns:
+        Tuple of integers. Shapes that don't fit raise an error.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.broadcast_shapes((3, 1), (4,))
+        (3, 4)
     """
     if len(shapes) == 1 and isinstance(shapes[0], int):
         return shapes[0]  # type: ignore[return-value]
@@ -112,11 +119,20 @@ def _clash(shapes: Sequence[Any]) -> str:
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
-    """``operand`` repeated along new leading dimensions.
+    """Return an array repeated along new leading dimensions.
 
-    >>> from weft import lax
-    >>> lax.broadcast(1.0, (2,))
-    Array([1., 1.], dtype=float32, weak_type=True)
+    Args:
+        operand: Array of any dtype.
+        sizes: Sizes of the new dimensions.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``sizes + operand.shape``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.broadcast(1.0, (2,))
+        Array([1., 1.], dtype=float32, weak_type=True)
     """
     sizes = canonical_shape(sizes)
     if not sizes and not isinstance(operand, (int, float, complex)):
@@ -130,12 +146,23 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
 def broadcast_in_dim(
     operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Any:
-    """``operand`` at a larger shape, its dimension i placed at ``broadcast_dimensions[i]``.
+    """Return an array at a larger shape, with its dimensions placed where you say.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> lax.broadcast_in_dim(np.ones(2, np.float32), (2, 3), (0,)).shape
-    (2, 3)
+    Args:
+        operand: Array of any dtype.
+        shape: Shape of the result.
+        broadcast_dimensions: For each dimension of ``operand``, the dimension of the result it
+            becomes, ascending. Sizes are equal, or 1 and repeated.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``shape``.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> lax.broadcast_in_dim(np.ones(2, np.float32), (2, 3), (0,)).shape
+        (2, 3)
     """
     shape = canonical_shape(shape)
     dims = tuple(operator.index(d) for d in broadcast_dimensions)
@@ -147,13 +174,41 @@ def broadcast_in_dim(
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """``x`` with leading dimensions of size 1 up to a rank."""
+    """Return an array with leading dimensions of size 1 added up to a rank.
+
+    Args:
+        x: Array of at most ``rank`` dimensions.
+        rank: Number of dimensions of the result.
+
+    Returns:
+        Array of ``rank`` dimensions.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.broadcast_to_rank(jnp.ones(3), 3).shape
+        (1, 1, 3)
+    """
     ndim = np.ndim(x)
     return prims.expand_dims(x, tuple(range(rank - ndim))) if rank > ndim else x
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
-    """``arr`` broadcast to the shape of another array."""
+    """Return an array broadcast to the shape of another.
+
+    Args:
+        arr: Array whose shape broadcasts to that of ``like_arr``.
+        like_arr: Array that gives the shape.
+
+    Returns:
+        Array with the shape of ``like_arr`` and the dtype of ``arr``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.broadcast_like(jnp.ones(1), jnp.zeros(2))
+        Array([1., 1.], dtype=float32)
+    """
     shape = np.shape(like_arr)
     ndim = np.ndim(arr)
     if broadcast_shapes(np.shape(arr), shape) != tuple(shape):
@@ -163,12 +218,22 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 
 
 def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
-    """Numbers 0, 1, 2, ... along one dimension of a shape.
+    """Return the numbers 0, 1, 2, ... along one dimension of a shape.
 
-    >>> from weft import lax
-    >>> lax.broadcasted_iota(int, (2, 2), 1)
-    Array([[0, 1],
-           [0, 1]], dtype=int32)
+    Args:
+        dtype: Numeric dtype of the result.
+        shape: Shape of the result.
+        dimension: Dimension along which the numbers count; along the others they repeat.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``shape``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.broadcasted_iota(int, (2, 2), 1)
+        Array([[0, 1],
+               [0, 1]], dtype=int32)
     """
     shape = canonical_shape(shape)
     dtype = dtypes.check_user_dtype(dtype, "lax.iota")
@@ -183,11 +248,19 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
 
 
 def iota(dtype: Any, size: int) -> Any:
-    """Numbers 0, 1, ... size - 1.
+    """Return the vector 0, 1, ..., size - 1.
 
-    >>> from weft import lax
-    >>> lax.iota(int, 3)
-    Array([0, 1, 2], dtype=int32)
+    Args:
+        dtype: Numeric dtype of the result.
+        size: Length of the result.
+
+    Returns:
+        One-dimensional array.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.iota(int, 3)
+        Array([0, 1, 2], dtype=int32)
     """
     return broadcasted_iota(dtype, (size,), 0)
 
@@ -195,12 +268,23 @@ def iota(dtype: Any, size: int) -> Any:
 def reshape(
     operand: Any, new_sizes: Any, dimensions: Any = None, *, out_sharding: Any = None
 ) -> Any:
-    """``operand`` with its elements, in row-major order, at another shape.
+    """Return the elements of an array, in row-major order, with another shape.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> lax.reshape(np.arange(6), (2, 3)).shape
-    (2, 3)
+    Args:
+        operand: Array with as many elements as ``new_sizes``.
+        new_sizes: Shape of the result; unlike in ``weft.numpy.reshape`` no size may be -1.
+        dimensions: Order in which the dimensions of ``operand`` are read; None reads them as they
+            are.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``new_sizes``.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> lax.reshape(np.arange(6), (2, 3)).shape
+        (2, 3)
     """
     new_sizes, shape = canonical_shape(new_sizes), typeof(operand).shape
     if dimensions is not None:
@@ -216,12 +300,20 @@ def reshape(
 
 
 def transpose(operand: Any, permutation: Any) -> Any:
-    """``operand`` with its dimensions permuted.
+    """Return an array with its dimensions permuted.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> lax.transpose(np.ones((2, 3)), (1, 0)).shape
-    (3, 2)
+    Args:
+        operand: Array of any dtype.
+        permutation: For each dimension of the result, the dimension of ``operand`` it comes from.
+
+    Returns:
+        Array with permuted dimensions.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> lax.transpose(np.ones((2, 3)), (1, 0)).shape
+        (3, 2)
     """
     permutation = tuple(map(operator.index, permutation))
     if permutation == tuple(range(len(typeof(operand).shape))) and hasattr(operand, "aval"):
@@ -230,12 +322,20 @@ def transpose(operand: Any, permutation: Any) -> Any:
 
 
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
-    """``array`` without some of its dimensions of size 1.
+    """Return an array without some of its dimensions of size 1.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
-    (3,)
+    Args:
+        array: Array of any dtype.
+        dimensions: Dimensions to remove; negative ones count from the end.
+
+    Returns:
+        Array with fewer dimensions.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
+        (3,)
     """
     ndim = typeof(array).ndim
     dims = tuple(sorted([canonical_axis(d, ndim) for d in dimensions]))
@@ -247,12 +347,20 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
 
 
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
-    """``array`` with dimensions of size 1 at the given places of the result.
+    """Return an array with new dimensions of size 1.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> lax.expand_dims(np.ones(3), (0,)).shape
-    (1, 3)
+    Args:
+        array: Array of any dtype.
+        dimensions: Positions of the new dimensions in the result.
+
+    Returns:
+        Array with more dimensions.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> lax.expand_dims(np.ones(3), (0,)).shape
+        (1, 3)
     """
     dims = tuple(dimensions)
     ndim = typeof(array).ndim + len(dims)
@@ -263,12 +371,21 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """``operand`` with a range of its dimensions made one.
+    """Return an array with a range of its dimensions merged into one.
 
-    >>> from weft import lax
-    >>> import numpy as np
-    >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
-    (2, 12)
+    Args:
+        operand: Array of any dtype.
+        start_dimension: First dimension of the range.
+        stop_dimension: End of the range, which is not included; None for all that follow.
+
+    Returns:
+        Array with fewer dimensions.
+
+    Example:
+        >>> from weft import lax
+        >>> import numpy as np
+        >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
+        (2, 12)
     """
     shape = np.shape(operand)
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
@@ -279,21 +396,37 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """``operand`` read backwards along some dimensions.
+    """Return an array with its elements reversed along some dimensions.
 
-    >>> from weft import lax
-    >>> lax.rev(lax.iota(int, 3), (0,))
-    Array([2, 1, 0], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        dimensions: Dimensions to reverse.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.rev(lax.iota(int, 3), (0,))
+        Array([2, 1, 0], dtype=int32)
     """
     return prims.rev_p.bind(operand, dimensions=tuple(operator.index(d) for d in dimensions))
 
 
 def concatenate(operands: Any, dimension: int) -> Any:
-    """Arrays joined along a dimension.
+    """Return arrays joined along an existing dimension.
 
-    >>> from weft import lax
-    >>> lax.concatenate([lax.iota(int, 2), lax.iota(int, 1)], 0)
-    Array([0, 1, 0], dtype=int32)
+    Args:
+        operands: Sequence of arrays of one dtype, whose shapes agree except along ``dimension``.
+        dimension: Dimension to join along.
+
+    Returns:
+        Array whose size along ``dimension`` is the sum of the operands' sizes.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.concatenate([lax.iota(int, 2), lax.iota(int, 1)], 0)
+        Array([0, 1, 0], dtype=int32)
     """
     if not len(operands):
         raise ValueError("concatenate needs at least one operand")
@@ -303,11 +436,19 @@ def concatenate(operands: Any, dimension: int) -> Any:
 
 
 def stack(operands: Any, axis: int = 0) -> Any:
-    """Arrays of one shape joined along a new dimension.
+    """Return arrays of one shape joined along a new dimension.
 
-    >>> from weft import lax
-    >>> lax.stack([lax.iota(int, 2), lax.iota(int, 2)]).shape
-    (2, 2)
+    Args:
+        operands: Sequence of arrays of one shape and dtype.
+        axis: Position of the new dimension in the result.
+
+    Returns:
+        Array with one dimension more.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.stack([lax.iota(int, 2), lax.iota(int, 2)]).shape
+        (2, 2)
     """
     operands = list(operands)
     if not operands:
@@ -316,11 +457,19 @@ def stack(operands: Any, axis: int = 0) -> Any:
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of an array along a dimension.
+    """Return the slices of an array along a dimension, as a tuple.
 
-    >>> from weft import lax
-    >>> len(lax.unstack(lax.iota(int, 3)))
-    3
+    Args:
+        x: Array of at least one dimension.
+        axis: Dimension to take apart; it is missing in the slices.
+
+    Returns:
+        Tuple of ``x.shape[axis]`` arrays.
+
+    Example:
+        >>> from weft import lax
+        >>> len(lax.unstack(lax.iota(int, 3)))
+        3
     """
     axis = canonical_axis(axis, typeof(x).ndim)
     if type(typeof(x).shape[axis]) is Dim:
@@ -332,22 +481,41 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """An array cut into pieces of given sizes along a dimension.
+    """Return an array cut into pieces of given sizes along a dimension.
 
-    >>> from weft import lax
-    >>> [x.shape for x in lax.split(lax.iota(int, 3), (1, 2))]
-    [(1,), (2,)]
+    Args:
+        operand: Array of any dtype.
+        sizes: Sizes of the pieces, which add up to the size of the dimension.
+        axis: Dimension to cut.
+
+    Returns:
+        List of arrays.
+
+    Example:
+        >>> from weft import lax
+        >>> [x.shape for x in lax.split(lax.iota(int, 3), (1, 2))]
+        [(1,), (2,)]
     """
     axis = canonical_axis(axis, np.ndim(operand))
     return prims.split_p.bind(operand, sizes=canonical_shape(sizes), axis=axis)
 
 
 def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
-    """``operand`` with (low, high, interior) padding in every dimension; negative padding crops.
+    """Return an array padded in every dimension, between its elements too.
 
-    >>> from weft import lax
-    >>> lax.pad(lax.iota(int, 2), 9, [(1, 1, 0)])
-    Array([9, 0, 1, 9], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        padding_value: Scalar of the dtype of ``operand`` to pad with.
+        padding_config: For each dimension (low, high, interior): how many elements to add before,
+            after, and between neighbours. Negative low and high crop.
+
+    Returns:
+        Array in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.pad(lax.iota(int, 2), 9, [(1, 1, 0)])
+        Array([9, 0, 1, 9], dtype=int32)
     """
     config = tuple(tuple([whole(n) for n in entry]) for entry in padding_config)
     if any(len(entry) != 3 for entry in config):
@@ -358,30 +526,77 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
 
 
 def tile(operand: Any, reps: Sequence[int]) -> Any:
-    """``operand`` repeated along each of its dimensions.
+    """Return an array repeated along each of its dimensions.
 
-    >>> from weft import lax
-    >>> lax.tile(lax.iota(int, 2), (2,))
-    Array([0, 1, 0, 1], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        reps: Number of repetitions for each dimension of ``operand``.
+
+    Returns:
+        Array with each size multiplied by its number of repetitions.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.tile(lax.iota(int, 2), (2,))
+        Array([0, 1, 0, 1], dtype=int32)
     """
     return prims.tile_p.bind(operand, reps=canonical_shape(tuple(reps)))
 
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
-    """An array whose values are not to be relied on."""
+    """Return an array whose values you must not rely on.
+
+    Args:
+        shape: Shape of the result.
+        dtype: Dtype of the result.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array of shape ``shape``. It holds zeros.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.empty((2, 3), 'float32').shape
+        (2, 3)
+    """
     dtype = dtypes.check_user_dtype(dtype, "lax.empty")
     where = result_sharding(out_sharding, "empty")
     return prims.empty_p.bind(shape=canonical_shape(shape), dtype=dtype, out_sharding=where)
 
 
 def shape_as_value(shape: Any) -> Any:
-    """A shape as an array of integers."""
+    """Return a shape as an array of integers.
+
+    Args:
+        shape: Tuple of integers.
+
+    Returns:
+        Integer vector.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.shape_as_value((2, 3))
+        array([2, 3], dtype=int32)
+    """
     if is_constant_shape(shape):
         return np.asarray(shape, np.int32)
     return concatenate([broadcast(scalar(np.dtype(np.int32), n), (1,)) for n in shape], 0)
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """A tree of arrays unchanged; nothing is moved or merged across by the compiler."""
+    """Return a tree of arrays unchanged, across which the compiler moves and merges nothing.
+
+    Args:
+        operand: Array or tree of arrays.
+
+    Returns:
+        The same tree; none of its arrays is ready before all are.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.optimization_barrier(jnp.arange(2))
+        Array([0, 1], dtype=int32)
+    """
     leaves, tree = tree_flatten(operand)
     return tree_unflatten(tree, prims.optimization_barrier_p.bind(*leaves))

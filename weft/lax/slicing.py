@@ -44,13 +44,23 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Array:
-    """A strided box of an array, at bounds that are known now.
+    """Return a strided box of an array, at static bounds.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.slice(jnp.arange(12).reshape(3, 4), (1, 0), (3, 4), (1, 2))
-    Array([[ 4,  6],
-           [ 8, 10]], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        start_indices: First index along each axis.
+        limit_indices: End along each axis, which is not included.
+        strides: Step along each axis; 1 by default.
+
+    Returns:
+        Array of the box.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.slice(jnp.arange(12).reshape(3, 4), (1, 0), (3, 4), (1, 2))
+        Array([[ 4,  6],
+               [ 8, 10]], dtype=int32)
     """
     return slice_p.bind(
         operand,
@@ -67,12 +77,23 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Array:
-    """A slice along one axis; negative bounds count from the end.
+    """Return a slice of an array along one axis, at static bounds.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.slice_in_dim(jnp.arange(6), 1, -1, 2)
-    Array([1, 3], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        start_index: First index; negative ones count from the end, None is the start.
+        limit_index: End, which is not included; negative ones count from the end, None is the end.
+        stride: Step.
+        axis: Axis to slice.
+
+    Returns:
+        Array with fewer elements along ``axis``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.slice_in_dim(jnp.arange(6), 1, -1, 2)
+        Array([1, 3], dtype=int32)
     """
     shape = typeof(operand).shape
     axis = operator.index(axis)
@@ -87,12 +108,22 @@ def slice_in_dim(
 
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """The part of an array at one position along an axis.
+    """Return the part of an array at one static position along an axis.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.index_in_dim(jnp.arange(12).reshape(3, 4), -1, keepdims=False)
-    Array([ 8,  9, 10, 11], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        index: Position; negative ones count from the end.
+        axis: Axis to index.
+        keepdims: If true, the axis stays with size 1.
+
+    Returns:
+        Array without the axis, or with size 1 along it.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.index_in_dim(jnp.arange(12).reshape(3, 4), -1, keepdims=False)
+        Array([ 8,  9, 10, 11], dtype=int32)
     """
     shape = typeof(operand).shape
     index, axis = whole(index), operator.index(axis)
@@ -111,13 +142,24 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """A box of known size at a start that may be computed; it is moved inside if it sticks out.
+    """Return a box of static size at a start that may be traced.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dynamic_slice(jnp.arange(12).reshape(3, 4), (1, 1), (2, 4))
-    Array([[ 4,  5,  6,  7],
-           [ 8,  9, 10, 11]], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        start_indices: First index along each axis, integer scalars; where the box would stick out,
+            it is moved inside.
+        slice_sizes: Size of the box along each axis, static.
+        allow_negative_indices: If true (or true for an axis), negative starts count from the end.
+
+    Returns:
+        Array of shape ``slice_sizes``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dynamic_slice(jnp.arange(12).reshape(3, 4), (1, 1), (2, 4))
+        Array([[ 4,  5,  6,  7],
+               [ 8,  9, 10, 11]], dtype=int32)
     """
     starts = _wrapped_starts(operand, start_indices, allow_negative_indices)
     sizes = _static_integers("dynamic_slice", "slice_sizes", slice_sizes)
@@ -132,12 +174,25 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """A slice of known size along one axis, at a start that may be computed.
+    """Return a slice of static size along one axis, at a start that may be traced.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dynamic_slice_in_dim(jnp.arange(5), 2, 3)
-    Array([2, 3, 4], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        start_index: First index, an integer scalar; where the slice would stick out, it is moved
+            inside.
+        slice_size: Size of the slice, static.
+        axis: Axis to slice.
+        allow_negative_indices: If true, negative indices count from the end; false saves that
+            computation and treats them as out of bounds.
+
+    Returns:
+        Array of size ``slice_size`` along ``axis``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dynamic_slice_in_dim(jnp.arange(5), 2, 3)
+        Array([2, 3, 4], dtype=int32)
     """
     shape = typeof(operand).shape
     axis = operator.index(axis)
@@ -155,12 +210,24 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The part of an array at one position along an axis, which may be computed.
+    """Return the part of an array at one position along an axis, which may be traced.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dynamic_index_in_dim(jnp.arange(5), 2)
-    Array([2], dtype=int32)
+    Args:
+        operand: Array of any dtype.
+        index: Position, an integer scalar; it is clipped to the axis.
+        axis: Axis to index.
+        keepdims: If true, the axis stays with size 1.
+        allow_negative_indices: If true, negative indices count from the end; false saves that
+            computation and treats them as out of bounds.
+
+    Returns:
+        Array without the axis, or with size 1 along it.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dynamic_index_in_dim(jnp.arange(5), 2)
+        Array([2], dtype=int32)
     """
     part = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
@@ -175,12 +242,23 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """A copy with a box overwritten; the box is moved inside if it would stick out.
+    """Return a copy of an array with a box overwritten.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dynamic_update_slice(jnp.zeros(6), jnp.ones(3), (5,))
-    Array([0., 0., 0., 1., 1., 1.], dtype=float32)
+    Args:
+        operand: Array to copy.
+        update: Array of the box's values, of the same dtype and with as many dimensions.
+        start_indices: First index along each axis, integer scalars; where the box would stick out,
+            it is moved inside.
+        allow_negative_indices: If true (or true for an axis), negative starts count from the end.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dynamic_update_slice(jnp.zeros(6), jnp.ones(3), (5,))
+        Array([0., 0., 0., 1., 1., 1.], dtype=float32)
     """
     starts = _wrapped_starts(operand, start_indices, allow_negative_indices)
     return dynamic_update_slice_p.bind(operand, update, *starts)
@@ -194,12 +272,25 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """A copy with a slice along one axis overwritten.
+    """Return a copy of an array with a slice along one axis overwritten.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dynamic_update_slice_in_dim(jnp.zeros(6), jnp.ones(3), 2, axis=0)
-    Array([0., 0., 1., 1., 1., 0.], dtype=float32)
+    Args:
+        operand: Array to copy.
+        update: Array of the slice's values, with as many dimensions as ``operand``.
+        start_index: First index, an integer scalar; where the slice would stick out, it is moved
+            inside.
+        axis: Axis of the slice.
+        allow_negative_indices: If true, negative indices count from the end; false saves that
+            computation and treats them as out of bounds.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dynamic_update_slice_in_dim(jnp.zeros(6), jnp.ones(3), 2, axis=0)
+        Array([0., 0., 1., 1., 1., 0.], dtype=float32)
     """
     shape = typeof(operand).shape
     axis = operator.index(axis)
@@ -215,12 +306,24 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """A copy with the part at one position along an axis overwritten.
+    """Return a copy of an array with the part at one position along an axis overwritten.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.dynamic_update_index_in_dim(jnp.zeros(4), 1.0, 2, axis=0)
-    Array([0., 0., 1., 0.], dtype=float32)
+    Args:
+        operand: Array to copy.
+        update: Array of the part's values, with or without the axis.
+        index: Position, an integer scalar; it is clipped to the axis.
+        axis: Axis to index.
+        allow_negative_indices: If true, negative indices count from the end; false saves that
+            computation and treats them as out of bounds.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.dynamic_update_index_in_dim(jnp.zeros(4), 1.0, 2, axis=0)
+        Array([0., 0., 1., 0.], dtype=float32)
     """
     axis = operator.index(axis)
     shape, whole = typeof(update).shape, typeof(operand).shape
@@ -253,17 +356,32 @@ def gather(
     mode: Mode = None,
     fill_value: Setting = None,
 ) -> Array:
-    """One window of the operand for each index vector; indexing with ``x[...]`` is easier.
+    """Return one window of an array for each index vector; ``x[...]`` is easier to write.
 
-    ``mode`` says what happens to windows that are not wholly inside: "clip" moves them inside,
-    "fill" returns ``fill_value`` (by default NaN, the smallest signed or the largest unsigned
-    integer, or True), "promise_in_bounds" (the default) says that there are none.
+    Args:
+        operand: Array to read from.
+        start_indices: Array of integers whose last axis holds index vectors: the starts of the
+            windows.
+        dimension_numbers: A ``GatherDimensionNumbers``: how axes of operand, indices and result
+            correspond.
+        slice_sizes: Size of the window along each axis of ``operand``.
+        unique_indices: Your promise that no two windows overlap, which allows faster code.
+        indices_are_sorted: Your promise that index vectors ascend.
+        mode: What happens to windows that are not wholly inside: "clip" moves them inside, "fill"
+            returns ``fill_value``, "promise_in_bounds" (the default) says there are none. Or a
+            ``GatherScatterMode``.
+        fill_value: Value with "fill"; by default NaN, the smallest signed or the largest unsigned
+            integer, or True.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> numbers = lax.GatherDimensionNumbers((), (0,), (0,))
-    >>> lax.gather(jnp.array([10, 11, 12]), jnp.array([[0], [2]]), numbers, (1,))
-    Array([10, 12], dtype=int32)
+    Returns:
+        Array of windows in the dtype of ``operand``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+        >>> lax.gather(jnp.array([10, 11, 12]), jnp.array([[0], [2]]), numbers, (1,))
+        Array([10, 12], dtype=int32)
     """
     return bind_gather(
         operand,
@@ -278,13 +396,22 @@ def gather(
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
-    """The parts of an array at vectors of positions along the given axes; positions wrap.
+    """Return the parts of an array at vectors of positions along some axes.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.index_take(jnp.arange(12).reshape(3, 4), (jnp.array([0, -1]),), (0,))
-    Array([[ 0,  1,  2,  3],
-           [ 8,  9, 10, 11]], dtype=int32)
+    Args:
+        src: Array to read from.
+        idxs: Integer vectors of one length, one for each of ``axes``; positions wrap around.
+        axes: Axes that are indexed.
+
+    Returns:
+        Array with one row for each position, followed by the other axes.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.index_take(jnp.arange(12).reshape(3, 4), (jnp.array([0, -1]),), (0,))
+        Array([[ 0,  1,  2,  3],
+               [ 8,  9, 10, 11]], dtype=int32)
     """
     shape = typeof(src).shape
     columns = [_append_axis(i) for i in idxs]
@@ -314,17 +441,32 @@ def scatter(
     unique_indices: bool = False,
     mode: Mode = None,
 ) -> Array:
-    """A copy of the operand with one window overwritten for each index vector.
+    """Return a copy of an array with one window overwritten for each index vector.
 
-    ``x.at[...].set(...)`` is easier. Where windows overlap, one of the updates stays.
-    ``mode`` is "clip", "drop" (the default: windows not wholly inside are left alone) or
-    "promise_in_bounds".
+    Args:
+        operand: Array to copy.
+        scatter_indices: Array of integers whose last axis holds index vectors: the starts of the
+            windows.
+        updates: Array with the windows' values.
+        dimension_numbers: A ``ScatterDimensionNumbers``: how axes of operand, indices and updates
+            correspond.
+        indices_are_sorted: Your promise that index vectors ascend.
+        unique_indices: Your promise that no two windows overlap, which allows faster code.
+        mode: What happens to windows that are not wholly inside: "clip" moves them inside, "drop"
+            (the default) leaves them out, "promise_in_bounds" says there are none. Or a
+            ``GatherScatterMode``.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-    >>> lax.scatter(jnp.zeros(3), jnp.array([[1]]), jnp.array([5.0]), numbers)
-    Array([0., 5., 0.], dtype=float32)
+    Returns:
+        Array with the shape and dtype of ``operand``.
+
+    ``x.at[...].set(...)`` is easier to write. Where windows overlap, one of the updates stays.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> lax.scatter(jnp.zeros(3), jnp.array([[1]]), jnp.array([5.0]), numbers)
+        Array([0., 5., 0.], dtype=float32)
     """
     return bind_scatter(
         operand,
@@ -362,16 +504,31 @@ def _combining(name: str, primitive: Any, verb: str, result: str) -> Callable[..
         )
 
     function.__name__ = function.__qualname__ = f"scatter_{name}"
-    function.__doc__ = f"""A copy of the operand with updates {verb} one window each.
+    function.__doc__ = f"""Return a copy of an array with updates {verb} one window each.
 
-    ``x.at[...]`` is easier. Every update counts, also where windows overlap.
+    Args:
+        operand: Array to copy.
+        scatter_indices: Array of integers whose last axis holds index vectors: the starts of the
+            windows.
+        updates: Array with the windows' values. Every update counts, also where windows overlap.
+        dimension_numbers: A ``ScatterDimensionNumbers``: how axes of operand, indices and updates
+            correspond.
+        indices_are_sorted: Your promise that index vectors ascend.
+        unique_indices: Your promise that no two windows overlap, which allows faster code.
+        mode: What happens to windows that are not wholly inside: "clip" moves them inside, "drop"
+            (the default) leaves them out, "promise_in_bounds" says there are none. Or a
+            ``GatherScatterMode``.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-    >>> where, what = jnp.array([[1], [1]]), jnp.array([3.0, 4.0])
-    >>> lax.scatter_{name}(jnp.array([1.0, 2.0]), where, what, numbers)
-    {result}
+    Returns:
+        Array with the shape and dtype of ``operand``. ``x.at[...]`` is easier to write.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> where, what = jnp.array([[1], [1]]), jnp.array([3.0, 4.0])
+        >>> lax.scatter_{name}(jnp.array([1.0, 2.0]), where, what, numbers)
+        {result}
     """
     return function
 
@@ -402,16 +559,34 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: Mode = None,
 ) -> Array:
-    """A copy of the operand with ``func`` applied to one window for each index vector.
+    """Return a copy of an array with a function applied to one window for each index vector.
+
+    Args:
+        operand: Array to copy.
+        scatter_indices: Array of integers whose last axis holds index vectors: the starts of the
+            windows.
+        func: Function of an array, applied elementwise.
+        dimension_numbers: A ``ScatterDimensionNumbers``: how axes of operand, indices and updates
+            correspond.
+        update_shape: Shape that updates would have, which tells the windows' sizes.
+        indices_are_sorted: Your promise that index vectors ascend.
+        unique_indices: Your promise that no two windows overlap, which allows faster code.
+        mode: What happens to windows that are not wholly inside: "clip" moves them inside, "drop"
+            (the default) leaves them out, "promise_in_bounds" says there are none. Or a
+            ``GatherScatterMode``.
+
+    Returns:
+        Array with the shape and dtype of ``operand``.
 
     Where an element is met several times, ``func`` is applied as often. Not differentiable.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-    >>> where = jnp.array([[1], [1]])
-    >>> lax.scatter_apply(jnp.arange(3.0), where, lambda x: x + 4, numbers, update_shape=(2,))
-    Array([0., 9., 2.], dtype=float32)
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> where = jnp.array([[1], [1]])
+        >>> lax.scatter_apply(jnp.arange(3.0), where, lambda x: x + 4, numbers, update_shape=(2,))
+        Array([0., 9., 2.], dtype=float32)
     """
     aval = typeof(operand)
     unused = filled(0, ShapedArray(tuple(update_shape), aval.dtype))

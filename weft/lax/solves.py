@@ -65,19 +65,27 @@ def custom_root(
     tangent_solve: Callable[[Callable[..., Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """A root of ``f`` found by ``solve(f, initial_guess)``, with implicit derivatives.
+    """Return a root of a function, found by your solver, with derivatives of the implicit function.
 
-    Derivatives are with respect to what ``f`` closes over. ``tangent_solve(g, y)`` must give x with
-    g(x) = y for the linear function g, ``f`` linearised at the root. With ``has_aux``, ``solve``
-    returns a pair of the root and something more.
+    Args:
+        f: Function whose root is sought. Derivatives are with respect to what it closes over.
+        initial_guess: Where the solver starts: an array or a tree.
+        solve: Function ``solve(f, initial_guess)`` that returns a root.
+        tangent_solve: Function ``tangent_solve(g, y)`` that returns x with g(x) = y, for the linear
+            function g, ``f`` linearised at the root.
+        has_aux: If true, ``solve`` returns a pair of the root and auxiliary data.
 
-    >>> import weft
-    >>> from weft import lax
-    >>> def sqrt(a):
-    ...     newton = lambda f, x: lax.fori_loop(0, 9, lambda _, x: (x + a / x) / 2, x)
-    ...     return lax.custom_root(lambda x: x * x - a, 1.0, newton, lambda g, y: y / g(1.0))
-    >>> float(weft.grad(sqrt)(4.0))
-    0.25
+    Returns:
+        The root; with ``has_aux`` a pair of it and the auxiliary data.
+
+    Example:
+        >>> import weft
+        >>> from weft import lax
+        >>> def sqrt(a):
+        ...     newton = lambda f, x: lax.fori_loop(0, 9, lambda _, x: (x + a / x) / 2, x)
+        ...     return lax.custom_root(lambda x: x * x - a, 1.0, newton, lambda g, y: y / g(1.0))
+        >>> float(weft.grad(sqrt)(4.0))
+        0.25
     """
     guess, tree = tree_flatten(initial_guess)
     avals = [typeof(x) for x in guess]
@@ -146,18 +154,29 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """x with ``matvec(x) = b``, found by ``solve(matvec, b)``, with derivatives of the solution.
+    """Return the solution of a linear system, found by your solver, with exact derivatives.
 
-    The derivatives do not go through ``solve``. Reverse mode needs ``transpose_solve(vecmat, b)``,
-    unless ``symmetric`` says that the operator is its own transpose. With ``has_aux`` the solves
-    return a pair of the solution and something more.
+    Args:
+        matvec: Linear function whose inverse is applied.
+        b: Right side, an array or a tree.
+        solve: Function ``solve(matvec, b)`` that returns the solution. It is not differentiated.
+        transpose_solve: Function ``transpose_solve(vecmat, b)`` for the transposed system, needed
+            for reverse mode.
+        symmetric: Your promise that ``matvec`` is its own transpose: ``solve`` then serves for
+            both.
+        has_aux: If true, the solvers return a pair of the solution and auxiliary data.
 
-    >>> import weft
-    >>> from weft import lax
-    >>> def divide(a, b):
-    ...     return lax.custom_linear_solve(lambda x: a * x, b, lambda _, b: b / a, symmetric=True)
-    >>> [float(g) for g in weft.grad(divide, argnums=(0, 1))(2.0, 3.0)]
-    [-0.75, 0.5]
+    Returns:
+        The solution; with ``has_aux`` a pair of it and the auxiliary data.
+
+    Example:
+        >>> import weft
+        >>> from weft import lax
+        >>> def divide(a, b):
+        ...     solve = lambda matvec, b: b / a
+        ...     return lax.custom_linear_solve(lambda x: a * x, b, solve, symmetric=True)
+        >>> [float(g) for g in weft.grad(divide, argnums=(0, 1))(2.0, 3.0)]
+        [-0.75, 0.5]
     """
     if transpose_solve is None and symmetric:
         transpose_solve = solve

@@ -15,14 +15,24 @@ from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 
 
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Sort an array, or several alike by the first ``num_keys`` of them.
+    """Return an array sorted along a dimension, or several arrays sorted by the first of them.
 
-    Zeros of both signs are equal, NaNs go last, complex numbers go by real part, then imaginary.
+    Args:
+        operand: Array, or sequence of arrays of one shape. Zeros of both signs are equal, NaNs go
+            last, complex numbers go by real, then imaginary part.
+        dimension: Dimension to sort along.
+        is_stable: If true, equal elements keep their order.
+        num_keys: Number of arrays that are compared, the first one first; the others are moved
+            along.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.sort((jnp.array([3, 1, 2]), jnp.array([10., 20., 30.])))
-    (Array([1, 2, 3], dtype=int32), Array([20., 30., 10.], dtype=float32))
+    Returns:
+        Sorted array, or tuple of arrays.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.sort((jnp.array([3, 1, 2]), jnp.array([10., 20., 30.])))
+        (Array([1, 2, 3], dtype=int32), Array([20., 30., 10.], dtype=float32))
     """
     if isinstance(operand, Sequence):
         if not operand:
@@ -44,12 +54,22 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 def sort_key_val(
     keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """Sort keys, and values along with them.
+    """Return keys sorted along a dimension, and values in the same order.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.sort_key_val(jnp.array([2, 1]), jnp.array([5., 6.]))
-    (Array([1, 2], dtype=int32), Array([6., 5.], dtype=float32))
+    Args:
+        keys: Array to sort by.
+        values: Array of the same shape.
+        dimension: Dimension to sort along.
+        is_stable: If true, equal keys keep their order.
+
+    Returns:
+        Pair of the sorted keys and the values.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.sort_key_val(jnp.array([2, 1]), jnp.array([5., 6.]))
+        (Array([1, 2], dtype=int32), Array([6., 5.], dtype=float32))
     """
     axis = canonical_axis(dimension, np.ndim(keys))
     k, v = sort_p.bind(keys, values, dimension=axis, is_stable=is_stable, num_keys=1)
@@ -57,12 +77,22 @@ def sort_key_val(
 
 
 def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
-    """The ``k`` largest elements along an axis, in descending order, and their indices.
+    """Return the ``k`` largest elements along an axis, in descending order, and their indices.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.top_k(jnp.array([9., 3., 10., 4.]), 2)
-    [Array([10.,  9.], dtype=float32), Array([2, 0], dtype=int32)]
+    Args:
+        operand: Array of real numbers; NaN counts as largest.
+        k: Number of elements, a static integer of at most the size of the axis.
+        axis: Axis to search.
+
+    Returns:
+        List of two arrays with size ``k`` along the axis: values, and int32 indices. Of equal
+        elements the first come first.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.top_k(jnp.array([9., 3., 10., 4.]), 2)
+        [Array([10.,  9.], dtype=float32), Array([2, 0], dtype=int32)]
     """
     k = whole(k)
     if k < 0:
@@ -78,12 +108,26 @@ def approx_max_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """Largest elements along a dimension and their indices, by a search that may miss some.
+    """Return the largest elements along a dimension and their indices; JAX's may miss some.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.approx_max_k(jnp.array([9., 3., 10.]), 1)
-    [Array([10.], dtype=float32), Array([2], dtype=int32)]
+    Args:
+        operand: Floating-point array.
+        k: Number of elements, a static integer.
+        reduction_dimension: Dimension to search.
+        recall_target: Share of the true results that must be found. weft's search is exact.
+        reduction_input_size_override: Size to plan with when the operand is one part of a larger
+            array; -1 for its own size.
+        aggregate_to_topk: If false, return the candidates, more than ``k``, for merging with those
+            of other parts.
+
+    Returns:
+        List of values and int32 indices, with size ``k`` along the dimension.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.approx_max_k(jnp.array([9., 3., 10.]), 1)
+        [Array([10.], dtype=float32), Array([2], dtype=int32)]
     """
     return approx_top_k_p.bind(
         operand,
@@ -104,12 +148,26 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """Smallest elements along a dimension and their indices, by a search that may miss some.
+    """Return the smallest elements along a dimension and their indices; JAX's may miss some.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.approx_min_k(jnp.array([9., 3., 10.]), 1)
-    [Array([3.], dtype=float32), Array([1], dtype=int32)]
+    Args:
+        operand: Floating-point array.
+        k: Number of elements, a static integer.
+        reduction_dimension: Dimension to search.
+        recall_target: Share of the true results that must be found. weft's search is exact.
+        reduction_input_size_override: Size to plan with when the operand is one part of a larger
+            array; -1 for its own size.
+        aggregate_to_topk: If false, return the candidates, more than ``k``, for merging with those
+            of other parts.
+
+    Returns:
+        List of values and int32 indices, with size ``k`` along the dimension.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.approx_min_k(jnp.array([9., 3., 10.]), 1)
+        [Array([3.], dtype=float32), Array([1], dtype=int32)]
     """
     return approx_top_k_p.bind(
         operand,

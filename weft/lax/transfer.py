@@ -26,34 +26,85 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 
 
 def create_token(_: Any = None) -> Any:
-    """A new token, to order effects by."""
+    """Return a new token, which orders effects.
+
+    Returns:
+        Token, for ``precv`` or ``after_all``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.create_token()
+        Token
+    """
     return create_token_p.bind()
 
 
 def after_all(*operands: Any) -> Any:
-    """A token that comes after all of the given ones."""
+    """Return a token that comes after all of the given tokens.
+
+    Args:
+        *operands: Tokens, as ``create_token`` returns.
+
+    Returns:
+        Token.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.after_all(lax.create_token(), lax.create_token())
+        Token
+    """
     return after_all_p.bind(*operands)
 
 
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
-    """Keep a tree of values from being pruned although nothing reads them."""
+    """Keep a tree of values from being removed as dead code, although nothing reads them.
+
+    Args:
+        val: Array or tree of arrays.
+        prevent_mlir_dce: Recorded in the program, for exported programs too.
+
+    Example:
+        >>> import weft
+        >>> weft.jit(lambda x: weft.lax.dce_sink(x + 1))(2.0)
+    """
     for leaf in tree_flatten(val)[0]:
         dce_sink_p.bind(leaf, prevent_mlir_dce=prevent_mlir_dce)
 
 
 def stage(x: Any, /) -> Any:
-    """``x`` unchanged."""
+    """Return ``x`` unchanged.
+
+    Args:
+        x: Array or tree of arrays.
+
+    Returns:
+        ``x`` itself.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.stage(2.0)
+        2.0
+    """
     return x
 
 
 @api_boundary
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """A tree of arrays whose sharding is prescribed; ``shardings`` may be a prefix of the tree.
+    """Return a tree of arrays whose sharding is prescribed to the compiler.
 
-    >>> import weft, weft.numpy as jnp
-    >>> mesh = weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))
-    >>> with_sharding_constraint(jnp.ones(2), weft.NamedSharding(mesh, weft.P('x')))
-    Array([1., 1.], dtype=float32)
+    Args:
+        x: Array or tree of arrays.
+        shardings: Sharding or partition spec for all, or a tree of them that is a prefix of ``x``.
+            A spec needs a mesh set with ``weft.set_mesh``.
+
+    Returns:
+        Tree like ``x``, with the same values. Gradients have the same sharding.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> mesh = weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))
+        >>> with_sharding_constraint(jnp.ones(2), weft.NamedSharding(mesh, weft.P('x')))
+        Array([1., 1.], dtype=float32)
     """
     leaves, tree = tree_flatten(x)
     wanted = spread_shardings(shardings, x, "with_sharding_constraint", entered=True)

@@ -29,14 +29,24 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str | PaddingType,
 ) -> list[tuple[int, int]]:
-    """The padding before and after each axis that a named way of padding stands for.
+    """Return the padding before and after each axis that a name such as "SAME" stands for.
+
+    Args:
+        in_shape: Sizes of the input, without batch and features.
+        window_shape: Sizes of the window.
+        window_strides: Steps of the window.
+        padding: "VALID", "SAME" or "SAME_LOWER".
+
+    Returns:
+        List of (before, after) pairs.
 
     'VALID' is none; 'SAME' pads so that there is a window for every stride of the input, the odd
     element at the end; 'SAME_LOWER' has the odd element in front.
 
-    >>> from weft import lax
-    >>> lax.padtype_to_pads((10,), (3,), (2,), 'SAME')
-    [(0, 1)]
+    Example:
+        >>> from weft import lax
+        >>> lax.padtype_to_pads((10,), (3,), (2,), 'SAME')
+        [(0, 1)]
     """
     if isinstance(padding, str):
         try:
@@ -69,11 +79,23 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The shape of a reduction over windows.
+    """Return the shape of a reduction over windows.
 
-    >>> from weft import lax
-    >>> lax.reduce_window_shape_tuple((10, 5), (3, 2), (2, 1), ((0, 0), (1, 1)))
-    (4, 6)
+    Args:
+        operand_shape: Shape of the operand.
+        window_dimensions: Size of the window along each axis.
+        window_strides: Step of the window along each axis.
+        padding: A (before, after) pair for each axis.
+        base_dilation: Step between neighbouring elements of the operand; 1 by default.
+        window_dilation: Step between neighbouring elements of the window; 1 by default.
+
+    Returns:
+        Tuple of integers.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.reduce_window_shape_tuple((10, 5), (3, 2), (2, 1), ((0, 0), (1, 1)))
+        (4, 6)
     """
     return prims.reduce_window_shape(
         operand_shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
@@ -97,15 +119,28 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Reduce every window of arrays by an associative function whose identity is given.
+    """Return every window of arrays reduced by an associative function.
 
-    ``base_dilation`` puts gaps between the elements of the operand, ``window_dilation`` between
-    those of the window.
+    Args:
+        operand: Array, or tree of arrays of one shape, which are reduced together.
+        init_value: Identity of ``computation``, a scalar for each operand; padding has this value.
+        computation: Associative function of two trees of scalars. ``lax.add``, ``max`` and ``min``
+            are fastest.
+        window_dimensions: Size of the window along each axis.
+        window_strides: Step of the window along each axis; 1 by default.
+        padding: "VALID", "SAME", "SAME_LOWER", or a (before, after) pair for each axis.
+        base_dilation: Step between neighbouring elements of the operand, with gaps of
+            ``init_value``; 1 by default.
+        window_dilation: Step between neighbouring elements of the window; 1 by default.
 
-    >>> from weft import lax
-    >>> import weft.numpy as jnp
-    >>> lax.reduce_window(jnp.arange(5.), 0., lax.add, (2,))
-    Array([1., 3., 5., 7.], dtype=float32)
+    Returns:
+        Tree like ``operand``, with one element for each position of the window.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> lax.reduce_window(jnp.arange(5.), 0., lax.add, (2,))
+        Array([1., 3., 5., 7.], dtype=float32)
     """
     flat, inits, structure = flatten_operands("reduce_window", operand, init_value)
     ones = (1,) * len(window_dimensions)

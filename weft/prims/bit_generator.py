@@ -29,7 +29,13 @@ UNSIGNED = tuple(np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """The generator behind ``rng_bit_generator``."""
+    """The generator behind ``lax.rng_bit_generator``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.RandomAlgorithm.RNG_THREE_FRY.name
+        'RNG_THREE_FRY'
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1

@@ -30,8 +30,15 @@ Pads = tuple[tuple[int, int], ...]
 class ConvDimensionNumbers(Record):
     """Where the dimensions of a convolution are.
 
-    ``lhs_spec`` and ``out_spec`` are (batch, feature, spatial dimensions...), ``rhs_spec`` is
-    (output feature, input feature, spatial dimensions...).
+    Args:
+        lhs_spec: Axes of the input: batch, features, then space.
+        rhs_spec: Axes of the kernel: output features, input features, then space.
+        out_spec: Axes of the result: batch, features, then space.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.ConvDimensionNumbers((0, 2, 1), (2, 1, 0), (0, 2, 1)).lhs_spec
+        (0, 2, 1)
     """
 
     lhs_spec: Sequence[int]

@@ -27,7 +27,13 @@ from weft.prims.families import (
 
 
 class FftType(enum.IntEnum):
-    """Which transform."""
+    """Which Fourier transform: ``FFT``, ``IFFT``, ``RFFT`` or ``IRFFT``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.FftType["RFFT"].name
+        'RFFT'
+    """
 
     FFT = 0
     IFFT = 1

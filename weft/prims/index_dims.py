@@ -16,12 +16,29 @@ Shape = tuple[int, ...]
 class GatherDimensionNumbers(Record):
     """How the axes of operand, indices and result of a gather correspond.
 
+    Args:
+        offset_dims: Axes of the result that hold a window, ascending.
+        collapsed_slice_dims: Axes of the operand with window size 1 that the result lacks.
+        start_index_map: For each entry of an index vector, the axis of the operand it is a position
+            on.
+        operand_batching_dims: Axes of the operand, with window size 1, that run together with axes
+            of the indices.
+        start_indices_batching_dims: The axes of the indices that they run together with.
+
     The last axis of the indices holds the index vector; entry ``k`` of that vector is a
     position along operand axis ``start_index_map[k]``. Each index vector selects a window
     of the operand. Window axes named in ``collapsed_slice_dims`` (size 1) and in
     ``operand_batching_dims`` are left out of the result; the others appear, in order, at the
     result axes ``offset_dims``. All further result axes come from the indices, in order.
     ``operand_batching_dims[k]`` runs together with ``start_indices_batching_dims[k]``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> rows = lax.GatherDimensionNumbers((1,), (0,), (0,))
+        >>> lax.gather(jnp.eye(3), jnp.array([[2], [0]]), rows, (1, 3))
+        Array([[0., 0., 1.],
+               [1., 0., 0.]], dtype=float32)
     """
 
     offset_dims: tuple[int, ...]
@@ -34,11 +51,22 @@ class GatherDimensionNumbers(Record):
 class ScatterDimensionNumbers(Record):
     """How the axes of operand, indices and updates of a scatter correspond.
 
-    The mirror image of :class:`GatherDimensionNumbers`: ``update_window_dims`` are the axes
-    of the updates that hold a window, ``inserted_window_dims`` the operand axes of size 1 that
-    the window lacks, ``scatter_dims_to_operand_dims[k]`` the operand axis that entry ``k`` of
-    an index vector (last axis of the indices) addresses, and ``operand_batching_dims[k]`` the
-    operand axis that runs together with ``scatter_indices_batching_dims[k]``.
+    Args:
+        update_window_dims: Axes of the updates that hold a window, ascending.
+        inserted_window_dims: Axes of the operand with window size 1 that the updates lack.
+        scatter_dims_to_operand_dims: For each entry of an index vector, the axis of the operand it
+            is a position on.
+        operand_batching_dims: Axes of the operand that run together with axes of the indices.
+        scatter_indices_batching_dims: The axes of the indices that they run together with.
+
+    The mirror image of ``GatherDimensionNumbers``.
+
+    Example:
+        >>> from weft import lax
+        >>> import weft.numpy as jnp
+        >>> single = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> lax.scatter(jnp.zeros(3), jnp.array([[1]]), jnp.array([5.0]), single)
+        Array([0., 5., 0.], dtype=float32)
     """
 
     update_window_dims: tuple[int, ...]
@@ -55,6 +83,11 @@ class GatherScatterMode(enum.Enum):
     update, for the whole window. ``PROMISE_IN_BOUNDS`` is the caller's word that it does not
     happen (if it does: gathers clip and scatters drop). ``ONE_HOT`` asks indexing to use a
     product with a one-hot matrix; it is not a mode of the primitives.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.GatherScatterMode.from_any("clip").name
+        'CLIP'
     """
 
     CLIP = enum.auto()

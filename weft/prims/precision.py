@@ -18,8 +18,9 @@ class Precision(enum.Enum):
 
     ``DEFAULT`` is the fastest, ``HIGHEST`` is full float32. Strings stand for members.
 
-    >>> Precision("float32")
-    Precision.HIGHEST
+    Example:
+        >>> Precision("float32")
+        Precision.HIGHEST
     """
 
     DEFAULT = 0
@@ -51,13 +52,21 @@ _by_name: dict[Any, Precision] = {
 
 
 class DotAlgorithm(Record):
-    """A product spelled out: dtypes that operands are read in, and the dtype that sums are kept in.
+    """How a product is computed: the dtypes operands are read in and the dtype sums are kept in.
 
-    The counts say into how many parts operands are split and how many products of parts are
-    taken, for algorithms that build a wide product from narrow ones.
+    Args:
+        lhs_precision_type: Dtype that the left operand is rounded to.
+        rhs_precision_type: Dtype that the right operand is rounded to.
+        accumulation_type: Dtype of the sums.
+        lhs_component_count: Number of narrow parts that the left operand is split into.
+        rhs_component_count: Number of narrow parts that the right operand is split into.
+        num_primitive_operations: Number of products of parts that are computed.
+        allow_imprecise_accumulation: Whether partial sums may be kept in less than
+            ``accumulation_type``.
 
-    >>> DotAlgorithm(np.float16, np.float16, np.float32).num_primitive_operations
-    1
+    Example:
+        >>> DotAlgorithm(np.float16, np.float16, np.float32).num_primitive_operations
+        1
     """
 
     lhs_precision_type: Any
@@ -72,8 +81,9 @@ class DotAlgorithm(Record):
 class DotAlgorithmPreset(enum.Enum):
     """Algorithms by name, ``LHS_RHS_ACCUMULATOR``; ``_X3`` and the like count narrow products.
 
-    >>> DotAlgorithmPreset["F16_F16_F32"].accumulation_type
-    <class 'numpy.float32'>
+    Example:
+        >>> DotAlgorithmPreset["F16_F16_F32"].accumulation_type
+        <class 'numpy.float32'>
     """
 
     DEFAULT = enum.auto()

@@ -44,7 +44,21 @@ class _RaggedFields(Record):
 
 
 class RaggedDotDimensionNumbers(_RaggedFields):
-    """Dimensions of a ragged product: those of the product, and the ones cut into groups."""
+    """The axes of a ragged product: those of the product, and the ones cut into groups.
+
+    Args:
+        dot_dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``, as
+            for ``dot_general``.
+        lhs_ragged_dimensions: The one axis of the left operand that is cut into groups.
+        rhs_group_dimensions: The axis of the right operand that has one entry for each group; none
+            if the ragged axis is contracted.
+
+    Example:
+        >>> from weft import lax
+        >>> numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+        >>> numbers.lhs_ragged_dimensions
+        (0,)
+    """
 
     __slots__ = ()
 

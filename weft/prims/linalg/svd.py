@@ -32,7 +32,13 @@ from weft.prims.selection import eq
 
 
 class SvdAlgorithm(enum.Enum):
-    """How singular values are found; on CPUs the first two and the last."""
+    """Which algorithm computes singular values; CPUs have all but ``JACOBI`` and ``POLAR``.
+
+    Example:
+        >>> from weft import lax
+        >>> lax.linalg.SvdAlgorithm("QR")
+        <SvdAlgorithm.QR: 'QR'>
+    """
 
     DEFAULT = "default"
     QR = "QR"
