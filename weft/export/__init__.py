@@ -23,5 +23,8 @@ from weft.export.trees import register_namedtuple_serialization as register_name
 from weft.export.trees import (
     register_pytree_node_serialization as register_pytree_node_serialization,
 )
+from weft.mlir.errors import StableHLOError as StableHLOError
+from weft.mlir.function import StableHLOFunction as StableHLOFunction
+from weft.mlir.function import from_stablehlo as from_stablehlo
 
 _expose(_sys.modules[__name__])

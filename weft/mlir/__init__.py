@@ -1,0 +1,1 @@
+"""StableHLO modules as text, read into functions of arrays."""

@@ -1,0 +1,92 @@
+"""Readers of operations whose shapes are operands: a call's sizes make them known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import lax
+from weft.mlir.attributes import integers
+from weft.mlir.elementwise import operands
+from weft.mlir.reading import FOLDED, Reading, Unread, known, reader, sizes_of
+from weft.mlir.structure import convolution, gathered
+from weft.mlir.tree import Operation
+
+
+@reader("get_dimension_size")
+def _dimension_size(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    (x,) = operands(op, ins, 1)
+    axis = int(op.attributes["dimension"])
+    if not 0 <= axis < np.ndim(x):
+        raise Unread(f"its operand has no axis {axis}")
+    return np.asarray(np.shape(x)[axis], op.types[0].dtype)
+
+
+@reader("set_dimension_size")
+def _set_dimension_size(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, size = operands(op, ins, 2)
+    axis, (wanted,) = int(op.attributes["dimension"]), sizes_of(size, "the size")
+    if not 0 <= axis < np.ndim(x) or wanted > np.shape(x)[axis]:
+        raise Unread(f"axis {axis} of its operand cannot have the size {wanted}")
+    return lax.slice_in_dim(x, 0, wanted, axis=axis)
+
+
+@reader("dynamic_reshape")
+def _dynamic_reshape(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, shape = operands(op, ins, 2)
+    return lax.reshape(x, sizes_of(shape, "the shape"))
+
+
+@reader("dynamic_iota")
+def _dynamic_iota(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    (shape,) = operands(op, ins, 1)
+    sizes = sizes_of(shape, "the shape")
+    return lax.broadcasted_iota(op.types[0].dtype, sizes, int(op.attributes["iota_dimension"]))
+
+
+@reader("dynamic_broadcast_in_dim")
+def _dynamic_broadcast(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, shape = operands(op, ins, 2)
+    dims = integers(op.attributes["broadcast_dimensions"], "broadcast_dimensions")
+    return lax.broadcast_in_dim(x, sizes_of(shape, "the shape"), dims)
+
+
+@reader("dynamic_pad")
+def _dynamic_pad(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, value, *pads = operands(op, ins, 5)
+    columns = [known(p, "the padding").reshape(-1).tolist() for p in pads]
+    return lax.pad(x, value, list(zip(*columns, strict=True)))
+
+
+@reader("real_dynamic_slice")
+def _real_dynamic_slice(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, start, limit, strides = operands(op, ins, 4)
+    steps = known(strides, "the strides").reshape(-1).tolist()
+    if all(isinstance(n, np.ndarray) for n in (start, limit)):
+        return lax.slice(x, sizes_of(start, "the start"), sizes_of(limit, "the limit"), steps)
+    if None in op.types[0].shape or any(step != 1 for step in steps):
+        raise Unread("the size of what it takes must follow from shapes and constants")
+    sizes = tuple(op.types[0].shape)
+    starts = [lax.index_in_dim(start, i, keepdims=False) for i in range(np.ndim(x))]
+    return lax.dynamic_slice(x, starts, sizes, allow_negative_indices=False)
+
+
+@reader("dynamic_gather")
+def _dynamic_gather(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, indices, sizes = operands(op, ins, 3)
+    return gathered(op, x, indices, sizes_of(sizes, "slice_sizes"))
+
+
+@reader("dynamic_conv")
+def _dynamic_conv(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, kernel, pads = operands(op, ins, 3)
+    found = known(pads, "the padding").reshape(-1, 2)
+    return convolution(op, x, kernel, [(int(a), int(b)) for a, b in found])
+
+
+def _folded_reshape(r: Reading, op: Operation, ins: list[Any]) -> list[Any]:
+    return [ins[0].reshape(sizes_of(ins[1], "the shape"))]
+
+
+FOLDED["stablehlo.dynamic_reshape"] = _folded_reshape
