@@ -90,6 +90,7 @@ LATE = {
     ("weft.prims.special", "weft.prims.special_reference"),
     ("weft.prims.random_draws", "weft.prims.lowerings.draws"),
     ("weft.tree.treedef", "weft.tree.proto"),
+    ("weft.backends.cuda.program", "weft.backends.cuda.named"),
     ("weft.runtime.site", "weft.runtime.spread"),
     ("weft.runtime.evaluate", "weft.runtime.divided"),
     ("weft.runtime.clients", "weft.runtime.programs"),

@@ -242,6 +242,14 @@ def at_most(n: Any, most: int) -> int:
     return most if type(n) is Size else min(n, most)
 
 
+def room_for(n: Any, least: int = 1) -> int:
+    """The elements that memory of fixed size has for a number of them: where that has no fixed
+    value, a power of two, at least some."""
+    if type(n) is not Size:
+        return n
+    return least if n <= least else 1 << (n - 1).bit_length()
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether sizes, or tuples of them, are written the same: equal whatever their names are."""
     if isinstance(a, tuple) and isinstance(b, tuple):

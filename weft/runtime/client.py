@@ -89,7 +89,8 @@ class InNamedSizes(ABC):
         self, numbers: list[int], constants: Mapping[int, tuple[Any, Any]], own: Mapping[int, Any]
     ) -> Any:
         """The code of a program with these numbers, and with constants by the ids of those that
-        stand for them; ``own`` are those that are the program's."""
+        stand for them; ``own`` are those that are the program's. None where it turns out that these
+        numbers need code of their own."""
 
 
 class Compiler(ABC):

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.backends.cuda.host_device import at
+from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.routines.base import Fill, Library, Move, Run
 from weft.kernel.run import run_kernel
 
@@ -295,6 +296,74 @@ ALONE = frozenset(
 ) | {name for name in WORDS if name.startswith("reduce_")}
 
 
+HEAD = """\
+define internal i64 @thread() {
+  ret i64 0
+}
+define internal i64 @block() {
+  ret i64 0
+}
+define internal void @barrier() {
+  ret void
+}
+define internal void @warp_barrier() {
+  ret void
+}
+define internal i32 @shuffle_xor_u32(i32 %x, i32 %n) {
+  ret i32 0
+}
+define internal float @f32_of_f16(i16 %x) {
+  ret float 0.0
+}
+define internal i16 @f16_of_f32(float %x) {
+  ret i16 0
+}
+define internal i16 @bf16_of_f32(float %x) {
+  ret i16 0
+}
+define i32 @tid() {
+  %x = call i64 @thread()
+  %y = trunc i64 %x to i32
+  ret i32 %y
+}
+define i32 @ctaid() {
+  %x = call i64 @block()
+  %y = trunc i64 %x to i32
+  ret i32 %y
+}
+"""
+
+# Conversions that are written out for GPUs, and what they are on the host.
+_CONVERTED = (
+    ("cvt.f64.f32", "double", r"fpext \1 \2 to double"),
+    ("cvt.rn.f32.f64", "float", r"fptrunc \1 \2 to float"),
+    ("cvt.f32.f16", "float", r"call float @f32_of_f16(\1 \2)"),
+    ("cvt.rn.f16.f32", "i16", r"call i16 @f16_of_f32(\1 \2)"),
+    ("cvt.rn.bf16.f32", "i16", r"call i16 @bf16_of_f32(\1 \2)"),
+)
+
+
+def hosted(text):
+    """The text of a kernel with the words of a GPU as those that the host has."""
+    text = text.replace(WAIT, "")
+    text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", text)
+    text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
+    for name in re.findall(r"^define [\w ]*@(\w+)\(", HEAD, re.MULTILINE):
+        text = re.sub(rf"^define internal [^\n]*@{name}\(.*?^}}\n", "", text, flags=re.M | re.S)
+    text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
+    text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
+    text = text.replace("@llvm.nvvm.barrier0", "@barrier")
+    text = text.replace("@llvm.nvvm.barrier.sync(i32 0)", "@barrier()")
+    text = text.replace("@llvm.nvvm.bar.warp.sync(i32 -1)", "@warp_barrier()")
+    shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
+    for word, kind, made in _CONVERTED:
+        call = (
+            rf'call {kind} asm "{re.escape(word)} [^"]*", "[^"]*"\((\w+) ([^)]*)\) memory\(none\)'
+        )
+        text = re.sub(call, made, text)
+    return HEAD + re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
+
+
 class Native:
     """A kernel compiled for the host."""
 
@@ -381,13 +450,19 @@ class Loop:
         self.natives = []
 
     def launch(self, blocks, threads, values, stream):
+        """Run one block after the other."""
+        if not self.natives:
+            plain = "llvm.nvvm.read.ptx.sreg.tid.x" in self.text
+            self.natives = [Native(hosted(self.text) if plain else self.text, self.dynamic)]
+        self.natives[0].launch(blocks, threads, values)
+
+    def launch_together(self, blocks, threads, values, stream):
+        """Run all blocks at once."""
         while len(self.natives) < blocks:
             self.natives.append(Native(self.text, self.dynamic))
         running = [n.start(i, blocks, threads, values) for i, n in enumerate(self.natives)]
         for workers in running:
             finish(workers)
-
-    launch_together = launch
 
     def ready(self):
         pass

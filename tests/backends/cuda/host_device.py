@@ -95,6 +95,25 @@ class Together(Kernel):
             run_kernel(schedule.kernel, [at(v, b) for v, b in zip(given, outside, strict=True)])
 
 
+class Text(Kernel):
+    """A kernel that is run by its text: that of a loop, or one that takes sizes."""
+
+    def __init__(self, text, dynamic, name=""):
+        from tests.backends.cuda import emulation
+
+        super().__init__(None, name)
+        self.loop = emulation.Loop(text, dynamic)
+        self.launch_together = self.loop.launch_together
+        self.count = text.partition("define ptx_kernel")[2].partition(")")[0].count(",") + 1
+
+    def parameters(self):
+        return self.count
+
+    def launch(self, blocks, threads, values, stream):
+        self.launches += 1
+        self.loop.launch(blocks, threads, values, stream)
+
+
 def at(address, buffer):
     """Memory at an address as an array."""
     size = buffer.size * buffer.dtype.itemsize
@@ -191,10 +210,8 @@ def install(monkeypatch, most=1 << 30, count=1, apart=False):
     monkeypatch.setattr(assemble, "render_joined", render)
 
     def load(key, dynamic=0, label=""):
-        if isinstance(key, str):  # the text of a loop
-            from tests.backends.cuda import emulation
-
-            return emulation.Loop(key, dynamic)
+        if isinstance(key, str):
+            return Text(key, dynamic, label)
         made = parts[key]
         return Together(made, label) if hasattr(made, "pieces") else Kernel(made.kernel, label)
 

@@ -7,72 +7,32 @@ import pytest
 
 import weft
 from tests.backends.cuda import emulation
-from tests.backends.cuda.emulation import Native
+from tests.backends.cuda.emulation import Native, hosted
 from tests.backends.cuda.test_ptx import kernels_of
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.chain import Chain, copied
-from weft.backends.cuda.ptx import WAIT
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
 from weft.kernel.kernel import Store
 from weft.kernel.run import run_kernel
 
+
 # What kernels call, by the words of the host.
-HEAD = """\
-define internal i64 @thread() {
-  ret i64 0
-}
-define internal i64 @block() {
-  ret i64 0
-}
-define internal void @barrier() {
-  ret void
-}
-define internal void @warp_barrier() {
-  ret void
-}
-define internal i32 @shuffle_xor_u32(i32 %x, i32 %n) {
-  ret i32 0
-}
-define i32 @tid() {
-  %x = call i64 @thread()
-  %y = trunc i64 %x to i32
-  ret i32 %y
-}
-define i32 @ctaid() {
-  %x = call i64 @block()
-  %y = trunc i64 %x to i32
-  ret i32 %y
-}
-"""
-
-
 def launch(part, arrays):
     run_text(part, arrays, render(part))
 
 
 def run_text(part, arrays, text=None):
     """The text of a kernel, or of several that are one launch, run by threads of the host."""
-    text = (text or render(part)).replace(WAIT, "")
-    text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", text)
-    text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
-    for name in re.findall(r"^define [\w ]*@(\w+)\(", HEAD, re.MULTILINE):
-        text = re.sub(rf"^define internal [^\n]*@{name}\(.*?^}}\n", "", text, flags=re.M | re.S)
-    text = text.replace("@llvm.nvvm.read.ptx.sreg.tid.x", "@tid")
-    text = text.replace("@llvm.nvvm.read.ptx.sreg.ctaid.x", "@ctaid")
-    text = text.replace("@llvm.nvvm.barrier0", "@barrier")
-    text = text.replace("@llvm.nvvm.barrier.sync(i32 0)", "@barrier()")
-    text = text.replace("@llvm.nvvm.bar.warp.sync(i32 -1)", "@warp_barrier()")
-    shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
-    text = re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
+    text = hosted(text or render(part))
     values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arrays]
     last = part.pieces[-1].schedule if hasattr(part, "pieces") else part
     if getattr(last, "cluster", 0):
-        run_clusters(HEAD + text, last, values)
+        run_clusters(text, last, values)
     else:
-        Native(HEAD + text).launch(part.blocks, part.block_threads, values)
+        Native(text).launch(part.blocks, part.block_threads, values)
 
 
 def run_clusters(text, part, values):

@@ -144,7 +144,7 @@ SMALL_COPY = 1 << 10
 AHEAD, AHEAD_OF_CHAINS = 2, 1
 
 
-class _Part(Record):
+class Part(Record):
     """A kernel, where its buffers are, and which of them are only read; ``key`` is its own."""
 
     key: Any
@@ -189,6 +189,23 @@ def _later(launches: Sequence[tuple[bool, bool, _Ahead]], again: bool) -> list[_
     return found
 
 
+class Assembled(Record):
+    """A Program as commands, with where its memory is.
+
+    ``only_read`` and ``operations`` are what is known of commands, by id.
+    """
+
+    program: Program
+    commands: tuple[Any, ...]
+    offsets: list[int]
+    arena: int
+    roles: list[str]
+    sizes: list[int]
+    constants: dict[int, np.ndarray]
+    only_read: dict[int, tuple[Any, frozenset[int]]]
+    operations: dict[int, int]
+
+
 class Assembler:
     """A Program while it becomes commands."""
 
@@ -216,6 +233,14 @@ class Assembler:
             if slot.role == "const":
                 self.constants[number] = program.constants[slot.what]
 
+    def assembled(self, commands: tuple[Any, ...]) -> Assembled:
+        """The whole, of which these are the commands."""
+        offsets, arena = self.plan(commands)
+        sized = (offsets, arena, self.roles, self.sizes)
+        return Assembled(
+            self.program, commands, *sized, self.constants, self.only_read, self.operations
+        )
+
     def nodes(self, nodes: Sequence[Any], again: bool = False) -> tuple[Any, ...]:
         """Commands of nodes, which may be done again and again."""
         found: list[Any] = []
@@ -241,7 +266,7 @@ class Assembler:
             elif part is not None:
                 found.append(self.launched(part, ahead))
             else:
-                found += _ASSEMBLE[type(node)](self, node)
+                found += ASSEMBLE[type(node)](self, node)
         return tuple(found)
 
     def linked(self, units: list[Any]) -> list[Any]:
@@ -265,13 +290,13 @@ class Assembler:
             units = units[count:]
         return found
 
-    def summing(self, sums: Sums) -> _Part:
+    def summing(self, sums: Sums) -> Part:
         """The kernel that sums what the clusters of a chain have."""
         spots = tuple(map(c.Spot, sums.slots))
         key = signature(sums.schedule.kernel), sums.schedule._replace(kernel=None)
-        return _Part(key, sums.schedule, spots, sums.reads)
+        return Part(key, sums.schedule, spots, sums.reads)
 
-    def matrix(self, part: _Part | Linked | None) -> _Ahead:
+    def matrix(self, part: Part | Linked | None) -> _Ahead:
         """Where what a kernel copies near before it begins is, and its bytes."""
         if isinstance(part, Linked):
             return tuple((c.Spot(part.slots[at]), size) for at, size in part.matrices)
@@ -282,7 +307,7 @@ class Assembler:
         spot = part.spots[part.schedule.buffers.index(number)]
         return ((spot, b.size * b.dtype.itemsize),)
 
-    def units(self, node: Any) -> list[tuple[Any, _Part | None]]:
+    def units(self, node: Any) -> list[tuple[Any, Part | None]]:
         """A node, with each part of its kernel, if it is one."""
         if isinstance(node, Copy) and node.size <= SMALL_COPY:
             copying = _copying(node.size)
@@ -301,7 +326,7 @@ class Assembler:
         launch, whatever their sizes."""
         found: list[join.Accesses] = []
         for node, part in units:
-            if node is not units[0][0] or not isinstance(part, _Part) or not part.schedule.apart:
+            if node is not units[0][0] or not isinstance(part, Part) or not part.schedule.apart:
                 break
             slots = tuple(spot.slot for spot in part.spots)
             one = join.accesses(part.schedule, slots, MAX_APART_BLOCKS)
@@ -347,7 +372,7 @@ class Assembler:
         pairs = zip([*found, one], before, strict=True)
         return [*(x._replace(schedule=y) for x, y in pairs), last], len(found) + 1
 
-    def accesses(self, node: Any, part: _Part | None, last: bool) -> join.Accesses | None:
+    def accesses(self, node: Any, part: Part | None, last: bool) -> join.Accesses | None:
         """A launch that may be joined with others; only the ``last`` of them is a routine."""
         if isinstance(part, Linked):
             return join.Accesses(part.chain, part.slots, part.reads, part.writes)
@@ -413,7 +438,7 @@ class Assembler:
 
     def parts(
         self, kernel: Kernel, spots: Sequence[c.Spot], aligned: bool, distinct: bool
-    ) -> list[_Part]:
+    ) -> list[Part]:
         """The kernels that one becomes, and where their buffers are."""
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         sizes = [kernel.buffers[i].size * kernel.buffers[i].dtype.itemsize for i in outside]
@@ -422,14 +447,17 @@ class Assembler:
         key = (signature(kernel), aligned, distinct, early)
         if key not in self.schedules:
             self.schedules[key] = schedule(kernel, aligned, distinct, early)
+        return self.placed(key, kernel, dict(zip(outside, spots, strict=True)))
+
+    def placed(self, key: Any, kernel: Kernel, known: dict[int, c.Spot]) -> list[Part]:
+        """The kernels of a schedule that is known by a key, and where their buffers are."""
         parts, scratch = self.schedules[key]
         inputs = {i for i, b in enumerate(kernel.buffers) if b.role == "in"}
-        known = dict(zip(outside, spots, strict=True))
         for i, b in enumerate(scratch):
             known[len(kernel.buffers) + i] = c.Spot(self.slot("temp", b.size * b.dtype.itemsize))
         # parts write scratch memory, and some of them what others of them read
         return [
-            _Part(
+            Part(
                 (*key, number),
                 part,
                 tuple(known[i] for i in part.buffers),
@@ -443,7 +471,7 @@ class Assembler:
         """Whether a slot holds what it did when the program began."""
         return self.roles[slot] in ("arg", "const") and slot not in self.written
 
-    def launched(self, part: _Part, ahead: _Ahead = ()) -> Any:
+    def launched(self, part: Part, ahead: _Ahead = ()) -> Any:
         """A kernel as a launch of its own, which prefetches something for a later one."""
         made, name = part.schedule, part.schedule.kernel.name
         spots, numbers = tuple(spot for spot, _ in ahead), tuple(size for _, size in ahead)
@@ -675,7 +703,7 @@ class Assembler:
         return arrange(lives, len(self.sizes))
 
 
-_ASSEMBLE = {
+ASSEMBLE = {
     Op: Assembler.operation,
     Host: Assembler.operation,
     Collective: Assembler.message,

@@ -25,7 +25,7 @@ from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
-from weft.runtime.compiling import code
+from weft.runtime.compiling import code, is_general, makes_exact
 from weft.runtime.devices import devices
 from weft.runtime.places import array_type, on_device
 
@@ -98,7 +98,7 @@ class Gpu(DeviceClient):
         self.memory = GpuMemory(self)
         self.number, self._over = number, over
         self.dlpack_device = (dlpack.CUDA, number)
-        self.target = Cuda()
+        self.target = Cuda(number)
 
     @property
     def device_kind(self) -> str:  # type: ignore[override]
@@ -132,10 +132,30 @@ class Gpu(DeviceClient):
         donated = donated if any(donated) else ()
 
         def make(source: ClosedJaxpr) -> Executable:
-            self.use()
-            return code(self.target, source, donated)[0]
+            return self._made(source, donated)
 
         return programs.compiled(closed, ("executable", self, donated), make)
+
+    def _made(
+        self, closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False
+    ) -> Executable:
+        self.use()
+        made, generic = code(self.target, closed, donated, exactly)
+        return Executable(made, closed.out_avals, generic)
+
+    def _awaits_exact(self, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> bool:
+        """Whether code for exactly a program's sizes is yet to replace what serves it; it is made
+        in the background after some calls."""
+        executable = self.executable(closed, donated)
+        if executable is None or not executable.generic or is_general(closed):
+            return False
+        donated = donated if any(donated) else ()
+
+        def make() -> None:
+            made = self._made(programs.without_shardings(closed), donated, exactly=True)
+            closed._memo["executable", self, donated] = made
+
+        return makes_exact(executable, make)
 
     def run(
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()
@@ -201,6 +221,9 @@ class Gpu(DeviceClient):
 
     def remember(self, *args: Any) -> bool:
         """Let native code answer calls like one; False if it is too early to say."""
+        closed, donated = args[4], args[6]
+        if self._awaits_exact(closed, tuple(donated)):
+            return False
         return fast.remember(self, *args)
 
     def remember_operation(self, *args: Any) -> bool:

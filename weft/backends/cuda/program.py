@@ -12,83 +12,51 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import driver, lanes, profile
-from weft.backends.cuda.assemble import Assembler
+from weft.backends.cuda.assemble import Assembled, Assembler
 from weft.backends.cuda.commands import State, length, load_all, mostly_small
-from weft.backends.cuda.loops import is_small
 from weft.backends.cuda.memory import Buffer, pool
-from weft.backends.cuda.passes.attention import attention
-from weft.backends.cuda.passes.attention_decode import decode
-from weft.backends.cuda.passes.attention_packed import pack
-from weft.backends.cuda.passes.attention_views import straighten
-from weft.backends.cuda.passes.special import special
-from weft.backends.cuda.routines.attention import prepare, row_supported, supported
-from weft.backends.cuda.routines.epilogues import offer
-from weft.backends.cuda.routines.table import keeps
 from weft.backends.cuda.story import story
+from weft.backends.cuda.target import GpuTarget
 from weft.base.errors import JaxRuntimeError
-from weft.compiler.pipeline import Pass, simplify
+from weft.base.lazy import Late
 from weft.compiler.plan import Planner
 from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.kernel.program import Finish, Program
 from weft.runtime.client import Compiler
+
+# loaded when a program comes in a second shape
+named = Late("weft.backends.cuda.named")
 
 # Graphs that an executable keeps, for arguments and results in different places.
 MOST_GRAPHS = 8
 
 
-class Cuda(Compiler):
-    """A GPU as a target of planning."""
+class Cuda(GpuTarget, Compiler):
+    """A GPU's compiler."""
 
-    name = "cuda"
-    general, neutral, recomputes = False, True, True
-    # on an H200, writing and reading a float32 takes as long as about 50 instructions on it
-    min_stored_ops = 96
-    passes = (
-        Pass("decode", "program", lambda closed, _: decode(closed, row_supported)),
-        Pass("attention", "program", lambda closed, _: attention(closed, supported)),
-        Pass("straighten", "program", lambda closed, _: straighten(closed)),
-        Pass("pack", "program", lambda closed, _: pack(closed)),
-        Pass("special", "program", lambda closed, _: special(closed)),
-    )
+    has_named_sizes = True
 
-    def keeps(self, eqn: Any) -> bool:
-        return keeps(eqn)
-
-    def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Any:
-        # a loop of small products becomes one kernel, where what follows is no epilogue
-        return None if looped and is_small(eqn) else offer(eqn, finish)
-
-    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """A program in its simplest form, with attention as one operation."""
-        found = simplify(closed, target=self)
-        if "prepared" not in found._memo:
-            found._memo["prepared"] = True
-            for eqn in found.jaxpr.eqns:
-                prepare(eqn)
-        return found
-
-    def exact(self) -> Cuda:
-        return self
-
-    def block(self, size: int, values: int) -> int:
-        return 1
-
-    def blocks(self, blocks: Any) -> None:
-        return None
+    def __init__(self, number: int = 0) -> None:
+        self.name = f"cuda {number}"  # loaded code is that of one GPU
 
     def compile(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Executable:
         """A staged function on the current GPU."""
-        return self.make(closed, donated)
+        return Executable(self.make(closed, donated), closed.out_avals)
 
     def make(
         self, closed: ClosedJaxpr, donated: Sequence[bool] = (), watch: Watch | None = None
-    ) -> Executable:
+    ) -> Assembled:
         driver.device().use()
         watch = watch or Watch(closed)
-        program = Planner(self, watch).program(closed, donated)
-        return Executable(program, closed.out_avals, watch)
+        assembler = Assembler(Planner(self, watch).program(closed, donated), watch)
+        return assembler.assembled(assembler.nodes(assembler.program.nodes))
+
+    def in_named_sizes(
+        self, closed: ClosedJaxpr, donated: tuple[bool, ...], names: Sequence[str], eager: bool
+    ) -> Any:
+        driver.device().use()
+        return named.Named(closed, donated, names)
 
 
 def put(array: np.ndarray) -> Buffer:
@@ -110,17 +78,17 @@ class Executable:
     """A program with its kernels loaded, its constants on the device and its memory planned."""
 
     def __init__(
-        self, program: Program, out_avals: Sequence[Any], watch: Watch | None = None
+        self, assembled: Assembled, out_avals: Sequence[Any], generic: bool = False
     ) -> None:
-        """``watch`` knows which equations became which kernels, and so the user's lines."""
-        self.program = program
-        self.out_avals = out_avals
-        assembler = Assembler(program, watch)
-        self.commands = assembler.nodes(program.nodes)
-        self.offsets, self.arena = assembler.plan(self.commands)
-        self.roles, self.sizes = assembler.roles, assembler.sizes
-        self.only_read, self.operations = assembler.only_read, assembler.operations
-        self.constants = {n: put(array) for n, array in assembler.constants.items()}
+        """``generic``: whether its code serves other sizes too."""
+        self.program = program = assembled.program
+        self.out_avals, self.generic = out_avals, generic
+        self.calls = 0  # of shape-generic code, by Python
+        self.commands = assembled.commands
+        self.offsets, self.arena = assembled.offsets, assembled.arena
+        self.roles, self.sizes = assembled.roles, assembled.sizes
+        self.only_read, self.operations = assembled.only_read, assembled.operations
+        self.constants = {n: put(array) for n, array in assembled.constants.items()}
         load_all(self.commands)
         self.lanes, self.early = lanes.plan(self), mostly_small(self.commands)
         self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 0

@@ -152,7 +152,7 @@ def schedule(
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
         return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
-    if _stores_ranges(kernel) and (distinct or _reads_where_it_writes(kernel)):
+    if stores_ranges(kernel) and (distinct or reads_where_it_writes(kernel)):
         return _ranges(kernel, aligned, distinct)
     return _whole(kernel, aligned, distinct, early)
 
@@ -168,7 +168,7 @@ def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
     return Parts([part._replace(apart=True) for whole in made for part in whole.parts], [])
 
 
-def _reads_where_it_writes(kernel: Kernel) -> bool:
+def reads_where_it_writes(kernel: Kernel) -> bool:
     """Whether each loop reads only where it writes: the order of loops then doesn't matter."""
     for loop in kernel.body:
         inside = [s for s in statements([loop]) if isinstance(s, Store)]
@@ -188,7 +188,7 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     """A kernel that isn't taken apart by what it stores."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     kernel = collapse(diagonal(kernel))
-    kernel = _flat(kernel)
+    kernel = flat(kernel)
     apart = stages(kernel)
     if apart is not None:
         return _staged(kernel, apart, aligned, distinct)
@@ -219,7 +219,7 @@ def _staged(kernel: Kernel, apart: Stages, aligned: bool, distinct: bool) -> Par
     return Parts(parts, scratch)
 
 
-def _stores_ranges(kernel: Kernel) -> bool:
+def stores_ranges(kernel: Kernel) -> bool:
     """Whether a kernel has several loops that only store, and nothing reads what they do: arrays
     that are joined. Each is a kernel of its own, with a thread for each of its elements."""
     if len(kernel.body) < 2 or not all(isinstance(s, Loop) for s in kernel.body):
@@ -242,14 +242,14 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         vector = _neighbours(kernel)
         fits = aligned and axes and axes[-1][1] % vector == 0 and iterations > THREADS * vector
         return Schedule(kernel, False, THREADS, vector if fits else 1, buffers)
-    if _has_rows_inside(kernel):
+    if has_rows_inside(kernel):
         return Schedule(kernel, False, SERIAL_THREADS, 1, buffers)
-    rows = _has_rows(kernel)
+    rows = has_rows(kernel)
     enough = iterations >= ENOUGH_THREADS or any(loop.whole is not None for loop in loops)
-    if not rows and enough and not _reads_along_loops(kernel):
+    if not rows and enough and not reads_along_loops(kernel):
         threads = THREADS if iterations > 1 << 16 else 64
         made = Schedule(kernel, False, threads, 1, buffers)
-        if not _reduces_columns(kernel):
+        if not reduces_columns(kernel):
             return made
         last = (kernel.axes or (kernel.grid,))[-1]
         fits = aligned and last and last[1] % VECTOR == 0 and iterations >= VECTOR * ENOUGH_THREADS
@@ -341,7 +341,7 @@ def _shares_operand(kernel: Kernel) -> bool:
     """Whether many rows are reduced together with what is the same for neighbouring ones, as those
     of a matrix are that a vector is multiplied by."""
     axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
-    if not axes or not _reduces_columns(kernel):
+    if not axes or not reduces_columns(kernel):
         return False
     last, extent = axes[-1]
     if extent % SHARED_ROWS or prod(n for _, n in axes) < SHARED_ROWS * ENOUGH_THREADS // 2:
@@ -444,12 +444,12 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops or kernel.body[: len(loops)] != loops or not rest or not iterations:
         return None
-    if not _reduces_columns(kernel) or any(loop.whole is not None for loop in loops):
+    if not reduces_columns(kernel) or any(loop.whole is not None for loop in loops):
         return None
     lengths = [loop.extent for loop in loops]
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
     outer: list[str] = []
-    if not _reads_along_loops(kernel):
+    if not reads_along_loops(kernel):
         most = VECTOR * SPLIT_THREADS if iterations >= FEWEST_COLUMNS else SPLIT_THREADS
         count = min(min(totals) // SPLIT_ITERATIONS, most // iterations)
         if min(lengths) < count:
@@ -495,9 +495,9 @@ def _by_blocks(
     their columns."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
-    if not loops or not axes or not aligned or not _reduces_columns(kernel):
+    if not loops or not axes or not aligned or not reduces_columns(kernel):
         return None
-    if any(loop.whole is not None for loop in loops) or _reads_along_loops(kernel):
+    if any(loop.whole is not None for loop in loops) or reads_along_loops(kernel):
         return None
     last, iterations = axes[-1][1], prod(n for _, n in axes)
     totals = [prod(n for _, n in nest(loop)[0]) for loop in loops]
@@ -570,16 +570,16 @@ def copied_bytes(schedule: Schedule) -> int:
     return schedule.rows * schedule.threads * COPIED
 
 
-def _has_rows(kernel: Kernel) -> bool:
+def has_rows(kernel: Kernel) -> bool:
     """Whether iterations have memory of their own; stages have none left."""
     return any(b.role == "row" and b.size for b in kernel.buffers)
 
 
-def _reduces_columns(kernel: Kernel) -> bool:
+def reduces_columns(kernel: Kernel) -> bool:
     """Whether a kernel is loops of reductions that need no others, then stores."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     rest = kernel.body[len(loops) :]
-    if kernel.body[: len(loops)] != loops or _has_rows(kernel):
+    if kernel.body[: len(loops)] != loops or has_rows(kernel):
         return False
     return all(isinstance(s, Store) for s in rest) and all(map(_reduces_alone, loops))
 
@@ -655,7 +655,7 @@ def nest(loop: Loop) -> tuple[list[tuple[str, int]], list[Any]]:
     return axes, loop.body
 
 
-def _flat(kernel: Kernel) -> Kernel:
+def flat(kernel: Kernel) -> Kernel:
     """A kernel with loops of independent iterations among the axes of its grid."""
     axes = list(kernel.axes)
     if not axes and kernel.grid is not None:
@@ -687,7 +687,7 @@ def _writes_rows_first(loop: Loop, kernel: Kernel) -> bool:
     return True
 
 
-def _has_rows_inside(kernel: Kernel) -> bool:
+def has_rows_inside(kernel: Kernel) -> bool:
     """Whether iterations of a loop each write a row, in loops of their own: threads that shared
     that loop would write the same one."""
     for loop in kernel.body:
@@ -698,7 +698,7 @@ def _has_rows_inside(kernel: Kernel) -> bool:
     return False
 
 
-def _reads_along_loops(kernel: Kernel) -> bool:
+def reads_along_loops(kernel: Kernel) -> bool:
     """Whether loops go through memory element by element, rather than the grid."""
     last = kernel.axes[-1][0] if kernel.axes else kernel.grid[0] if kernel.grid else None
     along = across = 0

@@ -72,7 +72,7 @@ class ShapeGeneric:
         self._is_same = is_exact(closed)
         self._sizes: list[Any] = []  # those that an instance has numbers for
         self._known: dict[Any, int] = {}
-        for size in made.sizes:  # so that the plan can be filled in with the same numbers
+        for size in made.numbers.sizes:  # so that the plan can be filled in with the same numbers
             self._known.setdefault(size.terms, len(self._sizes))
             self._sizes.append(size)
         self._lay_out()
@@ -84,8 +84,8 @@ class ShapeGeneric:
         self._work = self._place(total)
         self._runs = [(self._place(r.extent), self._place(r.chunk)) for r in runs(plan.nodes)]
         self._lives = {i: (self._place(life.size), life) for i, life in plan.lives.items()}
-        guarded = [g.size for g in made.guards]
-        self._guards = [(g.relation == "==", g.holds) for g in made.guards]
+        guarded = [g.size for g in made.numbers.guards]
+        self._guards = [(g.relation == "==", g.holds) for g in made.numbers.guards]
         elements = native.elements_of(closed)
         self._compute = evaluator([*self._sizes, *guarded, elements], list(names))
 

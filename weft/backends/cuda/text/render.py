@@ -21,6 +21,7 @@ from weft.backends.cuda.text.threads import Threads
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.serial import Writer
+from weft.base.sizes import Size, is_same, writing
 from weft.kernel.nodes import BOOL, Value, is_float
 from weft.kernel.spec import verify
 
@@ -48,7 +49,31 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 """
 
 
-def render(schedule: Schedule, ahead: int = 0) -> str:
+class Taken:
+    """Named sizes that a kernel takes as its last parameters."""
+
+    def __init__(self) -> None:
+        self.sizes: list[Size] = []
+
+    def name(self, size: Size) -> str:
+        """What stands for a size in the text."""
+        for i, known in enumerate(self.sizes):
+            if is_same(known, size):
+                return f"%size{i}_"
+        self.sizes.append(size)
+        return f"%size{len(self.sizes) - 1}_"
+
+
+def render_sized(schedule: Schedule) -> tuple[str, tuple[Size, ...]]:
+    """The LLVM module of a kernel that does for arrays of other sizes too, and the sizes that it
+    takes as its last parameters."""
+    taken = Taken()
+    with writing(taken.name):
+        text = render(schedule, 0, taken)
+    return text, tuple(taken.sizes)
+
+
+def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> str:
     """The LLVM module of a kernel, which may prefetch so many arrays for a later one."""
     writer = writer_of(schedule)
     writer.write("")
@@ -61,11 +86,15 @@ def render(schedule: Schedule, ahead: int = 0) -> str:
         parameters.append(f"ptr {told}%b{i}")
     functions, first = early(schedule, {i: f"%b{i}" for i in outside})
     parameters += prefetched(ahead)
-    first += prefetch_next(schedule.blocks, ahead)
+    if ahead:
+        first += prefetch_next(schedule.blocks, ahead)
+    if taken is not None:
+        parameters += [f"i64 {taken.name(size)}" for size in taken.sizes]
     head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     declared = [*writer.shared, *(writer.declared | functions).values()]
     body = ["entry:", *writer.serial, *first, WAIT, *writer.lines, "}", FLUSHES]
-    told = [EARLY] if schedule.blocks <= MOST_EARLY_BLOCKS else []
+    may_begin = taken is not None or schedule.blocks <= MOST_EARLY_BLOCKS
+    told = [EARLY] if may_begin else []
     return "\n".join([*told, DECLARED, *declared, head, *body, attributes(schedule)])
 
 

@@ -18,11 +18,14 @@ from weft.backends.llvm.text.instructions import Lines, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
+from weft.base.sizes import room_for
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import F16, F32, F64, Value, is_float, walk
 
 # Operations that seldom matter from which a branch around them costs less.
 _RARE = 8
+# Elements of a row that a block, and a thread, have room for where its length has no fixed value.
+FEWEST_SHARED, FEWEST_OWN = 1 << 10, 1 << 5
 # Operations that take denormal numbers of float32 as 0, and give none.
 _FLUSHED = frozenset("add sub mul fma div".split())
 
@@ -136,17 +139,23 @@ class Threads(Function):
     def _row(self, i: int, b: Any) -> None:
         """Scratch of one iteration: shared by a block, or a thread's own."""
         kind = memory_type(b.dtype)
+        size = room_for(b.size, FEWEST_SHARED if self.schedule.shares else FEWEST_OWN)
         if not self.schedule.shares:
-            self.line(f"%b{i} = alloca [{b.size} x {kind}], align 16")
+            self.line(f"%b{i} = alloca [{size} x {kind}], align 16")
             return
         if i in self.private:
             own = self.schedule.trips * self.schedule.vector
             self.serial.append(f"  %b{i} = alloca [{own} x {kind}], align 16")
             return
         name = f"@{self.prefix}row{i}"
-        place = f"{name} = internal addrspace(3) global [{b.size} x {kind}] undef, align 16"
+        place = f"{name} = internal addrspace(3) global [{size} x {kind}] undef, align 16"
         self.shared.append(place)
         self.line(f"%b{i} = addrspacecast ptr addrspace(3) {name} to ptr")
+
+    def read(self, v: Value) -> str:
+        """A size, which is a parameter of the kernel, as a number of some type."""
+        name, kind = str(v.attr), scalar_type(v.dtype)
+        return name if kind == "i64" else self.emit(f"trunc i64 {name} to {kind}")
 
     def address(self, buffer: int, offset: str) -> str:
         if buffer in self.private:
@@ -415,9 +424,10 @@ class Threads(Function):
             self._shared_end(own, body)
             return
         stop: Any = self._stop(s)
-        if s.whole is None and len(axes) == 1 and stop >= 4 * step:
+        known = s.whole is None and type(stop * inner) is int
+        if known and len(axes) == 1 and stop >= 4 * step:
             self._two_by_two(first, stop, step, run)
-        elif s.whole is None and stop * inner % step == 0:  # the same for all threads
+        elif known and stop * inner % step == 0:  # the same for all threads
             self._loop("0", stop * inner // step, 1, at)
         else:
             if s.whole is not None:

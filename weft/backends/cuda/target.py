@@ -1,0 +1,91 @@
+"""A GPU as a target of planning: which operations it has routines for, and passes of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.backends.cuda.loops import is_small
+from weft.backends.cuda.passes.attention import attention
+from weft.backends.cuda.passes.attention_decode import decode
+from weft.backends.cuda.passes.attention_packed import pack
+from weft.backends.cuda.passes.attention_views import straighten
+from weft.backends.cuda.passes.special import special
+from weft.backends.cuda.routines.attention import prepare, row_supported, supported
+from weft.backends.cuda.routines.epilogues import offer
+from weft.backends.cuda.routines.table import keeps
+from weft.base.sizes import plain
+from weft.compiler.numbers import with_numbers
+from weft.compiler.pipeline import Pass, simplify
+from weft.core.jaxpr import ClosedJaxpr
+from weft.kernel.program import Finish
+
+
+class GpuTarget:
+    """What planning asks of a GPU."""
+
+    general, neutral, recomputes = False, True, True
+    # on an H200, writing and reading a float32 takes as long as about 50 instructions on it
+    min_stored_ops = 96
+    passes = (
+        Pass("decode", "program", lambda closed, _: decode(closed, row_supported)),
+        Pass("attention", "program", lambda closed, _: attention(closed, supported)),
+        Pass("straighten", "program", lambda closed, _: straighten(closed)),
+        Pass("pack", "program", lambda closed, _: pack(closed)),
+        Pass("special", "program", lambda closed, _: special(closed)),
+    )
+
+    def keeps(self, eqn: Any) -> bool:
+        return keeps(eqn)
+
+    def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Any:
+        # a loop of small products becomes one kernel, where what follows is no epilogue
+        return None if looped and is_small(eqn) else offer(eqn, finish)
+
+    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        """A program in its simplest form, with attention as one operation."""
+        found = simplify(closed, target=self)
+        if "prepared" not in found._memo:
+            found._memo["prepared"] = True
+            for eqn in found.jaxpr.eqns:
+                prepare(eqn)
+        return found
+
+    def exact(self) -> GpuTarget:
+        return self
+
+    def block(self, size: int, values: int) -> int:
+        return 1
+
+    def blocks(self, blocks: Any) -> None:
+        return None
+
+
+class NamedTarget(GpuTarget):
+    """What planning of programs in named sizes asks of a GPU.
+
+    Whether there is a routine for an operation is asked for the sizes at hand, and seen again for
+    those of an instance.
+    """
+
+    general = True
+    passes = (
+        Pass("decode", "program", lambda closed, _: decode(closed, row_supported)),
+        Pass("attention", "program", lambda closed, _: attention(closed, supported)),
+        Pass("straighten", "program", lambda closed, _: straighten(closed)),
+    )
+
+    def keeps(self, eqn: Any) -> bool:
+        return keeps(with_numbers(eqn, _at_hand))
+
+    def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> None:
+        return None
+
+    def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+        return simplify(closed, target=self)
+
+
+def _at_hand(x: Any) -> Any:
+    """A value with the numbers at hand in place of sizes."""
+    if isinstance(x, tuple):
+        return tuple.__new__(type(x), [_at_hand(y) for y in x])
+    return plain(x)
