@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.rows import JAX_CUDNN, Program, Row, same
 from bench.suites import cuda_models as models
+from bench.suites import shapes
 from bench.suites import torch_cuda as torch_rows
 from bench.suites.cuda_models import draw
 
@@ -256,4 +257,18 @@ ROWS_OF_PROGRAMS = [
         per=ROUNDS,
     ),
 ]
-ROWS = [*ROWS_OF_ARRAYS, *ROWS_OF_PROGRAMS]
+ROWS_OF_SHAPES = [
+    Row(
+        found.name,
+        f"{found.about}; all of them for the first time",
+        found.setups,
+        kind="cold",
+        unit="ms",
+        clock="wall",
+        ratio=shapes.TARGET,
+        limit=180.0,
+        gpu=True,
+    )
+    for found in shapes.ROWS
+]
+ROWS = [*ROWS_OF_ARRAYS, *ROWS_OF_PROGRAMS, *ROWS_OF_SHAPES]
