@@ -38,8 +38,9 @@ _COLUMNS = 2048
 # Columns fewer than this are summed several rows at a time.
 _MIN_COLUMNS = 256
 
-# Elements of rows that run side by side, and how many of them do.
-_MAX_SHORT_ROW, _ROWS_AT_ONCE = 9, 64
+# Elements of rows that run side by side, and how many rows do. Somewhat longer rows do so too,
+# unless they are whole vectors: what is left of a row would be computed element by element.
+_MAX_SHORT_ROW, _MAX_RAGGED_ROW, _WHOLE_VECTORS, _ROWS_AT_ONCE = 9, 31, 16, 64
 # Elements of a kernel up to which one that is in named sizes does not depend on them.
 _SMALL_ELEMENTS = 1 << 13
 
@@ -92,9 +93,17 @@ def _narrow(kernel: Kernel, nest: Nest) -> bool:
     if not nest.axes or (type(elements) is Size and plain(elements) <= _SMALL_ELEMENTS):
         return False
     passes = [s for s in nest.body if isinstance(s, Loop)]
-    if any(prod(n for _, n in _nest_axes(s)) > _MAX_SHORT_ROW for s in passes):
+    if not all(_is_short([n for _, n in _nest_axes(s)]) for s in passes):
         return False
     return nest.axes[-1][1] >= _ROWS_AT_ONCE // 2
+
+
+def _is_short(extents: list[Any]) -> bool:
+    """Whether a row, by the extents of its axes, is better computed next to others."""
+    count = prod(extents)
+    if count > _MAX_RAGGED_ROW:
+        return False
+    return count <= _MAX_SHORT_ROW or extents[-1] % _WHOLE_VECTORS != 0
 
 
 def _side_by_side(kernel: Kernel, nest: Nest) -> Kernel:
