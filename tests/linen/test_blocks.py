@@ -68,8 +68,26 @@ def test_grouped_queries_decode_as_they_attend(rotary):
         outs.append(out)
     whole = nn.GroupedQueryAttention(**options, causal=True)
     close(jnp.concatenate(outs, 1), whole.apply({"params": variables["params"]}, x))
+    with pytest.raises(ValueError, match="the cache has 6 of 6 positions"):
+        step.apply(variables, x[:, :2], mutable=["cache"])
+    with pytest.raises(ValueError, match="7 positions are more than the cache holds, 6"):
+        step.apply(variables, values(2, 7, 8), mutable=["cache"])
     with pytest.raises(ValueError, match="one position at a time"):
-        step.apply(variables, x, mutable=["cache"])
+        step.apply(variables, values(3, 1, 8), mutable=["cache"])
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+def test_grouped_queries_take_several_positions(rotary):
+    x = values(2, 6, 8)
+    options = {"num_heads": 4, "num_kv_heads": 2, "rotary": rotary}
+    layer = nn.GroupedQueryAttention(**options, decode=True)
+    variables, outs = layer.init(KEY, x), []
+    for piece in (x[:, :3], x[:, 3:4], x[:, 4:]):
+        out, updates = layer.apply(variables, piece, mutable=["cache"])
+        variables = {**variables, **updates}
+        outs.append(out)
+    whole = nn.GroupedQueryAttention(**options, causal=True)
+    close(jnp.concatenate(outs, 1), whole.apply({"params": variables["params"]}, x))
 
 
 @pytest.mark.parametrize("top_k, gated", [(1, False), (2, True), (4, False)])

@@ -270,10 +270,11 @@ class MultiHeadDotProductAttention(Module):
         return self.attention_fn(query, key, value, **options)
 
 
-def remember(module, what: str, x, key, value, mask):
-    """Write keys and values of one position to a module's cache, and return all up to it.
+def remember(module, what: str, x, key, value, mask, several: bool = False):
+    """Write keys and values to a module's cache, and return all up to the last one written.
 
-    ``x`` has that position, and is called ``what``.
+    ``x`` has their position, and is called ``what``. With ``several`` a call may bring more than
+    one position; each then sees those up to its own.
     """
     started = module.has_variable("cache", "cached_key")
     keys = module.variable("cache", "cached_key", jnp.zeros, key.shape, key.dtype)
@@ -282,18 +283,29 @@ def remember(module, what: str, x, key, value, mask):
     if not started:
         return key, value, mask
     *batch, length, heads, depth = keys.value.shape
-    if x.shape != (*batch, 1, heads, depth):
+    count = x.shape[-3] if several and x.ndim == keys.value.ndim else 1
+    if count > length:
+        raise ValueError(
+            f"{count} positions are more than the cache holds, {length}:"
+            " it was made by init with inputs of full length"
+        )
+    if x.shape != (*batch, count, heads, depth):
         raise ValueError(
             f"decoding takes one position at a time, {what} of {(*batch, 1, heads, depth)}, "
             f"not {x.shape}: the cache was made by init with inputs of full length"
         )
     now = index.value
+    if count > 1 and not isinstance(now, weft.core.Tracer) and int(now) + count > length:
+        raise ValueError(
+            f"the cache has {int(now)} of {length} positions: there is no room for {count} more"
+        )
     start = (0,) * len(batch) + (now, 0, 0)
     start = tuple(jnp.asarray(i, now.dtype) for i in start)
     keys.value = key = lax.dynamic_update_slice(keys.value, key, start)
     values.value = value = lax.dynamic_update_slice(values.value, value, start)
-    index.value = now + 1
-    past = jnp.broadcast_to(jnp.arange(length) <= now, (*batch, 1, 1, length))
+    index.value = now + count
+    seen = jnp.arange(length) <= now + jnp.arange(count)[:, None]
+    past = jnp.broadcast_to(seen, (*batch, 1, count, length))
     return key, value, combine_masks(mask, past)
 
 

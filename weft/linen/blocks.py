@@ -104,7 +104,8 @@ class GroupedQueryAttention(Module):
 
     ``num_kv_heads=1`` is multi-query attention. With ``rotary`` positions are encoded by rotation,
     with ``causal`` a position sees what is before it, and with ``decode`` keys and values are kept
-    in the collection 'cache', made by ``init`` with inputs of full length.
+    in the collection 'cache', made by ``init`` with inputs of full length. Later calls bring one
+    position or several, a prompt for instance.
     Reference: Ainslie et al., GQA, 2023.
 
     >>> layer = GroupedQueryAttention(num_heads=4, num_kv_heads=2, causal=True)
@@ -148,12 +149,12 @@ class GroupedQueryAttention(Module):
         index = None
         if self.decode and self.has_variable("cache", "cache_index"):
             index = self.get_variable("cache", "cache_index")
-            positions = index[None] if positions is None else positions
+            positions = index + jnp.arange(x.shape[-2]) if positions is None else positions
         if self.rotary:
             turn = partial(apply_rotary_embedding, positions=positions, base=self.rotary_base)
             query, key = turn(query), turn(key)
         if self.decode:
-            key, value, mask = remember(self, "keys", key, key, value, mask)
+            key, value, mask = remember(self, "keys", key, key, value, mask, several=True)
         elif self.causal:
             mask = combine_masks(mask, make_causal_mask(x[..., 0]))
         groups = self.num_heads // self.num_kv_heads

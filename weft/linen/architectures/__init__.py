@@ -12,6 +12,7 @@ if _typing.TYPE_CHECKING:
     from weft.linen.architectures import bert as bert
     from weft.linen.architectures import decoding as decoding
     from weft.linen.architectures import gpt as gpt
+    from weft.linen.architectures import prompts as prompts
     from weft.linen.architectures import resnet as resnet
     from weft.linen.architectures import t5 as t5
     from weft.linen.architectures import unet as unet
@@ -24,7 +25,7 @@ if _typing.TYPE_CHECKING:
     from weft.linen.architectures.decoding import beam_search as beam_search
     from weft.linen.architectures.decoding import sample as sample
     from weft.linen.architectures.gpt import GPT as GPT
-    from weft.linen.architectures.gpt import GPTConfig as GPTConfig
+    from weft.linen.architectures.gpt_config import GPTConfig as GPTConfig
     from weft.linen.architectures.huggingface import Pretrained as Pretrained
     from weft.linen.architectures.huggingface import from_huggingface as from_huggingface
     from weft.linen.architectures.resnet import ResNet as ResNet
@@ -38,12 +39,13 @@ if _typing.TYPE_CHECKING:
 else:  # each file is loaded when one of its names is first looked at
     __getattr__, __dir__ = _lazy.members(
         __name__,
-        "bert decoding gpt resnet t5 unet vit".split(),
+        "bert decoding gpt prompts resnet t5 unet vit".split(),
         {
             "weft.linen.architectures.bert": "BERT BERTConfig BERTOutput",
             "weft.linen.architectures.config": "Config stack_layers",
             "weft.linen.architectures.decoding": "beam_search sample",
-            "weft.linen.architectures.gpt": "GPT GPTConfig",
+            "weft.linen.architectures.gpt": "GPT",
+            "weft.linen.architectures.gpt_config": "GPTConfig",
             "weft.linen.architectures.huggingface": "Pretrained from_huggingface",
             "weft.linen.architectures.resnet": "ResNet ResNetConfig",
             "weft.linen.architectures.t5": "T5",

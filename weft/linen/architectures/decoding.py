@@ -54,6 +54,7 @@ def sample(
     top_k: int = 0,
     top_p: float = 1.0,
     eos_id: int | None = None,
+    start: Any = 0,
 ):
     """Continue prompts token by token, with the likeliest tokens or with drawn ones.
 
@@ -68,6 +69,7 @@ def sample(
         top_k: draw from so many likeliest tokens; 0 draws from all.
         top_p: draw from the fewest tokens whose probabilities add up to this.
         eos_id: the token that ends a text.
+        start: how many tokens of each prompt the cache has already, at most all but the last.
 
     Returns:
         Tokens (batch, max_length), with zeros after the end of a text.
@@ -109,8 +111,8 @@ def sample(
             ended = ended | (~forced & (new == eos_id))
         return i + 1, lax.dynamic_update_slice(texts, new[:, None], (0, i + 1)), ended, cache
 
-    start = jnp.zeros((), jnp.int32), texts, jnp.zeros(batch, bool), cache
-    return lax.while_loop(going, write, start)[1]
+    first = jnp.asarray(start, jnp.int32), texts, jnp.zeros(batch, bool), cache
+    return lax.while_loop(going, write, first)[1]
 
 
 def beam_search(
@@ -123,21 +125,23 @@ def beam_search(
     eos_id: int,
     length_penalty: float = 0.6,
     cache_axis: int = 0,
+    start: Any = 0,
 ):
     """The likeliest texts that a search finds which keeps the best ``beams`` beginnings.
 
     Scores are log probabilities divided by ``((5 + n) / 6) ** length_penalty`` for n tokens after
-    the first (Wu et al., Google's Neural Machine Translation System, 2016).
+    the prompt (Wu et al., Google's Neural Machine Translation System, 2016).
 
     Args:
         step: gives logits and a new cache for tokens (batch * beams, 1) and a cache.
         cache: of the first step, a pytree with rows for batch * beams.
-        prompt: (batch, 1) integers, the first token of each text.
+        prompt: (batch, length) integers that the texts begin with.
         beams: how many beginnings are kept.
-        max_length: how many tokens a text has, with the first.
+        max_length: how many tokens a text has, with its prompt.
         eos_id: the token that ends a text.
         length_penalty: from 0 up; more favours longer texts.
         cache_axis: the axis of the rows in the cache; leaves of lower rank are left as they are.
+        start: how many tokens of the prompts the cache has: all but the last.
 
     Returns:
         Tokens (batch, beams, max_length), best first, with zeros after the end, and their scores
@@ -150,7 +154,15 @@ def beam_search(
     Array([1, 2, 0, 0], dtype=int32)
     """
     prompt = jnp.asarray(prompt, jnp.int32)
-    batch = prompt.shape[0]
+    batch, given = prompt.shape
+    if not 0 < given <= max_length:
+        raise ValueError(f"max_length={max_length} has no room for prompts of {given} tokens")
+    if isinstance(start, int) and start != given - 1:
+        raise ValueError(
+            f"a search begins behind a prompt of {given} tokens: pass a cache that has seen"
+            f" {given - 1} of them and start={given - 1}, not {start}"
+        )
+    longest = float(max_length - given)
     pick = lambda x, rows: jnp.take_along_axis(
         x, rows.reshape(*rows.shape, *[1] * (x.ndim - 2)), axis=1
     )
@@ -166,7 +178,7 @@ def beam_search(
     def going(state):
         i, _, scores, _, done, _ = state
         # A living text gains at most the smallest penalty that is to come.
-        possible = scores[:, 0] / penalty(max_length - 1.0)
+        possible = scores[:, 0] / penalty(longest)
         return (i < max_length - 1) & jnp.any(possible > done[:, -1])
 
     def extend(state):
@@ -182,19 +194,19 @@ def beam_search(
         new = lax.dynamic_update_slice(pick(texts, parents), tokens[..., None], (0, 0, i + 1))
         ends = tokens == eos_id
         scores, rows = lax.top_k(jnp.where(ends, LOW, best), beams)
-        finished = jnp.where(ends & (best > LOW / 2), best / penalty(i + 1.0), LOW)
+        finished = jnp.where(ends & (best > LOW / 2), best / penalty(i + 2.0 - given), LOW)
         all_done = jnp.concatenate([done, finished], axis=1)
         done, kept = lax.top_k(all_done, beams)
         ended = pick(jnp.concatenate([ended, new], axis=1), kept)
         cache = move(cache, pick(parents, rows))
         return i + 1, pick(new, rows), scores, ended, done, cache
 
-    texts = jnp.zeros((batch, beams, max_length), jnp.int32).at[:, :, 0].set(prompt)
+    texts = jnp.zeros((batch, beams, max_length), jnp.int32).at[:, :, :given].set(prompt[:, None])
     scores = jnp.where(jnp.arange(beams) == 0, 0.0, LOW) + jnp.zeros((batch, 1))
     nothing = jnp.zeros_like(texts), jnp.full((batch, beams), LOW)
-    start = jnp.zeros((), jnp.int32), texts, scores, *nothing, cache
-    _, texts, scores, ended, done, _ = lax.while_loop(going, extend, start)
-    alive = jnp.where(scores > LOW / 2, scores / penalty(max_length - 1.0), LOW)
+    first = jnp.asarray(start, jnp.int32), texts, scores, *nothing, cache
+    _, texts, scores, ended, done, _ = lax.while_loop(going, extend, first)
+    alive = jnp.where(scores > LOW / 2, scores / penalty(longest), LOW)
     missing = done <= LOW / 2
     # The n-th missing text is the n-th living one.
     n = jnp.clip(jnp.cumsum(missing, axis=1) - 1, 0)

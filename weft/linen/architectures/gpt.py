@@ -4,79 +4,16 @@ References: Radford et al., Language Models Are Unsupervised Multitask Learners,
 RoFormer, 2021; Ainslie et al., GQA, 2023; Touvron et al., Llama 2, 2023.
 """
 
-import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import weft
 from weft import linen as nn
 from weft import numpy as jnp
-from weft.linen.architectures.config import Config, run_layers
+from weft.linen.architectures.config import run_layers
 from weft.linen.architectures.decoding import beam_search, sample
-
-
-def _gpt2(features: int, num_layers: int, num_heads: int) -> dict[str, Any]:
-    return {
-        "features": features,
-        "hidden": 4 * features,
-        "num_layers": num_layers,
-        "num_heads": num_heads,
-        "positions": "learned",
-        "norm": "layer",
-        "gated": False,
-        "activation": "gelu",
-        "use_bias": True,
-        "tie_logits": True,
-    }
-
-
-def _llama(features: int, num_layers: int, heads: tuple[int, int], hidden: int, **more) -> dict:
-    sizes = {"features": features, "hidden": hidden, "num_layers": num_layers}
-    return {**sizes, "num_heads": heads[0], "num_kv_heads": heads[1], "epsilon": 1e-5, **more}
-
-
-@dataclasses.dataclass(frozen=True)
-class GPTConfig(Config):
-    """The sizes of a GPT; by default with rotary positions, RMS norm and a gated SiLU.
-
-    ``num_kv_heads`` heads of keys and values are shared by ``num_heads`` heads of queries; None
-    gives each its own. ``head_dim=None`` is features / num_heads.
-
-    >>> GPTConfig.named("gpt2-medium").num_layers
-    24
-    """
-
-    vocab_size: int = 50257
-    max_length: int = 1024
-    features: int = 768
-    hidden: int = 2048
-    num_layers: int = 12
-    num_heads: int = 12
-    num_kv_heads: int | None = None
-    head_dim: int | None = None
-    positions: str = "rotary"
-    rotary_base: float = 10000.0
-    norm: str = "rms"
-    epsilon: float = 1e-5
-    gated: bool = True
-    activation: str = "silu"
-    use_bias: bool = False
-    tie_logits: bool = False
-    dropout_rate: float = 0.0
-    scan_layers: bool = False
-    remat: bool = False
-    dtype: Any = jnp.float32
-
-    sizes: ClassVar = {
-        "gpt2": _gpt2(768, 12, 12),
-        "gpt2-medium": _gpt2(1024, 24, 16),
-        "gpt2-large": _gpt2(1280, 36, 20),
-        "gpt2-xl": _gpt2(1600, 48, 25),
-        "tinyllama-1.1b": _llama(2048, 22, (32, 4), 5632, vocab_size=32000, max_length=2048),
-        "llama-2-7b": _llama(4096, 32, (32, 32), 11008, vocab_size=32000, max_length=4096),
-        "llama-3-8b": _llama(
-            4096, 32, (32, 8), 14336, vocab_size=128256, max_length=8192, rotary_base=500000.0
-        ),
-    }
+from weft.linen.architectures.gpt_config import GPTConfig
+from weft.linen.architectures.prompts import align_prompts
+from weft.linen.architectures.prompts import prefill as prefill_cache
 
 
 def _norm(config: GPTConfig, name: str) -> nn.Module:
@@ -148,8 +85,9 @@ class GPT(nn.Module):
             tokens: (batch, length) integers.
             positions: (batch, length) integers, for packed texts; by default 0, 1, 2, ...
             segment_ids: (batch, length), the numbers of texts packed into one row.
-            decode: take one token a call and keep keys and values in the collection 'cache'. The
-                call that makes it, with ``mutable=["cache"]``, has tokens of full length.
+            decode: take the next token or tokens and keep keys and values in the collection
+                'cache'. The call that makes it, with ``mutable=["cache"]``, has tokens of full
+                length.
             deterministic: no dropout.
 
         Returns:
@@ -193,8 +131,8 @@ class GPT(nn.Module):
         started = self.has_variable("cache", "position")
         position = self.variable("cache", "position", lambda: jnp.zeros((), jnp.int32))
         now = position.value
-        position.value = now + 1 if started else now
-        return now[None, None]
+        position.value = now + length if started else now
+        return now + jnp.arange(length)[None]
 
     @nn.nowrap
     def generate(
@@ -206,29 +144,39 @@ class GPT(nn.Module):
         beams: int = 1,
         length_penalty: float = 0.6,
         eos_id: int | None = None,
+        prompt_lengths: Any = None,
+        padding: str = "right",
+        prefill: int | None = None,
         **sampling: Any,
     ):
         """Continue texts with the most likely next tokens, with drawn ones, or by a beam search.
 
+        Prompts go through the network as a whole; then every token takes a pass of its own.
+
         Args:
             variables: what ``init`` gave.
-            prompt: (batch, length) integers; one token each for a beam search.
+            prompt: (batch, length) integers.
             max_length: how many tokens a text has at most, with its prompt.
             beams: from 2 up, how many candidates a beam search keeps.
             length_penalty: of the beam search.
             eos_id: the token that ends a text; a beam search needs one.
-            sampling: ``prompt_lengths``, ``key``, ``temperature``, ``top_k`` and ``top_p`` of
-                ``decoding.sample``.
+            prompt_lengths: (batch,), where prompts are shorter than ``prompt``.
+            padding: the side of ``prompt`` where shorter ones are filled up, "right" or "left".
+            prefill: tokens of the prompts that one pass takes: all, if None. Fewer need less
+                memory; 1 passes them one by one.
+            sampling: ``key``, ``temperature``, ``top_k`` and ``top_p`` of ``decoding.sample``.
 
         Returns:
-            Tokens (batch, max_length), with zeros after the end.
+            Tokens (batch, max_length), prompts first, with zeros after the end.
         """
         if self.config.positions == "learned" and max_length > self.config.max_length:
             raise ValueError(
                 f"{max_length} tokens are more than {self.config.max_length} positions"
             )
+        if beams > 1 and (eos_id is None or prompt_lengths is not None):
+            raise ValueError("a beam search needs eos_id and prompts of the same length")
+        prompt, lengths = align_prompts(prompt, prompt_lengths, padding)
         params = {"params": variables["params"]}
-        prompt = jnp.asarray(prompt)
         apply = lambda state, tokens: self.apply(state, tokens, decode=True, mutable=["cache"])
 
         def step(tokens, cache):
@@ -238,11 +186,10 @@ class GPT(nn.Module):
         whole = jnp.zeros((prompt.shape[0] * beams, max_length), prompt.dtype)
         shapes = weft.eval_shape(lambda: apply(params, whole))[1]["cache"]
         cache = weft.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        rows, every = (jnp.repeat(x, beams, axis=0) for x in (prompt, lengths))
+        cache, start = prefill_cache(step, cache, rows, every, prefill)
+        options = {"max_length": max_length, "eos_id": eos_id, "start": start}
         if beams == 1:
-            options = {"max_length": max_length, "eos_id": eos_id}
-            return sample(step, cache, prompt, **options, **sampling)
-        if eos_id is None or prompt.shape[1] != 1:
-            raise ValueError("a beam search needs eos_id and prompts of one token")
-        axis = int(self.config.scan_layers)
-        options = {"max_length": max_length, "length_penalty": length_penalty, "cache_axis": axis}
-        return beam_search(step, cache, prompt, beams=beams, eos_id=eos_id, **options)[0][:, 0]
+            return sample(step, cache, prompt, prompt_lengths=lengths, **options, **sampling)
+        options |= {"length_penalty": length_penalty, "cache_axis": int(self.config.scan_layers)}
+        return beam_search(step, cache, prompt, beams=beams, **options)[0][:, 0]
