@@ -245,6 +245,17 @@ def test_the_bar_of_a_resumed_training():
         assert "<00:50, 1.00 step/s]" in bar.text(clock.now)
 
 
+def test_the_bar_of_a_loop_that_says_every_hundredth_step():
+    clock, stream = Clock(), Terminal()
+    with writers.ProgressBar(total=400, stream=stream, clock=clock) as bar:
+        clock.now += 60.0
+        bar.update(100)
+        assert "<?, ? step/s]" in bar.text(clock.now)
+        clock.now += 50.0
+        bar.update(200)
+        assert "<01:40, 2.00 step/s]" in bar.text(clock.now)
+
+
 def test_odd_bars():
     assert console.bar(2.0, 4) == "████" and console.bar(-1, 2) == "  "
     assert console.duration(-1) == "?" and console.duration(3599.7) == "1:00:00"

@@ -89,8 +89,8 @@ class ProgressBar:
         self._metrics |= metrics or {}
         if self._first_step is None:
             self._first_step = self._last_step = step
-            begun = max(now - self._start, 1e-9)
-            self._rate = 1.0 / begun if step else 0.0
+            # A loop that first says 100 may have done 100 steps, or resumed there.
+            self._rate = 1.0 / max(now - self._start, 1e-9) if step == 1 else 0.0
         elif step > self._last_step:
             seconds = max(now - self._last_time, 1e-9)
             rate = (step - self._last_step) / seconds
