@@ -30,15 +30,19 @@ class Network(nn.Module):
         return nn.Dense(10)(x)
 
 
+def loss_of(network):
+    def loss(params, batch):
+        logits = network.apply({"params": params}, batch[0])
+        return optim.softmax_cross_entropy_with_integer_labels(logits, batch[1]).mean()
+
+    return loss
+
+
 def train_one(run, rate, width, depth, epochs):
     """One run: ``run`` says where it lives. What it returns is kept there too."""
     (images, labels), test = digits()
     (x, y), valid = (images[200:], labels[200:]), (images[:200], labels[:200])
     network = Network(width, depth)
-
-    def loss(params, batch):
-        logits = network.apply({"params": params}, batch[0])
-        return optim.softmax_cross_entropy_with_integer_labels(logits, batch[1]).mean()
 
     @weft.jit
     def accuracy(params, images, labels):
@@ -46,7 +50,7 @@ def train_one(run, rate, width, depth, epochs):
 
     params = network.init(weft.random.key(0), jnp.ones((1, 64)))["params"]
     state = train.TrainState.create(apply_fn=network.apply, params=params, tx=optim.adam(rate))
-    step, rng = train.make_step(loss), np.random.default_rng(0)
+    step, rng = train.make_step(loss_of(network)), np.random.default_rng(0)
     with train.writers.JsonLinesWriter(run.folder / "metrics.jsonl") as writer:
         for _ in range(epochs):
             for rows in rng.permutation(len(x))[: len(x) // 64 * 64].reshape(-1, 64):

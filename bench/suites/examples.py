@@ -6,8 +6,10 @@ of weft's: jax for weft, flax.linen for weft.linen, optax for weft.optim.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import re
 import sys
 import types
 from pathlib import Path
@@ -20,8 +22,11 @@ from bench.rows import Program, Row, same
 FOLDER = Path(__file__).parents[2] / "examples"
 
 
+ARCHITECTURES = Path(__file__).parents[2] / "weft" / "linen" / "architectures"
+
+
 class _Absent:
-    """In the place of what flax lacks: metrics and averages, which are no part of these steps."""
+    """In the place of what flax lacks: metrics, averages, tasks, which are no part of the steps."""
 
     def __getattr__(self, name: str) -> Any:
         return self
@@ -42,7 +47,8 @@ def _stand_ins(jax: Any) -> dict[str, Any]:
     state = load("flax.training.train_state").TrainState
     absent = _Absent()
     absent.__dict__["Collection"] = types.SimpleNamespace(create=lambda **_: absent)
-    train = module("weft.train", TrainState=state, EMA=absent, metrics=absent, writers=absent)
+    without = dict.fromkeys("EMA metrics writers tasks launch".split(), absent)
+    train = module("weft.train", TrainState=state, **without)
     parts = {
         "numpy": jax.numpy,
         "lax": jax.lax,
@@ -55,27 +61,49 @@ def _stand_ins(jax: Any) -> dict[str, Any]:
     others = {"experimental.ode": "jax.experimental.ode", "scipy.linalg": "jax.scipy.linalg"}
     found = {f"weft.{name}": part for name, part in parts.items()}
     found |= {f"weft.{name}": load(other) for name, other in others.items()}
+    found["weft.train.report"] = module("weft.train.report", make_report=absent)
+    found["weft.train.vocabularies"] = module("weft.train.vocabularies", ByteVocabulary=absent)
+    names = ("config", "decoding", "t5_config", "t5_layers", "t5")
+    found |= dict.fromkeys(f"weft.linen.architectures.{name}" for name in names)
     return found | {"weft": top}
+
+
+def _gin() -> types.ModuleType:
+    """In the place of gin: rows name the sizes themselves, and load an example more than once."""
+    made = types.ModuleType("gin")
+    made.configurable = made.external_configurable = lambda function: function  # type: ignore
+    return made
+
+
+def _load(name: str, path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if name in sys.modules:
+        sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def example(jax: Any, name: str) -> Any:
     """The module of an example, run with a library."""
-    changed = {} if jax.__name__ == "weft" else _stand_ins(jax)
+    changed: dict[str, Any] = {} if jax.__name__ == "weft" else _stand_ins(jax)
+    changed["gin"] = _gin()
     before = {key: sys.modules.get(key) for key in changed}
     sys.path.insert(0, str(FOLDER))
     sys.modules.update(changed)
     try:
-        spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        for key in changed:
+            package, _, file = key.rpartition(".")
+            if package == "weft.linen.architectures":
+                _load(key, ARCHITECTURES / f"{file}.py")
+        return _load(f"example_{name}", FOLDER / f"{name}.py")
     finally:
         sys.path.pop(0)
         for key, old in before.items():
             sys.modules.pop(key)
             if old is not None:
                 sys.modules[key] = old
-    return module
 
 
 def _step(jax: Any, state: Any, loss: Any, batch: Any, has_aux: bool = False) -> Program:
@@ -201,6 +229,77 @@ def hmc(jax: Any) -> Program:
     return Program(run, (jax.random.key(0), z), convert=False)
 
 
+def t5(jax: Any) -> Program:
+    m = example(jax, "t5")
+    sizes = {"features": 64, "hidden": 128, "num_heads": 4, "head_dim": 16}
+    config = m.T5Config(vocab_size=259, encoder_layers=2, decoder_layers=1, **sizes)
+    model, lengths = m.T5(config), {"inputs": 40, "targets": 3}
+    m.optimiser = functools.partial(m.optimiser, rate=3e-3, warmup=50)
+    names, answers = (3 + _integers(128, 64, length) for length in lengths.values())
+    batch = {"encoder_input_tokens": names, "decoder_target_tokens": answers}
+    batch["decoder_input_tokens"] = np.pad(answers, ((0, 0), (1, 0)))[:, :-1]
+    batch["decoder_loss_weights"] = np.ones_like(answers)
+    return _step(jax, m.create_state(model, lengths, 0, 100), m.loss_of(model), (batch,))
+
+
+def ppo(jax: Any) -> Program:
+    m = example(jax, "ppo")
+    m.CARTS, m.STEPS, m.EPOCHS, m.PARTS = 16, 32, 2, 2  # JAX takes minutes to compile the example's
+    carts = jax.vmap(m.fresh)(jax.random.split(jax.random.key(1), m.CARTS))
+    leaves, tree = jax.tree.flatten(m.create_state(0, 100))
+
+    def run(leaves: Any, carts: Any, ages: Any, key: Any) -> Any:
+        carry = jax.tree.unflatten(tree, leaves), carts, ages
+        (state, carts, ages), length = m.round_of_learning(carry, key)
+        return jax.tree.leaves(state), carts, ages, length
+
+    ages = jax.numpy.zeros(m.CARTS, jax.numpy.int32)
+    made = jax.tree.map(jax.numpy.asarray, leaves)
+    return Program(run, (made, carts, ages, jax.random.key(2)), convert=False)
+
+
+def sharded_transformer(jax: Any) -> Program:
+    """A step on a mesh of four devices: `train.make_step`, and for JAX what it does, written out."""
+    m = example(jax, "sharded_transformer")
+    kinds = 2 * (jax.sharding.AxisType.Auto,)
+    mesh = jax.make_mesh((2, 2), ("data", "model"), kinds)
+    tokens = _integers(m.WORDS, 32, m.LENGTH + 1)
+    if jax.__name__ == "weft":
+        own = m.train.make_step(m.loss, mesh=mesh, sharding=m.RULES, donate=False)
+        return Program(own, (own.place(m.create_state(0, 100)), tokens), None, False, convert=False)
+    optax = importlib.import_module("optax")
+    P, sharding = jax.sharding.PartitionSpec, jax.sharding.NamedSharding
+
+    def divided(path: Any, leaf: Any) -> Any:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        specs = [spec for rule, spec in m.RULES if re.search(rule, name)]
+        return sharding(mesh, specs[0] if specs and leaf.ndim > 1 else P())
+
+    state = m.create_state(0, 100)
+    places = jax.tree_util.tree_map_with_path(lambda p, x: divided(p, jax.numpy.asarray(x)), state)
+    state = jax.tree.map(jax.device_put, state, places)
+    rows = sharding(mesh, P("data"))
+
+    @functools.partial(jax.jit, in_shardings=(places, rows), out_shardings=(places, None))
+    def step(state: Any, tokens: Any) -> Any:
+        value, grads = jax.value_and_grad(m.loss)(state.params, tokens)
+        outputs = {"loss": value, "grad_norm": optax.global_norm(grads)}
+        return state.apply_gradients(grads=grads), outputs
+
+    return Program(step, (state, tokens), None, False, convert=False)
+
+
+def sweep(jax: Any) -> Program:
+    m = example(jax, "sweep")
+    network = m.Network(64, 2)
+    params = network.init(jax.random.key(0), jax.numpy.ones((1, 64)))["params"]
+    make = m.train.TrainState.create
+    state = make(apply_fn=network.apply, params=params, tx=m.optim.adam(1e-2))
+    batch = _draw(64, 64), _integers(10, 64)
+    return _step(jax, state, m.loss_of(network), (batch,))
+
+
+SHARDED = "sharded transformer, 4 devices"
 STEPS = {
     "digits MLP": digits_mlp,
     "digits CNN": digits_cnn,
@@ -215,6 +314,10 @@ STEPS = {
     "neural ODE": neural_ode,
     "Gaussian process": gaussian_process,
     "Hamiltonian Monte Carlo, 10 moves": hmc,
+    "T5": t5,
+    "PPO, 16 carts and 32 moments": ppo,
+    SHARDED: sharded_transformer,
+    "sweep, one network": sweep,
 }
 ROWS = [
     Row(
@@ -224,6 +327,7 @@ ROWS = [
         unit="ms",
         ratio=0.7,
         limit=120.0,
+        devices=4 if name == SHARDED else 1,
     )
     for name, setup in STEPS.items()
 ]
