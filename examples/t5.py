@@ -8,6 +8,7 @@ on the words of a name. Target: at most its errors.
 """
 
 import collections
+import functools
 import math
 import unicodedata
 from pathlib import Path
@@ -82,10 +83,13 @@ def train_t5(chosen, task, config, converter, evaluator, lengths, steps, batch):
     model = T5(config)
     state = create_state(model, lengths, chosen.seed, steps)
     step = train.make_step(loss_of(model))
-    # ``generate`` writes token by token, each after those before it.
-    write = weft.jit(
-        lambda params, x: model.generate({"params": params}, x, max_length=lengths["targets"])
-    )
+
+    @weft.jit
+    def write(params, batch):
+        """Answers, token by token."""
+        inputs = batch["encoder_input_tokens"]
+        return model.generate({"params": params}, inputs, max_length=lengths["targets"])
+
     evaluate = evaluator(task, converter, sequence_length=lengths).evaluate
     elements = task.get_dataset(lengths, seed=chosen.seed, num_epochs=None)
     batches = iter(converter(elements, lengths).batch(batch))
@@ -93,8 +97,8 @@ def train_t5(chosen, task, config, converter, evaluator, lengths, steps, batch):
         for number in range(1, steps + 1):
             state, outputs = step(state, next(batches))
             if number % 100 == 0 or number == steps:
-                predict = lambda batch: write(state.params, batch["encoder_input_tokens"])
-                wrong = 1 - evaluate(predict)[task.name]["accuracy"]
+                found = evaluate(functools.partial(write, state.params))
+                wrong = 1 - found[task.name]["accuracy"]
                 writer.write_scalars(number, {"loss": outputs["loss"], "test_error": wrong})
     return wrong
 

@@ -259,7 +259,7 @@ def ppo(jax: Any) -> Program:
 
 
 def sharded_transformer(jax: Any) -> Program:
-    """A step on a mesh of four devices: `train.make_step`, and for JAX what it does, written out."""
+    """A step on four devices: `train.make_step`, and for JAX what it does, written out."""
     m = example(jax, "sharded_transformer")
     kinds = 2 * (jax.sharding.AxisType.Auto,)
     mesh = jax.make_mesh((2, 2), ("data", "model"), kinds)
