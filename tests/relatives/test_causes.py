@@ -162,6 +162,35 @@ REFUSED = {
         ValueError,
         lambda: lax.linalg.triangular_solve(jnp.zeros((1, 1), jnp.int16), zeros(2, 2)),
     ),
+    "an axis of a sum": (ValueError, lambda: lax.reduce_sum(zeros(3), (1,))),
+    "an axis of the sum of a scalar": (ValueError, lambda: lax.reduce_sum(0.5, (0,))),
+    "an array of padding before its dtype": (
+        ValueError,
+        lambda: lax.pad(zeros(3), jnp.arange(3), [(0, 0, 0)]),
+    ),
+    "one size of pieces": (TypeError, lambda: lax.split(zeros(5), 5)),
+    "one size in front": (TypeError, lambda: lax.broadcast(zeros(5), 5)),
+    "a matrix before how to decompose it": (
+        TypeError,
+        lambda: lax.linalg.eig(zeros(), implementation=lax.linalg.EigImplementation.MAGMA),
+    ),
+    "a symmetric matrix before how to decompose it": (
+        TypeError,
+        lambda: lax.linalg.eigh(zeros(), implementation=lax.linalg.EighImplementation.QDWH),
+    ),
+    "a list as an index before a mode": (TypeError, lambda: zeros(3).at[[1, 2]].get(mode="other")),
+    "a float as an index before a mode": (TypeError, lambda: zeros(3).at[1.5].get(mode="wrap")),
+    "more than the condition has": (
+        ValueError,
+        lambda: jnp.compress(jnp.zeros(2, bool), zeros(4, 4), size=3),
+    ),
+    "division of scalars": (TypeError, lambda: jnp.polydiv(2.0, 1.0)),
+    "division of stacks": (ValueError, lambda: jnp.polydiv(zeros(2, 3), zeros(2, 2, 3))),
+    "an array as a number of rows": (
+        TypeError,
+        lambda: lax.linalg.lu_pivots_to_permutation(jnp.zeros((5, 7), int), zeros(7, 7)),
+    ),
+    "the derivative at no matrix": (ValueError, lambda: weft.scipy.linalg.expm_frechet(2, 1.0)),
 }
 
 
@@ -306,3 +335,99 @@ def test_constants_are_not_blamed_for_nans(dtype):
         with pytest.raises(FloatingPointError):
             weft.grad(lambda v: jnp.where(v < 0, v, np.nan))(jnp.asarray(1.0, dtype))
     assert float(slope) == 1
+
+
+def test_numbers_of_samples_come_before_nans():
+    with weft.debug_nans(True), pytest.raises(ValueError, match="samples"):
+        jnp.geomspace(jnp.array([-1.0, 2.0]), 3.0, num=-1)
+
+
+# --- operands that are Python's numbers -----------------------------------------------------------
+
+
+def test_blocks_that_are_numbers():
+    np.testing.assert_array_equal(weft.scipy.linalg.block_diag(1.5, 2), [[1.5, 0], [0, 2]])
+
+
+@pytest.mark.parametrize("order", [None, 0, 2, 4])
+def test_lengths_of_numbers(order):
+    found = jnp.linalg.vector_norm(2, ord=order)
+    assert (found.shape, found.dtype) == ((), jnp.float32)
+    assert float(found) == (1 if order == 0 else 2)
+
+
+def test_gradients_stop_at_numbers():
+    assert type(lax.stop_gradient(1.5)) is float
+    assert float(weft.grad(lambda x: x * lax.stop_gradient(2.0))(3.0)) == 2
+
+
+def test_weak_types_of_sets_and_diagonals():
+    for weak in (
+        jnp.intersect1d(2, 2.0),
+        jnp.intersect1d(2, 2.0, return_indices=True)[0],
+        jnp.setxor1d(2, 1.0),
+        jnp.setdiff1d(2, 3),
+        jnp.insert(1.5, 0, 2),
+        weft.scipy.linalg.fiedler_companion(0),
+    ):
+        assert weak.weak_type
+    for strong in (jnp.diagflat(2), jnp.setxor1d(jnp.arange(2), 1), jnp.insert(jnp.ones(2), 0, 2)):
+        assert not strong.weak_type
+
+
+def test_choices_among_as_many_as_a_float_says():
+    key = random.key(0)
+    assert int(random.choice(key, 2.0)) == int(random.choice(key, 2))
+    with pytest.raises(TypeError):
+        random.permutation(key, 2.0)
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_places_of_common_elements(unique):
+    x, y = jnp.array([3, 1, 2], jnp.int32), jnp.array([2, 3], jnp.int32)
+    with weft.enable_x64(True):
+        _, *places = jnp.intersect1d(x, y, assume_unique=unique, return_indices=True)
+        for place, want in zip(places, ([2, 0], [0, 1]), strict=True):
+            assert place.dtype == (jnp.int32 if unique else jnp.int64)
+            np.testing.assert_array_equal(place, want)
+
+
+# --- values, as on JAX ----------------------------------------------------------------------------
+
+
+def test_sizes_beyond_an_index_dtype_wrap():
+    rows, columns = jnp.unravel_index(jnp.array([2, 200, 50], jnp.uint8), (3, 300))
+    np.testing.assert_array_equal(rows, [0, 2, 1])
+    np.testing.assert_array_equal(columns, [2, 43, 6])
+    np.testing.assert_array_equal(jnp.insert(jnp.array([1], jnp.uint8), 0, 300), [44, 1])
+
+
+def test_poisson_counts_from_any_origin():
+    np.testing.assert_allclose(stats.poisson.logpmf(1, 2.0, 0.5), -1.5326445, rtol=1e-5)
+    assert float(stats.poisson.logpmf(1.5, 2.0)) == -np.inf
+
+
+def test_exp1_has_no_derivative_below_zero():
+    assert np.isnan(weft.grad(special.exp1)(-1.0))
+    np.testing.assert_allclose(weft.grad(special.exp1)(1.0), -np.exp(-1), rtol=1e-5)
+
+
+def test_nothing_is_trimmed_of_a_scalar():
+    assert jnp.trim_zeros(0, None).shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "bool"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_cases_are_selected_by_any_integers(dtype, compiled):
+    select = weft.jit(lax.select_n) if compiled else lax.select_n
+    cases = [jnp.full(3, 10.0 * i) for i in range(2 if dtype == "bool" else 3)]
+    found = select(jnp.array([1, 0, 2], dtype), *cases)
+    np.testing.assert_array_equal(found, [10, 0, 10 if dtype == "bool" else 20])
+
+
+def test_numbers_outside_select_the_first_or_the_last_case():
+    cases = [jnp.full(2, 10.0 * i) for i in range(3)]
+    np.testing.assert_array_equal(lax.select_n(jnp.array([-9, 9], "int8"), *cases), [0, 20])
+    np.testing.assert_array_equal(
+        lax.select_n(jnp.array([0, 2**32 - 1], "uint32"), *cases), [0, 20]
+    )

@@ -1280,8 +1280,9 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stop_gradient(x: Any) -> Any:
-    dtype = typeof(x).dtype
-    if not dtypes.issubdtype(dtype, np.inexact):
+    if type(x) in (bool, int, float, complex):
+        return x
+    if not dtypes.issubdtype(typeof(x).dtype, np.inexact):
         return x
     return arithmetic.stop_gradient_p.bind(x)
 

@@ -15,6 +15,7 @@ import numpy as np
 from weft.base.source import warn
 from weft.base.traceback import expose
 from weft.core.array import Array
+from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.lax.polar import qdwh
 from weft.prims.arithmetic import add
@@ -173,15 +174,16 @@ def eig(
             DeprecationWarning,
         )
         implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
+    params = {
+        "compute_left_eigenvectors": compute_left_eigenvectors,
+        "compute_right_eigenvectors": compute_right_eigenvectors,
+        "enable_eigvec_derivs": enable_eigvec_derivs,
+        "implementation": implementation,
+    }
     if implementation not in (None, EigImplementation.LAPACK):
+        eig_p.shape(typeof(x), **params)  # its errors come first
         raise ValueError(f"on CPUs eig takes EigImplementation.LAPACK, got {implementation}")
-    return eig_p.bind(
-        x,
-        compute_left_eigenvectors=compute_left_eigenvectors,
-        compute_right_eigenvectors=compute_right_eigenvectors,
-        enable_eigvec_derivs=enable_eigvec_derivs,
-        implementation=implementation,
-    )
+    return eig_p.bind(x, **params)
 
 
 def eigh(
@@ -213,15 +215,17 @@ def eigh(
         >>> w
         Array([1., 2.], dtype=float32)
     """
+    x = symmetrize(x) if symmetrize_input else x
+    params = {
+        "lower": lower,
+        "sort_eigenvalues": sort_eigenvalues,
+        "subset_by_index": subset_by_index,
+        "algorithm": implementation,
+    }
     if implementation not in (None, EighImplementation.QR):
+        eigh_p.shape(typeof(x), **params)  # its errors come first
         raise NotImplementedError(f"on CPUs eigh takes EighImplementation.QR, got {implementation}")
-    v, w = eigh_p.bind(
-        symmetrize(x) if symmetrize_input else x,
-        lower=lower,
-        sort_eigenvalues=sort_eigenvalues,
-        subset_by_index=subset_by_index,
-        algorithm=implementation,
-    )
+    v, w = eigh_p.bind(x, **params)
     return v, w
 
 
@@ -304,7 +308,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
         >>> lax.linalg.lu_pivots_to_permutation(jnp.array([2, 2], dtype=jnp.int32), 3)
         Array([2, 0, 1], dtype=int32)
     """
-    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=permutation_size)
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=whole(permutation_size))
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:

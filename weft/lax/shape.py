@@ -134,7 +134,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
         >>> lax.broadcast(1.0, (2,))
         Array([1., 1.], dtype=float32, weak_type=True)
     """
-    sizes = canonical_shape(sizes)
+    sizes = canonical_shape(tuple(sizes))
     if not sizes and not isinstance(operand, (int, float, complex)):
         return boxed(operand)
     ndim = np.ndim(operand)
@@ -497,7 +497,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
         [(1,), (2,)]
     """
     axis = canonical_axis(axis, np.ndim(operand))
-    return prims.split_p.bind(operand, sizes=canonical_shape(sizes), axis=axis)
+    return prims.split_p.bind(operand, sizes=canonical_shape(tuple(sizes)), axis=axis)
 
 
 def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:

@@ -493,10 +493,10 @@ def compress(
                 return boxed(chosen(known[:length], value[:length]))
             return boxed(np.compress(known, value, axis))
         return getitem(a, (*before, np.nonzero(known)[0]))
-    if not 0 <= size <= a.shape[axis]:
+    if not 0 <= size <= length:
         raise ValueError(
-            f"compress needs a size between 0 and the {a.shape[axis]} elements of the axis, "
-            f"got {size}"
+            f"compress needs a size between 0 and {length}, as many elements as the axis and the"
+            f" condition have, got {size}"
         )
     where = nonzero(getitem(mask, slice(0, length)), size=size, fill_value=a.shape[axis])[0]
     return take(a, where, axis, mode="fill", fill_value=np.asarray(fill_value).item())

@@ -61,7 +61,11 @@ def take_index(
 ) -> Array:
     """``x[index]`` with a say in what happens out of bounds."""
     wrap = wrap_negative_indices
-    parsed = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    try:
+        parsed = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    except ValueError:
+        parse(index, x.shape)  # a fault of the index comes first
+        raise
     if parsed in (CLIP, PROMISE_IN_BOUNDS):
         plan = plan_static(index, x.shape, wrap, parsed is CLIP)
         if plan is not None:

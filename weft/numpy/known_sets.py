@@ -12,7 +12,7 @@ import numpy as np
 from weft import dtypes, lax
 from weft.core.array import Array
 from weft.core.trace import Tracer, is_tracing, typeof
-from weft.numpy.index_plan import chosen
+from weft.numpy.index_plan import chosen, index_dtype
 from weft.numpy.indexing import update_index
 from weft.numpy.promotion import constant
 from weft.runtime.client import host
@@ -29,8 +29,10 @@ def _value(x: Any) -> np.ndarray | None:
     return value.ravel() if value.dtype.kind in "biuf" and value.dtype.isbuiltin == 1 else None
 
 
-def _boxed(value: np.ndarray) -> Any:
-    return constant(value, typeof(value))
+def _boxed(value: np.ndarray, like: Any = None) -> Any:
+    """The elements as an array, weakly typed if ``like`` is."""
+    weak = like is not None and dtypes.is_weakly_typed(like)
+    return constant(value, typeof(value).update(weak_type=weak))
 
 
 def _numbers(value: np.ndarray) -> Any:
@@ -48,9 +50,7 @@ def unique(x: Any, index: bool, inverse: bool, counts: bool, equal_nan: bool) ->
     first, *rest = _unique(value, index, inverse, counts, equal_nan)
     if inverse:
         rest[index] = rest[index].reshape(x.shape)
-    weak = dtypes.is_weakly_typed(x) and first.dtype.kind != "c"
-    found = constant(first, typeof(first).update(weak_type=True)) if weak else _boxed(first)
-    return [found, *map(_numbers, rest)]
+    return [_boxed(first, x), *map(_numbers, rest)]
 
 
 def _unique(
@@ -155,7 +155,7 @@ def setdiff1d(x: Any, y: Any, assume_unique: bool) -> Any:
     if x.dtype != y.dtype:
         return None
     pair = _pair(x, y, assume_unique)
-    return None if pair is None else _boxed(np.setdiff1d(*pair, assume_unique=True))
+    return None if pair is None else _boxed(np.setdiff1d(*pair, assume_unique=True), x)
 
 
 def setxor1d(x: Any, y: Any, assume_unique: bool) -> Any:
@@ -165,7 +165,7 @@ def setxor1d(x: Any, y: Any, assume_unique: bool) -> Any:
     joint = np.sort(np.concatenate(pair))
     new = np.ones(joint.size + 1, np.bool_)
     np.not_equal(joint[1:], joint[:-1], out=new[1:-1])
-    return _boxed(chosen(new[1:] & new[:-1], joint))
+    return _boxed(chosen(new[1:] & new[:-1], joint), x)
 
 
 def intersect1d(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> Any:
@@ -175,7 +175,7 @@ def intersect1d(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> An
     if pair is None:
         return None
     joint = np.sort(np.concatenate(pair))
-    return _boxed(chosen(joint[1:] == joint[:-1], joint[:-1]))
+    return _boxed(chosen(joint[1:] == joint[:-1], joint[:-1]), x)
 
 
 def _shared_places(x: Any, y: Any, assume_unique: bool) -> Any:
@@ -191,6 +191,8 @@ def _shared_places(x: Any, y: Any, assume_unique: bool) -> Any:
             return None
         parts.append(value)
     common, *found = np.intersect1d(*parts, assume_unique=True, return_indices=True)
-    if not assume_unique:
-        found = [place[at] for place, at in zip(places, found, strict=True)]
-    return _boxed(common), *map(_numbers, found)
+    if assume_unique:
+        dtype = index_dtype((parts[0].size + parts[1].size,))
+        return _boxed(common, x), *[_boxed(at.astype(dtype, copy=False)) for at in found]
+    found = [place[at] for place, at in zip(places, found, strict=True)]
+    return _boxed(common, x), *map(_numbers, found)

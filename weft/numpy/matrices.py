@@ -275,7 +275,8 @@ def diagflat(v: Any, k: int = 0) -> Array:
         Array([[1, 0],
                [0, 2]], dtype=int32)
     """
-    return diag(ravel(v), k)
+    out = diag(ravel(v), k)
+    return convert_operand(out, out.dtype)
 
 
 def trace(

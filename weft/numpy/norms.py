@@ -134,7 +134,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         raise ValueError(f"{ord!r} is not a vector norm; write a number, jnp.inf or -jnp.inf")
     # The sum and the extremes of integers are integers; all else is a matter of floats.
     if ord not in (1, np.inf, -np.inf):
-        (x,) = promote_dtypes_inexact(x)
+        x = asarray(*promote_dtypes_inexact(x))
     if ord is None or ord == 2:
         return _length(x, axis, keepdims)
     if ord in (np.inf, -np.inf):

@@ -327,13 +327,21 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     """
     u, v = _inexact("polydiv", u, v)
     if u.ndim != 1 or v.ndim != 1:
-        alike = not u.shape[1:] or not v.shape[1:] or u.shape[1:] == v.shape[1:]
-        error = ValueError if alike else TypeError
+        error = _no_vectors(u.shape, v.shape)
         raise error(f"polydiv takes vectors of coefficients, got {u.shape} and {v.shape}")
     quotient, rest = _divided(u, v)
     if trim_leading_zeros:
         rest = _without_leading(rest, np.sqrt(float(dtypes.finfo(u.dtype).eps)))
     return quotient, rest
+
+
+def _no_vectors(u: tuple[int, ...], v: tuple[int, ...]) -> type[Exception]:
+    """The class of the error for shapes of others than vectors, which JAX meets in its products:
+    ``TypeError`` for a scalar and for coefficients of one rank that do not broadcast."""
+    if not u or not v:
+        return TypeError
+    fits = [m == n or 1 in (m, n) for m, n in zip(u[1:], v[1:])]
+    return ValueError if len(u) != len(v) or False not in fits else TypeError
 
 
 @jit

@@ -231,7 +231,7 @@ def unravel_index(indices: Whole, shape: Any) -> tuple[Array, ...]:
         if below is not None:
             x = lax.select(below, filled(0, typeof(x)), x)
         known = isinstance(size, (int, np.integer))
-        last = filled(size - 1, typeof(x)) if known else lax.full_like(x, size - 1)
+        last = filled(const(x, int(size) - 1), typeof(x)) if known else lax.full_like(x, size - 1)
         clipped.append(lax.select(above, last, x))
     return tuple(clipped)
 

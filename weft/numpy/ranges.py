@@ -75,10 +75,8 @@ def linspace(
         >>> jnp.linspace(0, 1, 3)
         Array([0. , 0.5, 1. ], dtype=float32)
     """
-    num = _index("linspace", "num", num)
+    num = _count("linspace", num)
     axis = _index("linspace", "axis", axis)
-    if num < 0:
-        raise ValueError(f"linspace needs a number of samples that is not negative, got {num}")
     check_arraylike("linspace", start, stop)
     wanted, working = _working_dtypes(start, stop, dtype, "linspace")
     start, stop = convert_staged(start, working), convert_staged(stop, working)
@@ -97,6 +95,14 @@ def linspace(
         out = lax.floor(out)
     out = placed(as_array(convert_operand(out, wanted)), device, None)
     return (out, as_array(step)) if retstep else out
+
+
+def _count(name: str, num: Any) -> int:
+    """The number of samples."""
+    num = _index(name, "num", num)
+    if num < 0:
+        raise ValueError(f"{name} needs a number of samples that is not negative, got {num}")
+    return num
 
 
 def _with_axis(sizes: tuple[int, ...], place: int, size: int) -> tuple[int, ...]:
@@ -187,6 +193,7 @@ def geomspace(
     """
     check_arraylike("geomspace", start, stop)
     wanted, working = _working_dtypes(start, stop, dtype, "geomspace")
+    num = _count("geomspace", num)
     start, stop = convert_staged(start, working), convert_staged(stop, working)
     direction = sign(start)
     ends = (log10(true_divide(x, direction)) for x in (start, stop))

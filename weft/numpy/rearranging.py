@@ -292,7 +292,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
         if index.size:
             raise ValueError(f"insert needs integer indices, got dtype {index.dtype}")
         index = convert_operand(index, dtypes.default_int_dtype())
-    new = array(values, ndmin=x.ndim, dtype=x.dtype, copy=False)
+    new = array(convert_operand(values, x.dtype, x.weak_type), ndmin=x.ndim, copy=False)
     if index.size == 1:
         if index.ndim == 0:
             new = moveaxis(new, 0, place)
@@ -336,6 +336,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
     axes = range(x.ndim) if axis is None else [canonical_axis(i, x.ndim) for i in axis_tuple(axis)]
     if len(set(axes)) != len(axes):
         raise ValueError(f"trim_zeros takes each axis once, got {axis}")
+    if not axes:
+        return x
     sides = trim.lower()
     index = []
     for i in range(x.ndim):

@@ -170,7 +170,7 @@ class ReduceSum(Reduction):
     linear = True
 
     def shape(self, x: Any, **params: Any) -> Any:
-        adds = any(x.shape[i] != 1 for i in params["axes"])
+        adds = any(n != 1 for i, n in enumerate(x.shape) if i in params["axes"])
         if not knobs.thread.allow_f16_reductions and x.dtype in _HALVES and adds:
             raise ValueError(
                 f"reduce_sum of {x.str_short()} is refused, as allow_f16_reductions is False;"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
@@ -15,6 +16,7 @@ from weft.core.primitive import Primitive, divisions
 from weft.prims.families import (
     ANY,
     EXTENDED,
+    INTEGER,
     ORDERED,
     NonDifferentiable,
     align_batched,
@@ -22,6 +24,7 @@ from weft.prims.families import (
     broadcast_to,
     const,
     in_parts,
+    kind_of,
     lowered,
 )
 
@@ -103,8 +106,8 @@ class SelectN(Primitive):
     def lower(self, k: Any, which: Any, *cases: Any) -> Any:
         if which.dtype == np.bool_:
             return k.select(which, cases[-1], cases[0])
-        result = cases[0]
-        for i, case in enumerate(cases[1:], 1):
+        result, reached = cases[0], cases[1 : dtypes.iinfo(which.dtype).max + 1]
+        for i, case in enumerate(reached, 1):
             result = k.select(k.ge(which, k.like(which, i)), case, result)
         return result
 
@@ -127,18 +130,17 @@ class SelectN(Primitive):
             raise TypeError(
                 f"select_n needs a predicate of shape () or {first.shape}, got {which.shape}"
             )
-        if which.dtype != np.bool_ and which.dtype != np.int32:
-            raise TypeError(f"select_n needs a bool or int32 predicate, got {which.str_short()}")
+        if which.dtype != np.bool_ and not kind_of(which.dtype) & INTEGER:
+            raise TypeError(f"select_n needs a bool or integer predicate, got {which.str_short()}")
         if which.dtype == np.bool_ and len(cases) > 2:
             raise TypeError(f"select_n with a boolean predicate takes 2 cases, got {len(cases)}")
         return ShapedArray(first.shape, first.dtype, weak)
 
     @staticmethod
     def ref(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
-        index = np.clip(which.astype(np.int64), 0, len(cases) - 1)
         out = cases[0].copy()
         for i, case in enumerate(cases[1:], 1):
-            out = np.where(index == i, case, out)
+            out = np.where(which >= i, case, out)
         return out.astype(cases[0].dtype)
 
     def jvp(self, primals: Any, tangents: Any) -> tuple[Any, Any]:

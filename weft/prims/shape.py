@@ -585,13 +585,13 @@ class Pad(Primitive):
     shard = as_first
 
     def shape(self, x: Any, value: Any, *, padding_config: Any) -> ShapedArray:
+        if value.shape:
+            raise ValueError(f"pad needs a scalar padding value, got shape {value.shape}")
         if x.dtype != value.dtype:
             raise TypeError(
                 f"pad needs a padding value of the operand's dtype, got {x.str_short()} and"
                 f" {value.str_short()}"
             )
-        if value.shape:
-            raise ValueError(f"pad needs a scalar padding value, got shape {value.shape}")
         if len(padding_config) != len(x.shape):
             raise ValueError(
                 f"pad needs one (low, high, interior) for each of the {len(x.shape)} dimensions,"

@@ -132,12 +132,12 @@ def _below(key: Any, count: int, shape: tuple[int, ...]) -> Any:
 # --- permutations and choices ---------------------------------------------------------------------
 
 
-def _concrete_int(x: Any, what: str) -> int:
+def _known_number(x: Any, what: str) -> Any:
     if isinstance(x, Tracer):
         raise errors.ConcretizationTypeError(
             x, f"{what} says how large the result is, so it cannot be traced"
         )
-    return operator.index(x if isinstance(x, int) else np.asarray(x).item())
+    return x if isinstance(x, int) else np.asarray(x).item()
 
 
 def permutation(
@@ -174,7 +174,7 @@ def permutation(
             raise TypeError(
                 f"permutation takes an integer or an array, got a scalar of {dtypes.dtype(x)}"
             )
-        n = _concrete_int(x, "the argument x of weft.random.permutation")
+        n = operator.index(_known_number(x, "the argument x of weft.random.permutation"))
         return placed(_shuffle(key, jnp.arange(n), axis), out_sharding)
     if independent or np.ndim(x) == 1:
         return placed(_shuffle(key, x, axis), out_sharding)
@@ -236,7 +236,7 @@ def choice(
         axis = canonical_axis(axis, ndim)
         n_inputs = np.shape(a)[axis]
     else:
-        n_inputs = _concrete_int(a, "the argument a of weft.random.choice")
+        n_inputs = int(_known_number(a, "the argument a of weft.random.choice"))
     shape = check_shape("choice", shape)
     n_draws = math.prod(shape)
     if n_draws == 0:

@@ -50,7 +50,7 @@ _DOUBLE = (
 
 
 def _square(name: str, a: Any) -> Array:
-    (a,) = promote_dtypes_inexact(jnp.asarray(a))
+    a = jnp.asarray(*promote_dtypes_inexact(a))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"{name} needs square matrices of shape (..., n, n), got {a.shape}")
     return a

@@ -514,7 +514,7 @@ def block_diag(*arrs: Any) -> Array:
            [0, 0, 3]], dtype=int32)
     """
     check_arraylike("block_diag", *arrs)
-    blocks = promote_dtypes(*map(jnp.asarray, arrs)) if arrs else [jnp.zeros((1, 0))]
+    blocks = [*map(jnp.asarray, promote_dtypes(*arrs))] if arrs else [jnp.zeros((1, 0))]
     for i, block in enumerate(blocks):
         if block.ndim > 2:
             raise ValueError(f"block_diag takes matrices, got shape {block.shape} at position {i}")

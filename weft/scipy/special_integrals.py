@@ -30,7 +30,7 @@ def _exp1(x: Any) -> Any:
     return jnp.where(x == np.inf, 0, value)
 
 
-_exp1.defjvps(lambda g, out, x: -g * jnp.exp(-x) / x)
+_exp1.defjvps(lambda g, out, x: -g * jnp.where(x < 0, np.nan, jnp.exp(-x) / x))
 
 
 def exp1(x: Any) -> Array:

@@ -187,7 +187,7 @@ def fiedler_companion(a: Any) -> Array:
     if n < 0:
         raise ValueError(f"fiedler_companion needs coefficients, got shape {a.shape}")
     if n == 0:
-        return jnp.zeros((*a.shape[:-1], 0, 0), a.dtype)
+        return jnp.zeros_like(a, shape=(*a.shape[:-1], 0, 0))
     a = a / a[..., :1]
     if n == 1:
         return -a[..., 1:, None]

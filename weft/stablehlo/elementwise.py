@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.stablehlo.emitter import Emitter, Typed, rule, rules
 from weft.stablehlo.types import physical
 
@@ -104,10 +105,10 @@ def _select_n(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     which = spread_to(e, which, cases[0].shape)
     if which.dtype == np.bool_:
         return [cases[0] if len(cases) == 1 else select(e, which, cases[1], cases[0])]
-    result = cases[-1]
-    for number in reversed(range(len(cases) - 1)):
-        bound = e.broadcast(e.constant(np.int32(number + 1)), which.shape)
-        result = select(e, compare(e, "LT", which, bound), cases[number], result)
+    result, *later = cases[: dtypes.iinfo(which.dtype).max + 1]
+    for number, case in enumerate(later, 1):
+        bound = e.broadcast(e.constant(np.asarray(number, which.dtype)[()]), which.shape)
+        result = select(e, compare(e, "GE", which, bound), case, result)
     return [result]
 
 

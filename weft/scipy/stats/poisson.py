@@ -32,7 +32,7 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     k, mu, loc = operands.real("poisson.logpmf", k, mu, loc)
     y = k - loc
     value = xlogy(y, mu) - gammaln(y + 1) - mu
-    return jnp.where((y < 0) | (y != jnp.floor(y)), -np.inf, value)
+    return jnp.where((y < 0) | (k != jnp.round(k)), -np.inf, value)
 
 
 def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
