@@ -85,6 +85,13 @@ class Alone:
     def check(self) -> None:
         """Raise where others can't answer any more."""
 
+    def announce(self, ranks: tuple[int, ...], number: int, name: str) -> None:
+        """Tell others, without waiting, that a program begins whose messages others carry."""
+
+    def settle(self, wait: bool) -> None:
+        """Raise where others have begun other programs than were announced; with ``wait``, once all
+        of them have answered."""
+
     @contextmanager
     def waiting(self, site: str) -> Iterator[None]:
         """While others are waited for, by other means than this transport's."""

@@ -19,7 +19,7 @@ from tests.parallel.test_mpi import job, pytestmark  # noqa: F401
 from weft import lax
 from weft import numpy as jnp
 from weft.api.gpus import programs_of_devices
-from weft.backends.cuda import commands, driver, messages, nccl, several
+from weft.backends.cuda import commands, driver, messages, nccl, program, several
 from weft.base.errors import JaxRuntimeError
 from weft.core import processes
 from weft.core.registry import lookup
@@ -259,6 +259,88 @@ def test_a_call_that_was_stopped_says_why(others, fake, monkeypatch):
     transport.says.append("process 1 raised ValueError")
     with pytest.raises(JaxRuntimeError, match=r"^process 1 raised ValueError"):
         run([X])
+
+
+# --- the order of programs ------------------------------------------------------------------------
+
+
+class Telling(Others):
+    """Others that are told which programs begin, and may have begun another one."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.begun, self.settled, self.another = [], [], ""
+
+    def announce(self, ranks, number, name):
+        self.begun.append((ranks, number, name))
+        self.settle(wait=False)
+
+    def settle(self, wait):
+        self.settled.append(wait)
+        if self.another:
+            raise JaxRuntimeError(self.another)
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_every_run_is_told_before_its_messages(captured, fake, monkeypatch):
+    transport = Telling()
+    monkeypatch.setattr(processes, "transport", transport)
+    monkeypatch.setattr(driver, "is_done", lambda stream: True)
+    monkeypatch.setattr(program.Executable, "_captured", host_device._replayed)
+    comm = nccl.Communicator(types.SimpleNamespace(value=1), 0, 2)
+    monkeypatch.setattr(nccl, "join", lambda *args: comm)
+    gathered = lambda self, x, y, size, stream: None
+    monkeypatch.setattr(nccl.Communicator, "all_gather", gathered)
+    site = Site("psum over 'i'").of(3, "step(f32[3,4])")
+    bind = lookup("process_all_gather").bind
+    fun = lambda x: bind(bind(x, ranks=(0, 1), sizes=(2, 3, 4), site=site)[0], ranks=(0, 1),
+                         sizes=(2, 3, 4), site=site)  # fmt: skip
+    run = compiled(fun, X)
+    run.capturable = captured
+    buffers = [program.put(X)]
+    for i in range(1, 5):
+        run.run_on_device(buffers)
+        assert transport.begun == [((0, 1), 3, "step(f32[3,4])")] * i  # once a run, not a message
+    driver.finish(None)
+    assert transport.settled[-1] is True
+    transport.another = "processes have begun different programs"
+    for stopped in (lambda: driver.finish(None), lambda: run.run_on_device(buffers)):
+        comm.aborted = False
+        monkeypatch.setattr(fake, "aborted", set())
+        with pytest.raises(JaxRuntimeError, match="different programs"):
+            stopped()
+        assert comm.aborted  # GPUs would wait for others
+    messages._processes.close()
+
+
+def test_a_wait_for_others_looks_at_the_order(fake, monkeypatch):
+    transport = Telling()
+    monkeypatch.setattr(processes, "transport", transport)
+    comm = nccl.Communicator(types.SimpleNamespace(value=1), 0, 2)
+    monkeypatch.setattr(nccl, "join", lambda *args: comm)
+    assert messages._processes.comm((0, 1)) is comm
+    monkeypatch.setattr(driver, "is_done", lambda stream: False)  # others never send
+    transport.another = "processes have begun different programs"
+    with pytest.raises(JaxRuntimeError, match="different programs"):
+        driver.finish(None)
+    assert comm.aborted and transport.settled == [False]
+    messages._processes.close()
+
+
+BEGUN = "processes have begun different programs: process 0 program "
+
+
+@pytest.mark.parametrize("kind", ["order_shard_map", "order_shift", "order_jit"])
+def test_gpus_that_run_known_programs_in_another_order(kind, tmp_path):
+    """Real processes, whose GPUs are the host, with an NCCL that doesn't notice it."""
+    knobs = {"WEFT_DISTRIBUTED_TIMEOUT": "20", messages._SHARED: "1"}
+    given = "-m", "tests.backends.cuda.host_orders", kind, tmp_path
+    told = job(2, 1, *given, check=False, **knobs)
+    for rank in (0, 1):
+        text = (tmp_path / str(rank)).read_text()
+        assert text.startswith(f"JaxRuntimeError: {BEGUN}"), text + told
+        assert ": <lambda>(f32[2,3]); process 1 program " in text
+        assert "All processes must run the same functions" in text
 
 
 @pytest.fixture(scope="module")

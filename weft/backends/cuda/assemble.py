@@ -192,7 +192,8 @@ def _later(launches: Sequence[tuple[bool, bool, _Ahead]], again: bool) -> list[_
 class Assembled(Record):
     """A Program as commands, with where its memory is.
 
-    ``only_read`` and ``operations`` are what is known of commands, by id.
+    ``only_read`` and ``operations`` are what is known of commands, by id; ``beginnings`` are called
+    before each run.
     """
 
     program: Program
@@ -204,6 +205,7 @@ class Assembled(Record):
     constants: dict[int, np.ndarray]
     only_read: dict[int, tuple[Any, frozenset[int]]]
     operations: dict[int, int]
+    beginnings: tuple[Any, ...]
 
 
 class Assembler:
@@ -228,6 +230,8 @@ class Assembler:
         self.pairs = set(swapped(program.nodes))
         self.written = {s for slot in written(program.nodes) for s in self.under(slot)}
         self.mentioned = mentioned(program.nodes)
+        # what is called before each run, by the members that messages go between
+        self.beginnings: dict[Any, Any] = {}
         self.nested = 0  # how many loops of unknown length and branches are around
         for number, slot in enumerate(program.slots):
             if slot.role == "const":
@@ -237,9 +241,8 @@ class Assembler:
         """The whole, of which these are the commands."""
         offsets, arena = self.plan(commands)
         sized = (offsets, arena, self.roles, self.sizes)
-        return Assembled(
-            self.program, commands, *sized, self.constants, self.only_read, self.operations
-        )
+        known = (self.constants, self.only_read, self.operations)
+        return Assembled(self.program, commands, *sized, *known, tuple(self.beginnings.values()))
 
     def nodes(self, nodes: Sequence[Any], again: bool = False) -> tuple[Any, ...]:
         """Commands of nodes, which may be done again and again."""
@@ -566,7 +569,7 @@ class Assembler:
 
     def message(self, node: Collective) -> list[Any]:
         # NCCL's calls can't be in the parts of a graph that run on a condition
-        found = messages.lower(node, capturable=not self.nested)
+        found = messages.lower(node, not self.nested, self.beginnings)
         return [c.OnHost(node.eqn, node.ins, node.outs)] if found is None else found
 
     def copy(self, node: Copy) -> list[Any]:

@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -49,6 +50,10 @@ class Members(abc.ABC):
     def speaking(self, site: Any) -> Iterator[None]:
         """While a call is made that may wait for others."""
         yield
+
+    @abc.abstractmethod
+    def begin(self, ranks: Ranks, site: Any) -> None:
+        """Called before each run of a program with messages between some members."""
 
 
 class Processes(Members):
@@ -115,8 +120,19 @@ class Processes(Members):
             self.transport.check()  # it was stopped
             raise JaxRuntimeError(f"{site}: {error}") from error
 
+    def begin(self, ranks: Ranks, site: Any) -> None:
+        # NCCL's messages don't carry the number of their program, so it goes beside them
+        if site.number:
+            with self._stopping():
+                self.transport.announce(ranks, site.number, site.program)
+
     def wait(self, stream: Any) -> None:
-        """Wait for a stream, as long as all others live."""
+        """Wait for a stream, as long as all others live and run the same programs."""
+        self._wait(stream)
+        with self._stopping():
+            self.transport.settle(wait=True)
+
+    def _wait(self, stream: Any) -> None:
         for _ in range(SPINS):
             if driver.is_done(stream):
                 return
@@ -132,6 +148,8 @@ class Processes(Members):
         self.transport.check()
 
     def _look(self) -> None:
+        with self._stopping():
+            self.transport.settle(wait=False)
         for found in list(self.comms.values()):
             if found is not None:
                 try:
@@ -140,6 +158,17 @@ class Processes(Members):
                     self.transport.check()
                     found.abort()
                     raise JaxRuntimeError(f"{self.site}: {error}") from error
+
+    @contextlib.contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Stop all messages where others run another program: GPUs would wait for theirs."""
+        try:
+            yield
+        except JaxRuntimeError:
+            for found in self.comms.values():
+                if found is not None:
+                    found.abort()
+            raise
 
     def close(self) -> None:
         """Leave all communicators."""
@@ -193,13 +222,17 @@ def among(members: Members) -> Iterator[None]:
 # --- lowering -------------------------------------------------------------------------------------
 
 
-def lower(node: Any, capturable: bool) -> list[Any] | None:
-    """The commands of a message; None where the host has to send it."""
+def lower(node: Any, capturable: bool, beginnings: dict[Ranks, Any]) -> list[Any] | None:
+    """The commands of a message; None where the host has to send it.
+
+    Adds what is to be called before each run of the program, by members, to ``beginnings``.
+    """
     eqn, members = node.eqn, current()
     params, name, aval = eqn.params, eqn.primitive.name, eqn.invars[0].aval
     comm = members.comm(params["ranks"])
     if comm is None:
         return None
+    beginnings.setdefault(params["ranks"], partial(members.begin, params["ranks"], params["site"]))
     size = prod(aval.shape) * storage_dtype(aval.dtype).itemsize
     (source,), (target,) = node.ins, node.outs
     if name == "process_permute":

@@ -88,6 +88,7 @@ class Executable:
         self.offsets, self.arena = assembled.offsets, assembled.arena
         self.roles, self.sizes = assembled.roles, assembled.sizes
         self.only_read, self.operations = assembled.only_read, assembled.operations
+        self.beginnings = assembled.beginnings
         self.constants = {n: put(array) for n, array in assembled.constants.items()}
         load_all(self.commands)
         self.lanes, self.early = lanes.plan(self), mostly_small(self.commands)
@@ -141,6 +142,8 @@ class Executable:
     def run_at(self, key: list[int]) -> None:
         """Run with arguments, results and the arena at addresses."""
         with self.lock:
+            for begin in self.beginnings:
+                begin()
             graph = self.graphs.get(tuple(key))
             if profile.timed is not None:
                 profile.timed.run(self._addresses(key), self.commands, self.stream)

@@ -146,6 +146,9 @@ class _Member(messages.Members):
         assert team is not None
         return team.comm(ranks, self.own)
 
+    def begin(self, ranks: Ranks, site: Any) -> None:
+        """Nothing to tell: all threads of a team get their tasks in one order."""
+
 
 class Executable:
     """A mapped program on several GPUs of this process.

@@ -23,7 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.errors import JaxRuntimeError
 from weft.core.processes import DIRECT_PROCESSES, MET_ANOTHER, Alone
+from weft.parallel.transport.order import Order
 from weft.parallel.transport.watch import COUNT, SITE, Watch, fault
 
 # Bytes of a message that says which program comes next: a digest, the next free number, a name.
@@ -32,6 +34,8 @@ NOTE, DIGEST, HEAD = 512, 32, 40
 MARKS_PER_PROGRAM = 32
 # Bytes of a program's text that others are shown, where they have another one.
 LONGEST = 1 << 20
+# Seconds that answers of processes may take which are leaving.
+LAST_ANSWERS = 2.0
 # Asks for a message before a process lets others run, and before it sleeps in between.
 SPINS, NAPS = 200, 2000
 # What native code adds to MPI's codes of errors: 1 says that the watch has stopped it.
@@ -84,6 +88,7 @@ class Mpi(Alone):
         self.comms: dict[tuple[int, ...], Any] = {self.every: self.world}
         self.note_comms: dict[tuple[int, ...], Any] = {self.every: self.notes}
         self.mark_comms: dict[tuple[int, ...], Any] = {self.every: self.marks}
+        self.order = Order(self)
         self.last_mark = self.world.Get_attr(mpi.TAG_UB)
         self.programs = 1  # the next number
         self.sites: list[tuple[str, tuple[int, ...]]] = [("", ())]
@@ -118,17 +123,27 @@ class Mpi(Alone):
         self.ended = True
         for function in self.endings:
             function()
-        if not self.watch.leave():
+        if not self.watch.leave() or not self._all_answered():
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(1)
         if not self.mpi.Is_finalized():
+            self.order.free()
             for comms in (self.comms, self.note_comms, self.mark_comms):
                 for comm in comms.values():
                     comm.Free()
             if not importlib.import_module("mpi4py").rc.finalize:
                 self.mpi.Finalize()
         self.watch.close()
+
+    def _all_answered(self) -> bool:
+        """Whether others have run the programs that this process has; all of them are leaving."""
+        end = time.monotonic() + LAST_ANSWERS
+        with contextlib.suppress(JaxRuntimeError):
+            while self.order.told and time.monotonic() < end:
+                self.order.settle(len(self.order.told))
+                time.sleep(1e-4)
+        return not self.order.told
 
     # --- waiting ----------------------------------------------------------------------------------
 
@@ -327,6 +342,7 @@ class Mpi(Alone):
                 )
         number = max(int.from_bytes(other[DIGEST:HEAD].tobytes()) for other in notes)
         self.programs = number + 1
+        self.order.names.setdefault(number, name)
         return number
 
     def _difference(self, text: str, ranks: tuple[int, ...], rank: int) -> str:
@@ -354,6 +370,15 @@ class Mpi(Alone):
     def check(self) -> None:
         """Raise where others can't answer any more."""
         self.watch.check()
+
+    def announce(self, ranks: tuple[int, ...], number: int, name: str) -> None:
+        """Tell others that a program begins whose messages this transport doesn't carry."""
+        self.order.announce(ranks, number, name)
+
+    def settle(self, wait: bool) -> None:
+        """Raise where others have begun other programs than were announced."""
+        if self.order.told:
+            self.order.settle(0 if wait else len(self.order.told))
 
     @contextlib.contextmanager
     def waiting(self, site: str) -> Iterator[None]:
