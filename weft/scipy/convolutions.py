@@ -66,7 +66,18 @@ def _convolve(name: str, x: Array, kernel: Array, mode: str, precision: Any) -> 
 def convolve(
     in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
-    """The convolution of two arrays: all of it, its middle (same), or where they overlap (valid).
+    """Return the convolution of two arrays.
+
+    Args:
+        in1: the first array.
+        in2: the second array, with as many dimensions.
+        mode: ``'full'`` for all of it, ``'same'`` for the middle, of the shape of ``in1``, or
+            ``'valid'`` for where the arrays overlap completely.
+        method: ``'direct'``, ``'fft'``, or ``'auto'``, which is direct.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+
+    Returns:
+        An array of the shape that ``mode`` asks for.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import convolve
@@ -84,7 +95,18 @@ def convolve(
 def correlate(
     in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
-    """The correlation of two arrays: a convolution with the second turned around and conjugate.
+    """Return the correlation of two arrays: a convolution with the second reversed and conjugated.
+
+    Args:
+        in1: the first array.
+        in2: the second array, with as many dimensions.
+        mode: ``'full'`` for all of it, ``'same'`` for the middle, of the shape of ``in1``, or
+            ``'valid'`` for where the arrays overlap completely.
+        method: ``'direct'``, ``'fft'``, or ``'auto'``, which is direct.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+
+    Returns:
+        An array of the shape that ``mode`` asks for.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import correlate
@@ -110,7 +132,19 @@ def convolve2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """The convolution of two matrices.
+    """Return the convolution of two matrices.
+
+    Args:
+        in1: the first array.
+        in2: the second array, with as many dimensions.
+        mode: ``'full'`` for all of it, ``'same'`` for the middle, of the shape of ``in1``, or
+            ``'valid'`` for where the arrays overlap completely.
+        boundary: must be ``'fill'``: outside of the arrays is 0.
+        fillvalue: must be 0.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+
+    Returns:
+        A matrix of the shape that ``mode`` asks for.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import convolve2d
@@ -131,7 +165,19 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """The correlation of two matrices.
+    """Return the correlation of two matrices.
+
+    Args:
+        in1: the first array.
+        in2: the second array, with as many dimensions.
+        mode: ``'full'`` for all of it, ``'same'`` for the middle, of the shape of ``in1``, or
+            ``'valid'`` for where the arrays overlap completely.
+        boundary: must be ``'fill'``: outside of the arrays is 0.
+        fillvalue: must be 0.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+
+    Returns:
+        A matrix of the shape that ``mode`` asks for.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import correlate2d
@@ -167,7 +213,17 @@ def _smooth_length(n: int) -> int:
 
 
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Array:
-    """The convolution of two arrays by Fourier transforms, over some axes or all.
+    """Return the convolution of two arrays, by Fourier transforms.
+
+    Args:
+        in1: the first array.
+        in2: the second array, with as many dimensions.
+        mode: ``'full'`` for all of it, ``'same'`` for the middle, of the shape of ``in1``, or
+            ``'valid'`` for where the arrays overlap completely.
+        axes: the axes to convolve over; all by default. Along the others the arrays broadcast.
+
+    Returns:
+        An array of the shape that ``mode`` asks for.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import fftconvolve

@@ -88,7 +88,18 @@ def _backward(x: Array) -> Array:
 def dct(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
-    """The discrete cosine transform along an axis, of type 2.
+    """Return the discrete cosine transform of type 2 along an axis.
+
+    Args:
+        x: a real array.
+        type: the type of the transform; only 2 is supported.
+        n: the length of the transform: the axis is cut or padded with zeros. By default its size.
+        axis: the axis of the transform.
+        norm: ``'ortho'`` makes the transform orthogonal; None or ``'backward'`` scales only the
+            inverse.
+
+    Returns:
+        A float array with ``n`` elements along ``axis``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.fft import dct
@@ -111,7 +122,18 @@ def dct(
 def idct(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
-    """The inverse of ``dct``.
+    """Return the inverse of ``dct``.
+
+    Args:
+        x: a real array.
+        type: the type of the transform; only 2 is supported.
+        n: the length of the transform: the axis is cut or padded with zeros. By default its size.
+        axis: the axis of the transform.
+        norm: ``'ortho'`` makes the transform orthogonal; None or ``'backward'`` scales only the
+            inverse.
+
+    Returns:
+        A float array with ``n`` elements along ``axis``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.fft import idct
@@ -155,7 +177,19 @@ def dctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The discrete cosine transform along several axes, or all.
+    """Return the discrete cosine transform of type 2 along several axes.
+
+    Args:
+        x: a real array.
+        type: the type of the transform; only 2 is supported.
+        s: the lengths of the transform along ``axes``: they are cut or padded with zeros. By
+            default their sizes.
+        axes: the axes of the transform. By default all, or the last ``len(s)``.
+        norm: ``'ortho'`` makes the transform orthogonal; None or ``'backward'`` scales only the
+            inverse.
+
+    Returns:
+        A float array of the transformed shape.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.fft import dctn
@@ -178,7 +212,19 @@ def idctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of ``dctn``.
+    """Return the inverse of ``dctn``.
+
+    Args:
+        x: a real array.
+        type: the type of the transform; only 2 is supported.
+        s: the lengths of the transform along ``axes``: they are cut or padded with zeros. By
+            default their sizes.
+        axes: the axes of the transform. By default all, or the last ``len(s)``.
+        norm: ``'ortho'`` makes the transform orthogonal; None or ``'backward'`` scales only the
+            inverse.
+
+    Returns:
+        A float array of the transformed shape.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.fft import idctn

@@ -19,9 +19,15 @@ _METHODS = ("linear", "nearest")
 
 
 class RegularGridInterpolator:
-    """A function between values on a grid, linear or that of the nearest point.
+    """A function that interpolates between values on a grid.
 
-    Points outside of the grid get ``fill_value``, or with None the function continued.
+    Args:
+        points: the coordinates of the grid along each axis, in ascending order.
+        values: the values at the grid's points, of shape (len(points[0]), len(points[1]), ...) and
+            possibly more axes.
+        method: ``'linear'``, or ``'nearest'`` for the value of the nearest point.
+        bounds_error: must be False: points outside of the grid are no error.
+        fill_value: the value outside of the grid. None continues the function.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.interpolate import RegularGridInterpolator

@@ -20,7 +20,13 @@ _NO_SINGLE = "gaussian_kde needs a sample of more than one element"
 @register_pytree_node_class
 @dataclass(frozen=True, init=False)
 class gaussian_kde:
-    """A density as the mean of normal distributions around the points of a sample.
+    """A density estimate: the mean of normal distributions around the points of a sample.
+
+    Args:
+        dataset: the sample, of shape (n,) or (dimensions, n).
+        bw_method: the bandwidth: ``'scott'`` (the default), ``'silverman'``, a number, or a
+            function of the estimate.
+        weights: the weight of each point. By default all are equal.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import gaussian_kde

@@ -78,9 +78,15 @@ def _pade(degree: int, a: Array) -> tuple[Array, Array]:
 
 @jit(static_argnames=("upper_triangular", "max_squarings"))
 def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
-    """The exponentials of square matrices, by scaling, a Padé approximant, and squaring.
+    """Return the exponentials of square matrices, by scaling, a Padé approximant, and squaring.
 
-    NaN where more than ``max_squarings`` would be needed.
+    Args:
+        A: square matrices, of shape (..., n, n).
+        upper_triangular: promise that the matrices are upper triangular.
+        max_squarings: the largest number of squarings. The result is NaN where more are needed.
+
+    Returns:
+        An array of the shape of ``A``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -119,7 +125,16 @@ def _expm(a: Array, upper_triangular: bool, max_squarings: int) -> Array:
 
 
 def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
-    """The exponential of A and its derivative in direction E; the derivative alone if asked for.
+    """Return the exponential of A and its derivative in the direction E.
+
+    Args:
+        A: a square matrix.
+        E: the direction, of the shape of ``A``.
+        method: accepted for SciPy, no effect.
+        compute_expm: return the exponential too, not only the derivative.
+
+    Returns:
+        A pair of the exponential and the derivative; without ``compute_expm`` the derivative.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -175,7 +190,15 @@ def _triangular_form(a: Array) -> tuple[Array, Array]:
 
 @jit
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
-    """The real Schur form made complex: T triangular where it had blocks of two.
+    """Return the complex Schur form that belongs to a real one: T is triangular.
+
+    Args:
+        T: the real Schur form, with blocks of two on its diagonal.
+        Z: the orthogonal matrix that belongs to it.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The pair (T, Z), complex.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -226,7 +249,15 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
 
 @mixes_inside
 def sqrtm(A: Any, blocksize: int = 1) -> Array:
-    """The principal square root, complex: the R of A = R R with eigenvalues of real part >= 0.
+    """Return the principal square root of a matrix: the R of A = R R with eigenvalues of real part
+    >= 0.
+
+    Args:
+        A: a square matrix.
+        blocksize: must be 1.
+
+    Returns:
+        A complex array of the shape of ``A``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -252,10 +283,18 @@ def _sqrtm(a: Array) -> Array:
 
 @mixes_inside
 def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
-    """A function of a square matrix, given as a function of its eigenvalues, by Parlett's method.
+    """Return a function of a square matrix, by Parlett's method.
 
-    With ``disp=False`` also an estimate of the error. Eigenvalues that (nearly) coincide make
-    the result inexact.
+    The result is inexact where eigenvalues (nearly) coincide.
+
+    Args:
+        A: a square matrix.
+        func: the function, of an array of eigenvalues.
+        disp: False returns an estimate of the error too.
+
+    Returns:
+        A complex array of the shape of ``A``; with ``disp=False`` a pair of it and the error
+        estimate.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -296,9 +335,17 @@ def _parlett_error(t: Array, result: Array) -> Array:
 @mixes_inside
 @jit(static_argnames=("method",))
 def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
-    """The X of A X + X B = C; NaN where an eigenvalue of A is within ``tol`` of one of -B.
+    """Return the X of A X + X B = C.
 
-    ``method`` is "schur" or "eigen".
+    Args:
+        A: a matrix of shape (m, m).
+        B: a matrix of shape (n, n).
+        C: the right side, of shape (m, n).
+        method: ``'schur'`` or ``'eigen'`` (which needs A and B to be diagonalisable).
+        tol: the result is NaN where an eigenvalue of A is within ``tol`` of one of -B.
+
+    Returns:
+        An array of shape (m, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -355,10 +402,19 @@ def polar(
     eps: float | None = None,
     max_iterations: int | None = None,
 ) -> tuple[Array, Array]:
-    """U and P of the polar decomposition a = U P, or of a = P U with ``side="left"``.
+    """Return U and P of the polar decomposition a = U P, or a = P U.
 
-    ``method`` is "qdwh" (iterated, for tall matrices on the right and wide ones on the left) or
-    "svd".
+    Args:
+        a: a matrix of shape (m, n).
+        side: ``'right'`` for U P, ``'left'`` for P U.
+        method: ``'qdwh'`` (iterated; for tall matrices on the right and wide ones on the left) or
+            ``'svd'``.
+        eps: with ``'qdwh'``, how close to converged is close enough. By default the dtype's
+            precision.
+        max_iterations: with ``'qdwh'``, the largest number of iterations; 10 by default.
+
+    Returns:
+        A pair: U with orthonormal columns or rows, and the positive semidefinite P.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg

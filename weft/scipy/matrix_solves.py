@@ -49,7 +49,16 @@ def _right_rank(name: str, a: Array, b: Array) -> int:
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Array:
-    """The upper triangular U of A = Uᴴ U, or with ``lower`` the L of A = L Lᴴ.
+    """Return the upper triangular U of A = Uᴴ U, or with ``lower`` the L of A = L Lᴴ.
+
+    Args:
+        a: Hermitian positive definite matrices, of shape (..., n, n).
+        lower: return the lower triangular factor.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The factors, of the shape of ``a``; NaN where a matrix is not positive definite.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -73,7 +82,16 @@ def _cholesky(a: Any, lower: bool) -> Array:
 def cho_factor(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
-    """The Cholesky factor for ``cho_solve``, and which triangle it is.
+    """Return the Cholesky factor for ``cho_solve``, and which triangle it is.
+
+    Args:
+        a: Hermitian positive definite matrices, of shape (..., n, n).
+        lower: return the lower triangular factor.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        A pair of the factor and ``lower``, for ``cho_solve``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -86,7 +104,16 @@ def cho_factor(
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
-    """X of A X = B from the Cholesky factor of A.
+    """Return the X of A X = B, from the Cholesky factor of A.
+
+    Args:
+        c_and_lower: the pair that ``cho_factor(A)`` returns.
+        b: the right side, of shape (..., n) or (..., n, k).
+        overwrite_b: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The solution, of the shape of ``b``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -120,7 +147,16 @@ def _lu_factor(a: Any) -> tuple[Array, Array]:
 
 
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
-    """L and U in one matrix, and the row swaps, for ``lu_solve``.
+    """Return L and U in one matrix, and the row swaps, for ``lu_solve``.
+
+    Args:
+        a: matrices of shape (..., m, n).
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        A pair: the matrix with U in its upper triangle and L below it, and for each row the row
+        that it was swapped with.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -137,7 +173,17 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """X of A X = B, Aᵀ X = B or Aᴴ X = B (``trans`` 0, 1, 2) from ``lu_factor(A)``.
+    """Return the X of A X = B, Aᵀ X = B or Aᴴ X = B, from ``lu_factor(A)``.
+
+    Args:
+        lu_and_piv: the pair that ``lu_factor(A)`` returns.
+        b: the right side, of shape (..., n) or (..., n, k).
+        trans: 0 for A, 1 for its transpose, 2 for its adjoint.
+        overwrite_b: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The solution, of the shape of ``b``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -161,7 +207,16 @@ def _lu_solve(packed: Any, pivots: Any, b: Any, trans: int) -> Array:
 def lu(
     a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, ...]:
-    """P, L and U of A = P L U; with ``permute_l`` the product P L, and U.
+    """Return P, L and U of A = P L U.
+
+    Args:
+        a: matrices of shape (..., m, n).
+        permute_l: return the product P L instead of P and L.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The tuple (P, L, U); with ``permute_l`` (P L, U).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -197,9 +252,20 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> tuple[Array, ...]:
-    """Q and R of A = Q R; with ``pivoting`` also the column order p of A[:, p] = Q R.
+    """Return Q and R of A = Q R.
 
-    ``mode`` is "full" (square Q), "economic" or "r" (without Q).
+    Args:
+        a: matrices of shape (..., m, n).
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        lwork: accepted for SciPy, no effect.
+        mode: ``'full'`` (square Q), ``'economic'`` (Q of shape (m, min(m, n))) or ``'r'`` (without
+            Q).
+        pivoting: reorder the columns so that the diagonal of R decreases in size.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The tuple (Q, R), or (R,) for ``'r'``; with ``pivoting`` also the column order p of A[:, p]
+        = Q R.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -227,9 +293,19 @@ def qr_multiply(
     overwrite_a: bool = False,
     overwrite_c: bool = False,
 ) -> tuple[Array, ...]:
-    """C Q (or Q C with ``mode="left"``) and R of A = Q R, without making Q.
+    """Return C Q or Q C, and R of A = Q R, without making Q.
 
-    ``conjugate`` takes Q's conjugate; ``pivoting`` adds the column order.
+    Args:
+        a: a matrix of shape (m, n).
+        c: the matrix or vector to multiply Q by.
+        mode: ``'right'`` for C Q, ``'left'`` for Q C.
+        pivoting: reorder the columns of A, and return their order too.
+        conjugate: use the conjugate of Q.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        overwrite_c: accepted for SciPy, no effect: arrays are immutable.
+
+    Returns:
+        The tuple (product, R); with ``pivoting`` also the column order.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -289,7 +365,18 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """U, the descending singular values and Vᴴ; the values alone without ``compute_uv``.
+    """Return U, the singular values and Vᴴ of A = U S Vᴴ.
+
+    Args:
+        a: matrices of shape (..., m, n).
+        full_matrices: return square U and Vᴴ. False gives min(m, n) columns and rows.
+        compute_uv: whether to return U and Vᴴ.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+        lapack_driver: accepted for SciPy: ``'gesdd'`` or ``'gesvd'``.
+
+    Returns:
+        The tuple (U, s, Vᴴ), s in descending order; only s without ``compute_uv``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -301,7 +388,15 @@ def svd(
 
 
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The determinants of square matrices.
+    """Return the determinants of square matrices.
+
+    Args:
+        a: a matrix, or a stack of matrices of shape (..., n, n).
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        An array of shape (...).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -312,7 +407,15 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
 
 
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The inverses of square matrices.
+    """Return the inverses of square matrices.
+
+    Args:
+        a: a matrix, or a stack of matrices of shape (..., n, n).
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        An array of the shape of ``a``. The inverse of a singular matrix holds inf or NaN.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -334,10 +437,22 @@ def eigh(
     type: int = 1,
     check_finite: bool = True,
 ) -> Any:
-    """Ascending eigenvalues and eigenvectors of Hermitian matrices, also generalised.
+    """Return the eigenvalues and eigenvectors of Hermitian matrices, also generalised.
 
-    With positive definite ``b``: A v = w B v (``type`` 1), A B v = w v (2), B A v = w v (3).
-    ``eigvals=(first, last)`` keeps these, both included.
+    Args:
+        a: Hermitian matrices, of shape (..., n, n). One triangle is read.
+        b: a positive definite matrix of the generalised problem; see ``type``.
+        lower: read the lower triangle of ``a`` and ``b``; False reads the upper one.
+        eigvals_only: return only the eigenvalues.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        overwrite_b: accepted for SciPy, no effect: arrays are immutable.
+        turbo: accepted for SciPy, no effect.
+        eigvals: (first, last): return only these eigenvalues, both included.
+        type: the generalised problem: 1 for A v = w B v, 2 for A B v = w v, 3 for B A v = w v.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        A pair: the eigenvalues in ascending order, and the eigenvectors as columns.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -373,7 +488,15 @@ def _eigh(a: Any, b: Any, lower: bool, subset: Any, kind: int) -> tuple[Array, A
 
 
 def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
-    """T and Z of the Schur form A = Z T Zᴴ; ``output="complex"`` makes T triangular.
+    """Return T and Z of the Schur form A = Z T Zᴴ.
+
+    Args:
+        a: a square matrix, or a stack of them.
+        output: ``'real'`` (T has blocks of two for complex eigenvalues of real matrices) or
+            ``'complex'`` (T is triangular).
+
+    Returns:
+        The pair (T, Z).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -394,7 +517,16 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
 def hessenberg(
     a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """The upper Hessenberg form H of A = Q H Qᴴ, with ``calc_q`` also Q.
+    """Return the upper Hessenberg form H of A = Q H Qᴴ.
+
+    Args:
+        a: a matrix, or a stack of matrices of shape (..., n, n).
+        calc_q: also return Q.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        H; with ``calc_q`` the pair (H, Q).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -433,7 +565,21 @@ def solve(
     check_finite: bool = True,
     assume_a: str = "gen",
 ) -> Array:
-    """X of A X = B; ``assume_a="pos"`` uses Cholesky, reading the triangle that ``lower`` says.
+    """Return the X of A X = B.
+
+    Args:
+        a: square matrices, of shape (..., n, n).
+        b: the right side, of shape (..., n) or (..., n, k).
+        lower: with ``assume_a='pos'``, read the lower triangle of ``a``.
+        overwrite_a: accepted for SciPy, no effect: arrays are immutable.
+        overwrite_b: accepted for SciPy, no effect: arrays are immutable.
+        debug: accepted for JAX, no effect.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+        assume_a: ``'gen'`` for any matrix, ``'sym'`` or ``'her'`` for symmetric or Hermitian ones,
+            ``'pos'`` for positive definite ones, which are solved by Cholesky.
+
+    Returns:
+        The solution, of the shape of ``b``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -473,7 +619,20 @@ def solve_triangular(
     debug: Any = None,
     check_finite: bool = True,
 ) -> Array:
-    """X of A X = B for triangular A; ``trans`` 1 or "T" transposes A, 2 or "C" takes its adjoint.
+    """Return the X of A X = B for triangular A.
+
+    Args:
+        a: triangular matrices, of shape (..., n, n). Only one triangle is read.
+        b: the right side, of shape (..., n) or (..., n, k).
+        trans: 0 or ``'N'`` for A, 1 or ``'T'`` for its transpose, 2 or ``'C'`` for its adjoint.
+        lower: read the lower triangle; the upper one by default.
+        unit_diagonal: take the diagonal to be 1, without reading it.
+        overwrite_b: accepted for SciPy, no effect: arrays are immutable.
+        debug: accepted for JAX, no effect.
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        The solution, of the shape of ``b``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -505,7 +664,13 @@ def _solve_triangular(a: Any, b: Any, trans: int, lower: bool, unit_diagonal: bo
 
 
 def block_diag(*arrs: Any) -> Array:
-    """A matrix with the given blocks along its diagonal.
+    """Return a matrix with the given blocks along its diagonal, and zeros elsewhere.
+
+    Args:
+        *arrs: the blocks: matrices, vectors (as rows) or numbers.
+
+    Returns:
+        A matrix whose shape is the sum of the blocks' shapes.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg

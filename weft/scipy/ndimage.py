@@ -53,10 +53,18 @@ def map_coordinates(
     mode: str = "constant",
     cval: Any = 0.0,
 ) -> Array:
-    """Values of an array between its elements: the nearest (order 0) or linear (order 1).
+    """Return values of an array between its elements.
 
-    ``mode`` says what lies outside: ``cval`` (constant), the edge (nearest), or the array again
-    (wrap, mirror, reflect).
+    Args:
+        input: the array.
+        coordinates: for each axis of ``input`` an array of positions. All have the same shape.
+        order: 0 for the nearest element, 1 for linear interpolation.
+        mode: what lies outside of the array: ``'constant'`` (``cval``), ``'nearest'`` (the edge),
+            ``'wrap'``, ``'mirror'`` or ``'reflect'`` (the array again).
+        cval: the value outside of the array, for ``mode='constant'``.
+
+    Returns:
+        An array of the shape of the coordinates and the dtype of ``input``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.ndimage import map_coordinates

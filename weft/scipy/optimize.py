@@ -23,11 +23,27 @@ _REACH = 10
 
 
 class OptimizeResults(NamedTuple):
-    """What ``minimize`` found.
+    """The result of ``minimize``.
 
-    ``status`` is 0 when the gradient is small enough, 1 after ``maxiter`` iterations, 3 when a line
-    search cannot go lower, and 5 when it finds no bound or no number. Of L-BFGS 2 and 3 are too
-    many evaluations of the function and of its gradient, 4 is too small a decrease.
+    Attributes:
+        x: the minimum found.
+        success: whether ``status`` is 0.
+        status: why it stopped: 0, the gradient is small enough; 1, after ``maxiter`` iterations; 3,
+            the line search found nothing lower; 5, the line search found no bracket or no number.
+            For L-BFGS, 2 is too many evaluations of the function, 3 of its gradient, and 4 too
+            small a decrease.
+        fun: the value of the function at ``x``.
+        jac: its gradient at ``x``.
+        hess_inv: the estimate of its inverse Hessian; None for L-BFGS.
+        nfev: the number of evaluations of the function.
+        njev: the number of evaluations of its gradient.
+        nit: the number of iterations.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.scipy.optimize import minimize
+    >>> found = minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(2), method="BFGS")
+    >>> bool(found.success), int(found.status)
+    (True, 0)
     """
 
     x: Array
@@ -349,13 +365,22 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """A local minimum of a function of a vector, by ``method`` "BFGS".
+    """Return a local minimum of a function of a vector.
 
-    ``options`` are maxiter, norm and gtol (of the gradient, when it is small enough), and
-    line_search_maxiter; ``tol`` is another name of gtol. The method
-    "l-bfgs-experimental-do-not-rely-on-this" takes less memory for many variables; beside maxiter,
-    norm and gtol it has maxcor (the steps that it remembers), ftol (the least decrease), maxfun,
-    maxgrad and maxls (of the line search).
+    Args:
+        fun: the function to minimise, ``fun(x, *args)``. It returns a scalar.
+        x0: the vector to start from.
+        args: further arguments of ``fun``.
+        method: ``'BFGS'``, or ``'l-bfgs-experimental-do-not-rely-on-this'``, which needs less
+            memory for many variables.
+        tol: another name for the option ``gtol``.
+        options: a dictionary with ``maxiter`` (iterations), ``norm`` and ``gtol`` (when the
+            gradient is small enough) and ``line_search_maxiter``. L-BFGS takes ``maxiter``,
+            ``norm``, ``gtol``, ``maxcor`` (the steps that it remembers), ``ftol`` (the smallest
+            decrease), ``maxfun``, ``maxgrad`` and ``maxls`` (of the line search).
+
+    Returns:
+        An ``OptimizeResults``; its field ``x`` is the minimum.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.optimize import minimize

@@ -36,7 +36,16 @@ def _only_propagate(name: str, nan_policy: str) -> None:
 def mode(
     a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """The most frequent values along an axis, the least of them where several are.
+    """Return the most frequent values along an axis, and their counts.
+
+    Args:
+        a: the sample.
+        axis: the axis along which to look; None for the flattened array.
+        nan_policy: what to do about NaN; must be ``'propagate'``.
+        keepdims: keep the axis, with size 1.
+
+    Returns:
+        A named tuple ``(mode, count)``; of several most frequent values the smallest.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import mode
@@ -91,7 +100,17 @@ def _run_lengths(x: Array) -> Array:
 def rankdata(
     a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Array:
-    """Ranks from 1; ``method`` says what equal values get: average, min, max, dense or ordinal.
+    """Return the ranks of values, from 1.
+
+    Args:
+        a: the sample.
+        method: what equal values get: the ``'average'``, ``'min'`` or ``'max'`` of their ranks, the
+            same rank without gaps (``'dense'``), or ranks in order of position (``'ordinal'``).
+        axis: the axis along which to rank; None for the flattened array.
+        nan_policy: what to do about NaN; must be ``'propagate'``.
+
+    Returns:
+        An array of ranks, of the shape of ``a``, flattened if ``axis`` is None.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import rankdata
@@ -144,7 +163,17 @@ def sem(
     *,
     keepdims: bool = False,
 ) -> Array:
-    """The standard error of the mean: the standard deviation over the root of the count.
+    """Return the standard error of the mean: the standard deviation over the root of the count.
+
+    Args:
+        a: the sample.
+        axis: the axis along which to look; None for the flattened array.
+        ddof: the degrees of freedom to subtract from the count in the variance.
+        nan_policy: what to do about NaN; must be ``'propagate'``.
+        keepdims: keep the axis, with size 1.
+
+    Returns:
+        A float array of the reduced shape.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import sem

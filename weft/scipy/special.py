@@ -60,7 +60,14 @@ from weft.scipy.special_integrals import spence as spence
 
 
 def softmax(x: Any, /, *, axis: exponentials.Axis = None) -> Array:
-    """exp(x) scaled to sum to 1 over an axis, or over all.
+    """Return exp(x), scaled to sum to 1 over an axis, or over all.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts.
+        axis: the axis or axes over which the exponentials sum to 1. By default all.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.special import softmax
@@ -71,7 +78,14 @@ def softmax(x: Any, /, *, axis: exponentials.Axis = None) -> Array:
 
 
 def log_softmax(x: Any, /, *, axis: exponentials.Axis = None) -> Array:
-    """The logarithm of softmax, without its underflow.
+    """Return the logarithm of softmax, without underflow.
+
+    Args:
+        x: an array, or what ``jnp.asarray`` accepts.
+        axis: the axis or axes over which the exponentials sum to 1. By default all.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.special import log_softmax

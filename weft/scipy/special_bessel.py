@@ -16,7 +16,13 @@ from weft.numpy.promotion import mixes_inside
 
 
 def i0e(x: Any) -> Array:
-    """The modified Bessel function of order 0, times exp(-|x|).
+    """Return the modified Bessel function of order 0, times exp(-|x|).
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import i0e
     >>> float(i0e(0.0))
@@ -27,7 +33,13 @@ def i0e(x: Any) -> Array:
 
 
 def i0(x: Any) -> Array:
-    """The modified Bessel function of order 0.
+    """Return the modified Bessel function of order 0.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import i0
     >>> round(float(i0(1.0)), 4)
@@ -38,7 +50,13 @@ def i0(x: Any) -> Array:
 
 
 def i1e(x: Any) -> Array:
-    """The modified Bessel function of order 1, times exp(-|x|).
+    """Return the modified Bessel function of order 1, times exp(-|x|).
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import i1e
     >>> float(i1e(0.0))
@@ -49,7 +67,13 @@ def i1e(x: Any) -> Array:
 
 
 def i1(x: Any) -> Array:
-    """The modified Bessel function of order 1.
+    """Return the modified Bessel function of order 1.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import i1
     >>> round(float(i1(1.0)), 4)
@@ -61,10 +85,16 @@ def i1(x: Any) -> Array:
 
 @mixes_inside
 def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
-    """Bessel functions of the first kind of orders 0 to ``v``, stacked in front.
+    """Return Bessel functions of the first kind of orders 0 to ``v``.
 
-    By Miller's recurrence downwards from order ``n_iter``, which must be well above both v and
-    the largest |z|.
+    Args:
+        z: where to evaluate them, real numbers.
+        v: the highest order.
+        n_iter: the order at which Miller's downward recurrence starts; well above both ``v`` and
+            the largest |z|.
+
+    Returns:
+        A float array of shape ``(v + 1, *z.shape)``.
 
     >>> from weft.scipy.special import bessel_jn
     >>> [round(float(j), 4) for j in bessel_jn(1.0, v=2)]
@@ -105,10 +135,18 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
 def sph_harm_y(
     n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
 ) -> Array:
-    """The spherical harmonic of degree n and order m at polar angle theta and azimuth phi.
+    """Return a spherical harmonic.
 
-    ``n_max`` is the largest degree, needed if n is not known while tracing. ``diff_n``, SciPy's
-    request for derivatives, is not taken: differentiate instead.
+    Args:
+        n: the degree, integers.
+        m: the order, integers from -n to n.
+        theta: the polar angle, from 0 to π.
+        phi: the azimuth, from 0 to 2π.
+        diff_n: SciPy's request for derivatives, which must be None: differentiate instead.
+        n_max: the largest degree, needed if ``n`` is traced.
+
+    Returns:
+        A complex array of the shape of the arguments.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.special import sph_harm_y

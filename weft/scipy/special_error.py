@@ -23,7 +23,13 @@ _TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 
 def erf(x: Any) -> Array:
-    """The error function.
+    """Return the error function.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import erf
     >>> round(float(erf(1.0)), 4)
@@ -34,7 +40,13 @@ def erf(x: Any) -> Array:
 
 
 def erfc(x: Any) -> Array:
-    """The complement of the error function, 1 - erf(x).
+    """Return the complement of the error function, 1 - erf(x), without cancellation.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import erfc
     >>> round(float(erfc(1.0)), 4)
@@ -45,7 +57,13 @@ def erfc(x: Any) -> Array:
 
 
 def erfinv(x: Any) -> Array:
-    """The inverse of the error function.
+    """Return the inverse of the error function.
+
+    Args:
+        x: where to evaluate it, between -1 and 1.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import erfinv
     >>> round(float(erfinv(0.5)), 4)
@@ -106,7 +124,13 @@ _wofz.defjvps(lambda g, out, z: g * (1j * _TWO_OVER_SQRT_PI - 2 * z * out))
 
 
 def wofz(z: Any) -> Array:
-    """The Faddeeva function exp(-z²) erfc(-iz).
+    """Return the Faddeeva function exp(-z²) erfc(-iz).
+
+    Args:
+        z: where to evaluate it, complex numbers.
+
+    Returns:
+        A complex array of the shape of ``z``.
 
     >>> from weft.scipy.special import wofz
     >>> round(complex(wofz(1j)).real, 4)
@@ -118,7 +142,13 @@ def wofz(z: Any) -> Array:
 
 
 def erfcx(x: Any) -> Array:
-    """exp(x²) erfc(x), real or complex.
+    """Return exp(x²) erfc(x), without overflow.
+
+    Args:
+        x: where to evaluate it, real or complex.
+
+    Returns:
+        A float or complex array of the shape of ``x``.
 
     >>> from weft.scipy.special import erfcx
     >>> round(float(erfcx(10.0)), 4)
@@ -145,7 +175,13 @@ _dawsn.defjvps(lambda g, out, x: g * (1 - 2 * x * out))
 
 
 def dawsn(x: Any) -> Array:
-    """Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.
+    """Return Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        An array of the shape of ``x``.
 
     >>> from weft.scipy.special import dawsn
     >>> round(float(dawsn(1.0)), 4)
@@ -160,7 +196,13 @@ def dawsn(x: Any) -> Array:
 
 @custom_jvp
 def logit(x: Any) -> Array:
-    """log(x / (1 - x)).
+    """Return log(x / (1 - x)).
+
+    Args:
+        x: probabilities, between 0 and 1.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import logit
     >>> float(logit(0.5))
@@ -186,7 +228,13 @@ logit.defjvps(lambda g, out, x: g / (x * (1 - x)))
 
 
 def expit(x: Any) -> Array:
-    """1 / (1 + exp(-x)), the inverse of logit.
+    """Return 1 / (1 + exp(-x)), the inverse of logit.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the shape of ``x``, between 0 and 1.
 
     >>> from weft.scipy.special import expit
     >>> float(expit(0.0))
@@ -206,7 +254,13 @@ def _single_or_double(name: str, x: Any) -> Array:
 
 
 def ndtr(x: Any) -> Array:
-    """The distribution function of the standard normal.
+    """Return the distribution function of the standard normal distribution.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the shape of ``x``, between 0 and 1.
 
     >>> from weft.scipy.special import ndtr
     >>> float(ndtr(0.0))
@@ -223,7 +277,13 @@ def _ndtr(x: Any) -> Any:
 
 
 def ndtri(p: Any) -> Array:
-    """The inverse of ndtr: the quantiles of the standard normal.
+    """Return the quantiles of the standard normal distribution: the inverse of ndtr.
+
+    Args:
+        p: probabilities, between 0 and 1.
+
+    Returns:
+        A float array of the shape of ``p``.
 
     >>> from weft.scipy.special import ndtri
     >>> round(float(ndtri(0.975)), 4)
@@ -260,9 +320,14 @@ _ndtri.defjvps(lambda g, out, p: g * math.sqrt(2 * math.pi) * jnp.exp(0.5 * jnp.
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def log_ndtr(x: Any, series_order: int = 3) -> Array:
-    """The logarithm of ndtr, accurate in both tails.
+    """Return the logarithm of ndtr, accurate in both tails.
 
-    ``series_order`` is accepted for compatibility: the tail is computed to full precision.
+    Args:
+        x: where to evaluate it; numbers or arrays.
+        series_order: accepted for JAX, no effect: the tail is computed to full precision.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import log_ndtr
     >>> round(float(log_ndtr(-20.0)), 3)
@@ -337,7 +402,14 @@ def _owens_t_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def owens_t(h: Any, a: Any) -> Array:
-    """Owen's T function: the chance that X > h and 0 < Y < aX, X and Y standard normal.
+    """Return Owen's T function: the chance that X > h and 0 < Y < aX, X and Y standard normal.
+
+    Args:
+        h: the bound of X.
+        a: the slope of the bound of Y.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import owens_t
     >>> float(owens_t(0.0, 1.0))
@@ -354,7 +426,14 @@ def owens_t(h: Any, a: Any) -> Array:
 
 @custom_jvp
 def xlogy(x: Any, y: Any) -> Array:
-    """x log(y), and 0 where x is 0.
+    """Return x log(y), and 0 where x is 0.
+
+    Args:
+        x: the factor.
+        y: the argument of the logarithm, which broadcasts against ``x``.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import xlogy
     >>> float(xlogy(0.0, 0.0))
@@ -373,7 +452,14 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
 
 @custom_jvp
 def xlog1py(x: Any, y: Any) -> Array:
-    """x log(1 + y), and 0 where x is 0.
+    """Return x log(1 + y), and 0 where x is 0.
+
+    Args:
+        x: the factor.
+        y: the argument of the logarithm minus 1, which broadcasts against ``x``.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import xlog1py
     >>> float(xlog1py(0.0, -1.0))
@@ -399,7 +485,13 @@ _xlogx.defjvps(lambda g, out, x: g * (jnp.log(x) + 1))
 
 
 def entr(x: Any) -> Array:
-    """-x log(x), with 0 at 0 and -inf below.
+    """Return -x log(x), with 0 at 0 and -inf below: the terms of the entropy.
+
+    Args:
+        x: probabilities.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import entr
     >>> float(entr(1.0)), float(entr(-1.0))
@@ -410,7 +502,14 @@ def entr(x: Any) -> Array:
 
 
 def rel_entr(p: Any, q: Any) -> Array:
-    """p log(p / q), the terms of the relative entropy; infinite where it is undefined.
+    """Return p log(p / q), the terms of the relative entropy; infinite where it is undefined.
+
+    Args:
+        p: probabilities.
+        q: probabilities to compare with.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import rel_entr
     >>> float(rel_entr(0.0, 1.0)), float(rel_entr(1.0, 0.0))
@@ -424,7 +523,14 @@ def rel_entr(p: Any, q: Any) -> Array:
 
 
 def kl_div(p: Any, q: Any) -> Array:
-    """p log(p / q) - p + q.
+    """Return p log(p / q) - p + q, the terms of the Kullback-Leibler divergence.
+
+    Args:
+        p: probabilities.
+        q: probabilities to compare with.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import kl_div
     >>> float(kl_div(2.0, 2.0))
@@ -435,7 +541,14 @@ def kl_div(p: Any, q: Any) -> Array:
 
 
 def boxcox(x: Any, lmbda: Any) -> Array:
-    """(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+    """Return (x^lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+
+    Args:
+        x: the data, not negative.
+        lmbda: the exponent.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import boxcox
     >>> round(float(boxcox(3.0, 2.0)), 4)
@@ -446,7 +559,14 @@ def boxcox(x: Any, lmbda: Any) -> Array:
 
 
 def boxcox1p(x: Any, lmbda: Any) -> Array:
-    """((1 + x)^lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0.
+    """Return ((1 + x)^lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0.
+
+    Args:
+        x: the data, at least -1.
+        lmbda: the exponent.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import boxcox1p
     >>> round(float(boxcox1p(2.0, 2.0)), 4)

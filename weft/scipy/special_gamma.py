@@ -23,7 +23,13 @@ _STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:8],
 
 
 def gammaln(x: Any) -> Array:
-    """The logarithm of |gamma(x)|.
+    """Return the logarithm of |gamma(x)|.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import gammaln
     >>> round(float(gammaln(5.0)), 4)
@@ -34,7 +40,13 @@ def gammaln(x: Any) -> Array:
 
 
 def gammasgn(x: Any) -> Array:
-    """The sign of gamma(x); NaN at its poles.
+    """Return the sign of gamma(x); NaN at its poles.
+
+    Args:
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import gammasgn
     >>> float(gammasgn(-0.5))
@@ -81,7 +93,13 @@ def _complex_loggamma(z: Any) -> Any:
 
 
 def loggamma(x: Any) -> Array:
-    """The principal branch of log gamma; NaN for negative real numbers.
+    """Return the principal branch of log gamma; NaN for negative real numbers.
+
+    Args:
+        x: where to evaluate it, real or complex.
+
+    Returns:
+        A float or complex array of the shape of ``x``.
 
     >>> from weft.scipy.special import loggamma
     >>> round(float(loggamma(5.0)), 4)
@@ -94,7 +112,13 @@ def loggamma(x: Any) -> Array:
 
 
 def gamma(x: Any) -> Array:
-    """The gamma function, real or complex.
+    """Return the gamma function.
+
+    Args:
+        x: where to evaluate it, real or complex.
+
+    Returns:
+        A float or complex array of the shape of ``x``.
 
     >>> from weft.scipy.special import gamma
     >>> round(float(gamma(5.0)), 3)
@@ -107,7 +131,14 @@ def gamma(x: Any) -> Array:
 
 
 def betaln(a: Any, b: Any) -> Array:
-    """The logarithm of |beta(a, b)|, accurate for large arguments too.
+    """Return the logarithm of |beta(a, b)|, accurate for large arguments too.
+
+    Args:
+        a: the first argument.
+        b: the second argument, which broadcasts against ``a``.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import betaln
     >>> round(float(betaln(2.0, 3.0)), 4)
@@ -126,7 +157,14 @@ def betaln(a: Any, b: Any) -> Array:
 
 
 def beta(a: Any, b: Any) -> Array:
-    """The beta function, gamma(a) gamma(b) / gamma(a + b).
+    """Return the beta function, gamma(a) gamma(b) / gamma(a + b).
+
+    Args:
+        a: the first argument.
+        b: the second argument, which broadcasts against ``a``.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import beta
     >>> round(float(beta(2.0, 3.0)), 4)
@@ -138,7 +176,15 @@ def beta(a: Any, b: Any) -> Array:
 
 
 def betainc(a: Any, b: Any, x: Any) -> Array:
-    """The regularized incomplete beta function.
+    """Return the regularised incomplete beta function.
+
+    Args:
+        a: the first parameter, positive.
+        b: the second parameter, positive.
+        x: the upper limit of the integral, between 0 and 1.
+
+    Returns:
+        A float array of the broadcast shape, between 0 and 1.
 
     >>> from weft.scipy.special import betainc
     >>> round(float(betainc(2.0, 3.0, 0.3)), 4)
@@ -148,7 +194,13 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
 
 
 def digamma(x: Any) -> Array:
-    """The derivative of gammaln.
+    """Return the derivative of gammaln.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import digamma
     >>> round(float(digamma(1.0)), 4)
@@ -159,7 +211,14 @@ def digamma(x: Any) -> Array:
 
 
 def polygamma(n: Any, x: Any) -> Array:
-    """Derivative of order ``n``, an integer, of digamma.
+    """Return a derivative of digamma.
+
+    Args:
+        n: the order of the derivative, an integer.
+        x: where to evaluate it; numbers or arrays.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import polygamma
     >>> round(float(polygamma(1, 1.0)), 4)
@@ -173,7 +232,14 @@ def polygamma(n: Any, x: Any) -> Array:
 
 
 def gammainc(a: Any, x: Any) -> Array:
-    """The regularized lower incomplete gamma function.
+    """Return the regularised lower incomplete gamma function.
+
+    Args:
+        a: the first parameter, positive.
+        x: the upper limit of the integral, not negative.
+
+    Returns:
+        A float array of the broadcast shape, between 0 and 1.
 
     >>> from weft.scipy.special import gammainc
     >>> round(float(gammainc(1.0, 2.0)), 4)
@@ -183,7 +249,14 @@ def gammainc(a: Any, x: Any) -> Array:
 
 
 def gammaincc(a: Any, x: Any) -> Array:
-    """The regularized upper incomplete gamma function.
+    """Return the regularised upper incomplete gamma function.
+
+    Args:
+        a: the first parameter, positive.
+        x: the lower limit of the integral, not negative.
+
+    Returns:
+        A float array of the broadcast shape, between 0 and 1.
 
     >>> from weft.scipy.special import gammaincc
     >>> round(float(gammaincc(1.0, 2.0)), 4)
@@ -193,7 +266,14 @@ def gammaincc(a: Any, x: Any) -> Array:
 
 
 def factorial(n: Any, exact: bool = False) -> Array:
-    """gamma(n + 1), and 0 for negative n; ``exact`` counts in integers, for known n.
+    """Return gamma(n + 1), and 0 for negative n.
+
+    Args:
+        n: the argument.
+        exact: compute in integers; ``n`` must be known, not traced.
+
+    Returns:
+        A float array of the shape of ``n``; an integer array with ``exact``.
 
     >>> from weft.scipy.special import factorial
     >>> factorial(5, exact=True)
@@ -207,7 +287,15 @@ def factorial(n: Any, exact: bool = False) -> Array:
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
-    """The number of ways to take k of N things, with repetition or without.
+    """Return the number of ways to choose k of N things.
+
+    Args:
+        N: the number of things.
+        k: how many are chosen.
+        repetition: whether a thing may be chosen more than once.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import comb
     >>> round(float(comb(5, 2)), 3)
@@ -224,7 +312,14 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
 
 
 def multigammaln(a: Any, d: Any) -> Array:
-    """The logarithm of the multivariate gamma function of dimension ``d``.
+    """Return the logarithm of the multivariate gamma function.
+
+    Args:
+        a: where to evaluate it, greater than (d - 1) / 2.
+        d: the dimension, an integer.
+
+    Returns:
+        A float array of the shape of ``a``.
 
     >>> from weft.scipy.special import multigammaln
     >>> round(float(multigammaln(3.0, 2)), 4)
@@ -244,7 +339,14 @@ def multigammaln(a: Any, d: Any) -> Array:
 
 @custom_jvp
 def poch(z: Any, m: Any) -> Array:
-    """The rising factorial gamma(z + m) / gamma(z).
+    """Return the rising factorial gamma(z + m) / gamma(z).
+
+    Args:
+        z: the start.
+        m: the number of factors, which need not be an integer.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import poch
     >>> round(float(poch(3.0, 2.0)), 3)
@@ -261,7 +363,13 @@ poch.defjvps(
 
 
 def bernoulli(n: int) -> Array:
-    """The Bernoulli numbers B_0 to B_n.
+    """Return the Bernoulli numbers B_0 to B_n.
+
+    Args:
+        n: the last index.
+
+    Returns:
+        A float array of shape (n + 1,).
 
     >>> from weft.scipy.special import bernoulli
     >>> [round(float(b), 4) for b in bernoulli(4)]
@@ -333,7 +441,14 @@ def _riemann_between(s: Any) -> Any:
 
 
 def zeta(x: Any, q: Any = None) -> Array:
-    """The Hurwitz zeta function, or Riemann's if ``q`` is not given.
+    """Return the Hurwitz zeta function, or Riemann's if ``q`` is not given.
+
+    Args:
+        x: the exponent, greater than 1.
+        q: the first base of the sum, positive; 1 by default.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import zeta
     >>> round(float(zeta(2.0)), 4), round(float(zeta(2.0, 2.0)), 4)

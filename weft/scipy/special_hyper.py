@@ -116,7 +116,15 @@ _hyp1f1.defjvps(
 
 
 def hyp1f1(a: Any, b: Any, x: Any) -> Array:
-    """The confluent hypergeometric function 1F1(a; b; x).
+    """Return the confluent hypergeometric function 1F1(a; b; x).
+
+    Args:
+        a: the parameter of the numerator.
+        b: the parameter of the denominator.
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import hyp1f1
     >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 4)
@@ -250,9 +258,18 @@ _hyp2f1.defjvps(
 
 
 def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
-    """Gauss's hypergeometric function 2F1(a, b; c; x) for x < 1 (and polynomials anywhere).
+    """Return Gauss's hypergeometric function 2F1(a, b; c; x) for x < 1 (and polynomials anywhere).
 
     Derivatives by a, b and c are taken from the series, for |x| < 1.
+
+    Args:
+        a: the first parameter of the numerator.
+        b: the second parameter of the numerator.
+        c: the parameter of the denominator.
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import hyp2f1
     >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)

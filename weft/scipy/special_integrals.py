@@ -34,7 +34,13 @@ _exp1.defjvps(lambda g, out, x: -g * jnp.where(x < 0, np.nan, jnp.exp(-x) / x))
 
 
 def exp1(x: Any) -> Array:
-    """The integral of exp(-t) / t from x to infinity; NaN for negative x.
+    """Return the integral of exp(-t) / t from x to infinity; NaN for negative x.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import exp1
     >>> round(float(exp1(1.0)), 4)
@@ -74,7 +80,13 @@ _expi.defjvps(lambda g, out, x: g * jnp.exp(x) / x)
 
 
 def expi(x: Any) -> Array:
-    """The exponential integral Ei, the principal value of exp(t) / t up to x.
+    """Return the exponential integral Ei, the principal value of exp(t) / t up to x.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import expi
     >>> round(float(expi(1.0)), 4)
@@ -136,7 +148,14 @@ def _expn_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def expn(n: Any, x: Any) -> Array:
-    """The generalized exponential integral, the integral of exp(-xt) / t^n from 1 to infinity.
+    """Return the generalised exponential integral, that of exp(-xt) / t^n from 1 to infinity.
+
+    Args:
+        n: the order, a whole number that is not negative.
+        x: where to evaluate it, not negative.
+
+    Returns:
+        A float array of the broadcast shape.
 
     >>> from weft.scipy.special import expn
     >>> round(float(expn(2, 1.0)), 4)
@@ -175,7 +194,13 @@ def _sici_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def sici(x: Any) -> tuple[Array, Array]:
-    """The sine integral Si and the cosine integral Ci.
+    """Return the sine integral Si and the cosine integral Ci.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        Two float arrays of the shape of ``x``.
 
     >>> from weft.scipy.special import sici
     >>> si, ci = sici(1.0)
@@ -217,7 +242,13 @@ def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def fresnel(x: Any) -> tuple[Array, Array]:
-    """The Fresnel integrals S and C of sin(pi t² / 2) and cos(pi t² / 2) from 0 to x.
+    """Return the Fresnel integrals S and C of sin(pi t² / 2) and cos(pi t² / 2) from 0 to x.
+
+    Args:
+        x: where to evaluate it, real numbers.
+
+    Returns:
+        Two float arrays of the shape of ``x``.
 
     >>> from weft.scipy.special import fresnel
     >>> s, c = fresnel(1.0)
@@ -256,7 +287,13 @@ _spence.defjvps(lambda g, out, x: g * _spence_slope(x))
 
 
 def spence(x: Any) -> Array:
-    """The integral of log(t) / (1 - t) from 1 to x, the dilogarithm of 1 - x.
+    """Return the integral of log(t) / (1 - t) from 1 to x, the dilogarithm of 1 - x.
+
+    Args:
+        x: where to evaluate it, not negative.
+
+    Returns:
+        A float array of the shape of ``x``.
 
     >>> from weft.scipy.special import spence
     >>> round(float(spence(0.0)), 4)

@@ -47,9 +47,15 @@ def _windows(values: Array, starts: np.ndarray, n: int) -> Array:
 
 
 def toeplitz(c: Any, r: Any = None) -> Array:
-    """Matrices constant along diagonals, from their first column c and first row r.
+    """Return matrices that are constant along diagonals.
 
-    Without ``r`` the row is the conjugate of the column; ``r[0]`` is not read.
+    Args:
+        c: the first column, of shape (..., m).
+        r: the first row, of shape (..., n); its first element is not read. By default the conjugate
+            of ``c``.
+
+    Returns:
+        An array of shape (..., m, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -69,9 +75,14 @@ def toeplitz(c: Any, r: Any = None) -> Array:
 
 
 def hankel(c: Any, r: Any = None) -> Array:
-    """Matrices constant along anti-diagonals, from their first column c and last row r.
+    """Return matrices that are constant along anti-diagonals.
 
-    Without ``r`` the row is zero; ``r[0]`` is not read.
+    Args:
+        c: the first column, of shape (..., m).
+        r: the last row, of shape (..., n); its first element is not read. By default zeros.
+
+    Returns:
+        An array of shape (..., m, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -96,7 +107,13 @@ def hankel(c: Any, r: Any = None) -> Array:
 
 
 def circulant(c: Any) -> Array:
-    """Square matrices whose columns are the vector c turned round.
+    """Return square matrices whose columns are the rotations of a vector.
+
+    Args:
+        c: the first column, of shape (..., n).
+
+    Returns:
+        An array of shape (..., n, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -125,7 +142,15 @@ def _below(first: Array, values: Array) -> Array:
 
 
 def leslie(f: Any, s: Any) -> Array:
-    """Leslie matrices: fecundities f in the first row, survival s below the diagonal.
+    """Return Leslie matrices of population growth.
+
+    Args:
+        f: the fecundity of each age, of shape (..., n): the first row.
+        s: the survival of each age but the last, of shape (..., n - 1): the elements below the
+            diagonal.
+
+    Returns:
+        An array of shape (..., n, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -145,7 +170,13 @@ def leslie(f: Any, s: Any) -> Array:
 
 
 def companion(a: Any) -> Array:
-    """Companion matrices of polynomials with coefficients a, highest power first.
+    """Return companion matrices of polynomials: their eigenvalues are the roots.
+
+    Args:
+        a: the coefficients, highest power first, of shape (..., n + 1). The first must not be 0.
+
+    Returns:
+        An array of shape (..., n, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -161,7 +192,13 @@ def companion(a: Any) -> Array:
 
 
 def fiedler(a: Any) -> Array:
-    """Matrices of the distances |a_i - a_j|.
+    """Return matrices of the distances |a_i - a_j|.
+
+    Args:
+        a: the numbers, of shape (..., n).
+
+    Returns:
+        An array of shape (..., n, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -174,7 +211,13 @@ def fiedler(a: Any) -> Array:
 
 
 def fiedler_companion(a: Any) -> Array:
-    """Pentadiagonal companion matrices of polynomials with coefficients a, highest power first.
+    """Return pentadiagonal companion matrices of polynomials.
+
+    Args:
+        a: the coefficients, highest power first, of shape (..., n + 1). The first must not be 0.
+
+    Returns:
+        An array of shape (..., n, n).
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -201,7 +244,15 @@ def fiedler_companion(a: Any) -> Array:
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
-    """The matrix whose product with a vector of length n is its convolution with a.
+    """Return the matrix whose product with a vector is its convolution with ``a``.
+
+    Args:
+        a: the vector to convolve with, of shape (..., m).
+        n: the length of the vectors that the matrix multiplies.
+        mode: ``'full'``, ``'same'`` or ``'valid'``, as in ``jnp.convolve``.
+
+    Returns:
+        A matrix with n columns; m + n - 1 rows for ``'full'``.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg
@@ -231,7 +282,13 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
 
 @mixes_inside
 def hilbert(n: int) -> Array:
-    """The matrix of 1 / (i + j + 1).
+    """Return the Hilbert matrix, of elements 1 / (i + j + 1).
+
+    Args:
+        n: the number of rows and columns.
+
+    Returns:
+        A float array of shape (n, n).
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.hilbert(2)
@@ -249,7 +306,13 @@ def _integers(rows: list[list[int]]) -> Array:
 
 
 def invhilbert(n: int) -> Array:
-    """The inverse of the Hilbert matrix.
+    """Return the inverse of the Hilbert matrix.
+
+    Args:
+        n: the number of rows and columns.
+
+    Returns:
+        A float array of shape (n, n).
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.invhilbert(2)
@@ -272,7 +335,14 @@ def _pascal_kind(kind: str | None) -> str:
 
 
 def pascal(n: int, kind: str | None = None) -> Array:
-    """Pascal's triangle as a matrix: "symmetric" (the default), "lower" or "upper".
+    """Return Pascal's triangle as a matrix.
+
+    Args:
+        n: the number of rows and columns.
+        kind: ``'symmetric'`` (the default), ``'lower'`` or ``'upper'``.
+
+    Returns:
+        A float array of shape (n, n).
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.pascal(3)
@@ -290,7 +360,14 @@ def pascal(n: int, kind: str | None = None) -> Array:
 
 
 def invpascal(n: int, kind: str | None = None) -> Array:
-    """The inverse of Pascal's matrix of the same kind.
+    """Return the inverse of Pascal's matrix of the same kind.
+
+    Args:
+        n: the number of rows and columns.
+        kind: ``'symmetric'`` (the default), ``'lower'`` or ``'upper'``.
+
+    Returns:
+        A float array of shape (n, n).
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.invpascal(2)
@@ -310,7 +387,14 @@ def invpascal(n: int, kind: str | None = None) -> Array:
 
 @mixes_inside
 def helmert(n: int, full: bool = False) -> Array:
-    """The Helmert matrix: orthonormal rows, each a contrast; ``full`` adds the mean in front.
+    """Return the Helmert matrix: orthonormal rows, each a contrast.
+
+    Args:
+        n: the number of rows and columns.
+        full: add the row of the mean in front.
+
+    Returns:
+        A float array of shape (n - 1, n); (n, n) with ``full``.
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.helmert(2).round(4)
@@ -330,7 +414,14 @@ def helmert(n: int, full: bool = False) -> Array:
 
 
 def hadamard(n: int, dtype: Any = int) -> Array:
-    """The Hadamard matrix of size n, a power of two.
+    """Return the Hadamard matrix: elements 1 and -1, orthogonal rows.
+
+    Args:
+        n: the number of rows and columns, a power of two.
+        dtype: the dtype of the matrix.
+
+    Returns:
+        An array of shape (n, n).
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.hadamard(2)
@@ -346,7 +437,15 @@ def hadamard(n: int, dtype: Any = int) -> Array:
 
 
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
-    """The matrix of the discrete Fourier transform, over √n ("sqrtn") or n ("n") if asked for.
+    """Return the matrix of the discrete Fourier transform.
+
+    Args:
+        n: the number of rows and columns.
+        scale: divide by the root of n (``'sqrtn'``), by n (``'n'``), or not at all (None).
+        dtype: the complex dtype of the matrix; the default complex dtype if None.
+
+    Returns:
+        A complex array of shape (n, n).
 
     >>> import weft.scipy.linalg as linalg
     >>> linalg.dft(2).real

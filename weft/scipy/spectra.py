@@ -24,7 +24,17 @@ Trend = str | bool | Callable[[Array], Array]
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
 ) -> Array:
-    """Take out the mean, or straight lines fitted between the break points ``bp``.
+    """Return data without its mean, or without straight lines fitted to it.
+
+    Args:
+        data: the array.
+        axis: the axis along which to fit.
+        type: ``'linear'``, or ``'constant'`` to subtract the mean.
+        bp: the break points: positions along the axis at which a new line starts.
+        overwrite_data: accepted for SciPy; must be None.
+
+    Returns:
+        A float array of the shape of ``data``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import detrend
@@ -220,7 +230,28 @@ def stft(
     padded: bool = True,
     axis: int = -1,
 ) -> tuple[Array, Array, Array]:
-    """The short-time Fourier transform: frequencies, times, and the transform over both.
+    """Return the short-time Fourier transform of a signal.
+
+    Args:
+        x: the signal.
+        fs: the sampling frequency.
+        window: the name of a window such as ``'hann'``, a tuple of name and parameters, or an array
+            of its values.
+        nperseg: the length of a segment; shorter signals are a single segment.
+        noverlap: how many samples neighbouring segments share. By default half of a segment.
+        nfft: the length of the Fourier transforms; longer ones pad each segment with zeros. By
+            default ``nperseg``.
+        detrend: what to take out of each segment: ``'constant'``, ``'linear'``, a function of
+            segments, or False for nothing.
+        return_onesided: for real signals, return only frequencies that are not negative.
+        boundary: how to extend the signal at its ends: ``'even'``, ``'odd'``, ``'constant'``,
+            ``'zeros'``, or None for not at all.
+        padded: pad the signal with zeros to a whole number of segments.
+        axis: the axis of time.
+
+    Returns:
+        Three arrays: the frequencies, the times of the segments, and the transform, with
+        frequencies in place of ``axis`` and times last.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import stft
@@ -271,7 +302,28 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The cross spectral density of two signals by Welch's method; real when ``y`` is None.
+    """Return the cross spectral density of two signals, by Welch's method.
+
+    Args:
+        x: the first signal.
+        y: the second signal; None stands for ``x``, and makes the result real.
+        fs: the sampling frequency.
+        window: the name of a window such as ``'hann'``, a tuple of name and parameters, or an array
+            of its values.
+        nperseg: the length of a segment. By default 256, or the length of the signal if that is
+            shorter.
+        noverlap: how many samples neighbouring segments share. By default half of a segment.
+        nfft: the length of the Fourier transforms; longer ones pad each segment with zeros. By
+            default ``nperseg``.
+        detrend: what to take out of each segment: ``'constant'``, ``'linear'``, a function of
+            segments, or False for nothing.
+        return_onesided: for real signals, return only frequencies that are not negative.
+        scaling: ``'density'`` (power per frequency) or ``'spectrum'`` (power).
+        axis: the axis of time.
+        average: how to combine the segments: ``'mean'`` or ``'median'``.
+
+    Returns:
+        Two arrays: the frequencies, and the density, with frequencies in place of ``axis``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import csd
@@ -361,7 +413,27 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The power spectral density of a signal by Welch's method.
+    """Return the power spectral density of a signal, by Welch's method.
+
+    Args:
+        x: the signal.
+        fs: the sampling frequency.
+        window: the name of a window such as ``'hann'``, a tuple of name and parameters, or an array
+            of its values.
+        nperseg: the length of a segment. By default 256, or the length of the signal if that is
+            shorter.
+        noverlap: how many samples neighbouring segments share. By default half of a segment.
+        nfft: the length of the Fourier transforms; longer ones pad each segment with zeros. By
+            default ``nperseg``.
+        detrend: what to take out of each segment: ``'constant'``, ``'linear'``, a function of
+            segments, or False for nothing.
+        return_onesided: for real signals, return only frequencies that are not negative.
+        scaling: ``'density'`` (power per frequency) or ``'spectrum'`` (power).
+        axis: the axis of time.
+        average: how to combine the segments: ``'mean'`` or ``'median'``.
+
+    Returns:
+        Two arrays: the frequencies, and the density, with frequencies in place of ``axis``.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import welch
@@ -398,10 +470,26 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
 ) -> tuple[Array, Array]:
-    """The inverse of ``stft``: times and the signal.
+    """Return the signal that a short-time Fourier transform belongs to: the inverse of ``stft``.
 
-    As in SciPy, the times belong to the first axis of the signal: they are its times where it has
-    one axis, or time is its first.
+    As in SciPy, the times belong to the first axis of the signal.
+
+    Args:
+        Zxx: the transform.
+        fs: the sampling frequency.
+        window: the name of a window such as ``'hann'``, a tuple of name and parameters, or an array
+            of its values.
+        nperseg: the length of a segment. By default computed from the number of frequencies.
+        noverlap: how many samples neighbouring segments share. By default half of a segment.
+        nfft: the length of the Fourier transforms; longer ones pad each segment with zeros. By
+            default ``nperseg``.
+        input_onesided: whether ``Zxx`` has only frequencies that are not negative.
+        boundary: whether the signal was extended at its ends.
+        time_axis: the axis of the segments' times.
+        freq_axis: the axis of the frequencies.
+
+    Returns:
+        Two arrays: the times, and the signal.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.signal import istft, stft

@@ -24,10 +24,21 @@ def eigh_tridiagonal(
     tol: float | None = None,
     key: Any = None,
 ) -> Any:
-    """Ascending eigenvalues, and eigenvectors, of the matrix with diagonal d and e above it.
+    """Return the eigenvalues and eigenvectors of a symmetric tridiagonal matrix.
 
-    ``select`` is "a" for all or "i" for the indices ``select_range``, both included. ``tol`` is
-    how close eigenvalues must be. ``key`` is taken as in JAX; starts here do not vary.
+    Args:
+        d: the diagonal, of shape (n,).
+        e: the elements above the diagonal, of shape (n - 1,).
+        eigvals_only: return only the eigenvalues.
+        select: ``'a'`` for all eigenvalues, ``'i'`` for those at the indices ``select_range``.
+        select_range: the first and last index of the eigenvalues to return, both included.
+        tol: how close the eigenvalues must be to the exact ones. By default as close as the dtype
+            allows.
+        key: accepted for JAX, no effect.
+
+    Returns:
+        The eigenvalues in ascending order; without ``eigvals_only`` a pair of them and the
+        eigenvectors as columns.
 
     >>> import weft.numpy as jnp
     >>> import weft.scipy.linalg as linalg

@@ -14,9 +14,15 @@ __all__ = ["vq"]
 
 
 def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Array]:
-    """For every observation the index of the nearest code, and the distance to it.
+    """Return for every observation the index of the nearest code, and the distance to it.
 
-    Values are not looked at, so ``check_finite`` does nothing.
+    Args:
+        obs: the observations, of shape (observations, features).
+        code_book: the codes, of shape (codes, features).
+        check_finite: accepted for SciPy, no effect: values are not looked at.
+
+    Returns:
+        Two arrays of shape (observations,): the indices, and the Euclidean distances.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.cluster.vq import vq

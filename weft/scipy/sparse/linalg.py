@@ -282,9 +282,19 @@ def cg(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """Solve ``A x = b`` by conjugate gradients; A is Hermitian and positive definite.
+    """Solve ``A x = b`` by conjugate gradients.
 
-    ``A`` and the preconditioner ``M``, near the inverse of A, are functions or matrices.
+    Args:
+        A: a Hermitian positive definite matrix, or a function that multiplies by one.
+        b: the right side, an array or a pytree.
+        x0: where to start. By default zeros.
+        tol: stop when the residual is below ``tol`` times the norm of ``b``.
+        atol: stop when the residual is below this. The larger of both bounds counts.
+        maxiter: the largest number of iterations; 10 times the size of ``b`` by default.
+        M: a preconditioner near the inverse of ``A``, a matrix or a function.
+
+    Returns:
+        A pair of the solution, with the structure of ``b``, and None.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.sparse.linalg import cg
@@ -308,7 +318,19 @@ def bicgstab(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """Solve ``A x = b`` by stabilized biconjugate gradients, for any square A.
+    """Solve ``A x = b`` by stabilised biconjugate gradients, for any square A.
+
+    Args:
+        A: a square matrix, or a linear function of arrays or pytrees like ``b``.
+        b: the right side, an array or a pytree.
+        x0: where to start. By default zeros.
+        tol: stop when the residual is below ``tol`` times the norm of ``b``.
+        atol: stop when the residual is below this. The larger of both bounds counts.
+        maxiter: the largest number of iterations; 10 times the size of ``b`` by default.
+        M: a preconditioner near the inverse of ``A``, a matrix or a function.
+
+    Returns:
+        A pair of the solution, with the structure of ``b``, and None.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.sparse.linalg import bicgstab
@@ -331,10 +353,23 @@ def gmres(
     M: Any = None,
     solve_method: str = "batched",
 ) -> tuple[Any, Array]:
-    """Solve ``A x = b`` by generalized minimal residuals; with the solution comes 0, or -1 for NaN.
+    """Solve ``A x = b`` by generalised minimal residuals, for any square A.
 
-    ``solve_method`` "incremental" looks at the residual after every step, "batched" after
-    ``restart`` of them.
+    Args:
+        A: a square matrix, or a linear function of arrays or pytrees like ``b``.
+        b: the right side, an array or a pytree.
+        x0: where to start. By default zeros.
+        tol: stop when the residual is below ``tol`` times the norm of ``b``.
+        atol: stop when the residual is below this. The larger of both bounds counts.
+        restart: how many steps before the basis is built anew. More steps converge faster and take
+            more memory.
+        maxiter: the largest number of restarts; 10 times the size of ``b`` by default.
+        M: a preconditioner near the inverse of ``A``, a matrix or a function.
+        solve_method: ``'incremental'`` looks at the residual after every step, ``'batched'`` after
+            ``restart`` steps.
+
+    Returns:
+        A pair of the solution, with the structure of ``b``, and 0, or -1 if the solution holds NaN.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.sparse.linalg import gmres

@@ -45,7 +45,10 @@ def _length(v: Array) -> tuple[Array, Array]:
 
 
 class Rotation(NamedTuple):
-    """A rotation, or an array of them.
+    """A rotation in space, or an array of rotations; ``from_euler`` and its siblings make one.
+
+    Attributes:
+        quat: the quaternions (x, y, z, w), of length 1 along the last axis.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.spatial.transform import Rotation
@@ -281,7 +284,13 @@ def _euler_angles(q: Array, axes: list[int], extrinsic: bool) -> Array:
 
 
 class Slerp(NamedTuple):
-    """Rotations at times, and between them along the shortest way at constant speed.
+    """Rotations at times, and between them along the shortest path at constant speed; see ``init``.
+
+    Attributes:
+        times: the times, in ascending order.
+        timedelta: the time from each rotation to the next.
+        rotations: the rotations at these times, without the last.
+        rotvecs: the rotation vector from each rotation to the next.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.spatial.transform import Rotation, Slerp

@@ -15,7 +15,15 @@ __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
 
 def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k.
+    """Return the logarithm of the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        p: the probability of 1.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import bernoulli
     >>> round(float(bernoulli.logpmf(1, 0.25)), 4)
@@ -28,7 +36,15 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
 
 
 def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
+    """Return the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        p: the probability of 1.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import bernoulli
     >>> round(float(bernoulli.pmf(1, 0.25)), 4)
@@ -38,7 +54,14 @@ def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
 
 
 def cdf(k: Any, p: Any) -> Array:
-    """The probability of values up to k.
+    """Return the probability of values up to ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        p: the probability of 1.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import bernoulli
     >>> float(bernoulli.cdf(0, 0.25))
@@ -50,7 +73,14 @@ def cdf(k: Any, p: Any) -> Array:
 
 
 def ppf(q: Any, p: Any) -> Array:
-    """The least k whose ``cdf`` reaches q.
+    """Return the quantile: the smallest value whose ``cdf`` reaches ``q``.
+
+    Args:
+        q: the probability, between 0 and 1.
+        p: the probability of 1.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import bernoulli
     >>> float(bernoulli.ppf(0.8, 0.25))

@@ -15,7 +15,17 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density.
+    """Return the logarithm of the density of the beta distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import beta
     >>> round(float(beta.logpdf(0.5, 2.0, 3.0)), 4)
@@ -29,7 +39,17 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the beta distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import beta
     >>> round(float(beta.pdf(0.5, 2.0, 3.0)), 4)
@@ -39,7 +59,17 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import beta
     >>> round(float(beta.cdf(0.5, 2.0, 3.0)), 4)
@@ -58,7 +88,17 @@ def _share(a: Any, b: Any, y: Any) -> Array:
 
 
 def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import beta
     >>> round(float(beta.logcdf(0.5, 2.0, 3.0)), 4)
@@ -68,7 +108,17 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import beta
     >>> round(float(beta.sf(0.5, 2.0, 3.0)), 4)
@@ -79,7 +129,17 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the first shape parameter, positive.
+        b: the second shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import beta
     >>> round(float(beta.logsf(0.5, 2.0, 3.0)), 4)

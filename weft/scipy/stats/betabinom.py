@@ -15,7 +15,19 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k: log C(n, y) B(y + a, n - y + b) / B(a, b).
+    """Return the logarithm of the probability of ``k``.
+
+    It is log C(n, y) B(y + a, n - y + b) / B(a, b).
+
+    Args:
+        k: the integers at which to evaluate it.
+        n: the number of trials.
+        a: the first shape parameter of the beta distribution, positive.
+        b: the second shape parameter of the beta distribution, positive.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import betabinom
     >>> round(float(betabinom.logpmf(1, 3, 1.0, 1.0)), 4)
@@ -30,7 +42,17 @@ def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
 
 
 def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
-    """The probability of k.
+    """Return the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        n: the number of trials.
+        a: the first shape parameter of the beta distribution, positive.
+        b: the second shape parameter of the beta distribution, positive.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import betabinom
     >>> round(float(betabinom.pmf(1, 3, 1.0, 1.0)), 4)

@@ -15,7 +15,16 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k.
+    """Return the logarithm of the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        n: the number of trials.
+        p: the probability that a trial succeeds.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import binom
     >>> round(float(binom.logpmf(1, 3, 0.5)), 4)
@@ -29,7 +38,16 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
 
 
 def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
+    """Return the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        n: the number of trials.
+        p: the probability that a trial succeeds.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import binom
     >>> round(float(binom.pmf(1, 3, 0.5)), 4)

@@ -16,7 +16,17 @@ _LOG_PI = np.log(np.pi).item()
 
 
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: -log(π scale (1 + z²)).
+    """Return the logarithm of the density of the Cauchy distribution.
+
+    It is -log(π scale (1 + z²)).
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.logpdf(0.0)), 4)
@@ -28,7 +38,15 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the Cauchy distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.pdf(0.0)), 4)
@@ -38,7 +56,15 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x, accurate in both tails.
+    """Return the probability of values up to ``x``, accurate in both tails.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.cdf(1.0)), 4)
@@ -50,7 +76,15 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.logcdf(0.0)), 4)
@@ -60,7 +94,15 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x, accurate in both tails.
+    """Return the probability of values above ``x``, accurate in both tails.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.sf(1.0)), 4)
@@ -72,7 +114,15 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.logsf(0.0)), 4)
@@ -82,7 +132,15 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``cdf``.
+    """Return the quantile: the inverse of ``cdf``.
+
+    Args:
+        q: the probability, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.ppf(0.75)), 4)
@@ -93,7 +151,15 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``sf``.
+    """Return the inverse of ``sf``.
+
+    Args:
+        q: the probability of the values above, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import cauchy
     >>> round(float(cauchy.isf(0.25)), 4)

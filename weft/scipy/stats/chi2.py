@@ -18,7 +18,16 @@ def _as_gamma(name: str, x: Any, df: Any, loc: Any, scale: Any) -> tuple[Array, 
 
 
 def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density.
+    """Return the logarithm of the density of the chi-square distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import chi2
     >>> round(float(chi2.logpdf(2.0, 4.0)), 4)
@@ -28,7 +37,16 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the chi-square distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import chi2
     >>> round(float(chi2.pdf(2.0, 4.0)), 4)
@@ -38,7 +56,16 @@ def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import chi2
     >>> round(float(chi2.cdf(2.0, 4.0)), 4)
@@ -48,7 +75,16 @@ def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import chi2
     >>> round(float(chi2.logcdf(2.0, 4.0)), 4)
@@ -58,7 +94,16 @@ def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import chi2
     >>> round(float(chi2.sf(2.0, 4.0)), 4)
@@ -68,7 +113,16 @@ def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import chi2
     >>> round(float(chi2.logsf(2.0, 4.0)), 4)

@@ -15,7 +15,14 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: Any, alpha: Any) -> Array:
-    """The logarithm of the density; ``x`` has its parts along the first axis, all or all but one.
+    """Return the logarithm of the density of the Dirichlet distribution.
+
+    Args:
+        x: the parts, along the first axis, positive and with sum 1. The last one may be left out.
+        alpha: the concentrations, positive, one for each part.
+
+    Returns:
+        A float array, with one number for each point.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import dirichlet
@@ -41,7 +48,14 @@ def logpdf(x: Any, alpha: Any) -> Array:
 
 
 def pdf(x: Any, alpha: Any) -> Array:
-    """The density.
+    """Return the density of the Dirichlet distribution.
+
+    Args:
+        x: the parts, along the first axis, positive and with sum 1. The last one may be left out.
+        alpha: the concentrations, positive, one for each part.
+
+    Returns:
+        A float array, with one number for each point.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import dirichlet

@@ -14,7 +14,17 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: -z - log(scale), with z = (x - loc) / scale.
+    """Return the logarithm of the density of the exponential distribution.
+
+    It is -z - log(scale), with z = (x - loc) / scale.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> float(expon.logpdf(2.0))
@@ -26,7 +36,15 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the exponential distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> round(float(expon.pdf(2.0)), 4)
@@ -36,7 +54,15 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> round(float(expon.cdf(2.0)), 4)
@@ -46,7 +72,15 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> round(float(expon.logcdf(2.0)), 4)
@@ -62,7 +96,15 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> round(float(expon.sf(2.0)), 4)
@@ -72,7 +114,15 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> float(expon.logsf(2.0))
@@ -84,7 +134,15 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``cdf``.
+    """Return the quantile: the inverse of ``cdf``.
+
+    Args:
+        q: the probability, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import expon
     >>> round(float(expon.ppf(0.5)), 4)

@@ -15,7 +15,18 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: (a - 1) log y - y - log(Γ(a) scale), y = (x - loc) / scale.
+    """Return the logarithm of the density of the gamma distribution.
+
+    It is (a - 1) log y - y - log(Γ(a) scale), y = (x - loc) / scale.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gamma
     >>> round(float(gamma.logpdf(2.0, 3.0)), 4)
@@ -29,7 +40,16 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the gamma distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gamma
     >>> round(float(gamma.pdf(2.0, 3.0)), 4)
@@ -39,7 +59,16 @@ def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gamma
     >>> round(float(gamma.cdf(2.0, 3.0)), 4)
@@ -58,7 +87,16 @@ def _inside(x: Any, loc: Any, scale: Any) -> tuple[Array, Array]:
 
 
 def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gamma
     >>> round(float(gamma.logcdf(2.0, 3.0)), 4)
@@ -68,7 +106,16 @@ def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gamma
     >>> round(float(gamma.sf(2.0, 3.0)), 4)
@@ -80,7 +127,16 @@ def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the shape parameter, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gamma
     >>> round(float(gamma.logsf(2.0, 3.0)), 4)

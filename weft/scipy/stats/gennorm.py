@@ -13,7 +13,14 @@ __all__ = ["cdf", "logpdf", "pdf"]
 
 
 def logpdf(x: Any, beta: Any) -> Array:
-    """The logarithm of the density.
+    """Return the logarithm of the density of the generalised normal distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        beta: the exponent of the tails; 2 gives a normal distribution, 1 a Laplace distribution.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gennorm
     >>> round(float(gennorm.logpdf(1.0, 2.0)), 4)
@@ -24,7 +31,14 @@ def logpdf(x: Any, beta: Any) -> Array:
 
 
 def pdf(x: Any, beta: Any) -> Array:
-    """The density.
+    """Return the density of the generalised normal distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        beta: the exponent of the tails; 2 gives a normal distribution, 1 a Laplace distribution.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gennorm
     >>> round(float(gennorm.pdf(1.0, 2.0)), 4)
@@ -34,7 +48,14 @@ def pdf(x: Any, beta: Any) -> Array:
 
 
 def cdf(x: Any, beta: Any) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        beta: the exponent of the tails; 2 gives a normal distribution, 1 a Laplace distribution.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import gennorm
     >>> round(float(gennorm.cdf(1.0, 2.0)), 4)

@@ -15,7 +15,17 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k: (y - 1) log(1 - p) + log p, with y = k - loc.
+    """Return the logarithm of the probability of ``k``.
+
+    It is (y - 1) log(1 - p) + log p, with y = k - loc.
+
+    Args:
+        k: the integers at which to evaluate it.
+        p: the probability that a trial succeeds.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import geom
     >>> round(float(geom.logpmf(2, 0.5)), 4)
@@ -28,7 +38,15 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
 
 
 def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
+    """Return the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        p: the probability that a trial succeeds.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import geom
     >>> round(float(geom.pmf(2, 0.5)), 4)

@@ -12,7 +12,17 @@ __all__ = ["cdf", "logpdf", "pdf"]
 
 
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: -abs(x - loc) / scale - log(2 scale).
+    """Return the logarithm of the density of the Laplace distribution.
+
+    It is -abs(x - loc) / scale - log(2 scale).
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import laplace
     >>> round(float(laplace.logpdf(1.0)), 4)
@@ -23,7 +33,15 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the Laplace distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import laplace
     >>> round(float(laplace.pdf(1.0)), 4)
@@ -33,7 +51,15 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import laplace
     >>> round(float(laplace.cdf(1.0)), 4)

@@ -13,7 +13,17 @@ __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
 
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: -z - 2 log(1 + exp(-z)) - log(scale).
+    """Return the logarithm of the density of the logistic distribution.
+
+    It is -z - 2 log(1 + exp(-z)) - log(scale).
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import logistic
     >>> round(float(logistic.logpdf(0.0)), 4)
@@ -26,7 +36,15 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the logistic distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import logistic
     >>> round(float(logistic.pdf(0.0)), 4)
@@ -36,7 +54,15 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import logistic
     >>> round(float(logistic.cdf(1.0)), 4)
@@ -47,7 +73,15 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import logistic
     >>> round(float(logistic.sf(1.0)), 4)
@@ -58,7 +92,15 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``cdf``.
+    """Return the quantile: the inverse of ``cdf``.
+
+    Args:
+        x: the probability, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import logistic
     >>> round(float(logistic.ppf(0.75)), 4)
@@ -69,7 +111,15 @@ def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``sf``.
+    """Return the inverse of ``sf``.
+
+    Args:
+        x: the probability of the values above, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import logistic
     >>> round(float(logistic.isf(0.25)), 4)

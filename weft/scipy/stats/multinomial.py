@@ -16,7 +16,15 @@ __all__ = ["logpmf", "pmf"]
 
 @promotion.mixes_inside
 def logpmf(x: Any, n: Any, p: Any) -> Array:
-    """The logarithm of the probability of the counts ``x``, kinds along the last axis.
+    """Return the logarithm of the probability of ``x``.
+
+    Args:
+        x: the counts of each kind, along the last axis.
+        n: the number of trials.
+        p: the probability of each kind, along the last axis.
+
+    Returns:
+        A float array, with one number for each point.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import multinomial
@@ -40,7 +48,15 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
 
 @promotion.mixes_inside
 def pmf(x: Any, n: Any, p: Any) -> Array:
-    """The probability of the counts ``x``.
+    """Return the probability of ``x``.
+
+    Args:
+        x: the counts of each kind, along the last axis.
+        n: the number of trials.
+        p: the probability of each kind, along the last axis.
+
+    Returns:
+        A float array, with one number for each point.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import multinomial

@@ -17,7 +17,16 @@ _LOG_TWO_PI = np.log(2 * np.pi).item()
 
 
 def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
-    """The logarithm of the density; coordinates are along the last axis.
+    """Return the logarithm of the density of the multivariate normal distribution.
+
+    Args:
+        x: the points; their coordinates are along the last axis.
+        mean: the mean vector; a number stands for every coordinate.
+        cov: the covariance matrix, or a number times the identity.
+        allow_singular: must be None: singular matrices are not supported.
+
+    Returns:
+        A float array, with one number for each point.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import multivariate_normal
@@ -59,7 +68,15 @@ def _whiten(root: Array, y: Array) -> Array:
 
 
 def pdf(x: Any, mean: Any, cov: Any) -> Array:
-    """The density.
+    """Return the density of the multivariate normal distribution.
+
+    Args:
+        x: the points; their coordinates are along the last axis.
+        mean: the mean vector; a number stands for every coordinate.
+        cov: the covariance matrix, or a number times the identity.
+
+    Returns:
+        A float array, with one number for each point.
 
     >>> import weft.numpy as jnp
     >>> from weft.scipy.stats import multivariate_normal

@@ -17,7 +17,17 @@ _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi).item()
 
 
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: -z²/2 - log(√(2π) scale), with z = (x - loc) / scale.
+    """Return the logarithm of the density of the normal distribution.
+
+    It is -z²/2 - log(√(2π) scale), with z = (x - loc) / scale.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.logpdf(1.0)), 4)
@@ -30,7 +40,15 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the normal distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.pdf(0.0)), 4)
@@ -40,7 +58,15 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.cdf(1.0)), 4)
@@ -51,7 +77,16 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``, also where that underflows.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``, also where that
+    underflows.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.logcdf(-40.0)), 2)
@@ -62,7 +97,15 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.sf(1.0)), 4)
@@ -73,7 +116,16 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``, also where that underflows.
+    """Return the logarithm of ``sf``, the probability of values above ``x``, also where that
+    underflows.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.logsf(1.0)), 4)
@@ -84,7 +136,15 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``cdf``.
+    """Return the quantile: the inverse of ``cdf``.
+
+    Args:
+        q: the probability, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.ppf(0.975)), 4)
@@ -95,7 +155,15 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``sf``.
+    """Return the inverse of ``sf``.
+
+    Args:
+        q: the probability of the values above, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import norm
     >>> round(float(norm.isf(0.025)), 4)

@@ -14,7 +14,18 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
 def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density: log(b / scale) - (b + 1) log z, with z = (x - loc) / scale.
+    """Return the logarithm of the density of the Pareto distribution.
+
+    It is log(b / scale) - (b + 1) log z, with z = (x - loc) / scale.
+
+    Args:
+        x: the values at which to evaluate it.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.logpdf(2.0, 1.0)), 4)
@@ -32,7 +43,16 @@ def _log_ratio(x: Any, loc: Any, scale: Any) -> Array:
 
 
 def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the Pareto distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.pdf(2.0, 1.0)), 4)
@@ -42,7 +62,16 @@ def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.cdf(2.0, 1.0)), 4)
@@ -52,7 +81,16 @@ def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.logcdf(2.0, 1.0)), 4)
@@ -63,7 +101,16 @@ def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.sf(2.0, 1.0)), 4)
@@ -73,7 +120,16 @@ def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.logsf(2.0, 1.0)), 4)
@@ -84,7 +140,16 @@ def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``cdf``.
+    """Return the quantile: the inverse of ``cdf``.
+
+    Args:
+        q: the probability, between 0 and 1.
+        b: the exponent of the tail, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import pareto
     >>> round(float(pareto.ppf(0.5, 1.0)), 4)

@@ -23,7 +23,17 @@ _EXPANSION = (33953 / 5040, 1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1
 
 
 def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k: y log(mu) - mu - log(y!), with y = k - loc.
+    """Return the logarithm of the probability of ``k``.
+
+    It is y log(mu) - mu - log(y!), with y = k - loc.
+
+    Args:
+        k: the integers at which to evaluate it.
+        mu: the mean, not negative.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import poisson
     >>> round(float(poisson.logpmf(2, 1.0)), 4)
@@ -36,7 +46,15 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
 
 
 def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
-    """The probability of k.
+    """Return the probability of ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        mu: the mean, not negative.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import poisson
     >>> round(float(poisson.pmf(2, 1.0)), 4)
@@ -46,7 +64,15 @@ def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
 
 
 def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
-    """The probability of values up to k.
+    """Return the probability of values up to ``k``.
+
+    Args:
+        k: the integers at which to evaluate it.
+        mu: the mean, not negative.
+        loc: the location: how far the distribution is shifted.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import poisson
     >>> round(float(poisson.cdf(2, 1.0)), 4)
@@ -59,7 +85,14 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
 
 
 def entropy(mu: Any, loc: Any = 0) -> Array:
-    """The entropy, which does not depend on ``loc``.
+    """Return the entropy of the Poisson distribution, in nats.
+
+    Args:
+        mu: the mean, not negative.
+        loc: how far the distribution is shifted, which does not change the entropy.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import poisson
     >>> round(float(poisson.entropy(1.0)), 4)

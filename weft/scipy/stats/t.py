@@ -15,7 +15,16 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density.
+    """Return the logarithm of the density of Student's t distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import t
     >>> round(float(t.logpdf(1.0, 3.0)), 4)
@@ -29,7 +38,16 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of Student's t distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        df: the degrees of freedom, positive.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import t
     >>> round(float(t.pdf(1.0, 3.0)), 4)

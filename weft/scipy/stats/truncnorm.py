@@ -32,7 +32,17 @@ def _log_mass(a: Any, b: Any) -> Array:
 
 
 def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density.
+    """Return the logarithm of the density of the normal distribution restricted to an interval.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the lower bound, in units of ``scale`` from ``loc``.
+        b: the upper bound, in units of ``scale`` from ``loc``.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import truncnorm
     >>> round(float(truncnorm.logpdf(0.5, -1.0, 1.0)), 4)
@@ -46,7 +56,17 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the normal distribution restricted to an interval.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the lower bound, in units of ``scale`` from ``loc``.
+        b: the upper bound, in units of ``scale`` from ``loc``.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import truncnorm
     >>> round(float(truncnorm.pdf(0.5, -1.0, 1.0)), 4)
@@ -56,7 +76,17 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``cdf``.
+    """Return the logarithm of ``cdf``, the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the lower bound, in units of ``scale`` from ``loc``.
+        b: the upper bound, in units of ``scale`` from ``loc``.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import truncnorm
     >>> round(float(truncnorm.logcdf(0.5, -1.0, 1.0)), 4)
@@ -87,7 +117,17 @@ def _middle(a: Any, b: Any) -> Array:
 
 
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the lower bound, in units of ``scale`` from ``loc``.
+        b: the upper bound, in units of ``scale`` from ``loc``.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import truncnorm
     >>> round(float(truncnorm.cdf(0.5, -1.0, 1.0)), 4)
@@ -97,7 +137,17 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of ``sf``.
+    """Return the logarithm of ``sf``, the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the lower bound, in units of ``scale`` from ``loc``.
+        b: the upper bound, in units of ``scale`` from ``loc``.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import truncnorm
     >>> round(float(truncnorm.logsf(0.5, -1.0, 1.0)), 4)
@@ -108,7 +158,17 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values above x.
+    """Return the probability of values above ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        a: the lower bound, in units of ``scale`` from ``loc``.
+        b: the upper bound, in units of ``scale`` from ``loc``.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import truncnorm
     >>> round(float(truncnorm.sf(0.5, -1.0, 1.0)), 4)

@@ -14,7 +14,15 @@ __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
 
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density.
+    """Return the logarithm of the density of the uniform distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import uniform
     >>> round(float(uniform.logpdf(1.0, 0.0, 4.0)), 4)
@@ -26,7 +34,15 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density.
+    """Return the density of the uniform distribution.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import uniform
     >>> round(float(uniform.pdf(1.0, 0.0, 4.0)), 4)
@@ -36,7 +52,15 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of values up to x.
+    """Return the probability of values up to ``x``.
+
+    Args:
+        x: the values at which to evaluate it.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import uniform
     >>> float(uniform.cdf(1.0, 0.0, 4.0))
@@ -49,7 +73,15 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The inverse of ``cdf``.
+    """Return the quantile: the inverse of ``cdf``.
+
+    Args:
+        q: the probability, between 0 and 1.
+        loc: the location: how far the distribution is shifted.
+        scale: the scale: the factor by which the distribution is stretched.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import uniform
     >>> float(uniform.ppf(0.25, 0.0, 4.0))

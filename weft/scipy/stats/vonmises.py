@@ -15,7 +15,16 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: Any, kappa: Any) -> Array:
-    """The logarithm of the density: kappa (cos x - 1) - log(2π exp(-kappa) I₀(kappa)).
+    """Return the logarithm of the density of the von Mises distribution.
+
+    It is kappa (cos x - 1) - log(2π exp(-kappa) I₀(kappa)).
+
+    Args:
+        x: the angles in radians at which to evaluate it.
+        kappa: the concentration around 0, not negative.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import vonmises
     >>> round(float(vonmises.logpdf(0.0, 1.0)), 4)
@@ -27,7 +36,14 @@ def logpdf(x: Any, kappa: Any) -> Array:
 
 
 def pdf(x: Any, kappa: Any) -> Array:
-    """The density.
+    """Return the density of the von Mises distribution.
+
+    Args:
+        x: the angles in radians at which to evaluate it.
+        kappa: the concentration around 0, not negative.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import vonmises
     >>> round(float(vonmises.pdf(0.0, 1.0)), 4)

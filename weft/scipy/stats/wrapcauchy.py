@@ -14,7 +14,16 @@ __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: Any, c: Any) -> Array:
-    """The logarithm of the density: log((1 - c²) / (2π (1 + c² - 2 c cos x))), 0 < c < 1.
+    """Return the logarithm of the density of the wrapped Cauchy distribution.
+
+    It is log((1 - c²) / (2π (1 + c² - 2 c cos x))), 0 < c < 1.
+
+    Args:
+        x: the angles in radians at which to evaluate it.
+        c: the concentration around 0, between 0 and 1.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import wrapcauchy
     >>> round(float(wrapcauchy.logpdf(0.0, 0.5)), 4)
@@ -27,7 +36,14 @@ def logpdf(x: Any, c: Any) -> Array:
 
 
 def pdf(x: Any, c: Any) -> Array:
-    """The density.
+    """Return the density of the wrapped Cauchy distribution.
+
+    Args:
+        x: the angles in radians at which to evaluate it.
+        c: the concentration around 0, between 0 and 1.
+
+    Returns:
+        A float array of the shape that the arguments broadcast to.
 
     >>> from weft.scipy.stats import wrapcauchy
     >>> round(float(wrapcauchy.pdf(0.0, 0.5)), 4)
