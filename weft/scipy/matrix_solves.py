@@ -373,7 +373,7 @@ def svd(
         compute_uv: whether to return U and Vᴴ.
         overwrite_a: accepted for SciPy, no effect: arrays are immutable.
         check_finite: accepted for SciPy, no effect: values are not looked at.
-        lapack_driver: accepted for SciPy: ``'gesdd'`` or ``'gesvd'``.
+        lapack_driver: accepted for SciPy, no effect.
 
     Returns:
         The tuple (U, s, Vᴴ), s in descending order; only s without ``compute_uv``.
