@@ -1,5 +1,9 @@
 """Updates put into effect: parameters changed by them, or moved towards others."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
@@ -7,8 +11,15 @@ from weft.optim import base
 from weft.optim.tree_utils.arithmetic import map_unless_none
 
 
-def apply_updates(params, updates):
-    """`params + updates`, in the dtypes of the parameters.
+def apply_updates(params: base.Params, updates: base.Updates) -> base.Params:
+    """Return ``params + updates``, in the dtypes of the parameters.
+
+    Args:
+        params: the parameters, an array or a tree of arrays. None stays None.
+        updates: the updates, with the same structure.
+
+    Returns:
+        The new parameters.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.apply_updates({"w": jnp.array([1.0, 2.0])}, {"w": jnp.array([0.5, 0.5])})
@@ -24,13 +35,40 @@ def apply_updates(params, updates):
     return weft.tree.map(add, params, updates, is_leaf=lambda x: x is None)
 
 
-def incremental_update(new_tensors, old_tensors, step_size):
-    """Move from old to new by a fraction, as Polyak averaging and target networks do."""
+def incremental_update(new_tensors: Any, old_tensors: Any, step_size: base.Numeric) -> Any:
+    """Return a mean of new and old tensors, as Polyak averaging and target networks use it.
+
+    Args:
+        new_tensors: the tensors to move to, a tree of arrays.
+        old_tensors: the tensors to move from, with the same structure.
+        step_size: how far to move: 0 gives the old tensors, 1 the new ones.
+
+    Returns:
+        A tree of the same structure.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.incremental_update(jnp.array([4.0]), jnp.array([0.0]), 0.25)
+    Array([1.], dtype=float32)
+    """
     return map_unless_none(
         lambda new, old: step_size * new + (1.0 - step_size) * old, new_tensors, old_tensors
     )
 
 
-def periodic_update(new_tensors, old_tensors, steps, update_period):
-    """The new tensors every `update_period` steps, else the old ones."""
+def periodic_update(new_tensors: Any, old_tensors: Any, steps: Any, update_period: int) -> Any:
+    """Return the new tensors every ``update_period`` steps, else the old ones.
+
+    Args:
+        new_tensors: a tree of arrays.
+        old_tensors: a tree of arrays with the same structure.
+        steps: the number of the step.
+        update_period: the number of steps between changes.
+
+    Returns:
+        One of both trees.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> [float(optim.periodic_update(jnp.array(1.0), jnp.array(0.0), s, 2)) for s in (1, 2)]
+    [0.0, 1.0]
+    """
     return lax.cond(jnp.mod(steps, update_period) == 0, lambda: new_tensors, lambda: old_tensors)

@@ -1,5 +1,7 @@
 """What optimisers are made of: pairs of `init` and `update`, and checks of what they are given."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -14,6 +16,7 @@ ScheduleState = Any
 Schedule = Callable[[Any], Any]
 ScalarOrSchedule = float | weft.Array | Schedule
 MaskOrFn = Any | Callable[[Params], Any] | None
+Numeric = float | weft.Array
 
 
 @runtime_checkable
@@ -56,7 +59,12 @@ class TransformUpdateExtraArgsFn(Protocol):
 
 
 class GradientTransformation(NamedTuple):
-    """A pair of pure functions: `init(params)` and `update(updates, state, params=None)`.
+    """A pair of pure functions: ``init(params)`` and ``update(updates, state, params=None)``.
+
+    Args:
+        init: returns the state before the first step.
+        update: takes gradients (or updates), the state and the parameters; returns the updates and
+            the next state.
 
     >>> import weft.optim as optim
     >>> double = optim.GradientTransformation(
@@ -71,32 +79,80 @@ class GradientTransformation(NamedTuple):
 
 
 class GradientTransformationExtraArgs(GradientTransformation):
-    """A transformation whose `update` accepts further arguments by keyword."""
+    """A transformation whose ``update`` accepts further arguments by keyword.
+
+    Args:
+        update: takes gradients, the state, the parameters, and by keyword what else a
+            transformation needs, such as ``value=``, the loss.
+        init: returns the state before the first step.
+
+    >>> import weft.optim as optim
+    >>> isinstance(optim.adam(0.1), optim.GradientTransformationExtraArgs)
+    True
+    """
 
     update: TransformUpdateExtraArgsFn
 
 
 class EmptyState(NamedTuple):
-    """The state of a transformation that keeps none."""
+    """The state of a transformation that keeps none.
+
+    >>> import weft.optim as optim
+    >>> optim.scale(2.0).init(0.0)
+    EmptyState()
+    """
 
 
 def init_empty_state(params: Params) -> EmptyState:
-    """The `init` of a transformation without a state."""
+    """Return an empty state: the ``init`` of a transformation that keeps none.
+
+    Args:
+        params: the parameters, which are not looked at.
+
+    Returns:
+        An ``EmptyState``.
+
+    >>> import weft.optim as optim
+    >>> optim.init_empty_state({"w": 1.0})
+    EmptyState()
+    """
     return EmptyState()
 
 
 def identity() -> GradientTransformation:
-    """Leave updates as they are."""
+    """Return a transformation that leaves updates as they are.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.optim as optim
+    >>> optim.identity().update(3.0, optim.EmptyState())[0]
+    3.0
+    """
     return stateless(lambda updates, params: updates)
 
 
 def set_to_zero() -> GradientTransformation:
-    """Replace every update with zeros, which freezes the parameters."""
+    """Return a transformation that replaces every update with zeros, which freezes the parameters.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.set_to_zero().update(jnp.array([3.0]), optim.EmptyState())[0]
+    Array([0.], dtype=float32)
+    """
     return stateless(lambda updates, params: weft.tree.map(jnp.zeros_like, updates))
 
 
 def stateless(f: Callable[[Updates, Params | None], Updates]) -> GradientTransformation:
-    """A transformation without a state from `f(updates, params)`.
+    """Return a transformation without a state, made from a function of all updates.
+
+    Args:
+        f: ``f(updates, params)`` returns the new updates.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.optim as optim
     >>> halve = optim.stateless(lambda updates, params: updates / 2)
@@ -111,7 +167,20 @@ def stateless(f: Callable[[Updates, Params | None], Updates]) -> GradientTransfo
 
 
 def stateless_with_tree_map(f: Callable[[Any, Any], Any]) -> GradientTransformation:
-    """A transformation without a state from `f(update, param)`, applied leaf by leaf."""
+    """Return a transformation without a state, made from a function of one leaf.
+
+    Args:
+        f: ``f(update, param)`` returns the new update. It is called for each leaf; ``param`` is
+            None if ``update`` gets no parameters.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.optim as optim
+    >>> halve = optim.stateless_with_tree_map(lambda update, param: update / 2)
+    >>> halve.update({"w": 3.0}, halve.init({"w": 0.0}))[0]
+    {'w': 1.5}
+    """
 
     def over_leaves(updates, params):
         if params is None:
@@ -122,7 +191,19 @@ def stateless_with_tree_map(f: Callable[[Any, Any], Any]) -> GradientTransformat
 
 
 def with_extra_args_support(tx: GradientTransformation) -> GradientTransformationExtraArgs:
-    """The same transformation, ignoring further keyword arguments if it takes none."""
+    """Return the same transformation, which ignores further keyword arguments if it takes none.
+
+    Args:
+        tx: a gradient transformation.
+
+    Returns:
+        A ``GradientTransformationExtraArgs``.
+
+    >>> import weft.optim as optim
+    >>> double = optim.with_extra_args_support(optim.scale(2.0))
+    >>> double.update(3.0, double.init(0.0), value=1.0)[0]
+    6.0
+    """
     if isinstance(tx, GradientTransformationExtraArgs):
         return tx
     if not (hasattr(tx, "init") and hasattr(tx, "update")):

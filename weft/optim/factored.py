@@ -1,6 +1,9 @@
 """Second moments kept as a row and a column of each matrix, as Adafactor does."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +14,18 @@ from weft.optim.numerics import abs_sq, safe_increment
 
 
 class FactoredState(NamedTuple):
-    """The step, the second moments of rows and columns, and those that are not factored."""
+    """The state of ``scale_by_factored_rms``.
+
+    Args:
+        count: how many steps were made.
+        v_row: the second moments of rows, for leaves that are factored.
+        v_col: the second moments of columns, for leaves that are factored.
+        v: the second moments of leaves that are not factored.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_factored_rms().init(jnp.zeros(2)).v
+    Array([0., 0.], dtype=float32)
+    """
 
     count: weft.Array
     v_row: base.Params
@@ -35,14 +49,36 @@ def factored_axes(shape, factored, min_dim_size_to_factor):
 
 
 def scale_by_factored_rms(
-    factored=True,
-    decay_rate=0.8,
-    step_offset=0,
-    min_dim_size_to_factor=128,
-    epsilon=1e-30,
-    decay_rate_fn=decay_rate_power,
-):
-    """Divide by the root of the mean square, of which large matrices keep only rows and columns."""
+    factored: bool = True,
+    decay_rate: float = 0.8,
+    step_offset: int = 0,
+    min_dim_size_to_factor: int = 128,
+    epsilon: float = 1e-30,
+    decay_rate_fn: Callable[..., Any] = decay_rate_power,
+) -> base.GradientTransformation:
+    """Return a transformation that divides by the root of the mean square, as Adafactor does.
+
+    Large matrices keep the mean squares of their rows and columns only, which saves memory.
+
+    Args:
+        factored: whether to factor large matrices.
+        decay_rate: how fast the weight of old squares grows with the step; see ``decay_rate_fn``.
+        step_offset: the number of steps made before, for fine-tuning.
+        min_dim_size_to_factor: factor only if the two largest dimensions have at least this size.
+        epsilon: a small number added to squares.
+        decay_rate_fn: a function of the step and ``decay_rate`` that returns the weight of old
+            squares.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.chain(optim.scale_by_factored_rms(), optim.scale(-0.1))
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
 
     def axes_of(p):
         return factored_axes(p.shape, factored, min_dim_size_to_factor)

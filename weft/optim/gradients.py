@@ -1,5 +1,9 @@
 """A diagonal normal distribution, and gradients scaled on their way back."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
@@ -35,8 +39,15 @@ class MultiNormalDiagFromLogScale:
         return [self._mean, self._log_scale]
 
 
-def multi_normal(loc, log_scale):
-    """A normal distribution with a diagonal covariance.
+def multi_normal(loc: Any, log_scale: Any) -> MultiNormalDiagFromLogScale:
+    """Return a normal distribution with a diagonal covariance.
+
+    Args:
+        loc: the mean vector.
+        log_scale: the logarithms of the standard deviations.
+
+    Returns:
+        A distribution with the methods ``sample(shape, seed)`` and ``log_prob(x)``.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.multi_normal(jnp.zeros(2), jnp.zeros(2)).log_prob(jnp.zeros(2)).round(4)
@@ -61,8 +72,15 @@ def _scaled_backward(scale, cotangents):
 _scaled.defvjp(_scaled_forward, _scaled_backward)
 
 
-def scale_gradient(inputs, scale):
-    """The inputs, with gradients through them multiplied by `scale`.
+def scale_gradient(inputs: Any, scale: float) -> Any:
+    """Return the inputs, with gradients through them multiplied by a number.
+
+    Args:
+        inputs: an array or a tree of arrays.
+        scale: the number. 0 stops the gradient.
+
+    Returns:
+        ``inputs``, unchanged.
 
     >>> import weft, weft.optim as optim
     >>> float(weft.grad(lambda x: optim.scale_gradient(x, 0.5) ** 2)(3.0))

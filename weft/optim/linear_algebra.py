@@ -1,5 +1,9 @@
 """Eigenvalues, roots of matrices and least squares, as optimisers need them."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
@@ -9,16 +13,45 @@ from weft.optim import tree
 HIGHEST = lax.Precision.HIGHEST
 
 
-def global_norm(updates):
-    """The older name of `optim.tree.norm`."""
+def global_norm(updates: Any) -> weft.Array:
+    """Return the norm of all leaves together; the older name of ``optim.tree.norm``.
+
+    Args:
+        updates: a tree of arrays.
+
+    Returns:
+        A scalar.
+
+    >>> import warnings, weft.numpy as jnp, weft.optim as optim
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     print(optim.global_norm({"w": jnp.array([3.0]), "b": jnp.array([4.0])}))
+    5.0
+    """
     warn("global_norm is deprecated, use optim.tree.norm", DeprecationWarning)
     return tree.norm(updates)
 
 
 def power_iteration(
-    matrix, *, v0=None, num_iters=100, error_tolerance=1e-6, precision=HIGHEST, key=None
-):
-    """The largest eigenvalue by magnitude and its vector, of a matrix or a linear function.
+    matrix: Any,
+    *,
+    v0: Any = None,
+    num_iters: int = 100,
+    error_tolerance: float = 1e-6,
+    precision: Any = HIGHEST,
+    key: Any = None,
+) -> tuple[weft.Array, Any]:
+    """Return the eigenvalue of largest magnitude and its vector, of a matrix or a linear function.
+
+    Args:
+        matrix: a square matrix, or a function that multiplies a vector (or tree) by one.
+        v0: the vector to start from. A function needs it; for a matrix it is random by default.
+        num_iters: the largest number of iterations.
+        error_tolerance: stop when the residual, relative to the eigenvalue, is below this.
+        precision: the precision of the matrix products, as in ``lax.dot``.
+        key: the key of the random start.
+
+    Returns:
+        A pair: the eigenvalue, and the eigenvector of norm 1.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> value, vector = optim.power_iteration(jnp.diag(jnp.array([3.0, 1.0])))
@@ -56,11 +89,34 @@ def power_iteration(
 
 
 def matrix_inverse_pth_root(
-    matrix, p, num_iters=100, ridge_epsilon=1e-6, error_tolerance=1e-6, precision=HIGHEST
-):
-    """`matrix ** (-1 / p)` of a positive semidefinite matrix, with p a power of two up to 8.
+    matrix: Any,
+    p: int,
+    num_iters: int = 100,
+    ridge_epsilon: float = 1e-6,
+    error_tolerance: float = 1e-6,
+    precision: Any = HIGHEST,
+) -> tuple[weft.Array, weft.Array]:
+    """Return ``matrix ** (-1 / p)`` of a positive semidefinite matrix.
 
-    The coupled Newton iteration of Guo and Higham (2006), equation 3.2; also the error left.
+    The method is the coupled Newton iteration of Guo and Higham (2006), equation 3.2.
+
+    Args:
+        matrix: the matrix, of shape (n, n).
+        p: the root, a power of two up to 8.
+        num_iters: the largest number of iterations.
+        ridge_epsilon: a multiple of the identity that is added first, relative to the largest
+            eigenvalue.
+        error_tolerance: stop when the error is below this.
+        precision: the precision of the matrix products, as in ``lax.dot``.
+
+    Returns:
+        A pair: the root, and the error that is left.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> root, error = optim.matrix_inverse_pth_root(jnp.diag(jnp.array([4.0, 16.0])), 2)
+    >>> root.round(3)
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
     """
     size = matrix.shape[0]
     alpha = jnp.asarray(-1.0 / p, jnp.float32)
@@ -105,8 +161,20 @@ def matrix_inverse_pth_root(
     return root.astype(matrix.dtype), jnp.max(jnp.abs(m - eye))
 
 
-def nnls(A, b, iters, unroll=1, L=None):
-    """The x ≥ 0 that makes ‖A x - b‖ small, by accelerated projected gradient steps.
+def nnls(
+    A: weft.Array, b: weft.Array, iters: int, unroll: int | bool = 1, L: Any = None
+) -> weft.Array:
+    """Return the x >= 0 that makes ‖A x - b‖ small, by accelerated projected gradient steps.
+
+    Args:
+        A: the matrix, of shape (m, n).
+        b: the right side, of shape (m,) or (m, k).
+        iters: the number of steps.
+        unroll: how many steps of the loop to unroll, as in ``lax.scan``.
+        L: a bound of the largest eigenvalue of AᵀA; computed from ``A`` by default.
+
+    Returns:
+        The solution, of shape (n,) or (n, k).
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.nnls(jnp.eye(2), jnp.array([1.0, -1.0]), iters=50).round(3)

@@ -4,8 +4,11 @@ The zoom follows Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 
 approximate decrease condition of Hager and Zhang (2005).
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import weft
@@ -22,7 +25,18 @@ class BacktrackingLinesearchInfo(NamedTuple):
 
 
 class ScaleByBacktrackingLinesearchState(NamedTuple):
-    """The last step size, and the value and gradient at its end."""
+    """The state of ``scale_by_backtracking_linesearch``.
+
+    Args:
+        learning_rate: the last step size.
+        value: the value of the loss at its end.
+        grad: the gradient of the loss at its end; None unless ``store_grad``.
+        info: what the line search did.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_backtracking_linesearch(10).init(jnp.zeros(2)).learning_rate
+    Array(1., dtype=float32)
+    """
 
     learning_rate: weft.Array
     value: weft.Array
@@ -31,7 +45,17 @@ class ScaleByBacktrackingLinesearchState(NamedTuple):
 
 
 class ZoomLinesearchInfo(NamedTuple):
-    """How many steps were tried, and by how much the last one missed the two conditions."""
+    """What a zoom line search did.
+
+    Args:
+        num_linesearch_steps: how many step sizes were tried.
+        decrease_error: by how much the last one missed the condition on the decrease.
+        curvature_error: by how much it missed the condition on the slope.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_zoom_linesearch(10).init(jnp.zeros(2)).info.num_linesearch_steps
+    Array(0, dtype=int32, weak_type=True)
+    """
 
     num_linesearch_steps: weft.Array
     decrease_error: weft.Array
@@ -39,7 +63,18 @@ class ZoomLinesearchInfo(NamedTuple):
 
 
 class ScaleByZoomLinesearchState(NamedTuple):
-    """The last step size, and the value and gradient at its end."""
+    """The state of ``scale_by_zoom_linesearch``.
+
+    Args:
+        learning_rate: the last step size.
+        value: the value of the loss at its end.
+        grad: the gradient of the loss at its end.
+        info: what the line search did.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_zoom_linesearch(10).init(jnp.zeros(2)).learning_rate
+    Array(1., dtype=float32)
+    """
 
     learning_rate: weft.Array
     value: weft.Array
@@ -84,19 +119,34 @@ class _Search(NamedTuple):
 
 
 def scale_by_backtracking_linesearch(
-    max_backtracking_steps,
-    slope_rtol=1e-4,
-    decrease_factor=0.8,
-    increase_factor=1.5,
-    max_learning_rate=1.0,
-    atol=0.0,
-    rtol=0.0,
-    store_grad=False,
-    verbose=False,
-):
-    """Shorten the step until the loss falls enough (Armijo's condition).
+    max_backtracking_steps: int,
+    slope_rtol: float = 1e-4,
+    decrease_factor: float = 0.8,
+    increase_factor: float = 1.5,
+    max_learning_rate: float = 1.0,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    store_grad: bool = False,
+    verbose: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return a line search that shortens the step until the loss falls enough (Armijo's condition).
 
-    `update` takes `value=`, `grad=` and `value_fn=`, and by name what else `value_fn` takes.
+    ``update`` takes ``value=``, ``grad=`` and ``value_fn=``, and by name what else ``value_fn``
+    takes.
+
+    Args:
+        max_backtracking_steps: how many step sizes to try.
+        slope_rtol: the decrease that is asked for, relative to the slope.
+        decrease_factor: the factor by which a step is shortened.
+        increase_factor: the factor of the last step size that gives the first guess.
+        max_learning_rate: the largest step size.
+        atol: an increase of the loss that is tolerated.
+        rtol: an increase of the loss that is tolerated, relative to its value.
+        store_grad: keep the gradient at the end of the step, for ``value_and_grad_from_state``.
+        verbose: print when the search fails.
+
+    Returns:
+        A gradient transformation; put it last in a chain.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
     >>> loss = lambda x: jnp.sum(x**2)
@@ -171,21 +221,46 @@ def scale_by_backtracking_linesearch(
 
 
 def scale_by_zoom_linesearch(
-    max_linesearch_steps,
-    max_learning_rate=None,
-    tol=0.0,
-    increase_factor=2.0,
-    slope_rtol=1e-4,
-    curv_rtol=0.9,
-    approx_dec_rtol=1e-6,
-    stepsize_precision=1e-5,
-    initial_guess_strategy="keep",
-    verbose=False,
-):
-    """A step that decreases the loss enough and flattens it enough (Wolfe's conditions).
+    max_linesearch_steps: int,
+    max_learning_rate: float | None = None,
+    tol: float = 0.0,
+    increase_factor: float = 2.0,
+    slope_rtol: float = 1e-4,
+    curv_rtol: float = 0.9,
+    approx_dec_rtol: float | None = 1e-6,
+    stepsize_precision: float = 1e-5,
+    initial_guess_strategy: str = "keep",
+    verbose: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return a line search for a step that makes the loss lower and flatter (Wolfe's conditions).
 
-    `update` takes `value=`, `grad=` and `value_fn=`, and by name what else `value_fn` takes. The
-    first guess is the last step ("keep") or 1 ("one").
+    ``update`` takes ``value=``, ``grad=`` and ``value_fn=``, and by name what else ``value_fn``
+    takes.
+
+    Args:
+        max_linesearch_steps: how many step sizes to try.
+        max_learning_rate: the largest step size; None for no bound.
+        tol: by how much the conditions may be missed.
+        increase_factor: the factor by which the step grows until it is long enough.
+        slope_rtol: the decrease that is asked for, relative to the slope.
+        curv_rtol: how flat the loss must be at the end, relative to the slope at the start.
+        approx_dec_rtol: the tolerance of an approximate decrease, for values near the limits of
+            precision; None to switch it off.
+        stepsize_precision: stop when the interval of step sizes is this small.
+        initial_guess_strategy: the first guess: the last step (``'keep'``) or 1 (``'one'``).
+        verbose: print when the search fails.
+
+    Returns:
+        A gradient transformation; put it last in a chain.
+
+    >>> import weft, weft.numpy as jnp, weft.optim as optim
+    >>> loss = lambda x: jnp.sum(x**2)
+    >>> opt = optim.chain(optim.sgd(1.0), optim.scale_by_zoom_linesearch(10))
+    >>> x = jnp.array([1.0, 2.0])
+    >>> value, grad = weft.value_and_grad(loss)(x)
+    >>> step, state = opt.update(grad, opt.init(x), x, value=value, grad=grad, value_fn=loss)
+    >>> bool(loss(x + step) < value)
+    True
     """
     name = "scale_by_zoom_linesearch"
     if initial_guess_strategy not in ("keep", "one"):
@@ -374,8 +449,17 @@ def _parabola_minimum(a, b):
     return a.step - a.slope / (2.0 * second)
 
 
-def value_and_grad_from_state(value_fn):
-    """As `weft.value_and_grad`, but taking both from `state=` if the line search kept them there.
+def value_and_grad_from_state(
+    value_fn: Callable[..., Any],
+) -> Callable[..., tuple[weft.Array, Any]]:
+    """Return ``weft.value_and_grad`` that reuses what a line search kept in the state.
+
+    Args:
+        value_fn: the loss, a function of the parameters and more.
+
+    Returns:
+        A function of the same arguments and ``state=``, the optimiser's state, that returns the
+        value and the gradient.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> loss = lambda x: jnp.sum(x**2)

@@ -1,9 +1,12 @@
 """Batches in parts, so that they fit into memory: ``weft.optim.microbatching``."""
 
+from __future__ import annotations
+
 import enum
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import weft
 import weft.lax as lax
@@ -111,19 +114,29 @@ def reshape_batch_axis(tree, microbatch_size, axis=0):
 
 
 def microbatch(
-    fun,
-    argnums,
-    microbatch_size,
-    accumulator=AccumulationType.SUM,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    microbatch_size: int | None,
+    accumulator: Any = AccumulationType.SUM,
     *,
-    argnames=(),
-    in_axes=0,
-    num_real_microbatches=None,
-):
-    """`fun` called on parts of its batch, one after the other, and the results accumulated.
+    argnames: str | Sequence[str] = (),
+    in_axes: int | Sequence[int] = 0,
+    num_real_microbatches: int | None = None,
+) -> Callable[..., Any]:
+    """Return a function that calls ``fun`` on parts of its batch and accumulates the results.
 
-    `argnums` and `argnames` say which arguments are batches, `in_axes` along which axis. Only the
-    first `num_real_microbatches` parts are used, if given.
+    Args:
+        fun: the function.
+        argnums: the positions of the arguments that are batches.
+        microbatch_size: how many examples a part has; None returns ``fun`` itself.
+        accumulator: how to combine results: an ``AccumulationType`` (sum, mean, running mean or
+            concatenation), an ``Accumulator``, or a tree of them.
+        argnames: the names of the keyword arguments that are batches.
+        in_axes: the batch axis, one for all batches or one for each.
+        num_real_microbatches: use only this many parts, the first ones. By default all.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> total = optim.microbatch(lambda x: jnp.sum(x**2), argnums=0, microbatch_size=2)

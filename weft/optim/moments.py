@@ -1,6 +1,8 @@
 """Updates scaled by moving averages of the gradient and of its square: Adam and its relatives."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import weft
 import weft.numpy as jnp
@@ -10,7 +12,18 @@ from weft.optim.tree_utils.arithmetic import inverse_weight, times_inverse
 
 
 class ScaleByAdamState(NamedTuple):
-    """The step and the moving averages of the gradient and its square."""
+    """The state of ``scale_by_adam`` and its relatives.
+
+    Args:
+        count: how many steps were made.
+        mu: the moving average of the gradient.
+        nu: the moving average of its square.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_adam().init(jnp.array(0.0))
+    ScaleByAdamState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+     weak_type=True), nu=Array(0., dtype=float32, weak_type=True))
+    """
 
     count: weft.Array
     mu: base.Updates
@@ -18,7 +31,20 @@ class ScaleByAdamState(NamedTuple):
 
 
 class ScaleByAmsgradState(NamedTuple):
-    """Adam's state and the largest second moment so far."""
+    """The state of ``scale_by_amsgrad``.
+
+    Args:
+        count: how many steps were made.
+        mu: the moving average of the gradient.
+        nu: the moving average of its square.
+        nu_max: the largest second moment so far.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_amsgrad().init(jnp.array(0.0))
+    ScaleByAmsgradState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+     weak_type=True), nu=Array(0., dtype=float32, weak_type=True), nu_max=Array(0.,
+     dtype=float32, weak_type=True))
+    """
 
     count: weft.Array
     mu: base.Updates
@@ -27,14 +53,34 @@ class ScaleByAmsgradState(NamedTuple):
 
 
 class ScaleByLionState(NamedTuple):
-    """The step and the moving average of the gradient."""
+    """The state of ``scale_by_lion``.
+
+    Args:
+        count: how many steps were made.
+        mu: the moving average of the gradient.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_lion().init(jnp.array(0.0))
+    ScaleByLionState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32, weak_type=True))
+    """
 
     count: weft.Array
     mu: base.Updates
 
 
 class ScaleByBeliefState(NamedTuple):
-    """The step, the mean of the gradient and its variance around that mean."""
+    """The state of ``scale_by_belief``.
+
+    Args:
+        count: how many steps were made.
+        mu: the moving average of the gradient.
+        nu: the variance of the gradient around its mean.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_belief().init(jnp.array(0.0))
+    ScaleByBeliefState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+     weak_type=True), nu=Array(0., dtype=float32, weak_type=True))
+    """
 
     count: weft.Array
     mu: base.Updates
@@ -42,7 +88,21 @@ class ScaleByBeliefState(NamedTuple):
 
 
 class ScaleByAdanState(NamedTuple):
-    """Moving averages of the gradient, its change and their square; the last gradient; the step."""
+    """The state of ``scale_by_adan``.
+
+    Args:
+        m: the moving average of the gradient.
+        v: the moving average of its change.
+        n: the moving average of the square of both together.
+        g: the last gradient.
+        t: how many steps were made.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_adan().init(jnp.array(0.0))
+    ScaleByAdanState(m=Array(0., dtype=float32, weak_type=True), v=Array(0., dtype=float32,
+     weak_type=True), n=Array(0., dtype=float32, weak_type=True), g=Array(0., dtype=float32,
+     weak_type=True), t=Array(0, dtype=int32))
+    """
 
     m: base.Updates
     v: base.Updates
@@ -52,7 +112,18 @@ class ScaleByAdanState(NamedTuple):
 
 
 class ScaleByNovogradState(NamedTuple):
-    """The step, the first moment of each element and the second of each leaf."""
+    """The state of ``scale_by_novograd``.
+
+    Args:
+        count: how many steps were made.
+        mu: the moving average of the gradient.
+        nu: the second moment of each leaf.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_novograd().init(jnp.array(0.0))
+    ScaleByNovogradState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+     weak_type=True), nu=Array(0., dtype=float32))
+    """
 
     count: weft.Array
     mu: base.Updates
@@ -64,11 +135,37 @@ def zero_count():
     return jnp.zeros([], jnp.int32)
 
 
-def scale_by_adam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, mu_dtype=None, *, nesterov=False):
-    """Divide the mean of the gradient by the root of the mean of its square.
+def scale_by_adam(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    *,
+    nesterov: bool = False,
+) -> base.GradientTransformation:
+    """Return Adam's scaling: the mean of the gradient over the root of the mean of its square.
 
     m ← b1·m + (1-b1)·g, v ← b2·v + (1-b2)·g², update = m̂ / (√(v̂ + eps_root) + eps), where m̂ and
     v̂ are m and v without the bias of their start at zero.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_adam()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([2., 1.], dtype=float32)
     """
     base.check_numbers("scale_by_adam", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     mu_dtype = canonical_dtype(mu_dtype)
@@ -114,15 +211,35 @@ def divide_by_root(mu, nu, eps, eps_root):
 
 
 def scale_by_amsgrad(
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
-    bias_correction_mu=True,
-    bias_correction_nu=True,
-):
-    """Adam with the largest second moment seen, so that steps do not grow again."""
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    bias_correction_mu: bool = True,
+    bias_correction_nu: bool = True,
+) -> base.GradientTransformation:
+    """Return Adam's scaling with the largest second moment seen, so that steps do not grow again.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        bias_correction_mu: correct the mean for its start at zero.
+        bias_correction_nu: correct the mean square for its start at zero.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_amsgrad()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([2., 1.], dtype=float32)
+    """
     base.check_numbers("scale_by_amsgrad", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     mu_dtype = canonical_dtype(mu_dtype)
 
@@ -145,8 +262,26 @@ def scale_by_amsgrad(
     return base.GradientTransformation(init, update)
 
 
-def scale_by_adamax(b1=0.9, b2=0.999, eps=1e-8):
-    """Adam with the largest decayed magnitude in place of the root of the second moment."""
+def scale_by_adamax(
+    b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
+) -> base.GradientTransformation:
+    """Return Adam's scaling with the largest decayed magnitude in place of the second moment.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the decay of the largest magnitude.
+        eps: a small number added to the divisor.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_adamax()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([2., 1.], dtype=float32)
+    """
     base.check_numbers("scale_by_adamax", b1=b1, b2=b2, eps=eps)
 
     def update(updates, state, params=None):
@@ -164,8 +299,32 @@ def _init_adam(params):
     return ScaleByAdamState(zero_count(), tree.zeros_like(params), tree.zeros_like(params))
 
 
-def scale_by_yogi(b1=0.9, b2=0.999, eps=1e-3, eps_root=0.0, initial_accumulator_value=1e-6):
-    """Adam whose second moment moves by the square of the gradient, up or down."""
+def scale_by_yogi(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-3,
+    eps_root: float = 0.0,
+    initial_accumulator_value: float = 1e-6,
+) -> base.GradientTransformation:
+    """Return Adam's scaling with a second moment that changes gently.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        initial_accumulator_value: the value at which both moments start.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_yogi()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.996, 1.004], dtype=float32)
+    """
     base.check_numbers("scale_by_yogi", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
 
     def init(params):
@@ -188,8 +347,35 @@ def scale_by_yogi(b1=0.9, b2=0.999, eps=1e-3, eps_root=0.0, initial_accumulator_
     return base.GradientTransformation(init, update)
 
 
-def scale_by_radam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, threshold=5.0, *, nesterov=False):
-    """Adam whose step is scaled by how well the variance is known, and plain until it is."""
+def scale_by_radam(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    threshold: float = 5.0,
+    *,
+    nesterov: bool = False,
+) -> base.GradientTransformation:
+    """Return rectified Adam's scaling: cautious until the variance is well known.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        threshold: how many effective samples of the variance are enough.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_radam()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.5, 1.5], dtype=float32)
+    """
     base.check_numbers("scale_by_radam", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     length_limit = 2.0 / (1.0 - b2) - 1.0
 
@@ -219,8 +405,33 @@ def scale_by_radam(b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, threshold=5.0, *, n
     return base.GradientTransformation(_init_adam, update)
 
 
-def scale_by_belief(b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16, *, nesterov=False):
-    """Divide the mean of the gradient by its standard deviation around that mean."""
+def scale_by_belief(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-16,
+    eps_root: float = 1e-16,
+    *,
+    nesterov: bool = False,
+) -> base.GradientTransformation:
+    """Return a transformation that divides the mean gradient by its deviation from that mean.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the variance.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_belief()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([2.111, 0.889], dtype=float32)
+    """
     base.check_numbers("scale_by_belief", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
 
     def init(params):
@@ -241,8 +452,28 @@ def scale_by_belief(b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16, *, nesterov=Fal
     return base.GradientTransformation(init, update)
 
 
-def scale_by_adan(b1=0.98, b2=0.92, b3=0.99, eps=1e-8, eps_root=0.0):
-    """Adam with the moving average of the gradient's change as Nesterov's momentum."""
+def scale_by_adan(
+    b1: float = 0.98, b2: float = 0.92, b3: float = 0.99, eps: float = 1e-8, eps_root: float = 0.0
+) -> base.GradientTransformation:
+    """Return Adam's scaling with the mean of the gradient's change as Nesterov's momentum.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of the gradient's change.
+        b3: the weight of the past in the mean square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_adan()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([2., 1.], dtype=float32)
+    """
     base.check_numbers("scale_by_adan", b1=b1, b2=b2, b3=b3, eps=eps, eps_root=eps_root)
 
     def init(params):
@@ -267,8 +498,33 @@ def scale_by_adan(b1=0.98, b2=0.92, b3=0.99, eps=1e-8, eps_root=0.0):
     return base.GradientTransformation(init, update)
 
 
-def scale_by_lion(b1=0.9, b2=0.99, mu_dtype=None, *, mode="hard", smooth_beta=1.0):
-    """The sign of a mean of gradient and momentum; "smooth" and "refined" keep small values."""
+def scale_by_lion(
+    b1: float = 0.9,
+    b2: float = 0.99,
+    mu_dtype: Any = None,
+    *,
+    mode: str = "hard",
+    smooth_beta: float = 1.0,
+) -> base.GradientTransformation:
+    """Return a transformation to the sign of a mean of gradient and momentum.
+
+    Args:
+        b1: the weight of the momentum in that mean.
+        b2: the weight of the past in the momentum.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        mode: ``'hard'`` for the sign; ``'smooth'`` and ``'refined'`` keep small values small.
+        smooth_beta: how sharp the smooth sign is.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_lion()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([2., 1.], dtype=float32)
+    """
     base.check_numbers("scale_by_lion", b1=b1, b2=b2)
     mu_dtype = canonical_dtype(mu_dtype)
     signs = {
@@ -293,8 +549,34 @@ def scale_by_lion(b1=0.9, b2=0.99, mu_dtype=None, *, mode="hard", smooth_beta=1.
     return base.GradientTransformation(init, update)
 
 
-def scale_by_novograd(b1=0.9, b2=0.25, eps=1e-8, eps_root=0.0, weight_decay=0.0, mu_dtype=None):
-    """Momentum of gradients divided by their norm, one norm for each leaf."""
+def scale_by_novograd(
+    b1: float = 0.9,
+    b2: float = 0.25,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    weight_decay: float = 0.0,
+    mu_dtype: Any = None,
+) -> base.GradientTransformation:
+    """Return the momentum of gradients divided by their norm, one norm for each leaf.
+
+    Args:
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the squared norm.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        weight_decay: the factor of the parameters that is added to the scaled gradient.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_novograd()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.707, 1.293], dtype=float32)
+    """
     base.check_numbers("scale_by_novograd", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     mu_dtype = canonical_dtype(mu_dtype)
 

@@ -1,9 +1,14 @@
 """Numbers handled with care at zero and at the end of their range."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 import weft
 import weft.numpy as jnp
+from weft.optim import base
 
 
 def abs_sq(x):
@@ -13,8 +18,20 @@ def abs_sq(x):
     return (x.conj() * x).real if jnp.iscomplexobj(x) else x * x
 
 
-def safe_norm(x, min_norm, ord=None, axis=None, keepdims=False):
-    """The norm of `x`, at least `min_norm`, with a gradient of zero where the norm is below it.
+def safe_norm(
+    x: Any, min_norm: base.Numeric, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> weft.Array:
+    """Return the norm of ``x``, at least ``min_norm``, with a gradient of zero below that.
+
+    Args:
+        x: an array.
+        min_norm: the smallest value of the result.
+        ord: the order of the norm, as in ``jnp.linalg.norm``.
+        axis: the axis or axes of the vectors or matrices. By default all.
+        keepdims: keep the reduced axes, with size 1.
+
+    Returns:
+        The norm, a float array.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
     >>> weft.grad(lambda x: optim.safe_norm(x, 1e-6))(jnp.zeros(2))
@@ -29,15 +46,33 @@ def safe_norm(x, min_norm, ord=None, axis=None, keepdims=False):
     )
 
 
-def safe_root_mean_squares(x, min_rms):
-    """The root of the mean square of `x`, at least `min_rms`, with a gradient everywhere."""
+def safe_root_mean_squares(x: Any, min_rms: base.Numeric) -> weft.Array:
+    """Return the root mean square of ``x``, at least ``min_rms``, with a gradient everywhere.
+
+    Args:
+        x: an array.
+        min_rms: the smallest value of the result.
+
+    Returns:
+        A scalar.
+
+    >>> import weft, weft.numpy as jnp, weft.optim as optim
+    >>> weft.grad(lambda x: optim.safe_root_mean_squares(x, 1e-6))(jnp.zeros(2))
+    Array([0., 0.], dtype=float32)
+    """
     rms = jnp.sqrt(jnp.mean(abs_sq(x)))
     safe = jnp.where(rms <= min_rms, jnp.ones_like(x), x)
     return jnp.where(rms <= min_rms, min_rms, jnp.sqrt(jnp.mean(abs_sq(safe))))
 
 
-def safe_increment(count):
-    """`count + 1`, staying at the largest value of the dtype instead of wrapping around.
+def safe_increment(count: Any) -> weft.Array:
+    """Return ``count + 1``, staying at the largest value of the dtype instead of wrapping around.
+
+    Args:
+        count: an integer or float scalar.
+
+    Returns:
+        A scalar of the same dtype.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> int(optim.safe_increment(jnp.array(2**31 - 1)))
@@ -54,8 +89,19 @@ def safe_increment(count):
     return jnp.where(count < largest, count + np.array(1, dtype), largest)
 
 
-def safe_int32_increment(count):
-    """The older name of `safe_increment`."""
+def safe_int32_increment(count: Any) -> weft.Array:
+    """Return the same as ``safe_increment``; the older name.
+
+    Args:
+        count: an integer scalar.
+
+    Returns:
+        A scalar of the same dtype.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> int(optim.safe_int32_increment(jnp.array(4)))
+    5
+    """
     return safe_increment(count)
 
 

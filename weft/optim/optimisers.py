@@ -1,6 +1,9 @@
 """The optimisers by name: chains of a scaling of gradients, weight decay and a learning rate."""
 
+from __future__ import annotations
+
 import functools
+from typing import Any
 
 import weft.numpy as jnp
 from weft.extend.source_info_util import warn
@@ -47,8 +50,22 @@ from weft.optim.transforms import (
 )
 
 
-def sgd(learning_rate, momentum=None, nesterov=False, accumulator_dtype=None):
-    """Stochastic gradient descent, with momentum if given.
+def sgd(
+    learning_rate: base.ScalarOrSchedule,
+    momentum: float | None = None,
+    nesterov: bool = False,
+    accumulator_dtype: Any = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return stochastic gradient descent, with momentum if given.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        momentum: the decay of the momentum; None for none.
+        nesterov: use Nesterov's momentum.
+        accumulator_dtype: the dtype of the momentum. By default that of the parameters.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.sgd(0.1, momentum=0.9)
@@ -67,16 +84,28 @@ def sgd(learning_rate, momentum=None, nesterov=False, accumulator_dtype=None):
 
 
 def adam(
-    learning_rate,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
     *,
-    nesterov=False,
-):
-    """Adam (Kingma and Ba, 2014): steps by the mean of the gradient over the root of its square.
+    nesterov: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adam (Kingma and Ba, 2014): the mean gradient over the root of its mean square.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.adam(0.1)
@@ -93,18 +122,34 @@ def adam(
 
 
 def adamw(
-    learning_rate,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
-    weight_decay=1e-4,
-    mask=None,
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    weight_decay: base.ScalarOrSchedule = 1e-4,
+    mask: base.MaskOrFn = None,
     *,
-    nesterov=False,
-):
-    """Adam with weight decay beside the gradient (Loshchilov and Hutter, 2017).
+    nesterov: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adam with weight decay beside the gradient (Loshchilov and Hutter, 2017).
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        mask: which parameters decay: a tree of booleans, or a function of the parameters that
+            returns one. By default all.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.adamw(0.1, weight_decay=0.01, mask={"w": True, "b": False})
@@ -127,16 +172,70 @@ nadamw = functools.partial(adamw, nesterov=True)
 nadamw.__doc__ = "Adam with Nesterov's momentum and weight decay."
 
 
-def adabelief(learning_rate, b1=0.9, b2=0.999, eps=1e-16, eps_root=1e-16, *, nesterov=False):
-    """AdaBelief (Zhuang et al., 2020): large steps where the gradient is as predicted."""
+def adabelief(
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-16,
+    eps_root: float = 1e-16,
+    *,
+    nesterov: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return AdaBelief (Zhuang et al., 2020): large steps where the gradient is as predicted.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the variance of the gradient.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adabelief(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.889, 2.111], dtype=float32)
+    """
     return chain(
         scale_by_belief(b1, b2, eps, eps_root, nesterov=nesterov),
         scale_by_learning_rate(learning_rate),
     )
 
 
-def adadelta(learning_rate=None, rho=0.9, eps=1e-6, weight_decay=0.0, weight_decay_mask=None):
-    """Adadelta (Zeiler, 2012): steps in the units of the parameters."""
+def adadelta(
+    learning_rate: base.ScalarOrSchedule | None = None,
+    rho: float = 0.9,
+    eps: float = 1e-6,
+    weight_decay: float = 0.0,
+    weight_decay_mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adadelta (Zeiler, 2012): steps in the units of the parameters.
+
+    Args:
+        learning_rate: the factor of the steps, a number or a function of the step. None stands for
+            1.
+        rho: the weight of the past in the averages.
+        eps: a small number added to the divisor.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        weight_decay_mask: which parameters decay: a tree of booleans, or a function of the
+            parameters that returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adadelta(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1., 2.], dtype=float32)
+    """
     return chain(
         add_decayed_weights(weight_decay, mask=weight_decay_mask),
         scale_by_adadelta(rho, eps),
@@ -145,20 +244,47 @@ def adadelta(learning_rate=None, rho=0.9, eps=1e-6, weight_decay=0.0, weight_dec
 
 
 def adafactor(
-    learning_rate=None,
-    min_dim_size_to_factor=128,
-    decay_rate=0.8,
-    decay_offset=0,
-    multiply_by_parameter_scale=True,
-    clipping_threshold=1.0,
-    momentum=None,
-    dtype_momentum=jnp.float32,
-    weight_decay_rate=None,
-    eps=1e-30,
-    factored=True,
-    weight_decay_mask=None,
-):
-    """Adafactor (Shazeer and Stern, 2018): second moments as rows and columns, to save memory."""
+    learning_rate: base.ScalarOrSchedule | None = None,
+    min_dim_size_to_factor: int = 128,
+    decay_rate: float = 0.8,
+    decay_offset: int = 0,
+    multiply_by_parameter_scale: bool = True,
+    clipping_threshold: float | None = 1.0,
+    momentum: float | None = None,
+    dtype_momentum: Any = jnp.float32,
+    weight_decay_rate: base.ScalarOrSchedule | None = None,
+    eps: float = 1e-30,
+    factored: bool = True,
+    weight_decay_mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adafactor (Shazeer and Stern, 2018), which keeps second moments of rows and columns.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step. None for the relative step
+            of the paper.
+        min_dim_size_to_factor: factor only if the two largest dimensions have at least this size.
+        decay_rate: how fast the weight of old squares grows with the step.
+        decay_offset: the number of steps made before, for fine-tuning.
+        multiply_by_parameter_scale: multiply steps by the root mean square of each parameter.
+        clipping_threshold: the largest root mean square of an update; None for no bound.
+        momentum: the decay of the momentum; None for none.
+        dtype_momentum: the dtype of the momentum.
+        weight_decay_rate: the factor of the parameters that each step subtracts; None for none.
+        eps: a small number added to squares.
+        factored: whether to factor second moments.
+        weight_decay_mask: which parameters decay: a tree of booleans, or a function of the
+            parameters that returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adafactor(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.842, 2.158], dtype=float32)
+    """
     parts = [scale_by_factored_rms(factored, decay_rate, decay_offset, min_dim_size_to_factor, eps)]
     if clipping_threshold is not None:
         parts.append(clip_by_block_rms(clipping_threshold))
@@ -173,20 +299,85 @@ def adafactor(
     return chain(*parts, scale(-1))
 
 
-def adagrad(learning_rate, initial_accumulator_value=0.1, eps=1e-7):
-    """Adagrad (Duchi et al., 2011): steps over the root of the sum of squared gradients."""
+def adagrad(
+    learning_rate: base.ScalarOrSchedule, initial_accumulator_value: float = 0.1, eps: float = 1e-7
+) -> base.GradientTransformationExtraArgs:
+    """Return Adagrad (Duchi et al., 2011): steps over the root of the sum of squared gradients.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        initial_accumulator_value: the value at which the sum starts.
+        eps: a small number added to the divisor.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adagrad(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.915, 2.085], dtype=float32)
+    """
     return chain(
         scale_by_rss(initial_accumulator_value, eps), scale_by_learning_rate(learning_rate)
     )
 
 
-def adamax(learning_rate, b1=0.9, b2=0.999, eps=1e-8):
-    """Adam with the largest magnitude in place of the second moment."""
+def adamax(
+    learning_rate: base.ScalarOrSchedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
+) -> base.GradientTransformationExtraArgs:
+    """Return Adam with the largest decayed magnitude in place of the second moment.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the decay of the largest magnitude.
+        eps: a small number added to the divisor.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adamax(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(scale_by_adamax(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
 
-def adamaxw(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-4, mask=None):
-    """Adamax with weight decay."""
+def adamaxw(
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: base.ScalarOrSchedule = 1e-4,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adamax with weight decay.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the decay of the largest magnitude.
+        eps: a small number added to the divisor.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        mask: which parameters decay: a tree of booleans, or a function of the parameters that
+            returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adamaxw(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(
         scale_by_adamax(b1, b2, eps),
         add_decayed_weights(weight_decay, mask),
@@ -195,16 +386,39 @@ def adamaxw(learning_rate, b1=0.9, b2=0.999, eps=1e-8, weight_decay=1e-4, mask=N
 
 
 def adan(
-    learning_rate,
-    b1=0.98,
-    b2=0.92,
-    b3=0.99,
-    eps=1e-8,
-    eps_root=1e-8,
-    weight_decay=0.0,
-    mask=None,
-):
-    """Adan (Xie et al., 2022): Nesterov's momentum from the change of the gradient."""
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.98,
+    b2: float = 0.92,
+    b3: float = 0.99,
+    eps: float = 1e-8,
+    eps_root: float = 1e-8,
+    weight_decay: base.ScalarOrSchedule = 0.0,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adan (Xie et al., 2022): Nesterov's momentum from the change of the gradient.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of the gradient's change.
+        b3: the weight of the past in the mean square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        mask: which parameters decay: a tree of booleans, or a function of the parameters that
+            returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adan(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(
         scale_by_adan(b1, b2, b3, eps, eps_root),
         add_decayed_weights(weight_decay, mask),
@@ -213,24 +427,60 @@ def adan(
 
 
 def amsgrad(
-    learning_rate,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
-    bias_correction_mu=True,
-    bias_correction_nu=True,
-):
-    """Adam whose second moment never falls (Reddi et al., 2018)."""
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    bias_correction_mu: bool = True,
+    bias_correction_nu: bool = True,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adam whose second moment never falls (Reddi et al., 2018).
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        bias_correction_mu: correct the mean for its start at zero.
+        bias_correction_nu: correct the mean square for its start at zero.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.amsgrad(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(
         scale_by_amsgrad(b1, b2, eps, eps_root, mu_dtype, bias_correction_mu, bias_correction_nu),
         scale_by_learning_rate(learning_rate),
     )
 
 
-def fromage(learning_rate, min_norm=1e-6):
-    """Fromage (Bernstein et al., 2020): steps relative to the norm of each leaf."""
+def fromage(learning_rate: float, min_norm: float = 1e-6) -> base.GradientTransformationExtraArgs:
+    """Return Fromage (Bernstein et al., 2020): steps relative to the norm of each leaf.
+
+    Args:
+        learning_rate: the step size.
+        min_norm: the smallest norm of parameters and gradients.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.fromage(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.838, 2.147], dtype=float32)
+    """
 
     def shrinkage(rate):
         return 1 / (1 + rate**2) ** 0.5
@@ -246,16 +496,39 @@ def fromage(learning_rate, min_norm=1e-6):
 
 
 def lars(
-    learning_rate,
-    weight_decay=0.0,
-    weight_decay_mask=True,
-    trust_coefficient=0.001,
-    eps=0.0,
-    trust_ratio_mask=True,
-    momentum=0.9,
-    nesterov=False,
-):
-    """LARS (You et al., 2017): momentum with steps relative to the norm of each leaf."""
+    learning_rate: base.ScalarOrSchedule,
+    weight_decay: base.ScalarOrSchedule = 0.0,
+    weight_decay_mask: base.MaskOrFn = True,
+    trust_coefficient: float = 0.001,
+    eps: float = 0.0,
+    trust_ratio_mask: base.MaskOrFn = True,
+    momentum: float = 0.9,
+    nesterov: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return LARS (You et al., 2017): momentum with steps relative to the norm of each leaf.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        weight_decay_mask: which parameters decay: a tree of booleans, or a function of the
+            parameters that returns one. By default all.
+        trust_coefficient: the factor of the ratio of norms.
+        eps: a small number added to the divisor.
+        trust_ratio_mask: which parameters have relative steps; as ``weight_decay_mask``.
+        momentum: the decay of the momentum.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.lars(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1., 2.], dtype=float32)
+    """
     return chain(
         add_decayed_weights(weight_decay, mask=weight_decay_mask),
         masked(
@@ -266,8 +539,38 @@ def lars(
     )
 
 
-def lamb(learning_rate, b1=0.9, b2=0.999, eps=1e-6, eps_root=0.0, weight_decay=0.0, mask=None):
-    """LAMB (You et al., 2019): Adam with steps relative to the norm of each leaf."""
+def lamb(
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-6,
+    eps_root: float = 0.0,
+    weight_decay: base.ScalarOrSchedule = 0.0,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return LAMB (You et al., 2019): Adam with steps relative to the norm of each leaf.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        mask: which parameters decay: a tree of booleans, or a function of the parameters that
+            returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.lamb(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.842, 2.158], dtype=float32)
+    """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root),
         add_decayed_weights(weight_decay, mask),
@@ -276,8 +579,36 @@ def lamb(learning_rate, b1=0.9, b2=0.999, eps=1e-6, eps_root=0.0, weight_decay=0
     )
 
 
-def lion(learning_rate, b1=0.9, b2=0.99, mu_dtype=None, weight_decay=1e-3, mask=None):
-    """Lion (Chen et al., 2023): the sign of a mean of gradient and momentum."""
+def lion(
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.99,
+    mu_dtype: Any = None,
+    weight_decay: base.ScalarOrSchedule = 1e-3,
+    mask: base.MaskOrFn = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return Lion (Chen et al., 2023): the sign of a mean of gradient and momentum.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the momentum in that mean.
+        b2: the weight of the past in the momentum.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        weight_decay: the factor of the parameters that each step subtracts, times the learning
+            rate.
+        mask: which parameters decay: a tree of booleans, or a function of the parameters that
+            returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.lion(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(
         scale_by_lion(b1, b2, mu_dtype),
         add_decayed_weights(weight_decay, mask),
@@ -285,18 +616,75 @@ def lion(learning_rate, b1=0.9, b2=0.99, mu_dtype=None, weight_decay=1e-3, mask=
     )
 
 
-def noisy_sgd(learning_rate, eta=0.01, gamma=0.55, key=None, *, seed=None):
-    """Gradient descent with noise that fades (Neelakantan et al., 2014)."""
+def noisy_sgd(
+    learning_rate: base.ScalarOrSchedule,
+    eta: float = 0.01,
+    gamma: float = 0.55,
+    key: Any = None,
+    *,
+    seed: int | None = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return gradient descent with noise that fades (Neelakantan et al., 2014).
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        eta: the variance of the noise at the first step.
+        gamma: how fast the noise fades.
+        key: a random key, or an integer to make one from.
+        seed: the older name of ``key``, an integer.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.noisy_sgd(0.1, eta=0.0, key=0)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.95, 2.05], dtype=float32)
+    """
     return chain(add_noise(eta, gamma, key, seed=seed), scale_by_learning_rate(learning_rate))
 
 
-def sign_sgd(learning_rate):
-    """Steps by the sign of the gradient."""
+def sign_sgd(learning_rate: base.ScalarOrSchedule) -> base.GradientTransformationExtraArgs:
+    """Return descent by the sign of the gradient.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.sign_sgd(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(scale_by_sign(), scale_by_learning_rate(learning_rate))
 
 
-def signum(learning_rate, beta=0.9, accumulator_dtype=None):
-    """Steps by the sign of the momentum."""
+def signum(
+    learning_rate: base.ScalarOrSchedule, beta: float = 0.9, accumulator_dtype: Any = None
+) -> base.GradientTransformationExtraArgs:
+    """Return descent by the sign of the momentum.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        beta: the weight of the past in the momentum.
+        accumulator_dtype: the dtype of the momentum. By default that of the parameters.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.signum(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(
         ema(beta, debias=False, accumulator_dtype=accumulator_dtype),
         scale_by_sign(),
@@ -304,31 +692,97 @@ def signum(learning_rate, beta=0.9, accumulator_dtype=None):
     )
 
 
-def novograd(learning_rate, b1=0.9, b2=0.25, eps=1e-6, eps_root=0.0, weight_decay=0.0):
-    """NovoGrad (Ginsburg et al., 2019): momentum of gradients over their norm by leaf."""
+def novograd(
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.25,
+    eps: float = 1e-6,
+    eps_root: float = 0.0,
+    weight_decay: float = 0.0,
+) -> base.GradientTransformationExtraArgs:
+    """Return NovoGrad (Ginsburg et al., 2019): momentum of gradients over their norm by leaf.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the momentum.
+        b2: the weight of the past in the squared norm.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        weight_decay: the factor of the parameters that is added to the scaled gradient.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.novograd(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.929, 2.071], dtype=float32)
+    """
     return chain(
         scale_by_novograd(b1, b2, eps, eps_root, weight_decay),
         scale_by_learning_rate(learning_rate),
     )
 
 
-def optimistic_gradient_descent(learning_rate, alpha=1.0, beta=1.0):
-    """Gradient descent that extrapolates from the last gradient, for games."""
+def optimistic_gradient_descent(
+    learning_rate: base.ScalarOrSchedule, alpha: float = 1.0, beta: float = 1.0
+) -> base.GradientTransformationExtraArgs:
+    """Return gradient descent that extrapolates from the last gradient, for games.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        alpha: the weight of the gradient.
+        beta: the weight of its change.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.optimistic_gradient_descent(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.95, 2.05], dtype=float32)
+    """
     return chain(scale_by_optimistic_gradient(alpha, beta), scale_by_learning_rate(learning_rate))
 
 
 def optimistic_adam(
-    learning_rate,
-    optimism=None,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
+    learning_rate: float,
+    optimism: float | None = None,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
     *,
-    nesterov=True,
-):
-    """Adam that extrapolates from the last update; the older form of `optimistic_adam_v2`."""
+    nesterov: bool = True,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adam that extrapolates from the last update; the older form of ``optimistic_adam_v2``.
+
+    Args:
+        learning_rate: the step size.
+        optimism: the weight of the update's change. By default the learning rate.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import warnings, weft.numpy as jnp, weft.optim as optim
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     opt = optim.optimistic_adam(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> updates.shape
+    (2,)
+    """
     warn("optimistic_adam is deprecated, use optimistic_adam_v2", DeprecationWarning)
     if callable(learning_rate):
         raise ValueError("optimistic_adam takes no schedule; use optimistic_adam_v2")
@@ -341,18 +795,40 @@ def optimistic_adam(
 
 
 def optimistic_adam_v2(
-    learning_rate,
+    learning_rate: base.ScalarOrSchedule,
     *,
-    alpha=1.0,
-    beta=1.0,
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    eps_root=0.0,
-    mu_dtype=None,
-    nesterov=True,
-):
-    """Adam that extrapolates from the last update (Daskalakis et al., 2017)."""
+    alpha: base.ScalarOrSchedule = 1.0,
+    beta: base.ScalarOrSchedule = 1.0,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    nesterov: bool = True,
+) -> base.GradientTransformationExtraArgs:
+    """Return Adam that extrapolates from the last update (Daskalakis et al., 2017).
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        alpha: the weight of the update.
+        beta: the weight of its change.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        mu_dtype: the dtype of the mean of the gradient. By default that of the parameters.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.optimistic_adam_v2(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.853, 2.147], dtype=float32)
+    """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
         scale_by_optimistic_gradient(alpha, beta),
@@ -361,9 +837,36 @@ def optimistic_adam_v2(
 
 
 def radam(
-    learning_rate, b1=0.9, b2=0.999, eps=1e-8, eps_root=0.0, threshold=5.0, *, nesterov=False
-):
-    """Rectified Adam (Liu et al., 2019): cautious until the variance is known."""
+    learning_rate: base.ScalarOrSchedule,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    threshold: float = 5.0,
+    *,
+    nesterov: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return rectified Adam (Liu et al., 2019): cautious until the variance is known.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+        eps_root: a small number added inside of the root, for derivatives through the update.
+        threshold: how many effective samples of the variance are enough.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.radam(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.95, 2.05], dtype=float32)
+    """
     return chain(
         scale_by_radam(b1, b2, eps, eps_root, threshold, nesterov=nesterov),
         scale_by_learning_rate(learning_rate),
@@ -371,17 +874,39 @@ def radam(
 
 
 def rmsprop(
-    learning_rate,
-    decay=0.9,
-    eps=1e-8,
-    initial_scale=0.0,
-    eps_in_sqrt=True,
-    centered=False,
-    momentum=None,
-    nesterov=False,
-    bias_correction=False,
-):
-    """RMSProp: steps over the root of the mean squared gradient, centred or not."""
+    learning_rate: base.ScalarOrSchedule,
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    centered: bool = False,
+    momentum: float | None = None,
+    nesterov: bool = False,
+    bias_correction: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return RMSProp: steps over the root of the mean squared gradient, centred or not.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        decay: the weight of the past in the averages.
+        eps: a small number added to the divisor.
+        initial_scale: the value at which the mean square starts.
+        eps_in_sqrt: add ``eps`` inside of the root, not outside.
+        centered: subtract the squared mean of the gradient, so that its standard deviation divides.
+        momentum: the decay of the momentum; None for none.
+        nesterov: use Nesterov's momentum.
+        bias_correction: correct the averages for their start at zero.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.rmsprop(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.684, 2.316], dtype=float32)
+    """
     scaling = scale_by_stddev if centered else scale_by_rms
     return chain(
         scaling(decay, eps, initial_scale, eps_in_sqrt, bias_correction),
@@ -390,26 +915,100 @@ def rmsprop(
     )
 
 
-def rprop(learning_rate, eta_minus=0.5, eta_plus=1.2, min_step_size=1e-6, max_step_size=50.0):
-    """Rprop (Riedmiller and Braun, 1993): a step size for each element, from signs alone."""
+def rprop(
+    learning_rate: float,
+    eta_minus: float = 0.5,
+    eta_plus: float = 1.2,
+    min_step_size: float = 1e-6,
+    max_step_size: float = 50.0,
+) -> base.GradientTransformationExtraArgs:
+    """Return Rprop (Riedmiller and Braun, 1993): a step size for each element, from signs alone.
+
+    Args:
+        learning_rate: the first step size.
+        eta_minus: the factor of the step size after the gradient changed its sign.
+        eta_plus: the factor of the step size while the gradient keeps its sign.
+        min_step_size: the smallest step size.
+        max_step_size: the largest step size.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.rprop(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1., 2.], dtype=float32)
+    """
     return chain(
         scale_by_rprop(learning_rate, eta_minus, eta_plus, min_step_size, max_step_size),
         scale(-1.0),
     )
 
 
-def sm3(learning_rate, momentum=0.9):
-    """SM3 (Anil et al., 2019): Adagrad with accumulators for rows and columns."""
+def sm3(learning_rate: float, momentum: float = 0.9) -> base.GradientTransformationExtraArgs:
+    """Return SM3 (Anil et al., 2019): Adagrad with accumulators for rows and columns.
+
+    Args:
+        learning_rate: the step size.
+        momentum: the decay of the momentum.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.sm3(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.99, 2.01], dtype=float32)
+    """
     return chain(scale_by_sm3(momentum), scale(-learning_rate))
 
 
-def yogi(learning_rate, b1=0.9, b2=0.999, eps=1e-3):
-    """Yogi (Zaheer et al., 2018): Adam whose second moment changes gently."""
+def yogi(
+    learning_rate: base.ScalarOrSchedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-3
+) -> base.GradientTransformationExtraArgs:
+    """Return Yogi (Zaheer et al., 2018): Adam whose second moment changes gently.
+
+    Args:
+        learning_rate: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.yogi(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.9, 2.1], dtype=float32)
+    """
     return chain(scale_by_yogi(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
 
-def polyak_sgd(max_learning_rate=1.0, scaling=1.0, f_min=0.0, eps=0.0, variant="sps"):
-    """Gradient descent with the Polyak step size; `update` takes the loss as `value=`.
+def polyak_sgd(
+    max_learning_rate: float = 1.0,
+    scaling: base.ScalarOrSchedule = 1.0,
+    f_min: float = 0.0,
+    eps: float = 0.0,
+    variant: str = "sps",
+) -> base.GradientTransformationExtraArgs:
+    """Return gradient descent with the Polyak step size; ``update`` takes the loss as ``value=``.
+
+    Args:
+        max_learning_rate: the largest step size.
+        scaling: the factor of the step, a number or a function of the step count.
+        f_min: the smallest value that the loss can have.
+        eps: a small number added to the squared norm of the gradient.
+        variant: ``'sps'``, or ``'sps+'`` to take no step where the loss is below ``f_min``.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
     >>> loss = lambda x: jnp.sum(x**2)
@@ -427,12 +1026,23 @@ _ZOOM = scale_by_zoom_linesearch(max_linesearch_steps=20, initial_guess_strategy
 
 
 def lbfgs(
-    learning_rate=None,
-    memory_size=10,
-    scale_init_precond=True,
-    linesearch=_ZOOM,
-):
-    """L-BFGS with a line search; `update` takes `value=`, `grad=` and `value_fn=` for it.
+    learning_rate: base.ScalarOrSchedule | None = None,
+    memory_size: int = 10,
+    scale_init_precond: bool = True,
+    linesearch: base.GradientTransformationExtraArgs | base.GradientTransformation | None = _ZOOM,
+) -> base.GradientTransformationExtraArgs:
+    """Return L-BFGS with a line search.
+
+    ``update`` takes ``value=``, ``grad=`` and ``value_fn=`` for the line search.
+
+    Args:
+        learning_rate: the factor of the step before the line search; None for 1.
+        memory_size: how many changes of parameters and gradients to keep.
+        scale_init_precond: start from the multiple of the identity that fits the last change.
+        linesearch: the line search, such as ``scale_by_zoom_linesearch``; None for none.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft, weft.numpy as jnp, weft.optim as optim
     >>> loss = lambda x: jnp.sum((x - jnp.array([1.0, 2.0])) ** 2)

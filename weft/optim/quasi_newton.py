@@ -1,5 +1,7 @@
 """Updates preconditioned by the last changes of parameters and gradients (limited-memory BFGS)."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import weft
@@ -10,7 +12,20 @@ from weft.optim.numerics import safe_increment
 
 
 class ScaleByLBFGSState(NamedTuple):
-    """The step, the last parameters and gradients, and the last changes of both."""
+    """The state of ``scale_by_lbfgs``.
+
+    Args:
+        count: how many steps were made.
+        params: the last parameters.
+        updates: the last gradients.
+        diff_params_memory: the last changes of the parameters.
+        diff_updates_memory: the last changes of the gradients.
+        weights_memory: the inverse products of both changes.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_lbfgs(memory_size=3).init(jnp.zeros(2)).weights_memory
+    Array([0., 0., 0.], dtype=float32)
+    """
 
     count: weft.Array
     params: base.Params
@@ -20,11 +35,27 @@ class ScaleByLBFGSState(NamedTuple):
     weights_memory: weft.Array
 
 
-def scale_by_lbfgs(memory_size=10, scale_init_precond=True):
-    """Multiply the gradient with an estimate of the inverse Hessian, from the last changes.
+def scale_by_lbfgs(
+    memory_size: int = 10, scale_init_precond: bool = True
+) -> base.GradientTransformation:
+    """Return a transformation that multiplies the gradient by an estimate of the inverse Hessian.
 
-    The two loops of Nocedal and Wright, algorithm 7.4; the Hessian starts as a multiple of the
-    identity that fits the last change, if `scale_init_precond`.
+    The two loops of Nocedal and Wright, algorithm 7.4, over the last changes of parameters and
+    gradients.
+
+    Args:
+        memory_size: how many changes to keep.
+        scale_init_precond: start from the multiple of the identity that fits the last change.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_lbfgs()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.5, 1.5], dtype=float32)
     """
     if memory_size < 1:
         raise ValueError(f"scale_by_lbfgs: memory_size must be 1 or more, got {memory_size}")

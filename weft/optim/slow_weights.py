@@ -1,5 +1,7 @@
 """Slow parameters that follow fast ones every few steps."""
 
+from __future__ import annotations
+
 import logging
 from typing import NamedTuple
 
@@ -9,14 +11,33 @@ from weft.optim import base
 
 
 class LookaheadState(NamedTuple):
-    """The state of the fast optimiser and the steps since slow and fast were equal."""
+    """The state of ``lookahead``.
+
+    Args:
+        fast_state: the state of the fast optimiser.
+        steps_since_sync: how many steps were made since slow and fast parameters were equal.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
+    >>> int(opt.init(optim.LookaheadParams.init_synced(jnp.array(0.0))).steps_since_sync)
+    0
+    """
 
     fast_state: base.OptState
     steps_since_sync: weft.Array
 
 
 class LookaheadParams(NamedTuple):
-    """Fast and slow parameters."""
+    """The parameters of ``lookahead``; ``init_synced`` makes them from ordinary ones.
+
+    Args:
+        fast: the parameters that every step changes.
+        slow: the parameters that follow them.
+
+    >>> import weft.optim as optim
+    >>> optim.LookaheadParams.init_synced(1.0)
+    LookaheadParams(fast=1.0, slow=1.0)
+    """
 
     fast: base.Params
     slow: base.Params
@@ -27,10 +48,25 @@ class LookaheadParams(NamedTuple):
         return cls(fast=params, slow=params)
 
 
-def lookahead(fast_optimizer, sync_period, slow_step_size, reset_state=False):
-    """Every `sync_period` steps slow parameters move towards the fast ones, and those back to them.
+def lookahead(
+    fast_optimizer: base.GradientTransformation,
+    sync_period: int,
+    slow_step_size: float,
+    reset_state: bool = False,
+) -> base.GradientTransformation:
+    """Return an optimiser of slow parameters that move towards fast ones every few steps.
 
-    Parameters and updates are `LookaheadParams`; gradients are those of the fast parameters.
+    Parameters and updates are ``LookaheadParams``; gradients are those of the fast parameters.
+    After each move the fast parameters start again from the slow ones.
+
+    Args:
+        fast_optimizer: the optimiser of the fast parameters.
+        sync_period: the number of steps between moves.
+        slow_step_size: how far the slow parameters move, as a fraction.
+        reset_state: start the fast optimiser's state anew after each move.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)

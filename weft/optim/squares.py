@@ -1,7 +1,9 @@
 """Updates scaled by sums and averages of squared gradients, by signs and by earlier gradients."""
 
+from __future__ import annotations
+
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import weft
 import weft.lax as lax
@@ -12,13 +14,29 @@ from weft.optim.numerics import abs_sq, safe_increment
 
 
 class ScaleByRssState(NamedTuple):
-    """The sum of squared gradients."""
+    """The state of ``scale_by_rss``.
+
+    Args:
+        sum_of_squares: the sum of all squared gradients.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_rss().init(jnp.array(0.0))
+    ScaleByRssState(sum_of_squares=Array(0.1, dtype=float32, weak_type=True))
+    """
 
     sum_of_squares: base.Updates
 
 
 class ScaleByRmsState(NamedTuple):
-    """The moving average of squared gradients."""
+    """The state of ``scale_by_rms``.
+
+    Args:
+        nu: the moving average of squared gradients.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_rms().init(jnp.array(0.0))
+    ScaleByRmsState(nu=Array(0., dtype=float32, weak_type=True))
+    """
 
     nu: base.Updates
 
@@ -31,7 +49,17 @@ class ScaleByRmsWithCountState(NamedTuple):
 
 
 class ScaleByRStdDevState(NamedTuple):
-    """Moving averages of gradients and of their squares."""
+    """The state of ``scale_by_stddev``.
+
+    Args:
+        mu: the moving average of gradients.
+        nu: the moving average of squared gradients.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_stddev().init(jnp.array(0.0))
+    ScaleByRStdDevState(mu=Array(0., dtype=float32, weak_type=True), nu=Array(0.,
+     dtype=float32, weak_type=True))
+    """
 
     mu: base.Updates
     nu: base.Updates
@@ -46,21 +74,50 @@ class ScaleByRStdDevWithCountState(NamedTuple):
 
 
 class ScaleByAdaDeltaState(NamedTuple):
-    """Moving averages of squared gradients and of squared updates."""
+    """The state of ``scale_by_adadelta``.
+
+    Args:
+        e_g: the moving average of squared gradients.
+        e_x: the moving average of squared updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_adadelta().init(jnp.array(0.0))
+    ScaleByAdaDeltaState(e_g=Array(0., dtype=float32, weak_type=True), e_x=Array(0.,
+     dtype=float32, weak_type=True))
+    """
 
     e_g: base.Updates
     e_x: base.Updates
 
 
 class ScaleByRpropState(NamedTuple):
-    """The step size of each element and the last update."""
+    """The state of ``scale_by_rprop``.
+
+    Args:
+        step_sizes: the step size of each element.
+        prev_updates: the last update.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_rprop(0.1).init(jnp.array(0.0))
+    ScaleByRpropState(step_sizes=Array(0.1, dtype=float32, weak_type=True),
+     prev_updates=Array(0., dtype=float32, weak_type=True))
+    """
 
     step_sizes: base.Updates
     prev_updates: base.Updates
 
 
 class ScaleBySM3State(NamedTuple):
-    """The largest accumulators along each axis, and the momentum."""
+    """The state of ``scale_by_sm3``.
+
+    Args:
+        mu: the largest accumulators along each axis.
+        nu: the momentum.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.scale_by_sm3().init(jnp.zeros(1))
+    ScaleBySM3State(mu=[Array([0.], dtype=float32)], nu=Array([0.], dtype=float32))
+    """
 
     mu: base.Updates
     nu: base.Updates
@@ -81,8 +138,25 @@ class ScaleByDistanceOverGradientsState(NamedTuple):
     init_params: base.OptState
 
 
-def scale_by_rss(initial_accumulator_value=0.1, eps=1e-7):
-    """Divide by the root of the sum of all squared gradients, as Adagrad does."""
+def scale_by_rss(
+    initial_accumulator_value: float = 0.1, eps: float = 1e-7
+) -> base.GradientTransformation:
+    """Return Adagrad's scaling: one over the root of the sum of all squared gradients.
+
+    Args:
+        initial_accumulator_value: the value at which the sum starts.
+        eps: a small number that keeps the divisor away from 0.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_rss()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.845, 1.155], dtype=float32)
+    """
     base.check_numbers("scale_by_rss", eps=eps)
 
     def init(params):
@@ -101,8 +175,32 @@ def _over_root(eps):
     return lambda g, s: jnp.where(s > 0, lax.rsqrt(s + eps), 0.0) * g
 
 
-def scale_by_rms(decay=0.9, eps=1e-8, initial_scale=0.0, eps_in_sqrt=True, bias_correction=False):
-    """Divide by the root of the moving average of squared gradients."""
+def scale_by_rms(
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> base.GradientTransformation:
+    """Return a transformation that divides by the root of the moving average of squared gradients.
+
+    Args:
+        decay: the weight of the past in the moving averages.
+        eps: a small number that keeps the divisor away from 0.
+        initial_scale: the value at which the averages of squares start.
+        eps_in_sqrt: add ``eps`` inside of the root, not outside.
+        bias_correction: correct the averages for their start at zero.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_rms()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([ 4.162, -1.162], dtype=float32)
+    """
     base.check_numbers("scale_by_rms", decay=decay, eps=eps, initial_scale=initial_scale)
 
     def init(params):
@@ -132,9 +230,31 @@ def _inverse_root(v, eps, eps_in_sqrt):
 
 
 def scale_by_stddev(
-    decay=0.9, eps=1e-8, initial_scale=0.0, eps_in_sqrt=True, bias_correction=False
-):
-    """Divide by the standard deviation of the gradients, from moving averages."""
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> base.GradientTransformation:
+    """Return a transformation that divides by the standard deviation of the gradients.
+
+    Args:
+        decay: the weight of the past in the moving averages.
+        eps: a small number that keeps the divisor away from 0.
+        initial_scale: the value at which the averages of squares start.
+        eps_in_sqrt: add ``eps`` inside of the root, not outside.
+        bias_correction: correct the averages for their start at zero.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_stddev()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([ 4.333, -1.333], dtype=float32)
+    """
     base.check_numbers("scale_by_stddev", decay=decay, eps=eps, initial_scale=initial_scale)
 
     def init(params):
@@ -164,8 +284,23 @@ def scale_by_stddev(
     return base.GradientTransformation(init, update)
 
 
-def scale_by_adadelta(rho=0.9, eps=1e-6):
-    """Scale by the ratio of the moving averages of squared updates and squared gradients."""
+def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> base.GradientTransformation:
+    """Return Adadelta's scaling: the root of mean squared updates over mean squared gradients.
+
+    Args:
+        rho: the weight of the past in both averages.
+        eps: a small number that keeps the divisor away from 0.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_adadelta()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.003, 1.997], dtype=float32)
+    """
     base.check_numbers("scale_by_adadelta", rho=rho, eps=eps)
 
     def init(params):
@@ -187,9 +322,31 @@ def scale_by_adadelta(rho=0.9, eps=1e-6):
 
 
 def scale_by_rprop(
-    learning_rate, eta_minus=0.5, eta_plus=1.2, min_step_size=1e-6, max_step_size=50.0
-):
-    """A step size for each element: grows while the sign of its gradient stays, else shrinks."""
+    learning_rate: float,
+    eta_minus: float = 0.5,
+    eta_plus: float = 1.2,
+    min_step_size: float = 1e-6,
+    max_step_size: float = 50.0,
+) -> base.GradientTransformation:
+    """Return a transformation with a step size for each element, which depends on signs only.
+
+    Args:
+        learning_rate: the first step size.
+        eta_minus: the factor of the step size after the gradient changed its sign.
+        eta_plus: the factor of the step size while the gradient keeps its sign.
+        min_step_size: the smallest step size.
+        max_step_size: the largest step size.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_rprop(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1., 2.], dtype=float32)
+    """
     base.check_numbers("scale_by_rprop", learning_rate=learning_rate)
 
     def init(params):
@@ -217,8 +374,26 @@ def scale_by_rprop(
     return base.GradientTransformation(init, update)
 
 
-def scale_by_sm3(b1=0.9, b2=1.0, eps=1e-8):
-    """Adagrad with accumulators shared along the axes of each leaf, which saves memory."""
+def scale_by_sm3(
+    b1: float = 0.9, b2: float = 1.0, eps: float = 1e-8
+) -> base.GradientTransformation:
+    """Return Adagrad with accumulators shared along the axes of each leaf, which saves memory.
+
+    Args:
+        b1: the decay of the momentum.
+        b2: the decay of the accumulators; 1 adds up squares.
+        eps: a small number that keeps the divisor away from 0.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_sm3()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.1, 1.9], dtype=float32)
+    """
     base.check_numbers("scale_by_sm3", b1=b1, b2=b2, eps=eps)
 
     def init(params):
@@ -258,8 +433,25 @@ def scale_by_sm3(b1=0.9, b2=1.0, eps=1e-8):
     return base.GradientTransformation(init, update)
 
 
-def scale_by_optimistic_gradient(alpha=1.0, beta=1.0):
-    """(alpha + beta)·g - beta·(the last g)."""
+def scale_by_optimistic_gradient(
+    alpha: float = 1.0, beta: float = 1.0
+) -> base.GradientTransformation:
+    """Return a transformation to (alpha + beta) · g - beta · (the last g).
+
+    Args:
+        alpha: the weight of the gradient.
+        beta: the weight of its change.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_optimistic_gradient()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.5, 1.5], dtype=float32)
+    """
 
     def init(params):
         return ScaleByOptimisticGradientState(jnp.array(True), tree.zeros_like(params))
@@ -277,9 +469,29 @@ def scale_by_optimistic_gradient(alpha=1.0, beta=1.0):
 
 
 def scale_by_distance_over_gradients(
-    reps_rel=1e-6, eps=1e-8, param_dtype=jnp.float32, global_scale=1.0
-):
-    """A step for each leaf: how far it has moved at most, over the norm of its gradients."""
+    reps_rel: float = 1e-6,
+    eps: float = 1e-8,
+    param_dtype: Any = jnp.float32,
+    global_scale: float = 1.0,
+) -> base.GradientTransformation:
+    """Return a scaling by how far a leaf has moved, over the norm of its gradients.
+
+    Args:
+        reps_rel: the distance at the start, relative to 1 plus the norm of the parameter.
+        eps: a small number that keeps the divisor away from 0.
+        param_dtype: the dtype in which the first parameters are kept.
+        global_scale: the factor of all steps.
+
+    Returns:
+        A gradient transformation. It does not change the sign of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.scale_by_distance_over_gradients()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1., 2.], dtype=float32)
+    """
 
     def distance(x, y=0.0):
         return jnp.sqrt(jnp.square(x - y).sum())

@@ -249,8 +249,9 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
 
 @mixes_inside
 def sqrtm(A: Any, blocksize: int = 1) -> Array:
-    """Return the principal square root of a matrix: the R of A = R R with eigenvalues of real part
-    >= 0.
+    """Return the principal square root of a matrix.
+
+    It is the R of A = R R with eigenvalues of real part >= 0.
 
     Args:
         A: a square matrix.

@@ -25,7 +25,7 @@ _REACH = 10
 class OptimizeResults(NamedTuple):
     """The result of ``minimize``.
 
-    Attributes:
+    Args:
         x: the minimum found.
         success: whether ``status`` is 0.
         status: why it stopped: 0, the gradient is small enough; 1, after ``maxiter`` iterations; 3,

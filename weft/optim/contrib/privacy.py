@@ -1,6 +1,8 @@
 """Gradients made private: each example's is limited, and noise is added to their sum."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import weft
 from weft.extend.source_info_util import warn
@@ -11,15 +13,35 @@ from weft.optim.transforms import chain, per_example_global_norm_clip, trace
 
 
 class DifferentiallyPrivateAggregateState(NamedTuple):
-    """The key of the next noise."""
+    """The state of ``differentially_private_aggregate``.
+
+    Args:
+        rng_key: the key of the next noise.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.1, key=0)
+    >>> tx.init(jnp.zeros(1))._fields
+    ('rng_key',)
+    """
 
     rng_key: weft.Array
 
 
-def differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=None, *, seed=None):
-    """The mean of per-example gradients of limited norm, plus Gaussian noise.
+def differentially_private_aggregate(
+    l2_norm_clip: float, noise_multiplier: float, key: Any = None, *, seed: int | None = None
+) -> base.GradientTransformation:
+    """Return a transformation that averages clipped per-example gradients and adds Gaussian noise.
 
     Updates have the examples along their first axis, as `weft.vmap(weft.grad(loss), ...)` gives.
+
+    Args:
+        l2_norm_clip: the largest norm of the gradient of an example.
+        noise_multiplier: the standard deviation of the noise, as a multiple of ``l2_norm_clip``.
+        key: a random key, or an integer to make one from.
+        seed: the older name of ``key``, an integer.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.0, key=0)
@@ -54,8 +76,32 @@ def differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=None, *
     return base.GradientTransformation(init, update)
 
 
-def dpsgd(learning_rate, l2_norm_clip, noise_multiplier, seed, momentum=None, nesterov=False):
-    """Differentially private gradient descent (Abadi et al., 2016)."""
+def dpsgd(
+    learning_rate: base.ScalarOrSchedule,
+    l2_norm_clip: float,
+    noise_multiplier: float,
+    seed: int,
+    momentum: float | None = None,
+    nesterov: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return differentially private gradient descent (Abadi et al., 2016).
+
+    Args:
+        learning_rate: the learning rate, a number or a function of the step.
+        l2_norm_clip: the largest norm of the gradient of an example.
+        noise_multiplier: the standard deviation of the noise, as a multiple of ``l2_norm_clip``.
+        seed: the integer from which the key of the noise is made.
+        momentum: the decay of the momentum; None for none.
+        nesterov: use Nesterov's momentum.
+
+    Returns:
+        A gradient transformation, of updates with the examples along their first axis.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.dpsgd(0.1, l2_norm_clip=1.0, noise_multiplier=0.0, seed=0)
+    >>> opt.update(jnp.array([[3.0], [0.5]]), opt.init(jnp.zeros(1)))[0]
+    Array([-0.075], dtype=float32)
+    """
     return chain(
         differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=seed),
         base.identity() if momentum is None else trace(momentum, nesterov),

@@ -1,5 +1,9 @@
 """Losses of classes: cross entropies, margins and divergences."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.numpy as jnp
 from weft.extend.source_info_util import warn
@@ -7,16 +11,44 @@ from weft.optim.losses.checks import check_floats, check_integers, check_same_sh
 from weft.optim.projections import projection_simplex
 
 
-def sigmoid_binary_cross_entropy(logits, labels):
-    """The cross entropy of yes or no, element by element, from logits."""
+def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> weft.Array:
+    """Return the cross entropy of yes-or-no labels, element by element.
+
+    Args:
+        logits: the scores before the softmax or sigmoid, a float array.
+        labels: the probability of yes, between 0 and 1.
+
+    Returns:
+        The loss of each element.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.sigmoid_binary_cross_entropy(jnp.array([0.0]), jnp.array([1.0])).round(4)
+    Array([0.6931], dtype=float32)
+    """
     check_floats("sigmoid_binary_cross_entropy", logits=logits)
     labels = jnp.asarray(labels).astype(logits.dtype)
     yes, no = weft.nn.log_sigmoid(logits), weft.nn.log_sigmoid(-logits)
     return -labels * yes - (1.0 - labels) * no
 
 
-def sigmoid_focal_loss(logits, labels, *, alpha=None, gamma=2.0):
-    """The binary cross entropy with less weight on what is already right (Lin et al., 2017)."""
+def sigmoid_focal_loss(
+    logits: Any, labels: Any, *, alpha: float | None = None, gamma: float = 2.0
+) -> weft.Array:
+    """Return a binary cross entropy with less weight on easy elements (Lin et al., 2017).
+
+    Args:
+        logits: the scores before the softmax or sigmoid, a float array.
+        labels: 0 or 1, or probabilities between.
+        alpha: the weight of yes; no has 1 - alpha. None for no weights.
+        gamma: how strongly elements that are right lose weight; 0 for not at all.
+
+    Returns:
+        The loss of each element.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.sigmoid_focal_loss(jnp.array([0.0]), jnp.array([1.0])).round(4)
+    Array([0.1733], dtype=float32)
+    """
     check_floats("sigmoid_focal_loss", logits=logits)
     labels = jnp.asarray(labels).astype(logits.dtype)
     # The probability of being wrong, as a logarithm: it may be too small for a float.
@@ -28,8 +60,20 @@ def sigmoid_focal_loss(logits, labels, *, alpha=None, gamma=2.0):
     return (alpha * labels + (1.0 - alpha) * (1.0 - labels)) * loss
 
 
-def hinge_loss(predictor_outputs, targets):
-    """max(0, 1 - output·target), for targets of -1 and 1."""
+def hinge_loss(predictor_outputs: Any, targets: Any) -> weft.Array:
+    """Return max(0, 1 - output · target).
+
+    Args:
+        predictor_outputs: the outputs of the model.
+        targets: the labels, -1 or 1.
+
+    Returns:
+        The loss of each element.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.hinge_loss(jnp.array([0.5, 2.0]), jnp.array([1.0, 1.0]))
+    Array([0.5, 0. ], dtype=float32)
+    """
     return jnp.maximum(0, 1 - predictor_outputs * targets)
 
 
@@ -60,14 +104,37 @@ def _weighted_log_softmax_jvp(primals, tangents):
     return _weighted_log_softmax(x, weights), tangent
 
 
-def safe_softmax_cross_entropy(logits, labels):
-    """The cross entropy with probabilities as labels, also for logits of minus infinity."""
+def safe_softmax_cross_entropy(logits: Any, labels: Any) -> weft.Array:
+    """Return the cross entropy with probabilities as labels, also for logits of minus infinity.
+
+    Args:
+        logits: the scores before the softmax or sigmoid, a float array.
+        labels: the true probabilities, along the last axis.
+
+    Returns:
+        The loss, without the last axis.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.safe_softmax_cross_entropy(jnp.array([0.0, -jnp.inf]), jnp.array([1.0, 0.0]))
+    Array(-0., dtype=float32)
+    """
     check_floats("safe_softmax_cross_entropy", logits=logits)
     return -jnp.sum(_weighted_log_softmax(logits, labels), axis=-1)
 
 
-def softmax_cross_entropy(logits, labels, axis=-1, where=None):
-    """The cross entropy with probabilities as labels.
+def softmax_cross_entropy(
+    logits: Any, labels: Any, axis: Any = -1, where: Any = None
+) -> weft.Array:
+    """Return the cross entropy with probabilities as labels.
+
+    Args:
+        logits: the scores before the softmax or sigmoid, a float array.
+        labels: the true probabilities, of the shape of ``logits``.
+        axis: the axis or axes of the classes.
+        where: a mask that broadcasts to the logits; classes where it is False are left out.
+
+    Returns:
+        The loss, without the axes of the classes.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.softmax_cross_entropy(jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]])).round(4)
@@ -79,8 +146,19 @@ def softmax_cross_entropy(logits, labels, axis=-1, where=None):
     return -(labels * weft.nn.log_softmax(logits, axis, where)).sum(axis, where=where)
 
 
-def softmax_cross_entropy_with_integer_labels(logits, labels, axis=-1, where=None):
-    """The cross entropy with classes as labels; `axis` may be several, taken as one.
+def softmax_cross_entropy_with_integer_labels(
+    logits: Any, labels: Any, axis: Any = -1, where: Any = None
+) -> weft.Array:
+    """Return the cross entropy with classes as labels.
+
+    Args:
+        logits: the scores before the softmax or sigmoid, a float array.
+        labels: the number of the true class, an integer array without the axes of the classes.
+        axis: the axis of the classes, or several that are taken as one.
+        where: a mask that broadcasts to the logits; classes where it is False are left out.
+
+    Returns:
+        The loss, of the shape of ``labels``.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> logits = jnp.array([[2.0, 0.0], [0.0, 3.0]])
@@ -153,8 +231,24 @@ def poly_loss_cross_entropy(logits, labels, *, epsilon=2.0, axis=-1, where=None)
     return softmax_cross_entropy(logits, labels, axis, where) + epsilon * wrong
 
 
-def kl_divergence(log_predictions, targets, axis=-1, where=None):
-    """The Kullback-Leibler divergence of probabilities from predicted log-probabilities."""
+def kl_divergence(
+    log_predictions: Any, targets: Any, axis: Any = -1, where: Any = None
+) -> weft.Array:
+    """Return the Kullback-Leibler divergence of probabilities from predicted log-probabilities.
+
+    Args:
+        log_predictions: the logarithms of the predicted probabilities.
+        targets: the true probabilities.
+        axis: the axis or axes of the classes.
+        where: a mask that broadcasts to the logits; classes where it is False are left out.
+
+    Returns:
+        The divergence, without the axes of the classes.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.kl_divergence(jnp.log(jnp.array([0.5, 0.5])), jnp.array([1.0, 0.0])).round(4)
+    Array(0.6931, dtype=float32)
+    """
     check_floats("kl_divergence", log_predictions=log_predictions, targets=targets)
     logs = jnp.where(targets == 0, 0, jnp.log(targets))
     return jnp.sum(targets * (logs - log_predictions), axis=axis, where=where)
@@ -168,13 +262,47 @@ def kl_divergence_with_log_targets(log_predictions, log_targets, axis=-1, where=
     return jnp.sum(loss, axis=axis, where=where)
 
 
-def generalized_kl_divergence(log_predictions, targets, axis=-1, where=None):
-    """The divergence of measures that need not sum to one; convex in both."""
+def generalized_kl_divergence(
+    log_predictions: Any, targets: Any, axis: Any = -1, where: Any = None
+) -> weft.Array:
+    """Return the divergence of measures that need not sum to one; convex in both.
+
+    Args:
+        log_predictions: the logarithms of the predicted probabilities.
+        targets: the true probabilities.
+        axis: the axis or axes of the classes.
+        where: a mask that broadcasts to the logits; classes where it is False are left out.
+
+    Returns:
+        The divergence, without the axes of the classes.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> log_predictions = jnp.log(jnp.array([0.5, 0.5]))
+    >>> optim.generalized_kl_divergence(log_predictions, jnp.array([1.0, 0.0])).round(4)
+    Array(0.6931, dtype=float32)
+    """
     mass = jnp.sum(jnp.exp(log_predictions) - targets, axis=axis, where=where)
     return kl_divergence(log_predictions, targets, axis, where) + mass
 
 
-def convex_kl_divergence(log_predictions, targets, axis=-1, where=None):
-    """The older name of `generalized_kl_divergence`."""
+def convex_kl_divergence(
+    log_predictions: Any, targets: Any, axis: Any = -1, where: Any = None
+) -> weft.Array:
+    """Return the same as ``generalized_kl_divergence``; the older name.
+
+    Args:
+        log_predictions: the logarithms of the predicted probabilities.
+        targets: the true probabilities.
+        axis: the axis or axes of the classes.
+        where: a mask that broadcasts to the logits; classes where it is False are left out.
+
+    Returns:
+        The divergence, without the axes of the classes.
+
+    >>> import warnings, weft.numpy as jnp, weft.optim as optim
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     print(optim.convex_kl_divergence(jnp.log(jnp.array([0.5])), jnp.array([0.5])))
+    0.0
+    """
     warn("convex_kl_divergence is deprecated, use generalized_kl_divergence", DeprecationWarning)
     return generalized_kl_divergence(log_predictions, targets, axis, where)

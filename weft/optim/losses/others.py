@@ -1,5 +1,9 @@
 """Losses of segmentations, rankings, embeddings and structured outputs; smoothed labels."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
@@ -7,8 +11,17 @@ from weft.optim.losses.checks import check_floats, check_rank, check_same_shape
 from weft.optim.losses.regression import cosine_similarity
 
 
-def smooth_labels(labels, alpha, *, axis=-1, where=None):
-    """Labels mixed with the uniform distribution, which gets the weight `alpha`.
+def smooth_labels(labels: Any, alpha: float, *, axis: Any = -1, where: Any = None) -> weft.Array:
+    """Return labels mixed with the uniform distribution.
+
+    Args:
+        labels: probabilities, such as rows of ``nn.one_hot``.
+        alpha: the weight of the uniform distribution, between 0 and 1.
+        axis: the axis or axes of the classes.
+        where: a mask that broadcasts to the labels; classes where it is False are left out.
+
+    Returns:
+        An array of the shape of ``labels``.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.smooth_labels(jnp.array([1.0, 0.0]), 0.1)
@@ -146,8 +159,22 @@ def ranking_softmax_loss(logits, labels, *, where=None, weights=None, reduce_fn=
     return reduced
 
 
-def ntxent(embeddings, labels, temperature=0.07):
-    """The contrastive loss of embeddings, of which those with equal labels belong together."""
+def ntxent(embeddings: weft.Array, labels: weft.Array, temperature: float = 0.07) -> weft.Array:
+    """Return the contrastive loss of embeddings, of which those with equal labels belong together.
+
+    Args:
+        embeddings: the vectors, of shape (batch, features).
+        labels: the label of each, of shape (batch,).
+        temperature: the divisor of the similarities; smaller makes the loss sharper.
+
+    Returns:
+        A scalar: the mean over all pairs of equal label.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> vectors = jnp.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+    >>> bool(optim.ntxent(vectors, jnp.array([0, 0, 1, 1])) < 0.01)
+    True
+    """
     check_floats("ntxent", embeddings=embeddings)
     if labels.shape[0] != embeddings.shape[0]:
         raise ValueError(f"ntxent: {embeddings.shape[0]} embeddings, but {labels.shape[0]} labels")

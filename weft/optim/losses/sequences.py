@@ -1,5 +1,9 @@
 """The loss of sequences whose alignment is not known: connectionist temporal classification."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
@@ -7,13 +11,38 @@ from weft.optim.losses.checks import check_rank, check_same_shape
 
 
 def ctc_loss_with_forward_probs(
-    logits, logit_paddings, labels, label_paddings, *, blank_id=0, log_epsilon=-1e5
-):
-    """The loss of each sequence, and the log-probabilities of the states after each frame.
+    logits: Any,
+    logit_paddings: Any,
+    labels: Any,
+    label_paddings: Any,
+    *,
+    blank_id: int = 0,
+    log_epsilon: float = -1e5,
+) -> tuple[weft.Array, weft.Array, weft.Array]:
+    """Return the CTC loss of each sequence, and the log-probabilities of all states.
 
-    Graves et al., 2006. Shapes: logits (batch, frames, classes), labels (batch, length); paddings
-    are 1 where there is nothing. A state is "n labels seen, in a blank" (phi, n up to the length)
-    or "in the n-th label" (emit). `log_epsilon` stands for the logarithm of zero.
+    The method is that of Graves et al., 2006. A state is "n labels seen, in a blank" (phi, n up to
+    the length) or "in the n-th label" (emit).
+
+    Args:
+        logits: the scores of the classes in each frame, of shape (batch, frames, classes).
+        logit_paddings: 1 for frames that don't count, else 0, of shape (batch, frames).
+        labels: the numbers of the labels, of shape (batch, length).
+        label_paddings: 1 for labels that don't count, else 0, of shape (batch, length).
+        blank_id: the number of the class that stands for a blank.
+        log_epsilon: a number that stands for the logarithm of zero.
+
+    Returns:
+        The loss, of shape (batch,), and the log-probabilities of the states phi, of shape (frames,
+        batch, length + 1), and emit, of shape (frames, batch, length).
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> logits, labels = jnp.zeros((1, 3, 2)), jnp.array([[1]])
+    >>> loss, phi, emit = optim.ctc_loss_with_forward_probs(
+    ...     logits, jnp.zeros((1, 3)), labels, jnp.zeros((1, 1))
+    ... )
+    >>> phi.shape, emit.shape
+    ((3, 1, 2), (3, 1, 1))
     """
     name = "ctc_loss"
     check_rank(name, 3, logits=logits)
@@ -59,8 +88,27 @@ def ctc_loss_with_forward_probs(
     return loss, phi, emit
 
 
-def ctc_loss(logits, logit_paddings, labels, label_paddings, *, blank_id=0, log_epsilon=-1e5):
-    """The loss of each sequence, over all alignments of labels to frames.
+def ctc_loss(
+    logits: Any,
+    logit_paddings: Any,
+    labels: Any,
+    label_paddings: Any,
+    *,
+    blank_id: int = 0,
+    log_epsilon: float = -1e5,
+) -> weft.Array:
+    """Return the CTC loss of each sequence, over all alignments of labels to frames.
+
+    Args:
+        logits: the scores of the classes in each frame, of shape (batch, frames, classes).
+        logit_paddings: 1 for frames that don't count, else 0, of shape (batch, frames).
+        labels: the numbers of the labels, of shape (batch, length).
+        label_paddings: 1 for labels that don't count, else 0, of shape (batch, length).
+        blank_id: the number of the class that stands for a blank.
+        log_epsilon: a number that stands for the logarithm of zero.
+
+    Returns:
+        The loss, of shape (batch,).
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> logits, labels = jnp.zeros((1, 3, 2)), jnp.array([[1]])

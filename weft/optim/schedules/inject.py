@@ -1,7 +1,10 @@
 """Hyperparameters kept in the state, where a schedule or the user can change them."""
 
+from __future__ import annotations
+
 import functools
 import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +17,17 @@ from weft.optim.numerics import safe_increment
 
 
 class InjectHyperparamsState(NamedTuple):
-    """The step, the hyperparameters and the inner state; of older checkpoints."""
+    """The state of ``inject_hyperparams`` in older checkpoints, without the states of schedules.
+
+    Args:
+        count: how many steps were made.
+        hyperparams: the hyperparameters by name, as arrays.
+        inner_state: the state of the inner optimiser.
+
+    >>> import weft.optim as optim
+    >>> optim.InjectHyperparamsState(0, {"learning_rate": 0.1}, ()).hyperparams
+    {'learning_rate': 0.1}
+    """
 
     count: weft.Array
     hyperparams: dict[str, Any]
@@ -22,7 +35,19 @@ class InjectHyperparamsState(NamedTuple):
 
 
 class InjectStatefulHyperparamsState(NamedTuple):
-    """The step, the hyperparameters, the states of their schedules, and the inner state."""
+    """The state of ``inject_hyperparams``.
+
+    Args:
+        count: how many steps were made.
+        hyperparams: the hyperparameters by name, as arrays.
+        hyperparams_states: the states of schedules, by the name of their hyperparameter.
+        inner_state: the state of the inner optimiser.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
+    >>> opt.init(jnp.zeros(2)).hyperparams
+    {'learning_rate': Array(0.5, dtype=float32)}
+    """
 
     count: weft.Array
     hyperparams: dict[str, Any]
@@ -37,9 +62,19 @@ class WrappedScheduleState(NamedTuple):
 
 
 class WrappedSchedule:
-    """A function of the step as a schedule with a state."""
+    """A schedule with a state, made from a function of the step.
 
-    def __init__(self, schedule_fn):
+    Args:
+        schedule_fn: the function of the step.
+
+    >>> import weft.optim as optim
+    >>> rate = optim.WrappedSchedule(lambda step: 0.5 ** step)
+    >>> state = rate.update(rate.init())
+    >>> float(rate(state))
+    0.5
+    """
+
+    def __init__(self, schedule_fn: base.Schedule) -> None:
         self.schedule_fn = schedule_fn
 
     def init(self):
@@ -55,10 +90,22 @@ class WrappedSchedule:
         return self.schedule_fn(state.count)
 
 
-def inject_hyperparams(inner_factory, static_args=(), hyperparam_dtype=None):
-    """An optimiser whose hyperparameters are arrays in its state, `state.hyperparams`.
+def inject_hyperparams(
+    inner_factory: Callable[..., base.GradientTransformation],
+    static_args: str | Iterable[str] = (),
+    hyperparam_dtype: Any = None,
+) -> Callable[..., base.GradientTransformationExtraArgs]:
+    """Return an optimiser whose hyperparameters are arrays in its state, ``state.hyperparams``.
 
-    Numbers and schedules given to it are kept there; what `static_args` names is not.
+    Numbers and schedules given to the optimiser are kept there, where you can read and change them.
+
+    Args:
+        inner_factory: the optimiser as a function of its hyperparameters, such as ``optim.adam``.
+        static_args: the names of arguments that are not kept in the state.
+        hyperparam_dtype: the dtype of the hyperparameters. By default that of the first parameter.
+
+    Returns:
+        A function of the hyperparameters that returns the optimiser.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
@@ -146,7 +193,26 @@ def _convert(value, dtype):
     return jnp.asarray(value, dtype=dtype) if jnp.issubdtype(current, jnp.floating) else value
 
 
-def inject_stateful_hyperparams(inner_factory, static_args=(), hyperparam_dtype=None):
-    """The older name of `inject_hyperparams`."""
+def inject_stateful_hyperparams(
+    inner_factory: Callable[..., base.GradientTransformation],
+    static_args: str | Iterable[str] = (),
+    hyperparam_dtype: Any = None,
+) -> Callable[..., base.GradientTransformationExtraArgs]:
+    """Return the same as ``inject_hyperparams``; the older name.
+
+    Args:
+        inner_factory: the optimiser as a function of its hyperparameters, such as ``optim.adam``.
+        static_args: the names of arguments that are not kept in the state.
+        hyperparam_dtype: the dtype of the hyperparameters. By default that of the first parameter.
+
+    Returns:
+        A function of the hyperparameters that returns the optimiser.
+
+    >>> import warnings, weft.numpy as jnp, weft.optim as optim
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     opt = optim.inject_stateful_hyperparams(optim.sgd)(learning_rate=0.5)
+    >>> float(opt.init(jnp.zeros(2)).hyperparams["learning_rate"])
+    0.5
+    """
     warn("inject_stateful_hyperparams is deprecated, use inject_hyperparams", DeprecationWarning)
     return inject_hyperparams(inner_factory, static_args, hyperparam_dtype)

@@ -1,6 +1,9 @@
 """Gradients added up over steps: momentum, moving averages, and several steps for one update."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import weft
@@ -11,20 +14,49 @@ from weft.optim.numerics import canonical_dtype, safe_increment
 
 
 class TraceState(NamedTuple):
-    """The momentum."""
+    """The state of ``trace``.
+
+    Args:
+        trace: the momentum, with the structure of the parameters.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.trace(0.9).init(jnp.zeros(2))
+    TraceState(trace=Array([0., 0.], dtype=float32))
+    """
 
     trace: base.Params
 
 
 class EmaState(NamedTuple):
-    """The step and the moving average."""
+    """The state of ``ema``.
+
+    Args:
+        count: how many steps were made.
+        ema: the moving average, with the structure of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.ema(0.9).init(jnp.array(0.0))
+    EmaState(count=Array(0, dtype=int32), ema=Array(0., dtype=float32, weak_type=True))
+    """
 
     count: weft.Array
     ema: base.Params
 
 
 class MultiStepsState(NamedTuple):
-    """Where `MultiSteps` is: small steps, updates, the inner state and what is accumulated."""
+    """The state of ``MultiSteps``.
+
+    Args:
+        mini_step: how many gradients were accumulated for the next update.
+        gradient_step: how many updates were made.
+        inner_opt_state: the state of the inner optimiser.
+        acc_grads: the accumulated gradients.
+        skip_state: what the function that skips gradients recorded.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.MultiSteps(optim.sgd(0.1), 4).init(jnp.zeros(2)).mini_step
+    Array(0, dtype=int32)
+    """
 
     mini_step: weft.Array
     gradient_step: weft.Array
@@ -40,8 +72,18 @@ class ShouldSkipUpdateFunction(Protocol):
         """A boolean scalar and a tree of arrays."""
 
 
-def trace(decay, nesterov=False, accumulator_dtype=None):
-    """Momentum: t ← g + decay·t.
+def trace(
+    decay: float, nesterov: bool = False, accumulator_dtype: Any = None
+) -> base.GradientTransformation:
+    """Return momentum: a transformation that keeps t ← g + decay · t.
+
+    Args:
+        decay: the weight of the past: between 0 and 1.
+        nesterov: return g + decay · t, Nesterov's momentum, instead of t.
+        accumulator_dtype: the dtype of what is accumulated. By default that of the parameters.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.trace(0.5)
@@ -69,8 +111,26 @@ def trace(decay, nesterov=False, accumulator_dtype=None):
     return base.GradientTransformation(init, update)
 
 
-def ema(decay, debias=True, accumulator_dtype=None):
-    """The exponential moving average of updates, corrected for its start at zero."""
+def ema(
+    decay: float, debias: bool = True, accumulator_dtype: Any = None
+) -> base.GradientTransformation:
+    """Return a transformation that replaces updates with their exponential moving average.
+
+    Args:
+        decay: the weight of the past: between 0 and 1.
+        debias: correct the average for its start at zero.
+        accumulator_dtype: the dtype of what is accumulated. By default that of the parameters.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.ema(0.9)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.5, 1.5], dtype=float32)
+    """
     base.check_numbers("ema", decay=decay)
     accumulator_dtype = canonical_dtype(accumulator_dtype)
 
@@ -88,23 +148,63 @@ def ema(decay, debias=True, accumulator_dtype=None):
     return base.GradientTransformation(init, update)
 
 
-def skip_not_finite(updates, gradient_step, params):
-    """Leave out gradients with NaN or infinity; for `MultiSteps`."""
+def skip_not_finite(updates: Any, gradient_step: Any, params: Any) -> tuple[weft.Array, Any]:
+    """Return whether gradients hold NaN or infinity; for ``MultiSteps``.
+
+    Args:
+        updates: the gradients.
+        gradient_step: how many updates were made; not used.
+        params: the parameters; not used.
+
+    Returns:
+        A pair: whether to skip these gradients, and what to record about it.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> skip, record = optim.skip_not_finite(jnp.array([1.0, jnp.nan]), 0, None)
+    >>> bool(skip)
+    True
+    """
     bad = [jnp.sum(jnp.logical_not(jnp.isfinite(g))) for g in weft.tree.leaves(updates)]
     num_not_finite = jnp.sum(jnp.array(bad))
     should_skip = num_not_finite > 0
     return should_skip, {"should_skip": should_skip, "num_not_finite": num_not_finite}
 
 
-def skip_large_updates(updates, gradient_step, params, max_squared_norm):
-    """Leave out gradients whose squared norm is not below a limit; for `MultiSteps`."""
+def skip_large_updates(
+    updates: Any, gradient_step: Any, params: Any, max_squared_norm: float
+) -> tuple[weft.Array, Any]:
+    """Return whether the squared norm of gradients is too large; for ``MultiSteps``.
+
+    Args:
+        updates: the gradients.
+        gradient_step: how many updates were made; not used.
+        params: the parameters; not used.
+        max_squared_norm: the bound, which the squared norm must stay below. Bind it with
+            ``functools.partial``.
+
+    Returns:
+        A pair: whether to skip these gradients, and what to record about it.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> skip, record = optim.skip_large_updates(jnp.array([3.0, 4.0]), 0, None, 10.0)
+    >>> bool(skip), float(record["norm_squared"])
+    (True, 25.0)
+    """
     norm_squared = jnp.sum(jnp.array([jnp.sum(g**2) for g in weft.tree.leaves(updates)]))
     should_skip = jnp.logical_not(norm_squared < max_squared_norm)  # NaN too
     return should_skip, {"should_skip": should_skip, "norm_squared": norm_squared}
 
 
 class MultiSteps:
-    """One update of the inner optimiser for every k steps, on the mean or sum of their gradients.
+    """An optimiser that accumulates the gradients of k steps for one update of another optimiser.
+
+    Args:
+        opt: the optimiser that makes the updates.
+        every_k_schedule: k, or a function from the number of updates made to k.
+        use_grad_mean: pass on the mean of the gradients; False for their sum.
+        should_skip_update_fn: a function of the gradients, the number of updates and the parameters
+            that says which gradients to leave out, such as ``skip_not_finite``.
+        accumulator_dtype: the dtype of the accumulated gradients.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.MultiSteps(optim.sgd(1.0), every_k_schedule=2)
@@ -118,12 +218,12 @@ class MultiSteps:
 
     def __init__(
         self,
-        opt,
-        every_k_schedule,
-        use_grad_mean=True,
-        should_skip_update_fn=None,
-        accumulator_dtype=jnp.float32,
-    ):
+        opt: base.GradientTransformation,
+        every_k_schedule: int | base.Schedule,
+        use_grad_mean: bool = True,
+        should_skip_update_fn: Callable[..., Any] | None = None,
+        accumulator_dtype: Any = jnp.float32,
+    ) -> None:
         self._opt = base.with_extra_args_support(opt)
         if isinstance(every_k_schedule, int):
             if every_k_schedule < 1:

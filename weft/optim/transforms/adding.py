@@ -1,6 +1,8 @@
 """Weight decay and noise, added to updates."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import weft
 import weft.numpy as jnp
@@ -18,14 +20,41 @@ class WeightDecaySchedule(NamedTuple):
 
 
 class AddNoiseState(NamedTuple):
-    """The step and the key of the next noise."""
+    """The state of ``add_noise``.
+
+    Args:
+        count: how many steps were made.
+        rng_key: the key of the next noise.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.add_noise(0.1, 0.5, key=0).init(jnp.zeros(2)).count
+    Array(0, dtype=int32)
+    """
 
     count: weft.Array
     rng_key: weft.Array
 
 
-def add_decayed_weights(weight_decay=0.0, mask=None):
-    """Add `weight_decay` (a number or a schedule) times the parameters, where the mask is true."""
+def add_decayed_weights(
+    weight_decay: base.ScalarOrSchedule = 0.0, mask: base.MaskOrFn = None
+) -> base.GradientTransformation:
+    """Return a transformation that adds a multiple of the parameters to the updates.
+
+    Args:
+        weight_decay: the factor of the parameters, a number or a function of the step.
+        mask: which parameters decay: a tree of booleans, or a function of the parameters that
+            returns one. By default all.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.chain(optim.add_decayed_weights(0.1), optim.sgd(1.0))
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.4, 2.3], dtype=float32)
+    """
     scheduled = callable(weight_decay)
     if not scheduled:
         base.check_numbers("add_decayed_weights", weight_decay=weight_decay)
@@ -50,8 +79,27 @@ def add_decayed_weights(weight_decay=0.0, mask=None):
     return tx if mask is None else masked(tx, mask)
 
 
-def add_noise(eta, gamma, key=None, *, seed=None):
-    """Add Gaussian noise of variance eta / step^gamma."""
+def add_noise(
+    eta: float, gamma: float, key: Any = None, *, seed: int | None = None
+) -> base.GradientTransformation:
+    """Return a transformation that adds Gaussian noise of variance eta / step^gamma.
+
+    Args:
+        eta: the variance of the noise at the first step.
+        gamma: how fast the noise fades.
+        key: a random key, or an integer to make one from.
+        seed: the older name of ``key``, an integer.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.chain(optim.add_noise(0.0, 0.55, key=0), optim.sgd(1.0))
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.5, 2.5], dtype=float32)
+    """
     base.check_numbers("add_noise", eta=eta, gamma=gamma)
     if seed is not None:
         warn("add_noise: seed is deprecated, use key", DeprecationWarning)

@@ -1,5 +1,9 @@
 """Updates limited in size, by element, by leaf, all together, or for each example."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
@@ -7,8 +11,14 @@ from weft.optim import base, tree
 from weft.optim.numerics import abs_sq
 
 
-def clip(max_delta):
-    """Limit every element to [-max_delta, max_delta].
+def clip(max_delta: base.Numeric) -> base.GradientTransformation:
+    """Return a transformation that limits every element to [-max_delta, max_delta].
+
+    Args:
+        max_delta: the bound.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.clip(1.0).update(jnp.array([-3.0, 0.5]), optim.EmptyState())[0]
@@ -18,8 +28,22 @@ def clip(max_delta):
     return base.stateless(lambda updates, params: tree.clip(updates, -max_delta, max_delta))
 
 
-def clip_by_block_rms(threshold):
-    """Limit the root mean square of each leaf."""
+def clip_by_block_rms(threshold: base.Numeric) -> base.GradientTransformation:
+    """Return a transformation that limits the root mean square of each leaf.
+
+    Args:
+        threshold: the bound.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.clip_by_block_rms(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.1, 1.9], dtype=float32)
+    """
     base.check_numbers("clip_by_block_rms", threshold=threshold)
 
     def limit(g):
@@ -28,8 +52,14 @@ def clip_by_block_rms(threshold):
     return base.stateless(lambda updates, params: weft.tree.map(limit, updates))
 
 
-def clip_by_global_norm(max_norm):
-    """Limit the norm of all updates together, keeping their direction.
+def clip_by_global_norm(max_norm: base.Numeric) -> base.GradientTransformation:
+    """Return a transformation that limits the norm of all updates and keeps their direction.
+
+    Args:
+        max_norm: the largest norm.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> optim.clip_by_global_norm(1.0).update(jnp.array([3.0, 4.0]), optim.EmptyState())[0]
@@ -59,8 +89,21 @@ def _check_batched(name, grads):
         )
 
 
-def per_example_global_norm_clip(grads, l2_norm_clip):
-    """The sum of gradients of single examples, each limited in its norm; and how many were."""
+def per_example_global_norm_clip(grads: Any, l2_norm_clip: float) -> tuple[Any, weft.Array]:
+    """Return the sum of gradients of single examples, each limited in its norm.
+
+    Args:
+        grads: gradients with the examples along their first axis.
+        l2_norm_clip: the largest norm of the gradient of an example.
+
+    Returns:
+        A pair: the sum of the gradients, and how many were cut.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> total, cut = optim.per_example_global_norm_clip(jnp.array([[3.0], [0.5]]), 1.0)
+    >>> total, int(cut)
+    (Array([1.5], dtype=float32), 1)
+    """
     _check_batched("per_example_global_norm_clip", grads)
     norms = weft.vmap(tree.norm)(grads)
     factors = jnp.nan_to_num(jnp.minimum(l2_norm_clip / norms, 1.0), nan=1.0)
@@ -68,10 +111,24 @@ def per_example_global_norm_clip(grads, l2_norm_clip):
     return summed, jnp.sum(factors < 1.0)
 
 
-def per_example_layer_norm_clip(grads, global_l2_norm_clip, uniform=True):
-    """As `per_example_global_norm_clip`, leaf by leaf.
+def per_example_layer_norm_clip(
+    grads: Any, global_l2_norm_clip: float, uniform: bool = True
+) -> tuple[Any, Any]:
+    """Return the sum of gradients of single examples, each leaf limited in its norm.
 
-    Each leaf gets a part of the limit: the same for all, or by the number of its elements.
+    Args:
+        grads: gradients with the examples along their first axis.
+        global_l2_norm_clip: the largest norm of the gradient of an example, divided among leaves.
+        uniform: give each leaf the same part of the bound; False divides it by the number of
+            elements.
+
+    Returns:
+        A pair: the sum of the gradients, and for each leaf how many were cut.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> total, cut = optim.per_example_layer_norm_clip({"w": jnp.array([[3.0], [0.5]])}, 1.0)
+    >>> total["w"], int(cut["w"])
+    (Array([1.5], dtype=float32), 1)
     """
     _check_batched("per_example_layer_norm_clip", grads)
     leaves, structure = weft.tree.flatten(grads)
@@ -106,8 +163,26 @@ def unitwise_clip(g_norm, max_norm, grad, div_eps=1e-6):
     return jnp.where(g_norm < max_norm, grad, grad * (max_norm / jnp.maximum(g_norm, div_eps)))
 
 
-def adaptive_grad_clip(clipping, eps=1e-3, axis=None):
-    """Limit the norm of each unit's update to `clipping` times the norm of its parameters."""
+def adaptive_grad_clip(
+    clipping: float, eps: float = 1e-3, axis: int | tuple[int, ...] | None = None
+) -> base.GradientTransformation:
+    """Return a transformation that limits updates relative to the norm of each unit's parameters.
+
+    Args:
+        clipping: the largest ratio of the norms.
+        eps: the smallest norm of parameters.
+        axis: the axes over which norms are taken. By default all but the last.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.adaptive_grad_clip(0.1)
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([1.158, 1.842], dtype=float32)
+    """
     base.check_numbers("adaptive_grad_clip", clipping=clipping, eps=eps)
 
     def limit(g, p):

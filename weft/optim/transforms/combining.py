@@ -1,8 +1,10 @@
 """Several transformations made one: after each other, or each for its own parameters."""
 
+from __future__ import annotations
+
 import collections
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import weft
 from weft.optim import base
@@ -10,13 +12,28 @@ from weft.optim.transforms.masking import masked
 
 
 class PartitionState(NamedTuple):
-    """The states of the groups, by label."""
+    """The state of ``partition``.
+
+    Args:
+        inner_states: the state of each group, by its label.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.partition({"a": optim.scale(2.0)}, "a")
+    >>> opt.init(jnp.zeros(2))
+    PartitionState(inner_states={'a': MaskedState(inner_state=EmptyState())})
+    """
 
     inner_states: Mapping[Hashable, base.OptState]
 
 
-def chain(*args):
-    """Apply transformations one after the other.
+def chain(*args: base.GradientTransformation) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that applies others one after the other.
+
+    Args:
+        *args: the transformations, in order. The state is the tuple of their states.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.optim as optim
     >>> opt = optim.chain(optim.scale(2.0), optim.scale(-0.5))
@@ -43,8 +60,22 @@ def chain(*args):
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def named_chain(*args):
-    """A chain from pairs of a name and a transformation; its state is a dictionary."""
+def named_chain(
+    *args: tuple[str, base.GradientTransformation],
+) -> base.GradientTransformationExtraArgs:
+    """Return a chain of named transformations, whose state is a dictionary.
+
+    Args:
+        *args: pairs of a name and a transformation, in order.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.optim as optim
+    >>> opt = optim.named_chain(("double", optim.scale(2.0)), ("flip", optim.scale(-1.0)))
+    >>> opt.update(3.0, opt.init(0.0))[0]
+    -6.0
+    """
     names = [name for name, _ in args]
     if len(names) != len(set(names)):
         raise ValueError(f"named_chain: each name may be used once, got {names}")
@@ -62,11 +93,23 @@ def named_chain(*args):
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def partition(transforms, param_labels, *, mask_compatible_extra_args=False):
-    """A transformation for each group of parameters.
+def partition(
+    transforms: Mapping[Any, base.GradientTransformation],
+    param_labels: Any,
+    *,
+    mask_compatible_extra_args: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that applies another one to each group of parameters.
 
-    `transforms` goes from labels to transformations, `param_labels` is a tree of labels (or a
-    prefix of it), or a function of the parameters that gives one.
+    Args:
+        transforms: the transformation of each group, by label.
+        param_labels: a tree of labels with the structure of the parameters or a prefix of it, or a
+            function of the parameters that returns one.
+        mask_compatible_extra_args: divide those keyword arguments of ``update`` too that have the
+            structure of the parameters.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.partition(
@@ -104,13 +147,44 @@ def partition(transforms, param_labels, *, mask_compatible_extra_args=False):
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def freeze(mask):
-    """Zero updates where the mask is true."""
+def freeze(mask: base.MaskOrFn) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that replaces updates with zeros where a mask is True.
+
+    Args:
+        mask: a tree of booleans, or a function of the parameters that returns one.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.freeze({"w": False, "b": True})
+    >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+    >>> updates, state = opt.update(grads, opt.init(grads))
+    >>> float(updates["w"]), float(updates["b"])
+    (1.0, 0.0)
+    """
     return masked(base.set_to_zero(), mask)
 
 
-def selective_transform(optimizer, *, freeze_mask):
-    """Apply the optimiser where the mask is false; zero updates where it is true."""
+def selective_transform(
+    optimizer: base.GradientTransformation, *, freeze_mask: Any
+) -> base.GradientTransformationExtraArgs:
+    """Return an optimiser of some parameters that leaves the others as they are.
+
+    Args:
+        optimizer: the optimiser of the parameters that are not frozen.
+        freeze_mask: a tree of booleans, True for the parameters to freeze.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.selective_transform(optim.sgd(0.5), freeze_mask={"w": False, "b": True})
+    >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+    >>> updates, state = opt.update(grads, opt.init(grads))
+    >>> float(updates["w"]), float(updates["b"])
+    (-0.5, 0.0)
+    """
 
     def labels(params):
         return weft.tree.map(lambda frozen: "freeze" if frozen else "train", freeze_mask)

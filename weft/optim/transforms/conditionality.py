@@ -1,5 +1,8 @@
 """Transformations that are applied in some steps only."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import weft
@@ -17,21 +20,50 @@ class ConditionFn(Protocol):
 
 
 class ConditionallyTransformState(NamedTuple):
-    """The inner state and the step."""
+    """The state of ``conditionally_transform``.
+
+    Args:
+        inner_state: the state of the inner transformation.
+        step: how many steps were made.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.conditionally_transform(optim.scale(2.0), lambda step: step > 3).init(jnp.zeros(2))
+    ConditionallyTransformState(inner_state=EmptyState(), step=Array(0, dtype=int32))
+    """
 
     inner_state: Any
     step: weft.Array
 
 
 class ConditionallyMaskState(NamedTuple):
-    """The step and the inner state."""
+    """The state of ``conditionally_mask``.
+
+    Args:
+        step: how many steps were made.
+        inner_state: the state of the inner transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.conditionally_mask(optim.scale(2.0), lambda step: step > 3).init(jnp.zeros(2))
+    ConditionallyMaskState(step=Array(0, dtype=int32), inner_state=EmptyState())
+    """
 
     step: weft.Array
     inner_state: base.OptState
 
 
 class ApplyIfFiniteState(NamedTuple):
-    """How often updates were not finite, of late and in all, and the inner state."""
+    """The state of ``apply_if_finite``.
+
+    Args:
+        notfinite_count: how many updates in a row were not finite.
+        last_finite: whether the last update was finite.
+        total_notfinite: how many updates were not finite in all.
+        inner_state: the state of the inner transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.apply_if_finite(optim.sgd(0.1), 3).init(jnp.zeros(2)).notfinite_count
+    Array(0, dtype=int32)
+    """
 
     notfinite_count: Any
     last_finite: Any
@@ -39,8 +71,28 @@ class ApplyIfFiniteState(NamedTuple):
     inner_state: Any
 
 
-def conditionally_transform(inner, should_transform_fn, forward_extra_args=False):
-    """Apply `inner` when `should_transform_fn(step)` is true, else pass updates on."""
+def conditionally_transform(
+    inner: base.GradientTransformation,
+    should_transform_fn: Callable[..., Any],
+    forward_extra_args: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that applies ``inner`` at some steps, and does nothing at others.
+
+    Args:
+        inner: the transformation to apply.
+        should_transform_fn: a function of the step that returns a boolean.
+        forward_extra_args: pass the keyword arguments of ``update`` to ``should_transform_fn`` too.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.conditionally_transform(optim.scale(2.0), lambda step: step >= 1)
+    >>> first, state = opt.update(jnp.array(1.0), opt.init(jnp.array(0.0)))
+    >>> second, state = opt.update(jnp.array(1.0), state)
+    >>> float(first), float(second)
+    (1.0, 2.0)
+    """
     inner = base.with_extra_args_support(inner)
 
     def init(params):
@@ -58,8 +110,28 @@ def conditionally_transform(inner, should_transform_fn, forward_extra_args=False
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def conditionally_mask(inner, should_transform_fn, forward_extra_args=False):
-    """Apply `inner` when `should_transform_fn(step)` is true, else give zeros."""
+def conditionally_mask(
+    inner: base.GradientTransformation,
+    should_transform_fn: Callable[..., Any],
+    forward_extra_args: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that applies ``inner`` at some steps, and gives zeros at others.
+
+    Args:
+        inner: the transformation to apply.
+        should_transform_fn: a function of the step that returns a boolean.
+        forward_extra_args: pass the keyword arguments of ``update`` to ``should_transform_fn`` too.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.conditionally_mask(optim.scale(2.0), lambda step: step >= 1)
+    >>> first, state = opt.update(jnp.array(1.0), opt.init(jnp.array(0.0)))
+    >>> second, state = opt.update(jnp.array(1.0), state)
+    >>> float(first), float(second)
+    (0.0, 2.0)
+    """
     inner = base.with_extra_args_support(inner)
 
     def init(params):
@@ -77,8 +149,17 @@ def conditionally_mask(inner, should_transform_fn, forward_extra_args=False):
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def apply_if_finite(inner, max_consecutive_errors):
-    """Apply `inner` to finite updates only; after too many others in a row, to those as well.
+def apply_if_finite(
+    inner: base.GradientTransformation, max_consecutive_errors: int
+) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that applies ``inner`` only to updates that are finite.
+
+    Args:
+        inner: the transformation to apply.
+        max_consecutive_errors: after this many others in a row, they are applied as well.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.apply_if_finite(optim.sgd(1.0), max_consecutive_errors=2)

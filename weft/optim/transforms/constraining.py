@@ -1,5 +1,7 @@
 """Updates that keep parameters in a range or free of NaN, and updates made one vector."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +14,31 @@ NonNegativeParamsState = base.EmptyState
 
 
 class ZeroNansState(NamedTuple):
-    """For each leaf, whether it had a NaN."""
+    """The state of ``zero_nans``.
+
+    Args:
+        found_nan: for each leaf, whether its last update had a NaN.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.zero_nans().init(jnp.zeros(2))
+    ZeroNansState(found_nan=Array(False, dtype=bool))
+    """
 
     found_nan: Any
 
 
-def keep_params_nonnegative():
-    """Cut updates short where they would make a parameter negative."""
+def keep_params_nonnegative() -> base.GradientTransformation:
+    """Return a transformation that cuts updates short where they would make a parameter negative.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.keep_params_nonnegative()
+    >>> params = jnp.array([1.0, 2.0])
+    >>> opt.update(jnp.array([-3.0, -0.5]), opt.init(params), params)[0]
+    Array([-1. , -0.5], dtype=float32)
+    """
 
     def update(updates, state, params=None):
         base.check_params("keep_params_nonnegative", updates, params)
@@ -27,8 +47,18 @@ def keep_params_nonnegative():
     return base.GradientTransformation(base.init_empty_state, update)
 
 
-def zero_nans():
-    """Replace NaN with zero, and record where there was one."""
+def zero_nans() -> base.GradientTransformation:
+    """Return a transformation that replaces NaN with zero, and records where there was one.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.zero_nans()
+    >>> updates, state = opt.update(jnp.array([1.0, jnp.nan]), opt.init(jnp.zeros(2)))
+    >>> updates, bool(state.found_nan)
+    (Array([1., 0.], dtype=float32), True)
+    """
 
     def init(params):
         return ZeroNansState(weft.tree.map(lambda p: jnp.array(False), params))
@@ -41,8 +71,22 @@ def zero_nans():
     return base.GradientTransformation(init, update)
 
 
-def flatten(inner):
-    """Give `inner` all parameters as one vector."""
+def flatten(inner: base.GradientTransformation) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that gives ``inner`` all parameters as one vector.
+
+    Args:
+        inner: the transformation of the vector.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.flatten(optim.sgd(0.1))
+    >>> params = jnp.array([1.0, 2.0])
+    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+    >>> optim.apply_updates(params, updates).round(3)
+    Array([0.95, 2.05], dtype=float32)
+    """
     inner = base.with_extra_args_support(inner)
 
     def join(leaves):

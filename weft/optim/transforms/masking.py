@@ -1,5 +1,7 @@
 """A transformation for some of the parameters only."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import weft
@@ -8,20 +10,46 @@ from weft.optim.tree_utils.states import ParamsPlaceholder
 
 
 class MaskedState(NamedTuple):
-    """The state of the inner transformation, for the parameters it sees."""
+    """The state of ``masked``.
+
+    Args:
+        inner_state: the state of the inner transformation, for the parameters it sees.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.masked(optim.trace(0.9), {"w": True, "b": False}).init({"w": 1.0, "b": 1.0})
+    MaskedState(inner_state=TraceState(trace={'b': MaskedNode(), 'w': Array(0.,
+     dtype=float32, weak_type=True)}))
+    """
 
     inner_state: Any
 
 
 class MaskedNode(NamedTuple):
-    """What stands for a parameter that the inner transformation does not see."""
+    """The placeholder of a parameter that the inner transformation of ``masked`` does not see.
+
+    >>> import weft.optim as optim
+    >>> optim.MaskedNode()
+    MaskedNode()
+    """
 
 
-def masked(inner, mask, *, mask_compatible_extra_args=False):
-    """Apply `inner` where the mask is true, and leave other updates as they are.
+def masked(
+    inner: base.GradientTransformation,
+    mask: base.MaskOrFn,
+    *,
+    mask_compatible_extra_args: bool = False,
+) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that applies ``inner`` only where a mask is True.
 
-    The mask is a tree of booleans, of the shape of the parameters or a prefix of it, or a function
-    of the parameters that gives one.
+    Args:
+        inner: the transformation to apply.
+        mask: a tree of booleans with the structure of the parameters or a prefix of it, or a
+            function of the parameters that returns one.
+        mask_compatible_extra_args: mask those keyword arguments of ``update`` too that have the
+            structure of the parameters.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.masked(optim.scale(-1.0), {"w": True, "b": False})

@@ -1,5 +1,8 @@
 """Measurements of updates, kept in the state."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from weft.optim import base
@@ -8,20 +11,49 @@ from weft.optim.transforms.combining import chain
 
 
 class SnapshotState(NamedTuple):
-    """The last measurement, by its name."""
+    """The state of ``snapshot``.
+
+    Args:
+        measurement: the last measurement, by its name.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.snapshot("largest", jnp.max)
+    >>> opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))[1]
+    SnapshotState(measurement={'largest': Array(4., dtype=float32)})
+    """
 
     measurement: dict[str, Any]
 
 
 class MonitorState(NamedTuple):
-    """The last measurements and the states of those who make them."""
+    """The state of ``monitor``.
+
+    Args:
+        measurements: the last measurements, by name.
+        measure_states: the states of the transformations that measure.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.monitor({"largest": jnp.max})
+    >>> opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))[1]
+    MonitorState(measurements={'largest': Array(4., dtype=float32)},
+     measure_states=(EmptyState(),))
+    """
 
     measurements: dict[str, Any]
     measure_states: tuple[base.OptState, ...]
 
 
-def snapshot(measure_name, measure):
-    """Keep `measure(updates)` in the state, and pass updates on.
+def snapshot(
+    measure_name: str, measure: Callable[[base.Updates], Any]
+) -> base.GradientTransformation:
+    """Return a transformation that keeps ``measure(updates)`` in its state, and passes updates on.
+
+    Args:
+        measure_name: the name of the measurement, for ``optim.tree.get``.
+        measure: a function of the updates.
+
+    Returns:
+        A gradient transformation.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.chain(optim.snapshot("norm", optim.tree.norm), optim.sgd(0.1))
@@ -39,8 +71,22 @@ def snapshot(measure_name, measure):
     return base.GradientTransformation(init, update)
 
 
-def monitor(measures):
-    """Keep several measurements: functions of the updates, or transformations that average them."""
+def monitor(measures: Mapping[str, Any]) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that keeps several measurements in its state, and passes updates on.
+
+    Args:
+        measures: by name, functions of the updates, or transformations such as ``measure_with_ema``
+            returns.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.monitor({"norm": optim.tree.norm, "largest": jnp.max})
+    >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
+    >>> float(state.measurements["norm"])
+    5.0
+    """
     measures = {
         name: base.with_extra_args_support(
             base.stateless(lambda updates, params, m=measure: m(updates))
@@ -63,8 +109,29 @@ def monitor(measures):
     return base.GradientTransformationExtraArgs(init, update)
 
 
-def measure_with_ema(measure, decay, debias=True, accumulator_dtype=None):
-    """The moving average of a measurement, for `monitor`."""
+def measure_with_ema(
+    measure: Callable[[base.Updates], Any],
+    decay: float,
+    debias: bool = True,
+    accumulator_dtype: Any = None,
+) -> base.GradientTransformationExtraArgs:
+    """Return a transformation that averages a measurement over steps, for ``monitor``.
+
+    Args:
+        measure: a function of the updates.
+        decay: the weight of the past in the moving average.
+        debias: correct the average for its start at zero.
+        accumulator_dtype: the dtype of the average. By default that of the measurement.
+
+    Returns:
+        A gradient transformation.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> opt = optim.monitor({"norm": optim.measure_with_ema(optim.tree.norm, 0.9)})
+    >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
+    >>> round(float(state.measurements["norm"]), 3)
+    5.0
+    """
     average = ema(decay, debias, accumulator_dtype)
     average = average._replace(init=lambda params, init=average.init: init(measure(params)))
     return chain(base.stateless(lambda updates, params: measure(updates)), average)

@@ -1,10 +1,14 @@
 """Arithmetic on whole trees, leaf by leaf, and their sums, norms and moments."""
 
+from __future__ import annotations
+
 import functools
 import operator
+from typing import Any
 
 import weft
 import weft.numpy as jnp
+from weft.optim import base
 from weft.optim.numerics import abs_sq
 
 
@@ -148,19 +152,63 @@ def tree_allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     return functools.reduce(operator.and_, weft.tree.leaves(close), True)
 
 
-def tree_update_moment(updates, moments, decay, order):
-    """The moving average of the updates to the power of `order`."""
+def tree_update_moment(updates: Any, moments: Any, decay: base.Numeric, order: int) -> Any:
+    """Return the moving average of the updates to the power of ``order``.
+
+    Args:
+        updates: the updates, a tree of arrays.
+        moments: the average before, with the same structure.
+        decay: the weight of the past.
+        order: the power.
+
+    Returns:
+        A tree with the structure of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.tree.update_moment(jnp.array([2.0]), jnp.array([0.0]), 0.5, 2)
+    Array([2.], dtype=float32)
+    """
     power = (lambda g: g) if order == 1 else (lambda g: g**order)
     return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
 
 
-def tree_update_infinity_moment(updates, moments, decay, eps):
-    """The larger of the update's magnitude and the decayed moment."""
+def tree_update_infinity_moment(updates: Any, moments: Any, decay: base.Numeric, eps: float) -> Any:
+    """Return the larger of the update's magnitude and the decayed moment.
+
+    Args:
+        updates: the updates, a tree of arrays.
+        moments: the average before, with the same structure.
+        decay: the weight of the past.
+        eps: a small number added to the magnitude.
+
+    Returns:
+        A tree with the structure of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.tree.update_infinity_moment(jnp.array([-2.0]), jnp.array([1.0]), 0.5, 0.0)
+    Array([2.], dtype=float32)
+    """
     return map_unless_none(lambda g, m: jnp.maximum(jnp.abs(g) + eps, decay * m), updates, moments)
 
 
-def tree_update_moment_per_elem_norm(updates, moments, decay, order):
-    """The moving average of the updates' magnitudes to the power of `order`."""
+def tree_update_moment_per_elem_norm(
+    updates: Any, moments: Any, decay: base.Numeric, order: int
+) -> Any:
+    """Return the moving average of the updates' magnitudes to the power of ``order``.
+
+    Args:
+        updates: the updates, a tree of arrays.
+        moments: the average before, with the same structure.
+        decay: the weight of the past.
+        order: the power.
+
+    Returns:
+        A tree with the structure of the updates.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.tree.update_moment_per_elem_norm(jnp.array([2.0]), jnp.array([0.0]), 0.5, 2)
+    Array([2.], dtype=float32)
+    """
 
     def power(g):
         if jnp.isrealobj(g):
@@ -170,8 +218,21 @@ def tree_update_moment_per_elem_norm(updates, moments, decay, order):
     return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
 
 
-def tree_bias_correction(moment, decay, count):
-    """A moving average that started from zero, divided by the weight it has collected."""
+def tree_bias_correction(moment: Any, decay: base.Numeric, count: Any) -> Any:
+    """Return a moving average that started from zero, divided by the weight it has collected.
+
+    Args:
+        moment: the average, a tree of arrays.
+        decay: the weight of the past in the average.
+        count: how many steps were averaged.
+
+    Returns:
+        A tree with the structure of ``moment``.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> optim.tree.bias_correction(jnp.array(1.5), 0.5, 1)
+    Array(3., dtype=float32)
+    """
     weight = 1 - jnp.asarray(decay) ** jnp.asarray(count)
     return weft.tree.map(lambda m: m / weight.astype(m.dtype), moment)
 

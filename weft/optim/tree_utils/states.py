@@ -1,5 +1,7 @@
 """Parts of a state found by name, read, replaced, and mapped over where they follow parameters."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,12 +35,26 @@ class NamedTupleKey:
 
 
 def tree_map_params(
-    initable, f: Callable, state, /, *rest, transform_non_params=None, is_leaf=None
-):
-    """`f` over those leaves of a state that stand for parameters.
+    initable: Any,
+    f: Callable,
+    state: Any,
+    /,
+    *rest: Any,
+    transform_non_params: Callable[..., Any] | None = None,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Return a state with ``f`` applied to those leaves that stand for parameters.
 
-    `initable` is the optimiser, or its `init`: with a placeholder for the parameters it shows
-    where they are. Other leaves go through `transform_non_params`, if given.
+    Args:
+        initable: the optimiser, or its ``init``: it shows where in the state parameters are.
+        f: a function of a leaf, and of the leaves of ``rest`` that belong to it.
+        state: the state.
+        *rest: further trees with the structure of the parameters.
+        transform_non_params: a function of the other leaves. By default they stay.
+        is_leaf: a function that says which nodes are leaves, as in ``weft.tree.map``.
+
+    Returns:
+        A state of the same structure.
 
     >>> import weft.numpy as jnp, weft.optim as optim
     >>> opt = optim.sgd(0.1, momentum=0.9)

@@ -47,7 +47,7 @@ def _length(v: Array) -> tuple[Array, Array]:
 class Rotation(NamedTuple):
     """A rotation in space, or an array of rotations; ``from_euler`` and its siblings make one.
 
-    Attributes:
+    Args:
         quat: the quaternions (x, y, z, w), of length 1 along the last axis.
 
     >>> import weft.numpy as jnp
@@ -286,7 +286,7 @@ def _euler_angles(q: Array, axes: list[int], extrinsic: bool) -> Array:
 class Slerp(NamedTuple):
     """Rotations at times, and between them along the shortest path at constant speed; see ``init``.
 
-    Attributes:
+    Args:
         times: the times, in ascending order.
         timedelta: the time from each rotation to the next.
         rotations: the rotations at these times, without the last.

@@ -77,8 +77,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """Return the logarithm of ``cdf``, the probability of values up to ``x``, also where that
-    underflows.
+    """Return the logarithm of ``cdf``, also where that underflows.
 
     Args:
         x: the values at which to evaluate it.
@@ -116,8 +115,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """Return the logarithm of ``sf``, the probability of values above ``x``, also where that
-    underflows.
+    """Return the logarithm of ``sf``, also where that underflows.
 
     Args:
         x: the values at which to evaluate it.
