@@ -33,7 +33,11 @@ normalize = standardize
 
 
 class PReLU(Module):
-    """``x`` where it is positive, and elsewhere ``x`` times a slope that is learnt.
+    """A layer that returns ``x`` where it is positive, and elsewhere ``x`` times a learnt slope.
+
+    Args:
+        param_dtype: the dtype of the parameters.
+        negative_slope_init: the slope at the start.
 
     >>> import weft
     >>> PReLU().init_with_output(weft.random.key(0), jnp.array([-2.0, 3.0]))[0]

@@ -41,24 +41,47 @@ def _einsum(precision, dot_general):
 
 
 def dot_product_attention_weights(
-    query,
-    key,
-    bias=None,
-    mask=None,
-    broadcast_dropout=True,
-    dropout_rng=None,
-    dropout_rate=0.0,
-    deterministic=False,
-    dtype=None,
-    precision=None,
-    module=None,
-    force_fp32_for_softmax=False,
-    einsum_dot_general=None,
-    einsum=None,
-):
-    """``softmax(query @ key / sqrt(depth) + bias)`` where the mask is true, with dropout.
+    query: Any,
+    key: Any,
+    bias: Any = None,
+    mask: Any = None,
+    broadcast_dropout: bool = True,
+    dropout_rng: Any = None,
+    dropout_rate: float = 0.0,
+    deterministic: bool = False,
+    dtype: Any = None,
+    precision: Any = None,
+    module: Any = None,
+    force_fp32_for_softmax: bool = False,
+    einsum_dot_general: Callable[..., Any] | None = None,
+    einsum: Callable[..., Any] | None = None,
+) -> weft.Array:
+    """Return ``softmax(query @ key / sqrt(depth) + bias)`` where the mask is True, with dropout.
 
-    Queries and keys are (batch..., length, heads, depth), weights (batch..., heads, queries, keys).
+    Args:
+        query: the queries, of shape (batch..., length, heads, depth).
+        key: the keys, of shape (batch..., length, heads, depth).
+        bias: added to the logits; broadcasts to (batch..., heads, queries, keys).
+        mask: booleans that broadcast to (batch..., heads, queries, keys). Only pairs where it is
+            True take part.
+        broadcast_dropout: use the same dropout for all batch elements and heads.
+        dropout_rng: the key of the dropout.
+        dropout_rate: the probability of dropout of a weight.
+        deterministic: switch dropout off.
+        dtype: the dtype of the computation. By default what the inputs promote to.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        module: the module that sows the weights as 'attention_weights' in the collection
+            'intermediates'.
+        force_fp32_for_softmax: compute the softmax in float32.
+        einsum_dot_general: a function to use instead of ``lax.dot_general``.
+        einsum: a function to use instead of ``jnp.einsum``.
+
+    Returns:
+        The weights, of shape (batch..., heads, queries, keys).
+
+    >>> x = jnp.ones((1, 5, 2, 4))
+    >>> dot_product_attention_weights(x, x).shape
+    (1, 2, 5, 5)
     """
     if einsum and (precision or einsum_dot_general):
         raise ValueError("pass einsum, or precision and einsum_dot_general, but not both")
@@ -89,24 +112,47 @@ def dot_product_attention_weights(
 
 
 def dot_product_attention(
-    query,
-    key,
-    value,
-    bias=None,
-    mask=None,
-    broadcast_dropout=True,
-    dropout_rng=None,
-    dropout_rate=0.0,
-    deterministic=False,
-    dtype=None,
-    precision=None,
-    module=None,
-    force_fp32_for_softmax=False,
-    einsum_dot_general=None,
-    qk_attn_weights_einsum=None,
-    attn_weights_value_einsum=None,
-):
-    """Attention of queries over keys and values, each (batch..., length, heads, depth).
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    broadcast_dropout: bool = True,
+    dropout_rng: Any = None,
+    dropout_rate: float = 0.0,
+    deterministic: bool = False,
+    dtype: Any = None,
+    precision: Any = None,
+    module: Any = None,
+    force_fp32_for_softmax: bool = False,
+    einsum_dot_general: Callable[..., Any] | None = None,
+    qk_attn_weights_einsum: Callable[..., Any] | None = None,
+    attn_weights_value_einsum: Callable[..., Any] | None = None,
+) -> weft.Array:
+    """Return the attention of queries over keys and values.
+
+    Args:
+        query: the queries, of shape (batch..., length, heads, depth).
+        key: the keys, of shape (batch..., length, heads, depth).
+        value: the values, of shape (batch..., length, heads, depth).
+        bias: added to the logits; broadcasts to (batch..., heads, queries, keys).
+        mask: booleans that broadcast to (batch..., heads, queries, keys). Only pairs where it is
+            True take part.
+        broadcast_dropout: use the same dropout for all batch elements and heads.
+        dropout_rng: the key of the dropout.
+        dropout_rate: the probability of dropout of a weight.
+        deterministic: switch dropout off.
+        dtype: the dtype of the computation. By default what the inputs promote to.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        module: the module that sows the weights as 'attention_weights' in the collection
+            'intermediates'.
+        force_fp32_for_softmax: compute the softmax in float32.
+        einsum_dot_general: a function to use instead of ``lax.dot_general``.
+        qk_attn_weights_einsum: a function to use instead of ``jnp.einsum`` for the logits.
+        attn_weights_value_einsum: a function to use instead of ``jnp.einsum`` for the result.
+
+    Returns:
+        An array of the shape of ``query``, with the depth of ``value``.
 
     >>> x = jnp.ones((1, 5, 2, 4))
     >>> dot_product_attention(x, x, x).shape
@@ -148,8 +194,38 @@ def _accepted(function) -> frozenset:
 class MultiHeadDotProductAttention(Module):
     """Attention with several heads, and linear layers before and after.
 
-    With ``decode=True`` the keys and values of earlier calls are kept in the collection 'cache';
-    ``init`` with inputs of full length makes it, and later calls pass one position each.
+    Called with queries alone, or with queries, keys and values.
+
+    Args:
+        num_heads: the number of heads.
+        dtype: the dtype of the computation. By default what the inputs promote to.
+        param_dtype: the dtype of the parameters.
+        qkv_features: the number of features of all heads together. By default that of the inputs.
+        out_features: the number of output features. By default that of the inputs.
+        broadcast_dropout: use the same dropout for all batch elements and heads.
+        dropout_rate: the probability of dropout of a weight.
+        deterministic: switch dropout off. It can be given to the call instead.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        kernel_init: the initialiser of the kernels.
+        out_kernel_init: the initialiser of the last kernel. By default ``kernel_init``.
+        bias_init: the initialiser of the biases.
+        out_bias_init: the initialiser of the last bias. By default ``bias_init``.
+        use_bias: whether the linear layers have biases.
+        attention_fn: the function that computes attention from queries, keys and values.
+        decode: keep keys and values of earlier calls in the collection 'cache'. ``init`` with
+            inputs of full length makes it; later calls pass one position each.
+        normalize_qk: apply layer normalisation to queries and keys.
+        force_fp32_for_softmax: compute the softmax in float32.
+        qkv_dot_general: a function to use instead of ``lax.dot_general`` in the first layers.
+        out_dot_general: a function to use instead of ``lax.dot_general`` in the last layer.
+        qkv_dot_general_cls: a class whose instances are used instead of ``lax.dot_general`` in the
+            first layers.
+        out_dot_general_cls: a class whose instances are used instead of ``lax.dot_general`` in the
+            last layer.
+        qk_attn_weights_einsum_cls: a class whose instances are used instead of ``jnp.einsum`` for
+            the logits.
+        attn_weights_value_einsum_cls: a class whose instances are used instead of ``jnp.einsum``
+            for the result.
 
     >>> layer = MultiHeadDotProductAttention(num_heads=2)
     >>> x = jnp.ones((1, 5, 8))
@@ -330,11 +406,23 @@ def _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv):
 
 
 class MultiHeadAttention(MultiHeadDotProductAttention):
-    """The same as ``MultiHeadDotProductAttention``."""
+    """The same layer as ``MultiHeadDotProductAttention``.
+
+    >>> layer = MultiHeadAttention(num_heads=2)
+    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
+    (1, 5, 8)
+    """
 
 
 class SelfAttention(MultiHeadDotProductAttention):
-    """Attention over the inputs themselves; deprecated, as the other layers do that by default."""
+    """Attention over the inputs themselves; deprecated, as the other layers do that by default.
+
+    >>> import warnings
+    >>> layer = SelfAttention(num_heads=2)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
+    (1, 5, 8)
+    """
 
     @compact
     def __call__(
@@ -355,9 +443,24 @@ class SelfAttention(MultiHeadDotProductAttention):
 
 
 def make_attention_mask(
-    query_input, key_input, pairwise_fn=jnp.multiply, extra_batch_dims=0, dtype=jnp.float32
-):
-    """The mask (batch..., 1, queries, keys) that a function of pairs of positions makes.
+    query_input: Any,
+    key_input: Any,
+    pairwise_fn: Callable[..., Any] = jnp.multiply,
+    extra_batch_dims: int = 0,
+    dtype: Any = jnp.float32,
+) -> weft.Array:
+    """Return the mask that a function of pairs of positions makes.
+
+    Args:
+        query_input: a value for each query, of shape (batch..., queries).
+        key_input: a value for each key, of shape (batch..., keys).
+        pairwise_fn: a function of both values, which broadcast against each other. By default their
+            product.
+        extra_batch_dims: how many axes to add in front.
+        dtype: the dtype of the mask.
+
+    Returns:
+        A mask of shape (batch..., 1, queries, keys).
 
     >>> make_attention_mask(jnp.array([1, 1, 0]), jnp.array([1, 0]))[0]
     Array([[1., 0.],
@@ -369,8 +472,16 @@ def make_attention_mask(
     return mask.astype(dtype)
 
 
-def make_causal_mask(x, extra_batch_dims=0, dtype=jnp.float32):
-    """The mask by which a position sees itself and what is before it.
+def make_causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = jnp.float32) -> weft.Array:
+    """Return the mask by which each position sees only itself and those before it.
+
+    Args:
+        x: an array of shape (batch..., length), of which only the shape counts.
+        extra_batch_dims: how many axes to add in front.
+        dtype: the dtype of the mask.
+
+    Returns:
+        A mask of shape (batch..., 1, length, length).
 
     >>> make_causal_mask(jnp.zeros(3))[0]
     Array([[1., 0., 0.],
@@ -381,8 +492,15 @@ def make_causal_mask(x, extra_batch_dims=0, dtype=jnp.float32):
     return make_attention_mask(positions, positions, jnp.greater_equal, extra_batch_dims, dtype)
 
 
-def combine_masks(*masks, dtype=jnp.float32):
-    """The mask of what all masks let through; None is left out.
+def combine_masks(*masks: Any, dtype: Any = jnp.float32) -> weft.Array | None:
+    """Return the mask of the pairs that all masks let through.
+
+    Args:
+        *masks: masks that broadcast against each other; None is left out.
+        dtype: the dtype of the mask.
+
+    Returns:
+        A mask, or None if there are none.
 
     >>> combine_masks(jnp.array([1, 1]), None, jnp.array([1, 0]))
     Array([1., 0.], dtype=float32)

@@ -24,8 +24,19 @@ from weft.linen.stochastic import Dropout
 class FFN(Module):
     """The feed-forward part of a transformer: up, an activation, down.
 
-    With ``gated=True`` the activation of one half multiplies the other (GLU, SwiGLU, GeGLU).
     Reference: Shazeer, GLU Variants Improve Transformer, 2020.
+
+    Args:
+        hidden: the number of features in the middle of the feed-forward layer.
+        features: the number of output features. By default that of the inputs.
+        activation: the function between its two linear layers.
+        gated: let the activation of one half multiply the other half (GLU, SwiGLU, GeGLU).
+        use_bias: whether to add a bias.
+        dropout_rate: the probability of dropout.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
 
     >>> layer = FFN(hidden=16, gated=True, activation=weft.nn.silu)
     >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 4)))[0].shape
@@ -61,11 +72,22 @@ class FFN(Module):
         return dense(self.features or x.shape[-1], name="down")(h)
 
 
-def apply_rotary_embedding(x, positions=None, base: float = 10000.0, interleaved: bool = False):
-    """Rotate pairs of features of (batch..., length, heads, depth) by angles that grow with time.
+def apply_rotary_embedding(
+    x: Any, positions: Any = None, base: float = 10000.0, interleaved: bool = False
+) -> weft.Array:
+    """Return features rotated by angles that grow with the position.
 
-    Pairs are (i, i + depth/2) or, with ``interleaved``, neighbours. Computed in at least float32.
-    Reference: Su et al., RoFormer, 2021.
+    Computed in float32 at least. Reference: Su et al., RoFormer, 2021.
+
+    Args:
+        x: an array of shape (batch..., length, heads, depth).
+        positions: the position of each element, which broadcasts to (batch..., length). By default
+            0, 1, and so on.
+        base: the largest period of the angles, over 2π.
+        interleaved: rotate pairs of neighbours, not the pairs (i, i + depth / 2).
+
+    Returns:
+        An array of the shape of ``x``.
 
     >>> x = jnp.ones((1, 3, 2, 4))
     >>> bool(jnp.allclose(apply_rotary_embedding(x)[0, 0], x[0, 0]))
@@ -89,7 +111,16 @@ def apply_rotary_embedding(x, positions=None, base: float = 10000.0, interleaved
 
 
 class RotaryEmbedding(Module):
-    """``apply_rotary_embedding`` as a layer without variables."""
+    """A layer without variables that calls ``apply_rotary_embedding``.
+
+    Args:
+        base: the largest period of the angles, over 2π.
+        interleaved: rotate pairs of neighbours, not the pairs (i, i + depth / 2).
+
+    >>> import weft
+    >>> RotaryEmbedding().apply({}, jnp.ones((1, 3, 2, 4))).shape
+    (1, 3, 2, 4)
+    """
 
     base: float = 10000.0
     interleaved: bool = False
@@ -102,11 +133,25 @@ class RotaryEmbedding(Module):
 class GroupedQueryAttention(Module):
     """Attention in which several query heads share a head of keys and values.
 
-    ``num_kv_heads=1`` is multi-query attention. With ``rotary`` positions are encoded by rotation,
-    with ``causal`` a position sees what is before it, and with ``decode`` keys and values are kept
-    in the collection 'cache', made by ``init`` with inputs of full length. Later calls bring one
-    position or several, a prompt for instance.
     Reference: Ainslie et al., GQA, 2023.
+
+    Args:
+        num_heads: the number of query heads.
+        num_kv_heads: the number of key and value heads, which divides ``num_heads``; 1 is
+            multi-query attention.
+        head_dim: the number of features of a head. By default the input features over
+            ``num_heads``.
+        out_features: the number of output features. By default that of the inputs.
+        rotary: encode positions by rotation.
+        rotary_base: the ``base`` of the rotation.
+        causal: let each position see only itself and those before it.
+        decode: keep keys and values of earlier calls in the collection 'cache'. ``init`` with
+            inputs of full length makes it; later calls pass one position or several.
+        use_bias: whether to add a bias.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
 
     >>> layer = GroupedQueryAttention(num_heads=4, num_kv_heads=2, causal=True)
     >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
@@ -166,11 +211,23 @@ class GroupedQueryAttention(Module):
 class MoE(Module):
     """A mixture of experts: every token goes to its ``top_k`` experts of ``num_experts``.
 
-    Experts are gated or plain FFNs, computed for all tokens an expert has room for,
-    ``capacity_factor * top_k * tokens / num_experts``; tokens beyond that are passed over. With
-    ``capacity_factor=None`` there is room for all. The loss that balances the experts is sown in
-    the collection 'losses' as 'load_balance', together with 'router_z', the squared log-sum-exp.
-    References: Shazeer et al., 2017; Fedus et al., Switch Transformers, 2021.
+    The loss that balances the experts is sown in the collection 'losses' as 'load_balance',
+    together with 'router_z', the squared log-sum-exp. References: Shazeer et al., 2017; Fedus et
+    al., Switch Transformers, 2021.
+
+    Args:
+        num_experts: the number of experts, each a feed-forward layer.
+        hidden: the number of features in the middle of an expert.
+        top_k: how many experts a token goes to.
+        capacity_factor: an expert has room for ``capacity_factor * top_k * tokens / num_experts``
+            tokens, and passes over the rest. None makes room for all.
+        activation: the function between its two linear layers.
+        gated: let the activation of one half multiply the other half (GLU, SwiGLU, GeGLU).
+        normalize_gates: scale the weights of a token's experts to sum to 1.
+        jitter: the size of random noise on the router's inputs in training.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
 
     >>> layer = MoE(num_experts=4, hidden=8, top_k=2)
     >>> variables = layer.init(weft.random.key(0), jnp.ones((2, 3, 6)))
@@ -262,7 +319,22 @@ class MoE(Module):
 
 
 class TransformerBlock(Module):
-    """Attention and a feed-forward layer, each normalised before and added to its input.
+    """Attention and a feed-forward layer, each with a norm before it and added to its input.
+
+    Args:
+        num_heads: the number of query heads.
+        hidden: the number of features in the middle of the feed-forward layer.
+        num_kv_heads: the number of key and value heads. By default ``num_heads``.
+        causal: let each position see only itself and those before it.
+        rotary: encode positions by rotation.
+        gated: let the activation of one half multiply the other half (GLU, SwiGLU, GeGLU).
+        activation: the function between its two linear layers.
+        norm: the class of the normalisation.
+        dropout_rate: the probability of dropout.
+        decode: keep keys and values of earlier calls in the collection 'cache'. ``init`` with
+            inputs of full length makes it; later calls pass one position or several.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
 
     >>> block = TransformerBlock(num_heads=2, hidden=16)
     >>> block.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape

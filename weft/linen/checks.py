@@ -1,5 +1,8 @@
 """A check of variables against the module they are for: everything that is wrong, at once."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import weft
 from weft import numpy as jnp
 from weft import tree_util
@@ -8,10 +11,25 @@ from weft.linen.module import ALL_BUT_INTERMEDIATES
 from weft.linen.traverse_util import flatten_dict
 
 
-def check_variables(module, variables, *args, rngs=None, collections=("params",), **kwargs) -> None:
-    """Fail with a ValueError that lists missing, extra and misshapen variables and wrong dtypes.
+def check_variables(
+    module: Any,
+    variables: Any,
+    *args: Any,
+    rngs: Any = None,
+    collections: Sequence[str] = ("params",),
+    **kwargs: Any,
+) -> None:
+    """Raise a ValueError that lists missing, extra and misshapen variables and wrong dtypes.
 
-    ``apply`` itself looks only at what the module uses; nothing is computed here.
+    ``apply`` itself looks only at what the module uses. Nothing is computed here.
+
+    Args:
+        module: the module.
+        variables: the variables to check, by collection.
+        *args: the arguments that the module would be called with, or their shapes.
+        rngs: the keys of random streams, if the module needs them.
+        collections: the collections to check.
+        **kwargs: the keyword arguments of the call.
 
     >>> from weft import linen as nn
     >>> check_variables(nn.Dense(2), {"params": {"kernel": jnp.ones((3, 2))}}, jnp.ones(3))

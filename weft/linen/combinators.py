@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from weft import numpy as jnp
 from weft import tree_util
@@ -9,7 +10,13 @@ from weft.linen.module import Module, compact
 
 
 class Sequential(Module):
-    """Calls layers one after the other; tuples and dictionaries are passed as arguments.
+    """A module that calls layers one after the other.
+
+    A tuple that a layer returns becomes the arguments of the next one, a dictionary its keyword
+    arguments.
+
+    Args:
+        layers: the layers: modules or functions.
 
     >>> import weft
     >>> from weft import linen as nn
@@ -43,13 +50,17 @@ class Sequential(Module):
 
 
 class BatchApply:
-    """Calls a function with the leading axes of its inputs merged into one.
+    """A function that merges the leading axes of its inputs into one before it calls another.
+
+    Args:
+        f: the function to call. The merged axis of its results is split again.
+        num_dims: how many leading axes to merge.
 
     >>> BatchApply(lambda x: x.sum(-1))(jnp.ones((2, 3, 4))).shape
     (2, 3)
     """
 
-    def __init__(self, f, num_dims: int = 2):
+    def __init__(self, f: Callable[..., Any], num_dims: int = 2) -> None:
         self._f, self.num_dims = f, num_dims
 
     def __call__(self, *args, **kwargs):

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,18 +29,38 @@ naming = _Naming()
 
 
 def enable_named_call() -> None:
-    """Name what every module computes after it, in profiles. The default."""
+    """Name what every module computes after it, in profiles; the default.
+
+    >>> from weft import linen as nn
+    >>> nn.enable_named_call()
+    """
     naming.enabled = True
 
 
 def disable_named_call() -> None:
-    """Do not name what modules compute."""
+    """Stop naming what modules compute after them.
+
+    >>> from weft import linen as nn
+    >>> nn.disable_named_call()
+    >>> nn.enable_named_call()
+    """
     naming.enabled = False
 
 
 @contextlib.contextmanager
-def override_named_call(enable: bool = True):
-    """A scope in which modules name what they compute, or do not."""
+def override_named_call(enable: bool = True) -> Iterator[None]:
+    """Return a context manager in which modules name what they compute, or do not.
+
+    Args:
+        enable: whether they do.
+
+    Returns:
+        A context manager.
+
+    >>> from weft import linen as nn
+    >>> with nn.override_named_call(False):
+    ...     pass
+    """
     before, naming.enabled = naming.enabled, enable
     try:
         yield
@@ -57,8 +78,15 @@ class InterceptorContext:
 
 
 @contextlib.contextmanager
-def intercept_methods(interceptor):
-    """Call ``interceptor(next_fun, args, kwargs, context)`` instead of every module method.
+def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
+    """Return a context manager in which a function is called instead of every module method.
+
+    Args:
+        interceptor: ``interceptor(next_fun, args, kwargs, context)``; ``next_fun(*args, **kwargs)``
+            calls the method, and ``context`` says which one it is.
+
+    Returns:
+        A context manager.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn

@@ -162,7 +162,29 @@ class _Conv(Module):
 
 
 class Conv(_Conv):
-    """A convolution, with channels last, over as many dimensions as the kernel has.
+    """A convolution, with channels last, over as many spatial axes as the kernel has.
+
+    Args:
+        features: the number of output features.
+        kernel_size: the size of the window along each spatial axis.
+        strides: the step of the window along each spatial axis.
+        padding: ``'SAME'``, ``'VALID'``, ``'CIRCULAR'``, ``'REFLECT'``, ``'CAUSAL'`` (for one
+            spatial axis), or pairs of padding before and after each axis.
+        input_dilation: how far apart the elements of the input are along each axis.
+        kernel_dilation: how far apart the elements of the kernel are along each axis.
+        feature_group_count: how many groups the input features are divided into; each makes its
+            part of the output features.
+        use_bias: whether to add a bias.
+        mask: an array of the shape of the kernel that multiplies it.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        promote_dtype: the function that brings inputs and parameters to one dtype.
+        conv_general_dilated: a function to use instead of ``lax.conv_general_dilated``.
+        conv_general_dilated_cls: a class whose instances are used instead of
+            ``lax.conv_general_dilated``.
 
     >>> import weft
     >>> layer = Conv(features=4, kernel_size=(3, 3), strides=2)
@@ -179,6 +201,28 @@ class Conv(_Conv):
 class ConvLocal(_Conv):
     """A convolution with a kernel of its own for every position.
 
+    Args:
+        features: the number of output features.
+        kernel_size: the size of the window along each spatial axis.
+        strides: the step of the window along each spatial axis.
+        padding: ``'SAME'``, ``'VALID'``, ``'CIRCULAR'``, ``'REFLECT'``, ``'CAUSAL'`` (for one
+            spatial axis), or pairs of padding before and after each axis.
+        input_dilation: how far apart the elements of the input are along each axis.
+        kernel_dilation: how far apart the elements of the kernel are along each axis.
+        feature_group_count: how many groups the input features are divided into; each makes its
+            part of the output features.
+        use_bias: whether to add a bias.
+        mask: an array of the shape of the kernel that multiplies it.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        promote_dtype: the function that brings inputs and parameters to one dtype.
+        conv_general_dilated: a function to use instead of ``lax.conv_general_dilated``.
+        conv_general_dilated_cls: a class whose instances are used instead of
+            ``lax.conv_general_dilated``.
+
     >>> import weft
     >>> layer = ConvLocal(features=4, kernel_size=(3,))
     >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 3)))[0].shape
@@ -192,7 +236,26 @@ class ConvLocal(_Conv):
 
 
 class ConvTranspose(Module):
-    """The transpose of a convolution, which makes inputs larger by its strides.
+    """The transpose of a convolution, which enlarges inputs by its strides.
+
+    Args:
+        features: the number of output features.
+        kernel_size: the size of the window along each spatial axis.
+        strides: the step of the window along each spatial axis.
+        padding: ``'SAME'``, ``'VALID'``, ``'CIRCULAR'``, or pairs of padding before and after each
+            axis.
+        kernel_dilation: how far apart the elements of the kernel are along each axis.
+        use_bias: whether to add a bias.
+        mask: an array of the shape of the kernel that multiplies it.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        transpose_kernel: flip the kernel and exchange its inputs and outputs, so that it is the
+            gradient of a convolution.
+        promote_dtype: the function that brings inputs and parameters to one dtype.
+        preferred_element_type: the dtype in which products are summed.
 
     >>> import weft
     >>> layer = ConvTranspose(features=4, kernel_size=(3, 3), strides=(2, 2))

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from weft import tree_util
 
 
 class FrozenDict(Mapping):
     """An immutable, hashable dictionary that is a pytree.
+
+    Args:
+        *args: what ``dict`` takes: a mapping, or pairs of key and value.
+        **kwargs: further entries by keyword.
 
     >>> FrozenDict({"a": 1, "b": {"c": 2}})["b"]
     FrozenDict({
@@ -17,7 +22,7 @@ class FrozenDict(Mapping):
 
     __slots__ = ("_dict", "_hash")
 
-    def __init__(self, *args, __unsafe_skip_copy__=False, **kwargs):
+    def __init__(self, *args: Any, __unsafe_skip_copy__: bool = False, **kwargs: Any) -> None:
         given = dict(*args, **kwargs)
         self._dict = given if __unsafe_skip_copy__ else {k: _thaw(v) for k, v in given.items()}
         self._hash = None

@@ -9,7 +9,10 @@ from weft.linen.errors import InvalidFilterError
 
 @dataclass(frozen=True)
 class DenyList:
-    """Every collection but those that another filter selects.
+    """A filter for every collection but those that another filter selects.
+
+    Args:
+        deny: the other filter: a name, a collection of names, True for all, or False for none.
 
     >>> in_filter(DenyList(["params"]), "cache")
     True

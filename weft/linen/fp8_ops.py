@@ -327,7 +327,17 @@ class Fp8DotGeneralBase(Module):
 
 
 class Fp8DotGeneralOp(Fp8DotGeneralBase):
-    """A product of operands rounded to what 8 bits hold, in the dtype of the kernel."""
+    """A product of operands rounded to 8 bits; deprecated in favour of ``Fp8DirectDotGeneralOp``.
+
+    The product is computed in the dtype of the kernel.
+
+    >>> import warnings
+    >>> from weft import linen as nn
+    >>> layer = nn.Dense(16, dot_general_cls=nn.Fp8DotGeneralOp)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     layer.init_with_output(weft.random.key(0), jnp.ones((8, 32)))[0].shape
+    (8, 16)
+    """
 
     def __post_init__(self):
         super().__post_init__()
@@ -381,14 +391,30 @@ class Fp8DirectDotGeneralOp(Fp8DotGeneralBase):
 
 
 class NANOOFp8DotGeneralOp(Fp8DotGeneralOp):
-    """`Fp8DotGeneralOp` in the formats without infinities and negative zero."""
+    """``Fp8DotGeneralOp`` in the 8-bit formats without infinities and negative zero.
+
+    Args:
+        e4m3_dtype: the 8-bit dtype of inputs and kernels.
+        e5m2_dtype: the 8-bit dtype of gradients.
+
+    >>> from weft import linen as nn
+    >>> layer = nn.Dense(16, dot_general_cls=nn.NANOOFp8DotGeneralOp)
+    >>> layer.init_with_output(weft.random.key(0), jnp.ones((8, 32)))[0].shape
+    (8, 16)
+    """
 
     e4m3_dtype: Any = jnp.float8_e4m3fnuz
     e5m2_dtype: Any = jnp.float8_e5m2fnuz
 
 
 class Fp8Einsum(Fp8DotGeneralBase):
-    """`numpy.einsum` of two operands, the second a kernel, with 8-bit products."""
+    """``numpy.einsum`` of two operands, the second a kernel, with 8-bit products.
+
+    >>> layer = Fp8Einsum()
+    >>> args = "bk,kn->bn", jnp.ones((8, 32)), jnp.ones((32, 16))
+    >>> layer.init_with_output(weft.random.key(0), *args)[0].shape
+    (8, 16)
+    """
 
     def __call__(self, eqn, lhs, rhs, precision=None, preferred_element_type=None):
         """The sum of products that a subscript string describes."""

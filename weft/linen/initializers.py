@@ -23,10 +23,28 @@ from weft.nn.initializers import zeros as zeros
 
 
 def zeros_init() -> Initializer:
-    """An initialiser of zeros."""
+    """Return an initialiser of zeros.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> from weft import linen as nn
+    >>> nn.initializers.zeros_init()(weft.random.key(0), (2,))
+    Array([0., 0.], dtype=float32)
+    """
     return zeros
 
 
 def ones_init() -> Initializer:
-    """An initialiser of ones."""
+    """Return an initialiser of ones.
+
+    Returns:
+        A function of key, shape and dtype.
+
+    >>> import weft
+    >>> from weft import linen as nn
+    >>> nn.initializers.ones_init()(weft.random.key(0), (2,))
+    Array([1., 1.], dtype=float32)
+    """
     return ones

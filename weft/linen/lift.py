@@ -40,14 +40,30 @@ broadcast = _Broadcast()
 
 @dataclass(frozen=True)
 class In:
-    """An axis of a collection that only goes into a lifted transformation."""
+    """An axis of a collection that only goes into a lifted transformation.
+
+    Args:
+        axis: the axis, as ``variable_axes`` of ``vmap`` and ``scan`` takes it.
+
+    >>> from weft import linen as nn
+    >>> nn.In(0).axis
+    0
+    """
 
     axis: object
 
 
 @dataclass(frozen=True)
 class Out:
-    """An axis of a collection that only comes out of a lifted transformation."""
+    """An axis of a collection that only comes out of a lifted transformation.
+
+    Args:
+        axis: the axis, as ``variable_axes`` of ``vmap`` and ``scan`` takes it.
+
+    >>> from weft import linen as nn
+    >>> nn.Out(0).axis
+    0
+    """
 
     axis: object
 

@@ -36,6 +36,19 @@ def add_bias(y, bias):
 class Dense(Module):
     """A linear layer over the last axis, ``y = x @ kernel + bias``.
 
+    Args:
+        features: the number of output features.
+        use_bias: whether to add a bias.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        promote_dtype: the function that brings inputs and parameters to one dtype.
+        dot_general: a function to use instead of ``lax.dot_general``.
+        dot_general_cls: a class whose instances are used instead of ``lax.dot_general``, such as
+            ``Fp8DotGeneralOp``.
+
     >>> import weft
     >>> layer = Dense(features=4)
     >>> variables = layer.init(weft.random.key(0), jnp.ones((1, 3)))
@@ -70,7 +83,22 @@ class Dense(Module):
 
 
 class DenseGeneral(Module):
-    """A linear layer over any axes, to any number of new axes, with batch axes in the kernel.
+    """A linear layer over any axes, to any number of new axes.
+
+    Args:
+        features: the sizes of the new axes, which come last.
+        axis: the axis or axes of the input to contract.
+        batch_dims: leading axes for each element of which the kernel and bias are different.
+        use_bias: whether to add a bias.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        promote_dtype: the function that brings inputs and parameters to one dtype.
+        dot_general: a function to use instead of ``lax.dot_general``.
+        dot_general_cls: a class whose instances are used instead of ``lax.dot_general``, such as
+            ``Fp8DotGeneralOp``.
 
     >>> import weft
     >>> layer = DenseGeneral(features=(2, 3), axis=(-2, -1))
@@ -138,7 +166,19 @@ def _flat_init(init, flat_shape):
 
 
 class Einsum(Module):
-    """An einsum of the inputs with a kernel, and a bias over the kernel's axes of the result.
+    """A layer that contracts the inputs with a kernel as an einsum equation says, and adds a bias.
+
+    Args:
+        shape: the shape of the kernel.
+        einsum_str: the equation, such as ``'abc,cde->abde'``. It can be given to the call instead.
+        use_bias: whether to add a bias, over those axes of the result that the kernel brings.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        promote_dtype: the function that brings inputs and parameters to one dtype.
+        preferred_element_type: the dtype in which products are summed.
 
     >>> import weft
     >>> layer = Einsum((3, 4, 5), "abc,cde->abde")
@@ -196,6 +236,14 @@ def _axes(term: str, hidden: int) -> list:
 
 class Embed(Module):
     """A table of vectors, looked up by integers.
+
+    Args:
+        num_embeddings: the number of vectors.
+        features: the length of a vector.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        embedding_init: the initialiser of the table.
+        promote_dtype: the function that brings the table to ``dtype``.
 
     >>> import weft
     >>> layer = Embed(num_embeddings=10, features=3)

@@ -12,11 +12,22 @@ from weft.linen.module import Module, compact
 
 
 class LoRA(Module):
-    """The low-rank product alone, ``x @ a @ b * alpha / rank``, plus what ``base`` computes.
+    """A low-rank product, ``x @ a @ b * alpha / rank``, plus the output of another layer.
 
-    ``b`` begins as zeros, so that an adapted layer begins as it was. The adapters are in the
-    collection 'params' under 'lora_a' and 'lora_b', which optimisers can select by name.
-    Reference: Hu et al., LoRA, 2021.
+    The factors are 'lora_a' and 'lora_b' in the collection 'params', which optimisers can select by
+    name. Reference: Hu et al., LoRA, 2021.
+
+    Args:
+        features: the number of output features.
+        rank: the rank of the adapter.
+        alpha: the adapter's product is multiplied by ``alpha / rank``. By default ``alpha`` is the
+            rank.
+        base: the layer to adapt; None for the product alone.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        a_init: the initialiser of the first factor.
+        b_init: the initialiser of the second factor; zeros, so that an adapted layer begins as it
+            was.
 
     >>> import weft
     >>> from weft.linen import Dense
@@ -52,6 +63,20 @@ class LoRADense(Module):
 
     No gradient flows to the kernel and the bias, which have the names that Dense gives them.
 
+    Args:
+        features: the number of output features.
+        rank: the rank of the adapter.
+        alpha: the adapter's product is multiplied by ``alpha / rank``. By default ``alpha`` is the
+            rank.
+        use_bias: whether to add a bias.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
+        bias_init: the initialiser of the bias.
+        a_init: the initialiser of the first factor.
+        b_init: the initialiser of the second factor; zeros, so that an adapted layer begins as it
+            was.
+
     >>> import weft
     >>> layer = LoRADense(features=4, rank=2)
     >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
@@ -85,8 +110,15 @@ class LoRADense(Module):
         return out if bias is None else out + lax.stop_gradient(bias)
 
 
-def merge_lora(params, alpha: float | None = None):
-    """Parameters of plain Dense layers from those of LoRADense, anywhere in a tree.
+def merge_lora(params: Any, alpha: float | None = None) -> Any:
+    """Return parameters of plain Dense layers from those of LoRADense, anywhere in a tree.
+
+    Args:
+        params: the parameters, nested dictionaries.
+        alpha: the ``alpha`` of the layers.
+
+    Returns:
+        The parameters without adapters, whose products were added to the kernels.
 
     >>> adapter = {"lora_a": jnp.ones((3, 1)), "lora_b": jnp.ones((1, 2))}
     >>> merge_lora({"kernel": jnp.zeros((3, 2)), **adapter})["kernel"][0]

@@ -5,6 +5,8 @@ A box is a pytree node; modules see what is inside, ``init`` returns it boxed.
 
 import abc
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from weft import lax, sharding, tree_util
 from weft.linen import struct
@@ -55,8 +57,19 @@ def remove_axis(tree, index, params):
     return map_axis_meta(lambda x: x.remove_axis(index, params), tree)
 
 
-def unbox(tree):
-    """The tree without boxes."""
+def unbox(tree: Any) -> Any:
+    """Return a tree of variables without the boxes that name their axes.
+
+    Args:
+        tree: the tree.
+
+    Returns:
+        The tree with the values of the boxes in their place.
+
+    >>> from weft import linen as nn
+    >>> nn.unbox({"w": nn.Partitioned(1.0, ("data",)), "b": 2.0})
+    {'b': 2.0, 'w': 1.0}
+    """
     return map_axis_meta(lambda x: unbox(x.unbox()), tree)
 
 
@@ -77,7 +90,18 @@ def global_mesh_defined() -> bool:
 
 
 class Partitioned(struct.PyTreeNode, AxisMetadata):
-    """A value with the name of the mesh axis, or None, for each of its axes."""
+    """A box around a value that names the mesh axis of each of its axes.
+
+    Args:
+        value: the value, usually an array.
+        names: for each axis the name of a mesh axis, or None.
+        mesh: the mesh. By default the one that is set.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> nn.Partitioned(jnp.ones((2, 3)), ("data", None)).get_partition_spec()
+    P('data', None)
+    """
 
     value: object
     names: tuple = struct.field(pytree_node=False)
@@ -124,8 +148,16 @@ class Partitioned(struct.PyTreeNode, AxisMetadata):
         return sharding.NamedSharding(mesh, self.get_partition_spec())
 
 
-def with_partitioning(fn, names, mesh=None):
-    """An initialiser whose result is boxed with the names of its axes.
+def with_partitioning(fn: Callable[..., Any], names: Any, mesh: Any = None) -> Callable[..., Any]:
+    """Return an initialiser whose result is boxed with the names of its axes.
+
+    Args:
+        fn: the initialiser.
+        names: for each axis the name of a mesh axis, or None.
+        mesh: the mesh. By default the one that is set.
+
+    Returns:
+        An initialiser that returns ``Partitioned`` values.
 
     >>> import weft
     >>> init = with_partitioning(weft.nn.initializers.ones, ("data", None))
@@ -146,13 +178,39 @@ def _spec(x):
     return sharding.PartitionSpec() if hasattr(x, "shape") else None
 
 
-def get_partition_spec(tree):
-    """The PartitionSpec of every variable in a tree; empty where it has no box."""
+def get_partition_spec(tree: Any) -> Any:
+    """Return the PartitionSpec of every variable in a tree.
+
+    Args:
+        tree: a tree of variables, boxed or not, or of their shapes.
+
+    Returns:
+        A tree of ``PartitionSpec``, empty where a variable has no box.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> nn.get_partition_spec({"w": nn.Partitioned(jnp.ones(2), ("data",)), "b": jnp.ones(2)})
+    {'b': P(), 'w': P('data',)}
+    """
     return tree_util.tree_map(_spec, tree, is_leaf=is_axis_metadata)
 
 
-def get_sharding(tree, mesh):
-    """The NamedSharding over a mesh of every variable in a tree."""
+def get_sharding(tree: Any, mesh: Any) -> Any:
+    """Return the sharding over a mesh of every variable in a tree.
+
+    Args:
+        tree: a tree of variables, boxed or not, or of their shapes.
+        mesh: the mesh.
+
+    Returns:
+        A tree of ``NamedSharding``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> mesh = weft.make_mesh((1,), ("data",))
+    >>> nn.get_sharding(nn.Partitioned(jnp.ones(2), ("data",)), mesh).spec
+    P('data',)
+    """
 
     def one(x):
         if hasattr(x, "get_sharding"):

@@ -9,8 +9,9 @@ import dataclasses
 import functools
 import inspect
 import weakref
+from collections.abc import Callable
 from types import GetSetDescriptorType, MemberDescriptorType, MethodType
-from typing import TYPE_CHECKING, Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
 
 import weft
 from weft import numpy as jnp
@@ -29,6 +30,8 @@ from weft.linen.scope import (
     check_not_escaped,
     root_scope,
 )
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 NEW, TRANSFORMED, DONE = range(3)
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")
@@ -97,8 +100,14 @@ class _Parent:
         obj.__dict__["_parent"] = weakref.ref(value) if isinstance(value, Module) else value
 
 
-def compact(fun):
-    """Let a method define submodules, parameters and variables where it uses them.
+def compact(fun: _F) -> _F:
+    """Return a method that may define submodules, parameters and variables where it uses them.
+
+    Args:
+        fun: the method.
+
+    Returns:
+        The method, for use as a decorator.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -113,14 +122,47 @@ def compact(fun):
     return fun
 
 
-def nowrap(fun):
-    """Leave a method as it is: a helper that neither needs variables nor a name of its own."""
+def nowrap(fun: _F) -> _F:
+    """Return a method as it is: a helper that neither needs variables nor a name of its own.
+
+    Args:
+        fun: the method.
+
+    Returns:
+        The method, for use as a decorator.
+
+    >>> from weft import linen as nn
+    >>> class Net(nn.Module):
+    ...     @nn.nowrap
+    ...     def width(self):
+    ...         return 4
+    >>> Net().width()
+    4
+    """
     fun.nowrap = True
     return fun
 
 
-def compact_name_scope(fun):
-    """A compact method whose submodules and variables live under the method's own name."""
+def compact_name_scope(fun: _F) -> _F:
+    """Return a compact method whose submodules and variables live under the method's own name.
+
+    Args:
+        fun: the method.
+
+    Returns:
+        The method, for use as a decorator.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Net(nn.Module):
+    ...     @nn.compact_name_scope
+    ...     def up(self, x):
+    ...         return nn.Dense(2)(x)
+    ...     def __call__(self, x):
+    ...         return self.up(x)
+    >>> sorted(Net().init(weft.random.key(0), jnp.ones(3))["params"])
+    ['up']
+    """
 
     @functools.wraps(fun)
     def call(self, *args, **kwargs):
@@ -284,6 +326,12 @@ class Module(_Fields):
     Subclasses declare fields as dataclasses do, and define what they compute in ``__call__``:
     with ``@nn.compact``, or with submodules assigned in ``setup``.
 
+    Args:
+        parent: the module that this one belongs to. By default the one that is being called, or
+            none.
+        name: the name of the module in its parent. By default its class and a number, such as
+            'Dense_0'.
+
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
     >>> class MLP(nn.Module):
@@ -409,8 +457,22 @@ class Module(_Fields):
         for module in waiting:
             module.__post_init__()
 
-    def clone(self, *, parent=None, _deep_clone=False, _reset_names=False, **updates):
-        """An unbound copy, with these fields replaced.
+    def clone(
+        self,
+        *,
+        parent: Any = None,
+        _deep_clone: Any = False,
+        _reset_names: bool = False,
+        **updates: Any,
+    ) -> Self:
+        """Return an unbound copy, with some fields replaced.
+
+        Args:
+            parent: the module that the copy belongs to. By default none.
+            **updates: new values of fields.
+
+        Returns:
+            A module of the same class.
 
         >>> from weft import linen as nn
         >>> nn.Dense(3).clone(features=4).features
@@ -431,8 +493,23 @@ class Module(_Fields):
                     values[name] = map_inside(copy, Module, values[name])
         return make_module(cls, values, parent)
 
-    def copy(self, *, parent=_unspecified_parent, name=None, **updates):
-        """A copy that belongs to the module being called, with submodules copied too."""
+    def copy(
+        self, *, parent: Any = _unspecified_parent, name: str | None = None, **updates: Any
+    ) -> Self:
+        """Return a copy that belongs to the module being called, with submodules copied too.
+
+        Args:
+            parent: the module that the copy belongs to.
+            name: the name of the copy.
+            **updates: new values of fields.
+
+        Returns:
+            A module of the same class.
+
+        >>> from weft import linen as nn
+        >>> nn.Dense(3).copy(name="other").name
+        'other'
+        """
         return self.clone(parent=parent, name=name, _deep_clone=True, **updates)
 
     # attributes
@@ -470,8 +547,19 @@ class Module(_Fields):
     def __repr__(self):
         return describe(self)
 
-    def setup(self):
-        """Assign submodules and variables to attributes; runs by itself when the module is used."""
+    def setup(self) -> None:
+        """Assign submodules and variables to attributes; runs by itself when the module is used.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Net(nn.Module):
+        ...     def setup(self):
+        ...         self.layer = nn.Dense(2)
+        ...     def __call__(self, x):
+        ...         return self.layer(x)
+        >>> Net().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
+        (2,)
+        """
 
     def _try_setup(self) -> None:
         state = self._state
@@ -528,50 +616,217 @@ class Module(_Fields):
             raise errors.NameInUseError(kind, name, type(self).__name__)
         return scope
 
-    def variable(self, col, name, init_fn=None, *init_args, unbox=True, **init_kwargs) -> Variable:
-        """A variable of a collection, made by ``init_fn(*init_args)`` where it does not exist."""
+    def variable(
+        self,
+        col: str,
+        name: str,
+        init_fn: Callable[..., Any] | None = None,
+        *init_args: Any,
+        unbox: bool = True,
+        **init_kwargs: Any,
+    ) -> Variable:
+        """Return a variable of a collection, which ``init_fn`` makes where it does not exist.
+
+        Args:
+            col: the name of the collection.
+            name: the name of the variable.
+            init_fn: the function that returns the first value. None if the variable must exist.
+            *init_args: the arguments of ``init_fn``.
+            unbox: return the value inside of a box that names axes.
+            **init_kwargs: the keyword arguments of ``init_fn``.
+
+        Returns:
+            A ``Variable``: read or assign its ``value``.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Counter(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self):
+        ...         return self.variable("state", "count", lambda: jnp.array(0)).value
+        >>> int(Counter().init_with_output(weft.random.key(0))[0])
+        0
+        """
         scope = self._new_name("variable", name, col)
         made = scope.variable(col, name, init_fn, *init_args, unbox=unbox, **init_kwargs)
         self._state.children[name] = col
         return made
 
-    def param(self, name, init_fn, *init_args, unbox=True, **init_kwargs):
-        """A parameter, made by ``init_fn(key, *init_args)`` where it does not exist."""
+    def param(
+        self,
+        name: str,
+        init_fn: Callable[..., Any],
+        *init_args: Any,
+        unbox: bool = True,
+        **init_kwargs: Any,
+    ) -> Any:
+        """Return a parameter, made by ``init_fn(key, *init_args)`` where it does not exist.
+
+        Args:
+            name: the name of the parameter.
+            init_fn: the initialiser, a function of a key and ``init_args``.
+            *init_args: the arguments of ``init_fn``.
+            unbox: return the value inside of a box that names axes.
+            **init_kwargs: the keyword arguments of ``init_fn``.
+
+        Returns:
+            The value of the parameter.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Scale(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         return x * self.param("scale", nn.initializers.ones, x.shape)
+        >>> Scale().init(weft.random.key(0), jnp.ones(2))["params"]["scale"]
+        Array([1., 1.], dtype=float32)
+        """
         scope = self._new_name("param", name, "params")
         value = scope.param(name, init_fn, *init_args, unbox=unbox, **init_kwargs)
         self._state.children[name] = "params"
         return value
 
     def has_variable(self, col: str, name: str) -> bool:
-        """Whether a variable exists."""
+        """Return whether a variable exists.
+
+        Args:
+            col: the name of the collection.
+            name: the name of the variable.
+
+        Returns:
+            True or False.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> bound = nn.Dense(2).bind({"params": {"kernel": jnp.ones((3, 2))}})
+        >>> bound.has_variable("params", "kernel"), bound.has_variable("params", "bias")
+        (True, False)
+        """
         return self._bound("variables").has_variable(col, name)
 
-    def get_variable(self, col: str, name: str, default=None):
-        """What a variable holds, or the default."""
+    def get_variable(self, col: str, name: str, default: Any = None) -> Any:
+        """Return the value of a variable, or the default.
+
+        Args:
+            col: the name of the collection.
+            name: the name of the variable.
+            default: the result where the variable does not exist.
+
+        Returns:
+            The value.
+
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> nn.Dense(2).bind({"params": {"bias": jnp.ones(2)}}).get_variable("params", "bias")
+        Array([1., 1.], dtype=float32)
+        """
         return self._bound("variables").get_variable(col, name, default)
 
-    def put_variable(self, col: str, name: str, value) -> None:
-        """Write a variable of a mutable collection."""
+    def put_variable(self, col: str, name: str, value: Any) -> None:
+        """Write a variable of a mutable collection.
+
+        Args:
+            col: the name of the collection.
+            name: the name of the variable.
+            value: the new value.
+
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> bound = nn.Dense(2).bind({"params": {"bias": jnp.ones(2)}}, mutable=True)
+        >>> bound.put_variable("params", "bias", jnp.zeros(2))
+        >>> bound.variables["params"]["bias"]
+        Array([0., 0.], dtype=float32)
+        """
         self._bound("variables").put_variable(col, name, value)
 
     def is_mutable_collection(self, col: str) -> bool:
-        """Whether variables of a collection may be written."""
+        """Return whether variables of a collection may be written.
+
+        Args:
+            col: the name of the collection.
+
+        Returns:
+            True or False.
+
+        >>> from weft import linen as nn
+        >>> nn.Dense(2).bind({}, mutable=["cache"]).is_mutable_collection("cache")
+        True
+        """
         return self._bound("collections").is_mutable_collection(col)
 
     def has_rng(self, name: str) -> bool:
-        """Whether a random stream was given."""
+        """Return whether a random stream was given.
+
+        Args:
+            name: the name of the stream.
+
+        Returns:
+            True or False.
+
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> nn.Dense(2).bind({}, rngs={"dropout": weft.random.key(0)}).has_rng("dropout")
+        True
+        """
         return self._bound("random streams").has_rng(name)
 
-    def make_rng(self, name: str = "params"):
-        """The next key of a random stream."""
+    def make_rng(self, name: str = "params") -> weft.Array:
+        """Return the next key of a random stream.
+
+        Args:
+            name: the name of the stream.
+
+        Returns:
+            A random key, a different one at each call.
+
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> nn.Dense(2).bind({}, rngs={"dropout": weft.random.key(0)}).make_rng("dropout").shape
+        ()
+        """
         return self._bound("random streams").make_rng(name)
 
     def is_initializing(self) -> bool:
-        """Whether the module runs inside of ``init``."""
+        """Return whether the module runs inside of ``init``.
+
+        Returns:
+            True or False.
+
+        >>> from weft import linen as nn
+        >>> nn.Dense(2).bind({}).is_initializing()
+        False
+        """
         return "initializing" in self._bound("init or apply call").flags
 
-    def sow(self, col, name, value, reduce_fn=lambda xs, x: (*xs, x), init_fn=tuple) -> bool:
-        """Collect a value in a collection, if that is mutable; returns whether it is."""
+    def sow(
+        self,
+        col: str,
+        name: str,
+        value: Any,
+        reduce_fn: Callable[..., Any] = lambda xs, x: (*xs, x),
+        init_fn: Callable[..., Any] = tuple,
+    ) -> bool:
+        """Collect a value in a collection, if that is mutable.
+
+        Args:
+            col: the name of the collection.
+            name: the name under which to collect it.
+            value: the value.
+            reduce_fn: combines what was collected before with the value. By default a tuple grows.
+            init_fn: returns what to start from.
+
+        Returns:
+            Whether the collection is mutable.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Net(nn.Module):
+        ...     def __call__(self, x):
+        ...         self.sow("intermediates", "input", x)
+        ...         return x
+        >>> Net().apply({}, 1.0, mutable=["intermediates"])[1]
+        {'intermediates': {'input': (1.0,)}}
+        """
         scope = self._bound("variables")
         if not scope.is_mutable_collection(col):
             return False
@@ -584,8 +839,25 @@ class Module(_Fields):
         scope.put_variable(col, name, reduce_fn(collected, value))
         return True
 
-    def perturb(self, name, value, collection="perturbations"):
-        """Add a zero variable to a value, so that the gradient at that point can be asked for."""
+    def perturb(self, name: str, value: Any, collection: str = "perturbations") -> Any:
+        """Return a value plus a variable of zeros, whose gradient is that of the value.
+
+        Args:
+            name: the name of the variable.
+            value: the value.
+            collection: the collection of the variable.
+
+        Returns:
+            The value.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Net(nn.Module):
+        ...     def __call__(self, x):
+        ...         return self.perturb("middle", x) * 3.0
+        >>> sorted(Net().init(weft.random.key(0), jnp.ones(2)))
+        ['perturbations']
+        """
         scope = self._bound("variables")
         if scope.is_mutable_collection(collection) and not scope.has_variable(collection, name):
             scope.reserve(name, collection)
@@ -599,17 +871,56 @@ class Module(_Fields):
             )
         return tree_util.tree_map(jnp.add, value, scope.get_variable(collection, name))
 
-    def tabulate(self, rngs, *args, **options):
-        """A table of the submodules as text; see ``weft.linen.tabulate`` for the options."""
+    def tabulate(self, rngs: Any, *args: Any, **options: Any) -> str:
+        """Return a table of the submodules as text; ``weft.linen.tabulate`` explains the options.
+
+        Args:
+            rngs: a random key, or a dictionary of keys by the name of their stream, such as
+                ``{"params": key, "dropout": key}``.
+            *args: the arguments of the method.
+            **options: options of ``weft.linen.tabulate``, and keyword arguments of the module.
+
+        Returns:
+            The table.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> "kernel" in nn.Dense(2).tabulate(weft.random.key(0), jnp.ones(3))
+        True
+        """
         names = "depth show_repeated mutable console_kwargs table_kwargs column_kwargs "
         names += "compute_flops compute_vjp_flops compute_time"
         ours = {name: options.pop(name) for name in names.split() if name in options}
         return weft.linen.tabulate(self, rngs, **ours)(*args, **options)
 
     def module_paths(
-        self, rngs, *args, show_repeated=False, mutable=ALL_BUT_INTERMEDIATES, **kwargs
-    ):
-        """The submodules by their path, as unbound modules."""
+        self,
+        rngs: Any,
+        *args: Any,
+        show_repeated: bool = False,
+        mutable: Any = ALL_BUT_INTERMEDIATES,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Return the submodules by their path, as unbound modules.
+
+        Args:
+            rngs: a random key, or a dictionary of keys by the name of their stream, such as
+                ``{"params": key, "dropout": key}``.
+            *args: the arguments of the method.
+            show_repeated: list a submodule again for each call.
+            mutable: the collections that may be written: True for all, a name, names, or a
+                ``DenyList``.
+            **kwargs: the keyword arguments of the method.
+
+        Returns:
+            A dictionary from paths such as 'encoder/Dense_0' to modules.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> model = nn.Sequential([nn.Dense(2), nn.relu])
+        >>> sorted(model.module_paths(weft.random.key(0), jnp.ones(3)))
+        ['', 'layers_0']
+        """
         options = {"mutable": mutable, **kwargs}
         table = weft.linen.summary.module_table
         rows, _ = table(self, rngs, args, options, show_repeated=show_repeated)
@@ -617,14 +928,42 @@ class Module(_Fields):
 
     # init and apply
 
-    def bind(self, variables, *args, rngs=None, mutable=False):
-        """A bound copy of the module, for interactive use."""
+    def bind(self, variables: Any, *args: Any, rngs: Any = None, mutable: Any = False) -> Self:
+        """Return a copy of the module that holds its variables, for interactive use.
+
+        Args:
+            variables: the variables, by collection.
+            *args: not used.
+            rngs: a random key, or a dictionary of keys by the name of their stream, such as
+                ``{"params": key, "dropout": key}``.
+            mutable: the collections that may be written: True for all, a name, names, or a
+                ``DenyList``.
+
+        Returns:
+            A bound module, whose methods can be called directly.
+
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.Dense(1, use_bias=False).bind({"params": {"kernel": jnp.ones((3, 1))}})
+        >>> layer(jnp.ones(3))
+        Array([3.], dtype=float32)
+        """
         _check_instance(self)
         scope = root_scope(variables, as_streams(rngs, "bind"), mutable)
         return self.clone(parent=scope, _deep_clone=True)
 
-    def unbind(self):
-        """The module without its variables, and the variables."""
+    def unbind(self) -> tuple[Self, dict[str, Any]]:
+        """Return the module without its variables, and the variables.
+
+        Returns:
+            A pair of an unbound module and its variables.
+
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> module, variables = nn.Dense(1).bind({"params": {"bias": jnp.ones(1)}}).unbind()
+        >>> variables
+        {'params': {'bias': Array([1.], dtype=float32)}}
+        """
         _check_instance(self)
         if self.scope is None:
             raise errors.CallUnbindOnUnboundModuleError(type(self).__name__)
@@ -632,18 +971,37 @@ class Module(_Fields):
 
     def apply(
         self,
-        variables,
-        *args,
-        rngs=None,
-        method=None,
-        mutable=False,
-        capture_intermediates=False,
-        **kwargs,
-    ):
-        """Call the module, or another of its methods, with variables and random streams.
+        variables: Any,
+        *args: Any,
+        rngs: Any = None,
+        method: Any = None,
+        mutable: Any = False,
+        capture_intermediates: Any = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the result of calling the module, or one of its methods, with given variables.
 
-        With ``mutable`` (True, a name, names, or a DenyList) it returns the output and the
-        collections that may have changed.
+        Args:
+            variables: the variables, by collection, as ``init`` returns them.
+            *args: the arguments of the method.
+            rngs: the keys of random streams, such as ``{"dropout": key}``.
+            method: the method to call, by its name or as a function of the module. By default
+                ``__call__``.
+            mutable: the collections that may be written: True for all, a name, names, or a
+                ``DenyList``.
+            capture_intermediates: collect the outputs of submodules in 'intermediates': True, or a
+                function of a module and a method's name that says which.
+            **kwargs: the keyword arguments of the method.
+
+        Returns:
+            The output; with ``mutable`` a pair of it and the collections that may have changed.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.Dense(2)
+        >>> variables = layer.init(weft.random.key(0), jnp.ones((1, 3)))
+        >>> layer.apply(variables, jnp.ones((5, 3))).shape
+        (5, 2)
         """
         _check_instance(self)
         fn = _find_method(self, method)
@@ -653,34 +1011,98 @@ class Module(_Fields):
 
     def init_with_output(
         self,
-        rngs,
-        *args,
-        method=None,
-        mutable=ALL_BUT_INTERMEDIATES,
-        capture_intermediates=False,
-        **kwargs,
-    ):
-        """Make the variables; returns the output, too."""
+        rngs: Any,
+        *args: Any,
+        method: Any = None,
+        mutable: Any = ALL_BUT_INTERMEDIATES,
+        capture_intermediates: Any = False,
+        **kwargs: Any,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the output of a call, and the variables that it made.
+
+        Args:
+            rngs: a random key, or a dictionary of keys by the name of their stream, such as
+                ``{"params": key, "dropout": key}``.
+            *args: the arguments of the method.
+            method: the method to call, by its name or as a function of the module. By default
+                ``__call__``.
+            mutable: the collections that may be written: True for all, a name, names, or a
+                ``DenyList``.
+            capture_intermediates: collect the outputs of submodules in 'intermediates': True, or a
+                function of a module and a method's name that says which.
+            **kwargs: the keyword arguments of the method.
+
+        Returns:
+            A pair of the output and the variables, by collection.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> y, variables = nn.Dense(2).init_with_output(weft.random.key(0), jnp.ones((1, 3)))
+        >>> y.shape
+        (1, 2)
+        """
         _check_instance(self)
         fn = _find_method(self, method)
         return init_with_output(fn, self, mutable, capture_intermediates)(rngs, *args, **kwargs)
 
     def init(
         self,
-        rngs,
-        *args,
-        method=None,
-        mutable=ALL_BUT_INTERMEDIATES,
-        capture_intermediates=False,
-        **kwargs,
-    ):
-        """Make the variables, by calling the module with these arguments."""
+        rngs: Any,
+        *args: Any,
+        method: Any = None,
+        mutable: Any = ALL_BUT_INTERMEDIATES,
+        capture_intermediates: Any = False,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Return new variables, made by calling the module with these arguments.
+
+        Args:
+            rngs: a random key, or a dictionary of keys by the name of their stream, such as
+                ``{"params": key, "dropout": key}``.
+            *args: the arguments of the method.
+            method: the method to call, by its name or as a function of the module. By default
+                ``__call__``.
+            mutable: the collections that may be written: True for all, a name, names, or a
+                ``DenyList``.
+            capture_intermediates: collect the outputs of submodules in 'intermediates': True, or a
+                function of a module and a method's name that says which.
+            **kwargs: the keyword arguments of the method.
+
+        Returns:
+            The variables, nested dictionaries by collection; parameters are in 'params'.
+
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> variables = nn.Dense(2).init(weft.random.key(0), jnp.ones((1, 3)))
+        >>> weft.tree.map(jnp.shape, variables)
+        {'params': {'bias': (2,), 'kernel': (3, 2)}}
+        """
         _check_instance(self)
         fn = _find_method(self, method)
         return init(fn, self, mutable, capture_intermediates)(rngs, *args, **kwargs)
 
-    def lazy_init(self, rngs, *args, method=None, mutable=ALL_BUT_INTERMEDIATES, **kwargs):
-        """Make the variables from arguments of which only shape and dtype are given.
+    def lazy_init(
+        self,
+        rngs: Any,
+        *args: Any,
+        method: Any = None,
+        mutable: Any = ALL_BUT_INTERMEDIATES,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Return new variables from arguments of which only shape and dtype are known.
+
+        Args:
+            rngs: a random key, or a dictionary of keys by the name of their stream, such as
+                ``{"params": key, "dropout": key}``.
+            *args: the arguments of the method, arrays or ``weft.ShapeDtypeStruct``.
+            method: the method to call, by its name or as a function of the module. By default
+                ``__call__``.
+            mutable: the collections that may be written: True for all, a name, names, or a
+                ``DenyList``.
+            **kwargs: the keyword arguments of the method.
+
+        Returns:
+            The variables, by collection.
 
         >>> import weft, weft.numpy as jnp
         >>> from weft import linen as nn
@@ -856,8 +1278,29 @@ def _runner(fn, module, mutable, capture, flags):
     return run
 
 
-def apply(fn, module, mutable=False, capture_intermediates=False):
-    """A function of (variables, ...) from a function of (bound module, ...)."""
+def apply(
+    fn: Callable[..., Any], module: Any, mutable: Any = False, capture_intermediates: Any = False
+) -> Callable[..., Any]:
+    """Return a function of (variables, ...) from a function of (bound module, ...).
+
+    Args:
+        fn: a function whose first argument is the bound module.
+        module: the module.
+        mutable: the collections that may be written: True for all, a name, names, or a
+            ``DenyList``.
+        capture_intermediates: collect the outputs of submodules in 'intermediates': True, or a
+            function of a module and a method's name that says which.
+
+    Returns:
+        A function that takes variables, the other arguments of ``fn``, and ``rngs=``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> layer = nn.Dense(2)
+    >>> variables = layer.init(weft.random.key(0), jnp.ones(3))
+    >>> nn.apply(lambda module, x: module(x) * 2, layer)(variables, jnp.ones(3)).shape
+    (2,)
+    """
     run = _runner(fn, module, mutable, capture_intermediates, ())
 
     @functools.wraps(fn)
@@ -867,8 +1310,31 @@ def apply(fn, module, mutable=False, capture_intermediates=False):
     return applied
 
 
-def init_with_output(fn, module, mutable=ALL_BUT_INTERMEDIATES, capture_intermediates=False):
-    """A function of (key, ...) that returns the output and new variables."""
+def init_with_output(
+    fn: Callable[..., Any],
+    module: Any,
+    mutable: Any = ALL_BUT_INTERMEDIATES,
+    capture_intermediates: Any = False,
+) -> Callable[..., Any]:
+    """Return a function of (key, ...) that returns the output of ``fn`` and new variables.
+
+    Args:
+        fn: a function whose first argument is the bound module.
+        module: the module.
+        mutable: the collections that may be written: True for all, a name, names, or a
+            ``DenyList``.
+        capture_intermediates: collect the outputs of submodules in 'intermediates': True, or a
+            function of a module and a method's name that says which.
+
+    Returns:
+        A function that takes the keys of random streams and the other arguments of ``fn``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> make = nn.init_with_output(lambda module, x: module(x), nn.Dense(2))
+    >>> make(weft.random.key(0), jnp.ones(3))[0].shape
+    (2,)
+    """
     run = _runner(fn, module, mutable, capture_intermediates, ("initializing",))
 
     @functools.wraps(fn)
@@ -881,8 +1347,31 @@ def init_with_output(fn, module, mutable=ALL_BUT_INTERMEDIATES, capture_intermed
     return initialized
 
 
-def init(fn, module, mutable=ALL_BUT_INTERMEDIATES, capture_intermediates=False):
-    """A function of (key, ...) that returns new variables."""
+def init(
+    fn: Callable[..., Any],
+    module: Any,
+    mutable: Any = ALL_BUT_INTERMEDIATES,
+    capture_intermediates: Any = False,
+) -> Callable[..., Any]:
+    """Return a function of (key, ...) that returns new variables.
+
+    Args:
+        fn: a function whose first argument is the bound module.
+        module: the module.
+        mutable: the collections that may be written: True for all, a name, names, or a
+            ``DenyList``.
+        capture_intermediates: collect the outputs of submodules in 'intermediates': True, or a
+            function of a module and a method's name that says which.
+
+    Returns:
+        A function that takes the keys of random streams and the other arguments of ``fn``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> make = nn.init(lambda module, x: module(x), nn.Dense(2))
+    >>> sorted(make(weft.random.key(0), jnp.ones(3))["params"])
+    ['bias', 'kernel']
+    """
     make = init_with_output(fn, module, mutable, capture_intermediates)
 
     @functools.wraps(fn)
@@ -892,8 +1381,21 @@ def init(fn, module, mutable=ALL_BUT_INTERMEDIATES, capture_intermediates=False)
     return initialized
 
 
-def merge_param(name: str, a, b):
-    """An argument that may be given to the constructor or to the call, but once."""
+def merge_param(name: str, a: Any, b: Any) -> Any:
+    """Return an argument that is given to the constructor or to the call, but not to both.
+
+    Args:
+        name: the name of the argument, for errors.
+        a: what the constructor got, or None.
+        b: what the call got, or None.
+
+    Returns:
+        The one that is not None.
+
+    >>> from weft import linen as nn
+    >>> nn.merge_param("train", None, True)
+    True
+    """
     if a is None and b is None:
         raise ValueError(f"{name!r} must be given, to the constructor or at the call")
     if a is not None and b is not None:
@@ -902,7 +1404,23 @@ def merge_param(name: str, a, b):
 
 
 def share_scope(module: Module, other: Module, /) -> None:
-    """Let two modules keep their variables in one scope, that of the outer one."""
+    """Let two modules keep their variables in one scope, that of the outer one.
+
+    Args:
+        module: a bound module.
+        other: another bound module, usually one inside of the first.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Outer(nn.Module):
+    ...     def setup(self):
+    ...         self.inner = nn.Dense(2)
+    ...         nn.share_scope(self, self.inner)
+    ...     def __call__(self, x):
+    ...         return self.inner(x)
+    >>> sorted(Outer().init(weft.random.key(0), jnp.ones(3))["params"])
+    ['bias', 'kernel']
+    """
     if module.scope is None or other.scope is None:
         raise errors.CallShareScopeOnUnboundModuleError()
     above = other.scope

@@ -79,10 +79,29 @@ def normalize(layer, x, mean, var, axes, feature_axes, use_bias: bool):
 
 
 class BatchNorm(Module):
-    """Normalisation over the batch, with running averages in the collection 'batch_stats'.
+    """A layer that normalises over the batch, with running averages in 'batch_stats'.
 
-    In training, ``use_running_average=False`` and ``mutable=["batch_stats"]``. With ``axis_name``
-    the statistics are those of all devices along that axis.
+    In training, pass ``use_running_average=False`` and ``mutable=["batch_stats"]``.
+
+    Args:
+        use_running_average: normalise by the running averages, as at test time. It can be given to
+            the call instead.
+        axis: the axis or axes of the features; statistics are taken over the others.
+        momentum: the weight of the past in the running averages.
+        epsilon: a small number added to the variance.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        use_bias: whether to add a bias.
+        use_scale: whether to multiply by a scale.
+        bias_init: the initialiser of the bias.
+        scale_init: the initialiser of the scale.
+        axis_name: the name of a mapped axis (of ``pmap``, ``vmap`` or ``shard_map``) over which
+            statistics are combined.
+        axis_index_groups: the groups of devices along ``axis_name`` that are combined; all by
+            default.
+        use_fast_variance: compute the variance as mean(x²) - mean(x)², which is faster and less
+            precise.
+        force_float32_reductions: compute statistics in float32 at least.
 
     >>> import weft
     >>> layer = BatchNorm(use_running_average=False)
@@ -133,7 +152,25 @@ class BatchNorm(Module):
 
 
 class LayerNorm(Module):
-    """Normalisation over the features of each example.
+    """A layer that normalises over the features of each example.
+
+    Args:
+        epsilon: a small number added to the variance.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        use_bias: whether to add a bias.
+        use_scale: whether to multiply by a scale.
+        bias_init: the initialiser of the bias.
+        scale_init: the initialiser of the scale.
+        reduction_axes: the axes over which mean and variance are taken.
+        feature_axes: the axes that have a scale and a bias of their own.
+        axis_name: the name of a mapped axis (of ``pmap``, ``vmap`` or ``shard_map``) over which
+            statistics are combined.
+        axis_index_groups: the groups of devices along ``axis_name`` that are combined; all by
+            default.
+        use_fast_variance: compute the variance as mean(x²) - mean(x)², which is faster and less
+            precise.
+        force_float32_reductions: compute statistics in float32 at least.
 
     >>> import weft
     >>> LayerNorm().init_with_output(weft.random.key(0), jnp.array([[1.0, 3.0]]))[0].round(3)
@@ -163,7 +200,23 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Division by the root of the mean square of each example's features.
+    """A layer that divides by the root mean square of each example's features.
+
+    Args:
+        epsilon: a small number added to the variance.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        use_scale: whether to multiply by a scale.
+        scale_init: the initialiser of the scale.
+        reduction_axes: the axes over which the mean square is taken.
+        feature_axes: the axes that have a scale of their own.
+        axis_name: the name of a mapped axis (of ``pmap``, ``vmap`` or ``shard_map``) over which
+            statistics are combined.
+        axis_index_groups: the groups of devices along ``axis_name`` that are combined; all by
+            default.
+        use_fast_variance: compute the variance as mean(x²) - mean(x)², which is faster and less
+            precise.
+        force_float32_reductions: compute statistics in float32 at least.
 
     >>> import weft
     >>> RMSNorm().init_with_output(weft.random.key(0), jnp.array([[1.0, 7.0]]))[0].round(3)
@@ -191,7 +244,27 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalisation over groups of channels of each example.
+    """A layer that normalises over groups of channels of each example.
+
+    Args:
+        num_groups: the number of groups; None if ``group_size`` is given.
+        group_size: how many channels a group has; None if ``num_groups`` is given.
+        epsilon: a small number added to the variance.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        use_bias: whether to add a bias.
+        use_scale: whether to multiply by a scale.
+        bias_init: the initialiser of the bias.
+        scale_init: the initialiser of the scale.
+        reduction_axes: the axes over which mean and variance are taken, the channels among them. By
+            default all but the first.
+        axis_name: the name of a mapped axis (of ``pmap``, ``vmap`` or ``shard_map``) over which
+            statistics are combined.
+        axis_index_groups: the groups of devices along ``axis_name`` that are combined; all by
+            default.
+        use_fast_variance: compute the variance as mean(x²) - mean(x)², which is faster and less
+            precise.
+        force_float32_reductions: compute statistics in float32 at least.
 
     >>> import weft
     >>> layer = GroupNorm(num_groups=2)
@@ -246,7 +319,24 @@ class GroupNorm(Module):
 
 
 class InstanceNorm(Module):
-    """Normalisation of every channel of every example over the other axes.
+    """A layer that normalises every channel of every example over the other axes.
+
+    Args:
+        epsilon: a small number added to the variance.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        use_bias: whether to add a bias.
+        use_scale: whether to multiply by a scale.
+        bias_init: the initialiser of the bias.
+        scale_init: the initialiser of the scale.
+        feature_axes: the axes of the channels.
+        axis_name: the name of a mapped axis (of ``pmap``, ``vmap`` or ``shard_map``) over which
+            statistics are combined.
+        axis_index_groups: the groups of devices along ``axis_name`` that are combined; all by
+            default.
+        use_fast_variance: compute the variance as mean(x²) - mean(x)², which is faster and less
+            precise.
+        force_float32_reductions: compute statistics in float32 at least.
 
     >>> import weft
     >>> InstanceNorm().init_with_output(weft.random.key(0), jnp.ones((1, 5, 4)))[0].shape

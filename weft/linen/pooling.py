@@ -1,13 +1,39 @@
 """Pooling over windows, with channels last."""
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import weft
 from weft import lax
 from weft import numpy as jnp
 
 
-def pool(inputs, init, reduce_fn, window_shape, strides, padding):
-    """Reduce windows of the axes between batch and features."""
+def pool(
+    inputs: Any,
+    init: Any,
+    reduce_fn: Callable[..., Any],
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None,
+    padding: Any,
+) -> weft.Array:
+    """Return the reduction of every window of the spatial axes, those between batch and features.
+
+    Args:
+        inputs: an array of shape (batch..., spatial axes..., features).
+        init: the value at which the reduction starts.
+        reduce_fn: the reduction, a function of two values such as ``lax.add``.
+        window_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+
+    Returns:
+        An array with a value for each window.
+
+    >>> from weft import lax
+    >>> pool(jnp.arange(4.0).reshape(1, 4, 1), 0.0, lax.add, (2,), (2,), "VALID").ravel()
+    Array([1., 5.], dtype=float32)
+    """
     rank = len(window_shape)
     batch = inputs.ndim - rank - 1
     strides = tuple(strides) if strides else (1,) * rank
@@ -29,8 +55,24 @@ def pool(inputs, init, reduce_fn, window_shape, strides, padding):
     return jnp.squeeze(y, axis=0) if single else y
 
 
-def avg_pool(inputs, window_shape, strides=None, padding="VALID", count_include_pad=True):
-    """The mean of every window; padding counts unless ``count_include_pad`` is False.
+def avg_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    count_include_pad: bool = True,
+) -> weft.Array:
+    """Return the mean of every window.
+
+    Args:
+        inputs: an array of shape (batch..., spatial axes..., features).
+        window_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+        count_include_pad: whether padding counts as elements of the window.
+
+    Returns:
+        An array with a value for each window.
 
     >>> avg_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
     Array([0.5, 2.5], dtype=float32)
@@ -44,8 +86,22 @@ def avg_pool(inputs, window_shape, strides=None, padding="VALID", count_include_
     return total / pool(jnp.ones(shape), 0.0, lax.add, window_shape, strides, padding)
 
 
-def max_pool(inputs, window_shape, strides=None, padding="VALID"):
-    """The largest element of every window.
+def max_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+) -> weft.Array:
+    """Return the largest element of every window.
+
+    Args:
+        inputs: an array of shape (batch..., spatial axes..., features).
+        window_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+
+    Returns:
+        An array with a value for each window.
 
     >>> max_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
     Array([1., 3.], dtype=float32)
@@ -53,8 +109,22 @@ def max_pool(inputs, window_shape, strides=None, padding="VALID"):
     return pool(inputs, -jnp.inf, lax.max, window_shape, strides, padding)
 
 
-def min_pool(inputs, window_shape, strides=None, padding="VALID"):
-    """The smallest element of every window.
+def min_pool(
+    inputs: Any,
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+) -> weft.Array:
+    """Return the smallest element of every window.
+
+    Args:
+        inputs: an array of shape (batch..., spatial axes..., features).
+        window_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+
+    Returns:
+        An array with a value for each window.
 
     >>> min_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
     Array([0., 2.], dtype=float32)

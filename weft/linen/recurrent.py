@@ -19,7 +19,12 @@ _orthogonal = initializers.orthogonal()
 
 
 class RNNCellBase(Module):
-    """The base of recurrent cells: ``cell(carry, inputs) -> (carry, outputs)``."""
+    """The base of recurrent cells: ``cell(carry, inputs) -> (carry, outputs)``.
+
+    >>> from weft import linen as nn
+    >>> issubclass(nn.GRUCell, nn.RNNCellBase)
+    True
+    """
 
     @nowrap
     def initialize_carry(self, rng, input_shape):
@@ -81,7 +86,7 @@ class _CellWithMemory(_GatedCell):
 
 
 class LSTMCell(_CellWithMemory):
-    """A long short-term memory cell, one product a gate and input.
+    """A long short-term memory cell, with one product for each gate and input.
 
     Reference: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
 
@@ -128,7 +133,7 @@ class DenseParams(Module):
 
 
 class OptimizedLSTMCell(_CellWithMemory):
-    """The same as ``LSTMCell``, parameters included, with one product for all four gates.
+    """The same cell as ``LSTMCell``, parameters included, with one product for all four gates.
 
     >>> cell = OptimizedLSTMCell(features=3)
     >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
@@ -167,6 +172,17 @@ class OptimizedLSTMCell(_CellWithMemory):
 
 class SimpleCell(_VectorCell):
     """The plain recurrent cell, ``h = tanh(W x + U h + b)``.
+
+    Args:
+        features: the size of the state and of the outputs.
+        activation_fn: the function of the new state.
+        kernel_init: the initialiser of the kernels of the inputs.
+        recurrent_kernel_init: the initialiser of the kernels of the state.
+        bias_init: the initialiser of the bias.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        carry_init: the initialiser of the state at the start.
+        residual: add the state to the result.
 
     >>> cell = SimpleCell(features=3)
     >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
@@ -226,6 +242,19 @@ class MGUCell(_VectorCell):
 
     Reference: Zhou et al., Minimal Gated Unit for Recurrent Neural Networks, 2016.
 
+    Args:
+        features: the size of the state and of the outputs.
+        gate_fn: the function of the gates.
+        activation_fn: the function of the new state.
+        kernel_init: the initialiser of the kernels of the inputs.
+        recurrent_kernel_init: the initialiser of the kernels of the state.
+        forget_bias_init: the initialiser of the bias of the gate.
+        activation_bias_init: the initialiser of the bias of the new state.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        carry_init: the initialiser of the state at the start.
+        reset_gate: whether the gate also resets the state.
+
     >>> cell = MGUCell(features=3)
     >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
     >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
@@ -265,6 +294,16 @@ class ConvLSTMCell(RNNCellBase):
     """An LSTM cell whose products are convolutions.
 
     Reference: Shi et al., Convolutional LSTM Network, 2015.
+
+    Args:
+        features: the number of channels of the state and of the outputs.
+        kernel_size: the size of the window along each spatial axis.
+        strides: the step of the window along each axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+        use_bias: whether to add a bias.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        carry_init: the initialiser of the state at the start.
 
     >>> cell = ConvLSTMCell(features=3, kernel_size=(2, 2))
     >>> carry = cell.initialize_carry(weft.random.key(0), (1, 5, 5, 4))
@@ -316,7 +355,19 @@ class ConvLSTMCell(RNNCellBase):
 
 
 class RNN(Module):
-    """Runs a cell over sequences (batch..., time, features...).
+    """A layer that runs a cell over sequences of shape (batch..., time, features...).
+
+    Args:
+        cell: the cell, such as ``LSTMCell(features=3)``.
+        time_major: time is the first axis, not the one after the batch.
+        return_carry: return a pair of the last state and the outputs.
+        reverse: go backwards through time.
+        keep_order: with ``reverse``, return outputs in the order of the inputs.
+        unroll: how many steps of the loop to unroll, as in ``lax.scan``.
+        variable_axes: collections with a value for each step, and their axis.
+        variable_broadcast: collections that all steps share.
+        variable_carry: collections that each step passes to the next.
+        split_rngs: for each random stream, whether every step gets a key of its own.
 
     >>> layer = RNN(LSTMCell(features=3))
     >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 7, 4)))[0].shape
@@ -415,7 +466,14 @@ def _concatenate(a, b):
 
 
 class Bidirectional(Module):
-    """Runs one RNN forwards and another backwards, and joins their outputs.
+    """A layer that runs one RNN forwards and another backwards, and joins their outputs.
+
+    Args:
+        forward_rnn: the RNN that goes forwards.
+        backward_rnn: the RNN that goes backwards.
+        merge_fn: a function of both outputs. By default they are concatenated along the features.
+        time_major: time is the first axis, not the one after the batch.
+        return_carry: return a pair of both last states and the outputs.
 
     >>> layer = Bidirectional(RNN(GRUCell(3)), RNN(GRUCell(3)))
     >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 7, 4)))[0].shape

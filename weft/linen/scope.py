@@ -7,6 +7,7 @@ is, and how submodules are made, is in ``module.py``.
 import functools
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -89,11 +90,29 @@ class Counters:
 
 
 class Variable:
-    """A variable of a bound module: read ``value``, or assign it if its collection is mutable."""
+    """A variable of a bound module: read ``value``, or assign it if its collection is mutable.
+
+    Args:
+        scope: the scope of the module; ``Module.variable`` passes it.
+        collection: the name of the collection.
+        name: the name of the variable.
+        unbox: read the value inside of a box that names axes.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Counter(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self):
+    ...         count = self.variable("state", "count", lambda: jnp.array(0))
+    ...         count.value += 1
+    ...         return count.value
+    >>> int(Counter().init_with_output(weft.random.key(0))[0])
+    1
+    """
 
     __slots__ = ("scope", "collection", "name", "unbox", "_id")
 
-    def __init__(self, scope, collection: str, name: str, unbox: bool = True):
+    def __init__(self, scope: Any, collection: str, name: str, unbox: bool = True) -> None:
         self.scope, self.collection, self.name, self.unbox = scope, collection, name, unbox
         self._id = object()
 

@@ -5,6 +5,8 @@ import enum
 import functools
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from weft import lax, sharding, tree_util
 from weft.linen import meta, struct
@@ -25,19 +27,44 @@ class _Unassigned:
 _current, _unassigned = _Rules(), _Unassigned()
 
 
-def set_logical_axis_rules(rules) -> None:
-    """Set the rules, pairs of a logical name and a mesh axis (or None, or several)."""
+def set_logical_axis_rules(rules: Any) -> None:
+    """Set the rules that map logical axis names to mesh axes.
+
+    Args:
+        rules: pairs of a logical name and a mesh axis (or None, or several axes).
+
+    >>> from weft import linen as nn
+    >>> nn.set_logical_axis_rules([("batch", "data")])
+    >>> nn.get_logical_axis_rules()
+    [('batch', 'data')]
+    >>> nn.set_logical_axis_rules(())
+    """
     _current.rules = rules
 
 
-def get_logical_axis_rules():
-    """The rules that are set."""
+def get_logical_axis_rules() -> Any:
+    """Return the rules that map logical axis names to mesh axes.
+
+    Returns:
+        The pairs that ``set_logical_axis_rules`` or ``logical_axis_rules`` set.
+
+    >>> from weft import linen as nn
+    >>> with nn.logical_axis_rules([("batch", "data")]):
+    ...     nn.get_logical_axis_rules()
+    [('batch', 'data')]
+    """
     return _current.rules
 
 
 @contextlib.contextmanager
-def logical_axis_rules(rules):
-    """A scope with other rules.
+def logical_axis_rules(rules: Any) -> Iterator[None]:
+    """Return a context manager that sets the rules for a scope.
+
+    Args:
+        rules: pairs of a logical name and a mesh axis (or None, or several axes).
+
+    Returns:
+        A context manager.
 
     >>> with logical_axis_rules([("batch", "data"), ("embed", None)]):
     ...     logical_to_mesh_axes(("batch", "embed"))
@@ -75,8 +102,21 @@ def _assign(names, rules):
     return found
 
 
-def logical_to_mesh_axes(array_dim_names, rules=None):
-    """The PartitionSpec of an array with logically named axes."""
+def logical_to_mesh_axes(array_dim_names: Any, rules: Any = None) -> Any:
+    """Return the PartitionSpec of an array with logically named axes.
+
+    Args:
+        array_dim_names: for each axis its logical name or None.
+        rules: pairs of a logical name and a mesh axis (or None, or several axes). By default those
+            that are set.
+
+    Returns:
+        A ``PartitionSpec`` of mesh axes; None if ``array_dim_names`` is None.
+
+    >>> from weft import linen as nn
+    >>> nn.logical_to_mesh_axes(("batch", "embed"), [("batch", "data")])
+    P('data', None)
+    """
     found = _assign(array_dim_names, rules)
     if found is None:
         return None
@@ -87,13 +127,43 @@ def _is_spec(x):
     return isinstance(x, sharding.PartitionSpec)
 
 
-def logical_to_mesh(tree, rules=None):
-    """The specs of a tree, with mesh axes in the place of logical names."""
+def logical_to_mesh(tree: Any, rules: Any = None) -> Any:
+    """Return the specs of a tree, with mesh axes in the place of logical names.
+
+    Args:
+        tree: a tree of ``PartitionSpec`` with logical names.
+        rules: pairs of a logical name and a mesh axis (or None, or several axes). By default those
+            that are set.
+
+    Returns:
+        A tree of ``PartitionSpec`` with mesh axes.
+
+    >>> import weft
+    >>> from weft import linen as nn
+    >>> nn.logical_to_mesh({"w": weft.P("embed", None)}, [("embed", "model")])
+    {'w': P('model', None)}
+    """
     return tree_util.tree_map(lambda x: logical_to_mesh_axes(x, rules), tree, is_leaf=_is_spec)
 
 
-def logical_to_mesh_sharding(tree, mesh, rules=None):
-    """The specs of a tree as shardings over a mesh."""
+def logical_to_mesh_sharding(tree: Any, mesh: Any, rules: Any = None) -> Any:
+    """Return the shardings over a mesh that a tree of logical specs stands for.
+
+    Args:
+        tree: a tree of ``PartitionSpec`` with logical names.
+        mesh: the mesh.
+        rules: pairs of a logical name and a mesh axis (or None, or several axes). By default those
+            that are set.
+
+    Returns:
+        A tree of ``NamedSharding``.
+
+    >>> import weft
+    >>> from weft import linen as nn
+    >>> mesh = weft.make_mesh((1,), ("model",))
+    >>> nn.logical_to_mesh_sharding(weft.P("embed"), mesh, [("embed", "model")]).spec
+    P('model',)
+    """
     specs = logical_to_mesh(tree, rules)
     one = lambda spec: sharding.NamedSharding(mesh, spec)
     return tree_util.tree_map(one, specs, is_leaf=_is_spec)
@@ -130,13 +200,31 @@ def _is_logical_spec(x) -> bool:
 
 
 def with_logical_constraint(
-    x,
-    logical_axis_resources,
-    rules=None,
-    mesh=None,
-    fallback=RulesFallback.AXIS_IS_UNSHARDED,
-):
-    """Constrain an array, or a tree of them, to the sharding its logical names stand for."""
+    x: Any,
+    logical_axis_resources: Any,
+    rules: Any = None,
+    mesh: Any = None,
+    fallback: Any = RulesFallback.AXIS_IS_UNSHARDED,
+) -> Any:
+    """Return an array, or a tree of them, constrained to the sharding its logical names stand for.
+
+    Args:
+        x: the array or tree.
+        logical_axis_resources: for each axis its logical name or None; a tree of such tuples for a
+            tree.
+        rules: pairs of a logical name and a mesh axis (or None, or several axes). By default those
+            that are set.
+        mesh: the mesh. By default the one that is set.
+        fallback: what to do with a name that no rule has: a ``RulesFallback``.
+
+    Returns:
+        ``x``, with the constraint. It is unchanged where there are no rules or no mesh.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> nn.with_logical_constraint(jnp.ones(2), ("batch",)).shape
+    (2,)
+    """
     rules = get_logical_axis_rules() if rules is None else rules
     if not rules or logical_axis_resources is None:
         return x
@@ -145,7 +233,16 @@ def with_logical_constraint(
 
 
 class LogicallyPartitioned(meta.Partitioned):
-    """A value with logical names for its axes, and the rules that map them to a mesh."""
+    """A value with logical names for its axes, and the rules that map them to a mesh.
+
+    Args:
+        rules: pairs of a logical name and a mesh axis. By default those that are set.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> nn.LogicallyPartitioned(jnp.ones((2, 3)), ("batch", "embed")).get_partition_spec()
+    P('batch', 'embed')
+    """
 
     rules: object = struct.field(default=None, pytree_node=False)
 
@@ -157,8 +254,27 @@ class LogicallyPartitioned(meta.Partitioned):
         return with_logical_constraint(self.value, spec, rules=self.rules, mesh=self.mesh)
 
 
-def with_logical_partitioning(fn, names, mesh=None, rules=None):
-    """An initialiser whose result is boxed with logical names of its axes."""
+def with_logical_partitioning(
+    fn: Callable[..., Any], names: Any, mesh: Any = None, rules: Any = None
+) -> Callable[..., Any]:
+    """Return an initialiser whose result is boxed with logical names of its axes.
+
+    Args:
+        fn: the initialiser.
+        names: for each axis its logical name or None.
+        mesh: the mesh. By default the one that is set.
+        rules: pairs of a logical name and a mesh axis (or None, or several axes). By default those
+            that are set.
+
+    Returns:
+        An initialiser that returns ``LogicallyPartitioned`` values.
+
+    >>> import weft
+    >>> from weft import linen as nn
+    >>> init = nn.with_logical_partitioning(nn.initializers.ones, ("batch", None))
+    >>> init(weft.random.key(0), (2, 3)).names
+    ('batch', None)
+    """
 
     @functools.wraps(fn)
     def boxed(*args, **kwargs):

@@ -8,9 +8,15 @@ from weft.linen.module import Module, compact, merge_param
 
 
 class Dropout(Module):
-    """Sets elements to zero with probability ``rate``, and scales the others up.
+    """A layer that sets elements to zero with probability ``rate``, and scales the others up.
 
     The key comes from the stream 'dropout': ``apply(..., rngs={"dropout": key})``.
+
+    Args:
+        rate: the probability, from 0 to 1.
+        broadcast_dims: axes along which all elements share their fate.
+        deterministic: switch the layer off, as at test time. It can be given to the call instead.
+        rng_collection: the name of the random stream.
 
     >>> import weft
     >>> layer = Dropout(rate=0.5, deterministic=False)
@@ -41,9 +47,14 @@ class Dropout(Module):
 
 
 class StochasticDepth(Module):
-    """Drops the whole branch of an example with probability ``rate``, and scales the others up.
+    """A layer that drops whole examples with probability ``rate``, and scales the others up.
 
     Reference: Huang et al., Deep Networks with Stochastic Depth, 2016.
+
+    Args:
+        rate: the probability, from 0 to 1.
+        deterministic: switch the layer off, as at test time. It can be given to the call instead.
+        rng_collection: the name of the random stream.
 
     >>> import weft
     >>> layer = StochasticDepth(rate=0.5, deterministic=False)

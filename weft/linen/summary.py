@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -281,24 +281,37 @@ def _cell(row: Row, column: str, collections) -> list[str]:
 
 
 def tabulate(
-    module,
-    rngs,
-    depth=None,
-    show_repeated=False,
-    mutable=ALL_BUT_INTERMEDIATES,
-    console_kwargs=None,
-    table_kwargs=None,
-    column_kwargs=None,
-    compute_flops=False,
-    compute_vjp_flops=False,
-    compute_time=False,
-    **kwargs,
-):
-    """A function of a module's arguments that returns a table of its submodules as text.
+    module: Any,
+    rngs: Any,
+    depth: int | None = None,
+    show_repeated: bool = False,
+    mutable: Any = ALL_BUT_INTERMEDIATES,
+    console_kwargs: Any = None,
+    table_kwargs: Any = None,
+    column_kwargs: Any = None,
+    compute_flops: bool = False,
+    compute_vjp_flops: bool = False,
+    compute_time: bool = False,
+    **kwargs: Any,
+) -> Callable[..., str]:
+    """Return a function of a module's arguments that returns a table of its submodules as text.
 
-    ``compute_flops`` adds columns of operations and of bytes moved, ``compute_vjp_flops`` the
-    operations of the backward pass, ``compute_time`` how long each submodule runs, compiled.
-    Arguments for the console of flax's tables are accepted and have no effect.
+    Args:
+        module: the module.
+        rngs: a key, or a dictionary of the keys of random streams.
+        depth: how many levels of submodules to show; all by default.
+        show_repeated: show a submodule again for each call.
+        mutable: the collections that the module may write.
+        console_kwargs: accepted for flax, no effect.
+        table_kwargs: accepted for flax, no effect.
+        column_kwargs: accepted for flax, no effect.
+        compute_flops: add columns of operations and of bytes moved.
+        compute_vjp_flops: add a column of the operations of the backward pass.
+        compute_time: add a column of how long each submodule runs, compiled.
+        **kwargs: further keyword arguments of the module.
+
+    Returns:
+        A function from the arguments of the module to the table.
 
     >>> import weft
     >>> from weft import linen as nn

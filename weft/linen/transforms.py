@@ -7,8 +7,9 @@ module, a function. The work on collections and random streams is in ``lift.py``
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import weft
 from weft import tree_util
@@ -19,6 +20,9 @@ from weft.linen.core import FrozenDict
 from weft.linen.meta import add_axis, remove_axis
 from weft.linen.module import Module, _wrap_method, make_module, profile_name, unbound_function
 from weft.linen.scope import LazyRng, Variable
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _HANDLES = (Module, Variable)
 _NOTHING = FrozenDict()
@@ -278,17 +282,33 @@ def _lift_direct(transform, targets, module, *args, single=False, **settings):
 
 
 def jit(
-    target,
-    variables=True,
-    rngs=True,
-    static_argnums=(),
-    static_argnames=(),
-    donate_argnums=(),
-    device=None,
-    backend=None,
-    methods=None,
-):
-    """Compile a module's methods, also when the module is called outside of ``weft.jit``.
+    target: _T,
+    variables: Any = True,
+    rngs: Any = True,
+    static_argnums: Any = (),
+    static_argnames: Any = (),
+    donate_argnums: Any = (),
+    device: Any = None,
+    backend: Any = None,
+    methods: Any = None,
+) -> _T:
+    """Return a module whose methods are compiled, also when called outside of ``weft.jit``.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+        static_argnums: the positions of arguments that are compile-time constants; the module is
+            not counted.
+        static_argnames: the names of keyword arguments that are compile-time constants.
+        donate_argnums: the positions of arguments whose memory may be reused.
+        device: the device to run on. By default that of the arguments.
+        backend: accepted for flax, as in ``weft.jit``.
+        methods: the methods of a class to transform. By default ``__call__``.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -300,18 +320,35 @@ def jit(
 
 
 def vmap(
-    target,
-    variable_axes=_NOTHING,
-    split_rngs=_NOTHING,
-    in_axes=0,
-    out_axes=0,
-    axis_size=None,
-    axis_name=None,
-    spmd_axis_name=None,
-    metadata_params=_NOTHING,
-    methods=None,
-):
-    """Batch a module over an axis of its inputs and, as ``variable_axes`` says, its variables.
+    target: _T,
+    variable_axes: Mapping[Any, Any] = _NOTHING,
+    split_rngs: Mapping[Any, bool] = _NOTHING,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    axis_name: Any = None,
+    spmd_axis_name: Any = None,
+    metadata_params: Mapping[Any, Any] = _NOTHING,
+    methods: Any = None,
+) -> _T:
+    """Return a module batched over an axis of its inputs and of some of its variables.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        variable_axes: the axis of each collection that is split: an integer, ``In`` or ``Out`` of
+            one, by the collection's name.
+        split_rngs: for each random stream, whether every element gets a key of its own.
+        in_axes: the axis of each argument, or None for arguments that all elements share.
+        out_axes: the axis of each output.
+        axis_size: the size of the axis. By default that of the arguments.
+        axis_name: the name of the axis, for collectives.
+        spmd_axis_name: the mesh axis along which the batch is divided.
+        metadata_params: what boxed variables should know of the new axis, such as
+            ``{nn.PARTITION_NAME: "layers"}``.
+        methods: the methods of a class to transform. By default ``__call__``.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -323,23 +360,45 @@ def vmap(
 
 
 def scan(
-    target,
-    variable_axes=_NOTHING,
-    variable_broadcast=False,
-    variable_carry=False,
-    split_rngs=_NOTHING,
-    in_axes=0,
-    out_axes=0,
-    length=None,
-    reverse=False,
-    unroll=1,
-    data_transform=None,
-    metadata_params=_NOTHING,
-    methods=None,
-    _split_transpose=False,
-    check_constancy_invariants=True,
-):
-    """Scan a module ``(carry, x) -> (carry, y)``: over time with the same variables, or in depth.
+    target: _T,
+    variable_axes: Mapping[Any, Any] = _NOTHING,
+    variable_broadcast: Any = False,
+    variable_carry: Any = False,
+    split_rngs: Mapping[Any, bool] = _NOTHING,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+    data_transform: Callable[..., Any] | None = None,
+    metadata_params: Mapping[Any, Any] = _NOTHING,
+    methods: Any = None,
+    _split_transpose: bool = False,
+    check_constancy_invariants: bool = True,
+) -> _T:
+    """Return a module ``(carry, x) -> (carry, y)`` scanned over time, or in depth.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        variable_axes: the axis of each collection that is split: an integer, ``In`` or ``Out`` of
+            one, by the collection's name.
+        variable_broadcast: collections that all steps share.
+        variable_carry: collections that each step passes to the next.
+        split_rngs: for each random stream, whether every element gets a key of its own.
+        in_axes: the axis of each argument, or None for arguments that all elements share.
+        out_axes: the axis of each output.
+        length: the number of steps. By default the size of the scanned axes.
+        reverse: go backwards.
+        unroll: how many steps of the loop to unroll, as in ``lax.scan``.
+        data_transform: a function of the variables and keys of each step, applied inside of the
+            loop.
+        metadata_params: what boxed variables should know of the new axis, such as
+            ``{nn.PARTITION_NAME: "layers"}``.
+        methods: the methods of a class to transform. By default ``__call__``.
+        check_constancy_invariants: check that shared variables are the same at each step.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -356,16 +415,34 @@ def scan(
 
 
 def checkpoint(
-    target,
-    variables=True,
-    rngs=True,
-    concrete=False,
-    prevent_cse=True,
-    static_argnums=(),
-    policy=None,
-    methods=None,
-):
-    """Compute a module's intermediate results again in the backward pass, to save memory.
+    target: _T,
+    variables: Any = True,
+    rngs: Any = True,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: Any = (),
+    policy: Callable[..., Any] | None = None,
+    methods: Any = None,
+) -> _T:
+    """Return a module that computes intermediate results again in the backward pass.
+
+    It takes less memory and more time.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+        concrete: accepted for flax; must be False.
+        prevent_cse: keep the compiler from merging both computations. False is safe inside of
+            ``scan``.
+        static_argnums: the positions of arguments that are compile-time constants; the module is
+            not counted.
+        policy: which results to keep, a policy of ``weft.checkpoint_policies``.
+        methods: the methods of a class to transform. By default ``__call__``.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -381,15 +458,28 @@ remat = checkpoint
 
 
 def remat_scan(
-    target,
-    lengths=(),
-    policy=None,
-    variable_broadcast=False,
-    variable_carry=False,
-    variable_axes=_ALL_ALONG_0,
-    split_rngs=_ALL_SPLIT,
-):
-    """A deep network of equal layers as nested scans with checkpoints between them.
+    target: _T,
+    lengths: Sequence[int] = (),
+    policy: Callable[..., Any] | None = None,
+    variable_broadcast: Any = False,
+    variable_carry: Any = False,
+    variable_axes: Mapping[Any, Any] = _ALL_ALONG_0,
+    split_rngs: Mapping[Any, bool] = _ALL_SPLIT,
+) -> _T:
+    """Return a deep network of equal layers, as nested scans with checkpoints between them.
+
+    Args:
+        target: a module class of one layer, whose outputs have the shape of its inputs.
+        lengths: the lengths of the nested scans; their product is the number of layers.
+        policy: which results to keep, a policy of ``weft.checkpoint_policies``.
+        variable_broadcast: collections that all layers share.
+        variable_carry: collections that each layer passes to the next.
+        variable_axes: the axis of each collection that is split: an integer, ``In`` or ``Out`` of
+            one, by the collection's name.
+        split_rngs: for each random stream, whether every element gets a key of its own.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -401,17 +491,33 @@ def remat_scan(
 
 
 def map_variables(
-    target,
-    mapped_collections=True,
-    trans_in_fn=lambda x: x,
-    trans_out_fn=lambda x: x,
-    init=False,
-    mutable=False,
-    rngs=True,
-    variables=True,
-    methods=None,
-):
-    """Let a module see its variables through a function, and write them through another.
+    target: _T,
+    mapped_collections: Any = True,
+    trans_in_fn: Callable[..., Any] = lambda x: x,
+    trans_out_fn: Callable[..., Any] = lambda x: x,
+    init: bool = False,
+    mutable: bool = False,
+    rngs: Any = True,
+    variables: Any = True,
+    methods: Any = None,
+) -> _T:
+    """Return a module that sees its variables through a function, and writes them through another.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        mapped_collections: the collections that are mapped: True for all, a name, names, or a
+            ``DenyList``.
+        trans_in_fn: from the stored collections to those that the module sees.
+        trans_out_fn: from those that the module wrote to the stored ones.
+        init: make the variables by calling the module, where they don't exist.
+        mutable: whether the module may write the collections.
+        rngs: the random streams that are passed in; as ``variables``.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        methods: the methods of a class to transform. By default ``__call__``.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import linen as nn
@@ -424,25 +530,65 @@ def map_variables(
     return _lift(lift.map_variables, **locals())
 
 
-def fold_rngs(target, variables=True, rngs=True):
-    """Start a module's random streams anew from keys of their own, as ``nn.jit`` does."""
+def fold_rngs(target: _T, variables: Any = True, rngs: Any = True) -> _T:
+    """Return a module whose random streams start from keys of their own, as ``nn.jit`` does.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> layer = nn.fold_rngs(nn.Dense)(2)
+    >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
+    (3, 2)
+    """
     return _lift(lift.fold_rngs, cached=True, **locals())
 
 
 def vjp(
-    fn,
-    mdl,
-    *primals,
-    has_aux=False,
-    reduce_axes=(),
-    vjp_variables="params",
-    variables=True,
-    rngs=True,
-    multi_scope=False,
-):
-    """The value of ``fn(mdl, *primals)``, and a function from cotangents to gradients.
+    fn: Callable[..., Any],
+    mdl: Any,
+    *primals: Any,
+    has_aux: bool = False,
+    reduce_axes: Any = (),
+    vjp_variables: Any = "params",
+    variables: Any = True,
+    rngs: Any = True,
+    multi_scope: bool = False,
+) -> Any:
+    """Return the value of ``fn(mdl, *primals)``, and a function from cotangents to gradients.
 
-    The gradients are those of the variables, and of each argument.
+    Args:
+        fn: a function of a module and other arguments.
+        mdl: the module that is its first argument.
+        *primals: the other arguments.
+        has_aux: whether ``fn`` returns a pair, of which only the first part is differentiated.
+        reduce_axes: must be empty; use ``lax.psum`` for sums over devices.
+        vjp_variables: the collections to differentiate by.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+        multi_scope: whether ``mdl`` is a tree of modules.
+
+    Returns:
+        The value and the function, which returns the gradients of the variables and of each
+        argument; with ``has_aux`` also the second part of the result.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Slope(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x):
+    ...         y, back = nn.vjp(lambda mdl, x: mdl(x), nn.Dense(1), x)
+    ...         return back(jnp.ones_like(y))[1]
+    >>> Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
+    (3,)
     """
     _no_reduce_axes(reduce_axes)
     return _lift_direct(
@@ -465,25 +611,117 @@ def _no_reduce_axes(reduce_axes):
         )
 
 
-def value_and_grad(fn, mdl, *primals, has_aux=False, reduce_axes=(), variables=True, rngs=True):
-    """The value of ``fn(mdl, *primals)``, a scalar, and its gradients for the arguments."""
+def value_and_grad(
+    fn: Callable[..., Any],
+    mdl: Any,
+    *primals: Any,
+    has_aux: bool = False,
+    reduce_axes: Any = (),
+    variables: Any = True,
+    rngs: Any = True,
+) -> Any:
+    """Return the value of ``fn(mdl, *primals)``, a scalar, and its gradients for the arguments.
+
+    Args:
+        fn: a function of a module and other arguments.
+        mdl: the module that is its first argument.
+        *primals: the other arguments.
+        has_aux: whether ``fn`` returns a pair, of which only the first part is differentiated.
+        reduce_axes: must be empty; use ``lax.psum`` for sums over devices.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+
+    Returns:
+        A pair of the value and the gradients; with ``has_aux`` the value is a pair.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Slope(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x):
+    ...         return nn.value_and_grad(lambda mdl, x: mdl(x).sum(), nn.Dense(1), x)
+    >>> value, grads = Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0]
+    >>> value.shape
+    ()
+    """
     _no_reduce_axes(reduce_axes)
     settings = {"has_aux": has_aux, "variables": variables, "rngs": rngs}
     out = _lift_direct(lift.value_and_grad, (fn,), mdl, *primals, **settings)
     return ((out[0], out[1]), out[2]) if has_aux else out
 
 
-def grad(fn, mdl, *primals, has_aux=False, reduce_axes=(), variables=True, rngs=True):
-    """The gradients of ``fn(mdl, *primals)``, a scalar, for the arguments."""
+def grad(
+    fn: Callable[..., Any],
+    mdl: Any,
+    *primals: Any,
+    has_aux: bool = False,
+    reduce_axes: Any = (),
+    variables: Any = True,
+    rngs: Any = True,
+) -> Any:
+    """Return the gradients of ``fn(mdl, *primals)``, a scalar, for the arguments.
+
+    Args:
+        fn: a function of a module and other arguments.
+        mdl: the module that is its first argument.
+        *primals: the other arguments.
+        has_aux: whether ``fn`` returns a pair, of which only the first part is differentiated.
+        reduce_axes: must be empty; use ``lax.psum`` for sums over devices.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+
+    Returns:
+        The gradients; with ``has_aux`` a pair of them and the second part of the result.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Slope(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x):
+    ...         return nn.grad(lambda mdl, x: mdl(x).sum(), nn.Dense(1), x)
+    >>> weft.tree.map(jnp.shape, Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0])
+    ((3,),)
+    """
     settings = {"reduce_axes": reduce_axes, "variables": variables, "rngs": rngs}
     value, grads = value_and_grad(fn, mdl, *primals, has_aux=has_aux, **settings)
     return (grads, value[1]) if has_aux else grads
 
 
-def jvp(fn, mdl, primals, tangents, variable_tangents, variables=True, rngs=True):
-    """The value of ``fn(mdl, *primals)`` and its derivative in a direction.
+def jvp(
+    fn: Callable[..., Any],
+    mdl: Any,
+    primals: Any,
+    tangents: Any,
+    variable_tangents: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> tuple[Any, Any]:
+    """Return the value of ``fn(mdl, *primals)`` and its derivative in a direction.
 
-    ``variable_tangents`` has the directions of variables by collection.
+    Args:
+        fn: a function of a module and other arguments.
+        mdl: the module that is its first argument.
+        primals: the arguments, a tuple.
+        tangents: the directions of the arguments, a tuple.
+        variable_tangents: the directions of the variables, by collection.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+
+    Returns:
+        A pair of the value and the derivative.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Slope(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x):
+    ...         call = lambda mdl, x: mdl(x)
+    ...         return nn.jvp(call, nn.Dense(1), (x,), (jnp.ones_like(x),), {})[1]
+    >>> Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
+    (1,)
     """
 
     def run(core, scopes, *primals, **settings):
@@ -495,15 +733,37 @@ def jvp(fn, mdl, primals, tangents, variable_tangents, variables=True, rngs=True
 
 
 def while_loop(
-    cond_fn,
-    body_fn,
-    mdl,
-    init,
-    carry_variables=False,
-    broadcast_variables=True,
-    split_rngs=_NOTHING,
-):
-    """A while loop whose condition and body are functions of a module and the carry."""
+    cond_fn: Callable[..., Any],
+    body_fn: Callable[..., Any],
+    mdl: Any,
+    init: Any,
+    carry_variables: Any = False,
+    broadcast_variables: Any = True,
+    split_rngs: Mapping[Any, bool] = _NOTHING,
+) -> Any:
+    """Return the last carry of a while loop whose condition and body are functions of a module.
+
+    Args:
+        cond_fn: ``cond_fn(mdl, carry)`` returns whether to go on.
+        body_fn: ``body_fn(mdl, carry)`` returns the next carry.
+        mdl: the module that is its first argument.
+        init: the first carry.
+        carry_variables: collections that the body may write.
+        broadcast_variables: collections that all rounds share.
+        split_rngs: for each random stream, whether every element gets a key of its own.
+
+    Returns:
+        The last carry.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Loop(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x):
+    ...         return nn.while_loop(lambda mdl, c: c < 10, lambda mdl, c: c * 2, self, x)
+    >>> int(Loop().apply({}, jnp.array(3)))
+    12
+    """
     return _lift_direct(
         lift.while_loop,
         (cond_fn, body_fn),
@@ -515,8 +775,41 @@ def while_loop(
     )
 
 
-def cond(pred, true_fun, false_fun, mdl, *operands, variables=True, rngs=True):
-    """One of two functions of a module, chosen when it runs; both make the same variables."""
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    mdl: Any,
+    *operands: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> Any:
+    """Return the result of one of two functions of a module, chosen when it runs.
+
+    Both make the same variables.
+
+    Args:
+        pred: which one: the first if True.
+        true_fun: a function of the module and the operands.
+        false_fun: another, with the same types of results.
+        mdl: the module that is its first argument.
+        *operands: the other arguments of both.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+
+    Returns:
+        What the function returns.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Choice(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x, double):
+    ...         return nn.cond(double, lambda mdl, x: x * 2, lambda mdl, x: x, self, x)
+    >>> float(Choice().apply({}, 3.0, True))
+    6.0
+    """
 
     def run(yes, no, scopes, pred, *operands, **settings):
         return lift.cond(pred, yes, no, scopes, *operands, **settings)
@@ -526,8 +819,40 @@ def cond(pred, true_fun, false_fun, mdl, *operands, variables=True, rngs=True):
     return _lift_direct(run, (true_fun, false_fun), mdl, pred, *operands, **settings)
 
 
-def switch(index, branches, mdl, *operands, variables=True, rngs=True):
-    """One of several functions of a module, chosen when it runs; all make the same variables."""
+def switch(
+    index: Any,
+    branches: Sequence[Callable[..., Any]],
+    mdl: Any,
+    *operands: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> Any:
+    """Return the result of one of several functions of a module, chosen when it runs.
+
+    All make the same variables.
+
+    Args:
+        index: which one, clamped to the range.
+        branches: functions of the module and the operands, with the same types of results.
+        mdl: the module that is its first argument.
+        *operands: the other arguments of all.
+        variables: the collections that are passed in: True for all, a name, names, or a
+            ``DenyList``.
+        rngs: the random streams that are passed in; as ``variables``.
+
+    Returns:
+        What the function returns.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Choice(nn.Module):
+    ...     @nn.compact
+    ...     def __call__(self, x, index):
+    ...         branches = [lambda mdl, x: x, lambda mdl, x: x * 2]
+    ...         return nn.switch(index, branches, self, x)
+    >>> float(Choice().apply({}, 3.0, 1))
+    6.0
+    """
 
     def run(*args, **settings):
         count = len(branches)
@@ -539,11 +864,34 @@ def switch(index, branches, mdl, *operands, variables=True, rngs=True):
     return _lift_direct(run, tuple(branches), mdl, index, *operands, **settings)
 
 
-def custom_vjp(fn, forward_fn, backward_fn, grad_vars="params", nondiff_argnums=()):
-    """A function of a module with a derivative of its own.
+def custom_vjp(
+    fn: Callable[..., Any],
+    forward_fn: Callable[..., Any],
+    backward_fn: Callable[..., Any],
+    grad_vars: Any = "params",
+    nondiff_argnums: Any = (),
+) -> Callable[..., Any]:
+    """Return a function of a module with a derivative of its own.
 
-    ``forward_fn(mdl, *args)`` returns the output and what to keep; ``backward_fn(kept, cotangent)``
-    returns the gradients of the variables, as a dictionary by collection, and of each argument.
+    Args:
+        fn: the function of a module and arguments.
+        forward_fn: ``forward_fn(mdl, *args)`` returns the output and what to keep.
+        backward_fn: ``backward_fn(kept, cotangent)`` returns the gradients of the variables, by
+            collection, and of each argument.
+        grad_vars: the collections to differentiate by.
+        nondiff_argnums: the positions of arguments without derivatives.
+
+    Returns:
+        A function of the same arguments as ``fn``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> def forward(mdl, x):
+    ...     return mdl(x), x
+    >>> def backward(kept, cotangent):
+    ...     return {"params": {}}, jnp.zeros_like(kept)
+    >>> nn.custom_vjp(lambda mdl, x: mdl(x), forward, backward).__name__
+    '<lambda>'
     """
 
     def either(*args, needs_residual, **kwargs):
@@ -569,8 +917,25 @@ def custom_vjp(fn, forward_fn, backward_fn, grad_vars="params", nondiff_argnums=
     return functools.wraps(fn)(_plain_call(transform, (shared,), None, {}, name))
 
 
-def named_call(class_fn, force: bool = True):
-    """Name what a method computes after its module, in profiles and ``weft.explain``."""
+def named_call(class_fn: _F, force: bool = True) -> _F:
+    """Return a method whose computations carry the module's name in profiles and ``weft.explain``.
+
+    Args:
+        class_fn: the method.
+        force: name them also where ``disable_named_call`` was called.
+
+    Returns:
+        The method.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> class Net(nn.Module):
+    ...     @nn.named_call
+    ...     def __call__(self, x):
+    ...         return x * 2
+    >>> Net().apply({}, 3.0)
+    6.0
+    """
 
     @functools.wraps(class_fn)
     def method(self, *args, **kwargs):
@@ -582,8 +947,28 @@ def named_call(class_fn, force: bool = True):
     return method
 
 
-def add_metadata_axis(target, variable_axes=_NOTHING, metadata_params=_NOTHING):
-    """Add the name of an axis to boxed variables, as ``vmap`` and ``scan`` do for their axis."""
+def add_metadata_axis(
+    target: _T,
+    variable_axes: Mapping[Any, Any] = _NOTHING,
+    metadata_params: Mapping[Any, Any] = _NOTHING,
+) -> _T:
+    """Return a module whose boxed variables get the name of an axis, as with ``vmap`` and ``scan``.
+
+    Args:
+        target: a module class, or a function whose first argument is a module.
+        variable_axes: the axis to add to each collection, by its name.
+        metadata_params: what boxed variables should know of the new axis, such as
+            ``{nn.PARTITION_NAME: "layers"}``.
+
+    Returns:
+        A class with the same fields, or a function of the same arguments.
+
+    >>> import weft, weft.numpy as jnp
+    >>> from weft import linen as nn
+    >>> layer = nn.add_metadata_axis(nn.Dense)(2)
+    >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["bias"].shape
+    (2,)
+    """
 
     def out(axis):
         return lambda tree: add_axis(tree, axis, metadata_params)

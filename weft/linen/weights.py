@@ -25,9 +25,19 @@ def _path_text(module, path) -> str:
 
 
 class WeightNorm(Module):
-    """Calls a layer with weights of length one a feature, times scales that are learnt.
+    """A layer that calls another one with weights of length 1 a feature, times learnt scales.
 
     Reference: Salimans and Kingma, Weight Normalization, 2016.
+
+    Args:
+        layer_instance: the other layer.
+        epsilon: a small number added to squared lengths.
+        dtype: the dtype of the result. By default what weights and scales promote to.
+        param_dtype: the dtype of the scales.
+        use_scale: whether to multiply by a scale.
+        scale_init: the initialiser of the scale.
+        feature_axes: the axes of the features; lengths are taken over the others.
+        variable_filter: the names of the weights to normalise; None for all.
 
     >>> import weft
     >>> from weft import linen as nn
@@ -72,10 +82,20 @@ class WeightNorm(Module):
 
 
 class SpectralNorm(Module):
-    """Calls a layer with weights divided by their largest singular value.
+    """A layer that calls another one with weights divided by their largest singular value.
 
-    That is estimated by power iteration, whose vectors are kept in ``collection_name``.
-    Reference: Miyato et al., Spectral Normalization for Generative Adversarial Networks, 2018.
+    It is estimated by power iteration. Reference: Miyato et al., Spectral Normalization for
+    Generative Adversarial Networks, 2018.
+
+    Args:
+        layer_instance: the other layer.
+        n_steps: how many steps of power iteration a call makes.
+        epsilon: a small number added to lengths.
+        dtype: the dtype of the result. By default that of the weights.
+        param_dtype: the dtype of the vectors of the iteration.
+        error_on_non_matrix: raise an error for weights of more than two dimensions, which are
+            otherwise taken as matrices of (others, features).
+        collection_name: the collection in which the vectors of the iteration are kept.
 
     >>> import weft
     >>> from weft import linen as nn

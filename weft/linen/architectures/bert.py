@@ -24,7 +24,24 @@ def _size(features: int, num_layers: int, num_heads: int, vocab_size: int = 3052
 
 @dataclasses.dataclass(frozen=True)
 class BERTConfig(Config):
-    """The sizes of a BERT; by default bert-base-uncased. The heads can be left out.
+    """The sizes of a BERT; by default bert-base-uncased.
+
+    Args:
+        vocab_size: the number of tokens.
+        max_length: the largest number of tokens of a text.
+        token_types: the number of segments that a token can belong to.
+        features: the number of features of a token.
+        hidden: the number of features in the middle of the feed-forward layers.
+        num_layers: the number of layers.
+        num_heads: the number of attention heads.
+        pooler: whether to compute a vector for the whole text.
+        masked_lm: whether to predict the tokens that are masked.
+        epsilon: the small number that normalisations add to the variance.
+        dropout_rate: the probability of dropout in training.
+        scan_layers: compile one layer and loop over all, with parameters stacked along a first
+            axis.
+        remat: compute intermediate results again in the backward pass, to save memory.
+        dtype: the dtype of the computation.
 
     >>> BERTConfig.named("bert-large-uncased").features
     1024
@@ -56,10 +73,17 @@ class BERTConfig(Config):
 
 
 class BERTOutput(NamedTuple):
-    """What BERT computes; heads that the configuration leaves out are None.
+    """The outputs of BERT; heads that the configuration leaves out are None.
 
-    ``hidden`` is (batch, length, features), ``pooled`` (batch, features), and ``logits`` (batch,
-    length, vocab_size). Under ``jit``, what is not used costs nothing.
+    Under ``jit``, outputs that are not used cost nothing.
+
+    Args:
+        hidden: a vector for each token, of shape (batch, length, features).
+        pooled: a vector for each text, of shape (batch, features).
+        logits: scores of the tokens, of shape (batch, length, vocab_size).
+
+    >>> BERTOutput(None, None, None)._fields
+    ('hidden', 'pooled', 'logits')
     """
 
     hidden: Any
@@ -97,7 +121,10 @@ class Layer(nn.Module):
 
 
 class BERT(nn.Module):
-    """Tokens to vectors that know of the tokens around them, and to predictions.
+    """A network from tokens to vectors that depend on the tokens around them, and to predictions.
+
+    Args:
+        config: the sizes of the network.
 
     >>> import weft
     >>> config = BERTConfig(vocab_size=20, max_length=8, features=8, hidden=16, num_layers=2,

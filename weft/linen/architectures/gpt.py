@@ -55,7 +55,10 @@ class Layer(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens to logits of the tokens that follow.
+    """A network from tokens to logits of the tokens that follow.
+
+    Args:
+        config: the sizes of the network.
 
     >>> config = GPTConfig(vocab_size=20, max_length=8, features=8, hidden=16, num_layers=2,
     ...                    num_heads=4, num_kv_heads=2)

@@ -31,8 +31,29 @@ def _llama(features: int, num_layers: int, heads: tuple[int, int], hidden: int, 
 class GPTConfig(Config):
     """The sizes of a GPT; by default with rotary positions, RMS norm and a gated SiLU.
 
-    ``num_kv_heads`` heads of keys and values are shared by ``num_heads`` heads of queries; None
-    gives each its own. ``head_dim=None`` is features / num_heads.
+    Args:
+        vocab_size: the number of tokens.
+        max_length: the largest number of tokens of a text.
+        features: the number of features of a token.
+        hidden: the number of features in the middle of the feed-forward layers.
+        num_layers: the number of layers.
+        num_heads: the number of attention heads.
+        num_kv_heads: the number of heads of keys and values, which query heads share. None gives
+            each its own.
+        head_dim: the number of features of a head; None for features / num_heads.
+        positions: ``'rotary'`` or ``'learned'``.
+        rotary_base: the largest period of rotary positions, over 2π.
+        norm: ``'rms'`` or ``'layer'``.
+        epsilon: the small number that normalisations add to the variance.
+        gated: use a gated feed-forward layer.
+        activation: the name of the activation function in ``weft.nn``.
+        use_bias: whether linear layers have biases.
+        tie_logits: use the embeddings as the last layer.
+        dropout_rate: the probability of dropout in training.
+        scan_layers: compile one layer and loop over all, with parameters stacked along a first
+            axis.
+        remat: compute intermediate results again in the backward pass, to save memory.
+        dtype: the dtype of the computation.
 
     >>> GPTConfig.named("gpt2-medium").num_layers
     24

@@ -34,7 +34,16 @@ ALIASES = {"mt5": "t5", "byt5": "t5"}
 
 
 class Pretrained(NamedTuple):
-    """A model and its variables, ready for ``model.apply(variables, ...)``."""
+    """A model and its variables, ready for ``model.apply(variables, ...)``.
+
+    Args:
+        model: the module.
+        variables: its variables, by collection.
+
+    >>> from weft import linen as nn
+    >>> Pretrained(nn.Dense(2), {"params": {}})._fields
+    ('model', 'variables')
+    """
 
     model: nn.Module
     variables: dict[str, Any]

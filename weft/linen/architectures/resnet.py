@@ -18,8 +18,17 @@ from weft.linen.architectures.config import Config
 class ResNetConfig(Config):
     """The sizes of a ResNet; by default ResNet-50 for ImageNet.
 
-    ``stem="imagenet"`` begins with a 7x7 convolution and a pooling that leave a quarter of the
-    height and width; ``stem="small"``, for images such as CIFAR's, with a 3x3 convolution.
+    Args:
+        depths: the number of blocks of each stage.
+        features: the number of features of each stage.
+        bottleneck: use blocks with 1x1 convolutions before and after.
+        num_classes: the number of classes.
+        stem: ``'imagenet'`` begins with a 7x7 convolution and a pooling that leave a quarter of the
+            height and width; ``'small'``, for images such as CIFAR's, with a 3x3 convolution.
+        momentum: the weight of the past in the running averages.
+        epsilon: the small number that normalisations add to the variance.
+        axis_name: the name of a mapped axis over which batch statistics are combined.
+        dtype: the dtype of the computation.
 
     >>> ResNetConfig.named("resnet-18", num_classes=10, stem="small").depths
     (2, 2, 2, 2)
@@ -96,7 +105,12 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Images (batch, height, width, channels) to logits, with averages in 'batch_stats'.
+    """A network from images to logits, with running averages in 'batch_stats'.
+
+    Images have the shape (batch, height, width, channels).
+
+    Args:
+        config: the sizes of the network.
 
     >>> import weft
     >>> config = ResNetConfig(depths=(1, 1), features=(4, 8), num_classes=10, stem="small")

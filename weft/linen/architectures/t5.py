@@ -94,6 +94,9 @@ class Decoder(nn.Module):
 class T5(nn.Module):
     """An encoder and a decoder: text to text. Token 0 is padding, token 1 ends a text.
 
+    Args:
+        config: the sizes of the network.
+
     >>> import weft
     >>> model = T5(T5Config(vocab_size=20, features=8, num_heads=2, head_dim=4, hidden=16,
     ...                     encoder_layers=1, decoder_layers=1))

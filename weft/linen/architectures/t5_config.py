@@ -42,8 +42,28 @@ _BYTES = {
 class T5Config(Config):
     """The sizes of a T5; by default those of version 1.1, small.
 
-    Version 1.0 has ``gated=False, activation="relu", tie_logits=True``. With
-    ``share_embeddings=False``, encoder and decoder have embeddings of their own.
+    Version 1.0 has ``gated=False, activation="relu", tie_logits=True``.
+
+    Args:
+        vocab_size: the number of tokens.
+        features: the number of features of a token.
+        num_heads: the number of attention heads.
+        head_dim: the number of features of a head.
+        hidden: the number of features in the middle of the feed-forward layers.
+        encoder_layers: the number of layers of the encoder.
+        decoder_layers: the number of layers of the decoder.
+        gated: use a gated feed-forward layer.
+        activation: the name of the activation function in ``weft.nn``.
+        tie_logits: use the embeddings as the last layer.
+        share_embeddings: let encoder and decoder share their embeddings.
+        position_buckets: the number of buckets that distances between positions are sorted into.
+        max_distance: the distance from which on all share the last bucket.
+        epsilon: the small number that normalisations add to the variance.
+        dropout_rate: the probability of dropout in training.
+        scan_layers: compile one layer and loop over all, with parameters stacked along a first
+            axis.
+        remat: compute intermediate results again in the backward pass, to save memory.
+        dtype: the dtype of the computation.
 
     >>> T5Config.named("byt5-small").vocab_size
     384

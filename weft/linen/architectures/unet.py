@@ -19,9 +19,19 @@ from weft.linen.architectures.config import Config
 class UNetConfig(Config):
     """The sizes of a U-Net; by default that of DDPM for CIFAR-10.
 
-    ``multipliers`` of ``features`` are the channels of the levels, each half as high and wide as
-    the one before; ``attention_levels`` are those with self-attention. With ``num_classes`` the
-    network takes labels, too.
+    Args:
+        channels: the number of channels of the images.
+        features: the number of channels of the first level.
+        multipliers: the channels of each level over ``features``. Each level is half as high and
+            wide as the one before.
+        blocks: the number of residual blocks of each level.
+        attention_levels: the numbers of the levels with self-attention.
+        num_heads: the number of attention heads.
+        num_groups: the number of groups of the normalisations.
+        num_classes: the number of labels that the network takes too; None for none.
+        dropout_rate: the probability of dropout in training.
+        epsilon: the small number that normalisations add to the variance.
+        dtype: the dtype of the computation.
 
     >>> UNetConfig.named("ddpm-cifar10").multipliers
     (1, 2, 2, 2)
@@ -114,9 +124,12 @@ class ImageAttention(nn.Module):
 
 
 class UNet(nn.Module):
-    """Noisy images and times to what a diffusion model predicts, such as the noise.
+    """A network from noisy images and times to what a diffusion model predicts, such as the noise.
 
     The last convolution begins with zeros, and so does the output.
+
+    Args:
+        config: the sizes of the network.
 
     >>> import weft
     >>> model, images = UNet(UNetConfig.named("tiny")), jnp.ones((2, 8, 8, 1))

@@ -26,7 +26,21 @@ def _size(features: int, hidden: int, num_layers: int, num_heads: int, patch_siz
 class ViTConfig(Config):
     """The sizes of a ViT; by default ViT-B/16.
 
-    ``pool="token"`` classifies by a token of its own, ``pool="mean"`` by the mean of all patches.
+    Args:
+        image_size: the height and width of the images.
+        patch_size: the height and width of a patch.
+        features: the number of features of a patch.
+        hidden: the number of features in the middle of the feed-forward layers.
+        num_layers: the number of layers.
+        num_heads: the number of attention heads.
+        num_classes: the number of classes.
+        pool: ``'token'`` classifies by a token of its own, ``'mean'`` by the mean of all patches.
+        epsilon: the small number that normalisations add to the variance.
+        dropout_rate: the probability of dropout in training.
+        scan_layers: compile one layer and loop over all, with parameters stacked along a first
+            axis.
+        remat: compute intermediate results again in the backward pass, to save memory.
+        dtype: the dtype of the computation.
 
     >>> ViTConfig.named("vit-s/16", image_size=32, patch_size=4).num_patches
     64
@@ -89,7 +103,10 @@ class Layer(nn.Module):
 
 
 class ViT(nn.Module):
-    """Images (batch, height, width, channels) to logits.
+    """A network from images (batch, height, width, channels) to logits.
+
+    Args:
+        config: the sizes of the network.
 
     >>> import weft
     >>> config = ViTConfig(image_size=8, patch_size=4, features=8, hidden=16, num_layers=2,
