@@ -1,6 +1,9 @@
 """Several processes that run one program together, over MPI."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 
 from weft.base import knobs as _knobs
 from weft.base import source as _source
@@ -16,8 +19,11 @@ __all__ = ["initialize", "is_initialized", "shutdown"]
 _LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "SLURM_NTASKS", "MPI_LOCALNRANKS")
 
 
-def is_initialized():
-    """Whether this process is one of several, or was asked to be.
+def is_initialized() -> bool:
+    """Return whether this process is one of several, or was asked to be.
+
+    Returns:
+        True or False.
 
     >>> import weft
     >>> weft.distributed.is_initialized()
@@ -31,26 +37,39 @@ def _is_launched():
 
 
 def initialize(
-    coordinator_address=None,
-    num_processes=None,
-    process_id=None,
-    local_device_ids=None,
-    cluster_detection_method=None,
-    initialization_timeout=300,
-    heartbeat_timeout_seconds=100,
-    shutdown_timeout_seconds=300,
-    coordinator_bind_address=None,
-    slice_index=None,
-    partition_index=None,
-):
-    """Join the processes that ``mpiexec`` or ``srun`` has started; before the first computation.
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    local_device_ids: int | Sequence[int] | None = None,
+    cluster_detection_method: str | None = None,
+    initialization_timeout: int = 300,
+    heartbeat_timeout_seconds: int = 100,
+    shutdown_timeout_seconds: int = 300,
+    coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
+) -> None:
+    """Join the processes that ``mpiexec`` or ``srun`` has started, before the first computation.
 
-    MPI knows the processes and their addresses: ``num_processes`` and ``process_id`` are checked
-    against it where they are given, ``coordinator_address`` is not needed. With
-    ``local_device_ids``, the process has as many devices. Where there are GPUs each process has
-    one: that with the number in ``local_device_ids``, or else the first process of a machine the
-    first, and so on. The end of a process is seen at once, so that heartbeats are not needed; the
-    knob ``distributed_timeout`` says how long one waits for others that live.
+    MPI knows the processes and their addresses. The end of a process is seen at once, so heartbeats
+    are not needed; the knob ``distributed_timeout`` says how long to wait for others that live.
+
+    Args:
+        coordinator_address: accepted for JAX, not needed.
+        num_processes: the number of processes, which is checked against MPI's.
+        process_id: the number of this process, which is checked against MPI's.
+        local_device_ids: the numbers of this process's devices. Without it, the first process of a
+            machine has the first GPU, and so on.
+        cluster_detection_method: accepted for JAX, no effect.
+        initialization_timeout: accepted for JAX, no effect.
+        heartbeat_timeout_seconds: accepted for JAX, no effect.
+        shutdown_timeout_seconds: accepted for JAX, no effect.
+        coordinator_bind_address: accepted for JAX, no effect.
+        slice_index: accepted for JAX, no effect.
+        partition_index: accepted for JAX, no effect.
+
+    >>> import weft
+    >>> weft.distributed.initialize()  # doctest: +SKIP
     """
     if is_initialized():
         raise RuntimeError(
@@ -108,8 +127,12 @@ def initialize(
     _spanning.set_partitioner(_divided)
 
 
-def shutdown():
-    """Leave the other processes, once all of them do; arrays over several are lost."""
+def shutdown() -> None:
+    """Leave the other processes, once all of them do; arrays over several processes are lost.
+
+    >>> import weft
+    >>> weft.distributed.shutdown()
+    """
     if not is_initialized():
         return
     _processes.transport.end()

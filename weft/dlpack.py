@@ -19,7 +19,13 @@ _SUPPORTED = frozenset(
 
 
 def is_supported_dtype(dtype: Any) -> bool:
-    """Whether arrays of a dtype can be exchanged.
+    """Return whether arrays of a dtype can be exchanged with other libraries.
+
+    Args:
+        dtype: the dtype.
+
+    Returns:
+        True or False.
 
     >>> is_supported_dtype("float32"), is_supported_dtype("int4")
     (True, False)
@@ -30,7 +36,16 @@ def is_supported_dtype(dtype: Any) -> bool:
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
-    """An array over the memory that another library exports; a copy if asked for.
+    """Return an array over the memory that another library exports.
+
+    Args:
+        external_array: an array of NumPy, PyTorch or any library that implements DLPack.
+        device: the device of the result. By default that of the memory.
+        copy: True makes a copy, False raises an error where one would be needed. By default one is
+            made where needed.
+
+    Returns:
+        An array.
 
     >>> import numpy as np
     >>> from_dlpack(np.ones(2, np.float32))

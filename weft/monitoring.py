@@ -35,6 +35,10 @@ _scalar: list[Callable[..., None]] = []
 def record_event(event: str, **kwargs: Any) -> None:
     """Tell the listeners that something happened.
 
+    Args:
+        event: the name of the event, like a path.
+        **kwargs: what else listeners should know.
+
     >>> import weft.monitoring
     >>> seen = []
     >>> weft.monitoring.register_event_listener(lambda event, **kwargs: seen.append(event))
@@ -48,19 +52,47 @@ def record_event(event: str, **kwargs: Any) -> None:
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> None:
-    """Tell the listeners how long something took."""
+    """Tell the listeners how long something took.
+
+    Args:
+        event: the name of the event, like a path.
+        duration: the time in seconds.
+        **kwargs: what else listeners should know.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.record_event_duration_secs("/mine/saved", 0.5)
+    """
     for callback in [*_duration]:
         callback(event, duration, **kwargs)
 
 
 def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: Any) -> None:
-    """Tell the listeners when something began and ended, in seconds since the epoch."""
+    """Tell the listeners when something began and ended.
+
+    Args:
+        event: the name of the event, like a path.
+        start_time: the beginning, in seconds since the epoch.
+        end_time: the end, in seconds since the epoch.
+        **kwargs: what else listeners should know.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.record_event_time_span("/mine/saved", 1.0, 2.5)
+    """
     for callback in [*_span]:
         callback(event, start_time, end_time, **kwargs)
 
 
 def record_scalar(event: str, value: float, **kwargs: Any) -> None:
-    """Tell the listeners a number."""
+    """Tell the listeners a number.
+
+    Args:
+        event: the name of the event, like a path.
+        value: the number.
+        **kwargs: what else listeners should know.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.record_scalar("/mine/loss", 0.5)
+    """
     for callback in [*_scalar]:
         callback(event, value, **kwargs)
 
@@ -94,12 +126,25 @@ def _unregister(listeners: list[Callable[..., None]], callback: Callable[..., No
 
 
 def register_event_listener(callback: Callable[..., None]) -> None:
-    """Have ``callback(event, **kwargs)`` called at every event."""
+    """Call ``callback(event, **kwargs)`` at every event.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_event_listener(lambda event, **kwargs: print(event))
+    >>> weft.monitoring.record_event("/mine/saved")
+    /mine/saved
+    >>> weft.monitoring.clear_event_listeners()
+    """
     _register(_event, callback)
 
 
 def register_event_duration_secs_listener(callback: Callable[..., None]) -> None:
-    """Have ``callback(event, seconds, **kwargs)`` called at every event that took time.
+    """Call ``callback(event, seconds, **kwargs)`` at every event that took time.
+
+    Args:
+        callback: the listener.
 
     >>> import weft, weft.monitoring
     >>> seen = []
@@ -116,37 +161,93 @@ def register_event_duration_secs_listener(callback: Callable[..., None]) -> None
 
 
 def register_event_time_span_listener(callback: Callable[..., None]) -> None:
-    """Have ``callback(event, start, end, **kwargs)`` called at every event that took time."""
+    """Call ``callback(event, start, end, **kwargs)`` at every event that took time.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_event_time_span_listener(lambda event, a, b, **_: print(b - a))
+    >>> weft.monitoring.record_event_time_span("/mine/saved", 1.0, 2.5)
+    1.5
+    >>> weft.monitoring.clear_event_listeners()
+    """
     _register(_span, callback)
 
 
 def register_scalar_listener(callback: Callable[..., None]) -> None:
-    """Have ``callback(event, value, **kwargs)`` called at every number recorded."""
+    """Call ``callback(event, value, **kwargs)`` at every number recorded.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_scalar_listener(lambda event, value, **kwargs: print(value))
+    >>> weft.monitoring.record_scalar("/mine/loss", 0.5)
+    0.5
+    >>> weft.monitoring.clear_event_listeners()
+    """
     _register(_scalar, callback)
 
 
 def unregister_event_listener(callback: Callable[..., None]) -> None:
-    """Stop calling a listener."""
+    """Stop calling a listener of events.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_event_listener(print)
+    >>> weft.monitoring.unregister_event_listener(print)
+    """
     _unregister(_event, callback)
 
 
 def unregister_event_duration_listener(callback: Callable[..., None]) -> None:
-    """Stop calling a listener."""
+    """Stop calling a listener of durations.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_event_duration_secs_listener(print)
+    >>> weft.monitoring.unregister_event_duration_listener(print)
+    """
     _unregister(_duration, callback)
 
 
 def unregister_event_time_span_listener(callback: Callable[..., None]) -> None:
-    """Stop calling a listener."""
+    """Stop calling a listener of time spans.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_event_time_span_listener(print)
+    >>> weft.monitoring.unregister_event_time_span_listener(print)
+    """
     _unregister(_span, callback)
 
 
 def unregister_scalar_listener(callback: Callable[..., None]) -> None:
-    """Stop calling a listener."""
+    """Stop calling a listener of numbers.
+
+    Args:
+        callback: the listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.register_scalar_listener(print)
+    >>> weft.monitoring.unregister_scalar_listener(print)
+    """
     _unregister(_scalar, callback)
 
 
 def clear_event_listeners() -> None:
-    """Stop calling any listener."""
+    """Stop calling any listener.
+
+    >>> import weft.monitoring
+    >>> weft.monitoring.clear_event_listeners()
+    """
     for listeners in (_event, _duration, _span, _scalar):
         listeners.clear()
     _events.watch(None)

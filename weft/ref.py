@@ -49,9 +49,16 @@ ds, set = dslice, set_
 
 @api_boundary
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
-    """A mutable reference that starts with the value ``init_val``.
+    """Return a mutable reference that starts with a value.
 
-    ``kind="no_grad_no_remat"`` makes one into which values are written without their derivatives.
+    Args:
+        init_val: the first value.
+        memory_space: where the array lives.
+        kind: ``'no_grad_no_remat'`` makes one into which values are written without their
+            derivatives.
+
+    Returns:
+        A ``Ref``.
 
     >>> import weft.numpy as jnp
     >>> ref = new_ref(jnp.arange(3))
@@ -75,7 +82,14 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
 
 @api_boundary
 def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
-    """A mutable reference to an array of a type, whose values do not matter yet.
+    """Return a mutable reference to an array of a type, whose values are not set yet.
+
+    Args:
+        ty: the type, such as a ``ShapeDtypeStruct``.
+        memory_space: where the array lives.
+
+    Returns:
+        A ``Ref``.
 
     >>> import weft
     >>> empty_ref(weft.ShapeDtypeStruct((2, 3), "float32")).shape
@@ -86,7 +100,13 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
 
 @api_boundary
 def freeze(ref: Any) -> Any:
-    """The last value of a reference, which is not to be used again; an array is its own.
+    """Return the last value of a reference, which must not be used again.
+
+    Args:
+        ref: the reference. An array is returned as it is.
+
+    Returns:
+        An array.
 
     >>> import weft.numpy as jnp
     >>> ref = new_ref(jnp.arange(3))
@@ -99,7 +119,14 @@ def freeze(ref: Any) -> Any:
 
 @api_boundary
 def free_ref(ref: Any) -> None:
-    """End a reference; to use it again is an error."""
+    """End a reference; to use it again is an error.
+
+    Args:
+        ref: the reference.
+
+    >>> import weft.numpy as jnp
+    >>> free_ref(new_ref(jnp.zeros(3)))
+    """
     free_ref_p.bind(_checked(ref))
 
 

@@ -83,9 +83,19 @@ def io_callback(
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a Python function that has effects, each time the program comes by.
+    """Return what a Python function with effects returns, each time the program gets here.
 
-    With ``ordered=True`` the calls keep the order of the program.
+    Args:
+        callback: the function.
+        result_shape_dtypes: the types of its results, a tree of ``ShapeDtypeStruct``; None for no
+            results.
+        *args: the arguments of the function.
+        sharding: the device that calls it, as a ``SingleDeviceSharding``.
+        ordered: keep the order of the program among ordered calls.
+        **kwargs: the keyword arguments of the function.
+
+    Returns:
+        The results, as arrays.
 
     >>> import weft
     >>> seen = []

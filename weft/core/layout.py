@@ -19,7 +19,17 @@ class AutoLayout:
 
 
 class Layout(Record):
-    """The order of an array's dimensions in memory, the slowest first."""
+    """The order of an array's dimensions in memory.
+
+    Args:
+        major_to_minor: the dimensions, the slowest first.
+        tiling: accepted for JAX, no effect.
+        sub_byte_element_size_in_bits: accepted for JAX, no effect.
+
+    >>> from weft.experimental.layout import Layout
+    >>> Layout((1, 0)).major_to_minor
+    (1, 0)
+    """
 
     major_to_minor: tuple[int, ...]
     tiling: Any = None
@@ -39,6 +49,10 @@ Layout.AUTO = AutoLayout()  # type: ignore[attr-defined]
 
 class Format:
     """How and where an array lies: its layout and its sharding.
+
+    Args:
+        layout: a ``Layout``, or None for any.
+        sharding: a ``Sharding``, or None for any.
 
     >>> import weft
     >>> from weft.experimental.layout import Format, Layout

@@ -58,9 +58,17 @@ def breakpoint(
     token: Any = None,
     **kwargs: Any,
 ) -> None:
-    """Stop when a staged program comes by, and look at the user's variables at a prompt.
+    """Stop when a staged program gets here, and look at the user's variables at a prompt.
 
-    Type ``help`` there. ``stdin=`` and ``stdout=`` may be given to drive it from elsewhere.
+    Type ``help`` at the prompt.
+
+    Args:
+        backend: the name of the prompt; ``'cli'`` is the only one.
+        filter_frames: leave weft's own frames out.
+        num_frames: how many frames to keep; all by default.
+        ordered: keep the order of the program among ordered effects.
+        token: accepted for JAX, no effect.
+        **kwargs: ``stdin=`` and ``stdout=``, to drive the prompt from elsewhere.
 
     >>> import io, weft
     >>> def f(x):

@@ -44,10 +44,20 @@ def callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a Python function with the values that a staged program has at this place.
+    """Call a Python function with the values that a staged program has here.
 
-    Without a function, returns one that takes it: ``callback(ordered=True)(f, *args)``. Under
-    ``vmap`` the function is called for each element, under ``grad`` with the primal values.
+    Under ``vmap`` the function is called for each element, under ``grad`` with the primal values.
+
+    Args:
+        callback: the function; its result is ignored. Without it, ``callback(ordered=True)``
+            returns a function that takes it.
+        *args: the values to pass.
+        ordered: keep the order of the program.
+        partitioned: on several devices, call once for each with its part, not once with the whole.
+        **kwargs: the values to pass by keyword.
+
+    Returns:
+        None, or a function that takes the callback and the values.
 
     >>> import weft
     >>> seen = []
@@ -114,9 +124,19 @@ def print(
     _use_logging: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Print values when a staged program computes them; ``fmt`` is as for ``str.format``.
+    """Print values when a staged program computes them.
 
-    Without a format, returns a function that takes it: ``print(ordered=True)("{}", x)``.
+    Args:
+        fmt: the format, as for ``str.format``. Without it, ``print(ordered=True)`` returns a
+            function that takes it.
+        *args: the values to pass.
+        ordered: keep the order of the program.
+        partitioned: on several devices, call once for each with its part, not once with the whole.
+        skip_format_check: don't check the format against the values.
+        **kwargs: the values that the format names.
+
+    Returns:
+        None, or a function that takes the format and the values.
 
     >>> import weft
     >>> f = weft.jit(lambda x: weft.debug.print("x = {x}, next {}", x + 1, x=x))

@@ -13,6 +13,10 @@ from weft.control.callbacks import inspect_sharding_p
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
     """Call a function with the sharding of an array, also within staged programs.
 
+    Args:
+        value: the array.
+        callback: the function of a sharding.
+
     >>> import weft, weft.numpy as jnp
     >>> inspect_array_sharding(jnp.zeros(3), callback=lambda s: print(s.num_devices))
     1
@@ -31,6 +35,15 @@ def visualize_sharding(
     color_map: Any = None,
 ) -> None:
     """Print which device holds which part of an array of one or two dimensions.
+
+    Args:
+        shape: the shape of the array.
+        sharding: its sharding.
+        use_color: accepted for JAX, no effect.
+        scale: the factor of the drawing's size.
+        min_width: the smallest width of a part, in characters.
+        max_width: the largest width of the drawing.
+        color_map: accepted for JAX, no effect.
 
     >>> import weft.numpy as jnp
     >>> visualize_sharding((4, 4), jnp.zeros(4).sharding)
@@ -81,6 +94,10 @@ def _name(device: Any) -> str:
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
     """Print which device holds which part of an array, also within staged programs.
+
+    Args:
+        arr: the array.
+        **kwargs: the options of ``visualize_sharding``.
 
     >>> import weft.numpy as jnp
     >>> visualize_array_sharding(jnp.zeros(4))

@@ -60,9 +60,17 @@ class PrimalTangentDType(ExtendedDType):
 def primal_tangent_dtype(
     primal_dtype: Any, tangent_dtype: Any, name: str | None = None
 ) -> PrimalTangentDType:
-    """A dtype that is held as ``primal_dtype`` and has tangents of ``tangent_dtype``.
+    """Return a dtype that is held as one dtype and has tangents of another.
 
     ``lax.convert_element_type`` makes arrays of it from arrays of ``primal_dtype``, and back.
+
+    Args:
+        primal_dtype: the dtype of the values.
+        tangent_dtype: the dtype of tangents and gradients.
+        name: the name of the new dtype.
+
+    Returns:
+        A dtype, for ``lax.convert_element_type``.
 
     >>> import weft
     >>> from weft.experimental import primal_tangent_dtype

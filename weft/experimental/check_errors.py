@@ -25,7 +25,15 @@ from weft.tree.registry import register_pytree_node
 
 
 class JaxRuntimeError(ValueError):
-    """What ``Error.throw`` and a failed ``check`` raise."""
+    """The error that ``Error.throw`` and a failed ``check`` raise.
+
+    >>> from weft.experimental import checkify
+    >>> try:
+    ...     checkify.check(False, "never")
+    ... except checkify.JaxRuntimeError as error:
+    ...     print("never" in str(error))
+    True
+    """
 
 
 class JaxException(Exception):

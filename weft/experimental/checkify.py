@@ -121,11 +121,18 @@ def _bind_check(error: Error, debug: bool) -> None:
 def checkify(
     f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_checks
 ) -> Callable[..., tuple[Error, Any]]:
-    """A function that returns an ``Error`` and the result of ``f``, and raises nothing.
+    """Return a function that returns an ``Error`` and the result of ``f``, and raises nothing.
 
-    ``errors`` says what is looked for: ``user_checks`` (calls of ``check``), ``nan_checks``,
-    ``div_checks``, ``index_checks``, or unions of them (``float_checks``, ``automatic_checks``,
-    ``all_checks``). The new function can be transformed like any other.
+    The new function can be transformed like any other.
+
+    Args:
+        f: the function to check.
+        errors: what to look for: ``user_checks`` (calls of ``check``), ``nan_checks``,
+            ``div_checks``, ``index_checks``, or unions of them (``float_checks``,
+            ``automatic_checks``, ``all_checks``).
+
+    Returns:
+        A function of the same arguments that returns a pair of the error and the result.
 
     >>> import weft, weft.numpy as jnp
     >>> checked = checkify(jnp.log, errors=float_checks)
@@ -145,10 +152,17 @@ def checkify(
 
 @api_boundary
 def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
-    """Say that ``pred`` must hold; ``msg`` is formatted with the other arguments if it does not.
+    """Require that a condition holds.
 
-    Outside of transformations it raises at once; a function that is staged must go through
-    ``checkify`` first. With ``debug=True`` it does nothing unless it goes through ``checkify``.
+    Outside of transformations it raises at once. A function that is staged must go through
+    ``checkify`` first.
+
+    Args:
+        pred: what must hold, a boolean scalar or array.
+        msg: the message, formatted with the other arguments as by ``str.format``.
+        *fmt_args: the values that the message shows.
+        debug: do nothing unless the function goes through ``checkify``.
+        **fmt_kwargs: the values that the message names.
 
     >>> import weft.numpy as jnp
     >>> def f(x):
@@ -163,7 +177,13 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
 
 @api_boundary
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """A ``check`` that is only looked at under ``checkify``.
+    """Require that a condition holds, only under ``checkify``.
+
+    Args:
+        pred: what must hold, a boolean scalar or array.
+        msg: the message, formatted with the other arguments as by ``str.format``.
+        *fmt_args: the values that the message shows.
+        **fmt_kwargs: the values that the message names.
 
     >>> debug_check(False, "never seen")
     """
@@ -191,7 +211,10 @@ def _check(name: str, pred: Any, msg: str, debug: bool, args: Any, kwargs: Any) 
 
 @api_boundary
 def check_error(error: Error) -> None:
-    """Raise if ``error`` says that something failed; ``checkify`` turns it into a value again.
+    """Raise if an error is set; ``checkify`` turns it into a value again.
+
+    Args:
+        error: an ``Error``.
 
     >>> check_error(init_error)
     """

@@ -1,5 +1,9 @@
 """How arrays lie in memory: here every array is row-major, whatever order is asked for."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from weft.core.layout import Format as Format
 from weft.core.layout import Layout as Layout
 from weft.core.trace import typeof as _typeof
@@ -7,10 +11,17 @@ from weft.tree.functions import tree_leaves as _leaves
 from weft.tree.functions import tree_map as _tree_map
 
 
-def with_layout_constraint(x, layouts):
-    """``x``, for which an order in memory is asked; it must be one of its dimensions.
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
+    """Return ``x``, for which an order in memory is asked.
 
     Arrays stay row-major, so it changes nothing.
+
+    Args:
+        x: an array or a tree of arrays.
+        layouts: the layout of each, which must have as many dimensions.
+
+    Returns:
+        ``x``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental.layout import Layout, with_layout_constraint

@@ -1,6 +1,10 @@
 """Arrangements of devices for meshes."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +17,22 @@ device_kind_handler_dict: dict = {}
 
 
 def create_device_mesh(
-    mesh_shape, devices=None, *, contiguous_submeshes=False, allow_split_physical_axes=False
-):
-    """All devices as an array of this shape, to make a mesh of.
+    mesh_shape: Sequence[int],
+    devices: Any = None,
+    *,
+    contiguous_submeshes: bool = False,
+    allow_split_physical_axes: bool = False,
+) -> np.ndarray:
+    """Return devices as an array of a given shape, to make a mesh of.
+
+    Args:
+        mesh_shape: the shape; its product is the number of devices.
+        devices: the devices; all by default.
+        contiguous_submeshes: accepted for JAX, no effect.
+        allow_split_physical_axes: accepted for JAX, no effect.
+
+    Returns:
+        An array of devices.
 
     >>> from weft.experimental.mesh_utils import create_device_mesh
     >>> create_device_mesh((1, 1)).shape
@@ -36,17 +53,28 @@ def create_device_mesh(
 
 
 def create_hybrid_device_mesh(
-    mesh_shape,
-    dcn_mesh_shape,
-    devices=None,
+    mesh_shape: Sequence[int],
+    dcn_mesh_shape: Sequence[int],
+    devices: Any = None,
     *,
-    process_is_granule=False,
-    should_sort_granules_by_key=True,
-    allow_split_physical_axes=False,
-):
-    """All devices as an array: slow links between groups of them, fast ones within a group.
+    process_is_granule: bool = False,
+    should_sort_granules_by_key: bool = True,
+    allow_split_physical_axes: bool = False,
+) -> np.ndarray:
+    """Return devices as an array: slow links between groups of them, fast ones within a group.
 
     A group is a process, or where the devices say so a slice of the machine.
+
+    Args:
+        mesh_shape: the shape of the devices of a group.
+        dcn_mesh_shape: the shape of the groups.
+        devices: the devices; all by default.
+        process_is_granule: take each process as a group.
+        should_sort_granules_by_key: order groups by their number.
+        allow_split_physical_axes: accepted for JAX, no effect.
+
+    Returns:
+        An array of devices, of the product of both shapes.
 
     >>> from weft.experimental.mesh_utils import create_hybrid_device_mesh
     >>> create_hybrid_device_mesh((1, 1), (1, 1)).shape

@@ -37,7 +37,14 @@ def _spans(x: Any) -> bool:
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """A tree of arrays as one process has it, the first by default, as NumPy arrays.
+    """Return a tree of arrays as one process has it, as NumPy arrays.
+
+    Args:
+        in_tree: a tree of arrays.
+        is_source: whether this process is the one. By default the first is.
+
+    Returns:
+        A tree of NumPy arrays, the same in all processes.
 
     >>> broadcast_one_to_all({"step": 3})
     {'step': array(3)}
@@ -54,9 +61,16 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
 
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
-    """A tree of arrays of all processes, stacked along a new axis, or joined if ``tiled``.
+    """Return the arrays of all processes, stacked along a new axis or joined.
 
-    Arrays over several processes are given whole, by ``tiled``.
+    Arrays over several processes are returned whole, as with ``tiled``.
+
+    Args:
+        in_tree: a tree of arrays.
+        tiled: join along the first axis, not along a new one.
+
+    Returns:
+        A tree of NumPy arrays, the same in all processes.
 
     >>> process_allgather(np.ones(2))
     array([[1., 1.]])
@@ -78,7 +92,13 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 
 
 def sync_global_devices(name: str) -> None:
-    """Wait until all processes have come here, with the same name."""
+    """Wait until all processes get here, with the same name.
+
+    Args:
+        name: the name of the place.
+
+    >>> sync_global_devices("start")
+    """
     if processes.count > 1:
         with processes.transport.at(f"sync_global_devices({name!r})", "sync_global_devices"):
             names = processes.transport.share(name.encode())
@@ -91,7 +111,14 @@ def sync_global_devices(name: str) -> None:
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Raise AssertionError unless all processes have the same arrays."""
+    """Raise AssertionError unless all processes have the same arrays.
+
+    Args:
+        in_tree: a tree of arrays.
+        fail_message: what the error says first.
+
+    >>> assert_equal({"step": 3})
+    """
     for x in tree_flatten(in_tree)[0]:
         value = np.asarray(x)
         kind = repr((value.shape, value.dtype.str)).encode()
@@ -105,19 +132,49 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
 
 def reached_preemption_sync_point(step_id: int) -> bool:
-    """Whether all processes are to save now because one will be stopped; nothing says so here."""
+    """Return whether all processes should save now because one will be stopped; always False here.
+
+    Args:
+        step_id: the number of the step.
+
+    Returns:
+        False.
+
+    >>> reached_preemption_sync_point(3)
+    False
+    """
     return False
 
 
 @contextmanager
 def live_devices(devices: Any) -> Iterator[list[Any]]:
-    """Those of some devices whose processes live: all, since the job ends with the first."""
+    """Return a context manager that gives those of some devices whose processes live.
+
+    Args:
+        devices: the devices.
+
+    Returns:
+        A context manager of a list: all devices, since the job ends with the first process.
+
+    >>> import weft
+    >>> with live_devices(weft.devices()) as alive:
+    ...     len(alive) == len(weft.devices())
+    True
+    """
     sync_global_devices("live_devices")
     yield list(devices)
 
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
-    """Arrays over all processes, of the parts that this process has.
+    """Return arrays over all processes, made of the parts that each process has.
+
+    Args:
+        local_inputs: the arrays of this process.
+        global_mesh: the mesh over all processes.
+        pspecs: how the arrays are divided: ``PartitionSpec`` for each, or a prefix of the tree.
+
+    Returns:
+        A tree of arrays over the mesh.
 
     >>> import weft
     >>> mesh = weft.make_mesh((1,), "x")
@@ -135,7 +192,15 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:
-    """The parts that this process has of arrays over all processes, on its part of the mesh.
+    """Return the parts that this process has of arrays over all processes.
+
+    Args:
+        global_inputs: arrays over the mesh.
+        global_mesh: the mesh over all processes.
+        pspecs: how the arrays are divided: ``PartitionSpec`` for each, or a prefix of the tree.
+
+    Returns:
+        A tree of arrays on this process's part of the mesh.
 
     >>> import weft
     >>> mesh = weft.make_mesh((1,), "x")

@@ -53,7 +53,25 @@ def _pjit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
 ) -> Any:
-    """``fun`` as ``jit`` compiles it, with partition specs over the mesh of a ``with`` block.
+    """Return a function compiled as by ``jit``, for the mesh of a ``with`` block.
+
+    Args:
+        fun: the function.
+        in_shardings: how the arguments are divided: a ``Sharding`` or ``PartitionSpec`` for each,
+            or a prefix of their tree.
+        out_shardings: how the results are divided.
+        static_argnums: the positions of arguments that are compile-time constants.
+        static_argnames: the names of arguments that are compile-time constants.
+        donate_argnums: the positions of arguments whose memory may be reused.
+        donate_argnames: the names of arguments whose memory may be reused.
+        keep_unused: keep arguments that the function does not use.
+        device: the device to run on. By default that of the arguments.
+        backend: the name of the backend to run on.
+        inline: inline the function into others that are staged.
+        compiler_options: options of the compiler, as in ``jit``.
+
+    Returns:
+        The compiled function.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.experimental.pjit import pjit

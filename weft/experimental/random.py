@@ -132,10 +132,15 @@ def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
 
 
 def stateful_rng(seed: Any = None, *, impl: str | None = None) -> StatefulPRNG:
-    """A random generator that changes with every draw, like ``numpy.random.default_rng``.
+    """Return a random generator that changes with every draw, like ``numpy.random.default_rng``.
 
-    Without a seed it starts from one that differs each time, which only works outside of traced
-    functions. ``impl`` names the generator of keys.
+    Args:
+        seed: an integer or a random key. Without one it starts differently each time, which only
+            works outside of traced functions.
+        impl: the name of the generator of keys; ``weft.random.key`` lists them.
+
+    Returns:
+        A ``StatefulPRNG``.
 
     >>> import weft
     >>> rng = stateful_rng(42)

@@ -62,7 +62,14 @@ xla_metadata_value_p = Note()
 
 
 def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
-    """Put notes on a value, or with ``x`` left out on what is traced in a block or a function.
+    """Put notes on a value, or on what is traced in a block or a function.
+
+    Args:
+        x: the value, or a function. Without it the result is a context manager.
+        **kwargs: the notes, by name.
+
+    Returns:
+        The value, the function, or a context manager.
 
     >>> import weft, weft.numpy as jnp
     >>> def f(x):

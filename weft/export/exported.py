@@ -42,7 +42,12 @@ _ALIASES = {"gpu": "cuda"}
 
 
 class DisabledSafetyCheck:
-    """A check that is not made when a function is called; ``platform`` is the one there is."""
+    """A check that is not made when an exported function is called.
+
+    >>> from weft import export
+    >>> export.DisabledSafetyCheck.platform()
+    DisabledSafetyCheck(platform)
+    """
 
     __slots__ = ("_impl",)
 
@@ -70,7 +75,10 @@ class DisabledSafetyCheck:
 
 
 def default_export_platform() -> str:
-    """The platform that functions are exported for unless another is named.
+    """Return the platform that functions are exported for unless another is named.
+
+    Returns:
+        Its name.
 
     >>> default_export_platform()
     'cpu'
@@ -79,11 +87,27 @@ def default_export_platform() -> str:
 
 
 class Exported:
-    """A function of given types, as a program.
+    """A function of given types, as a program; ``export`` and ``deserialize`` make it.
 
     ``call`` runs it, also within other functions; ``serialize`` writes it; ``vjp`` is its
-    derivative, exported too. ``in_avals``, ``out_avals``, ``in_tree`` and ``out_tree`` say what it
-    takes and gives.
+    derivative, exported too. ``in_avals`` and ``out_avals`` are the types that it takes and
+    returns.
+
+    Args:
+        fun_name: the name of the function.
+        program: its equations.
+        in_tree: the structure of its arguments.
+        out_tree: the structure of its results.
+        platforms: the platforms that it was exported for.
+        disabled_checks: the checks that a call does not make.
+        get_vjp: a function that exports the derivative.
+        shardings: how arguments and results are divided.
+
+    >>> import weft
+    >>> from weft import export
+    >>> made = export.export(weft.jit(lambda x: x + 1))(1.0)
+    >>> float(made.call(2.0))
+    3.0
     """
 
     def __init__(
@@ -318,9 +342,18 @@ def export(
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
     _override_lowering_rules: Any = None,
 ) -> Callable[..., Exported]:
-    """A function that stages ``fun_jit`` for given arguments, or their shapes, and keeps that.
+    """Return a function that stages ``fun_jit`` for given arguments, or their shapes.
 
-    What is written holds no code: the program's equations, and the arrays it closes over.
+    What ``serialize`` writes holds no code: the program's equations, and the arrays it closes over.
+
+    Args:
+        fun_jit: the function, compiled by ``jit``.
+        platforms: the platforms to export for, such as ``('cpu', 'cuda')``. By default the current
+            one.
+        disabled_checks: the checks that a call does not make.
+
+    Returns:
+        A function of arguments, or of their ``ShapeDtypeStruct``, that returns an ``Exported``.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import export
@@ -405,11 +438,17 @@ def _exported(
 
 
 def deserialize(blob: Any) -> Exported:
-    """The exported function that ``serialize`` wrote.
+    """Return the exported function that ``serialize`` wrote.
 
     The bytes may come from anyone: types are derived anew and arrays checked before anything can
     be called, and whatever is wrong raises ``MalformedExportError``. What the function computes,
     and for how long, is of course the writer's choice.
+
+    Args:
+        blob: the bytes.
+
+    Returns:
+        An ``Exported``.
 
     >>> import weft
     >>> from weft import export

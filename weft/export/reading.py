@@ -39,7 +39,7 @@ _OPAQUE = re.compile(r"\|V([1-9][0-9]{0,2})")
 
 
 class MalformedExportError(ValueError):
-    """Bytes that are no exported function: damaged, cut short, forged, or of another version.
+    """The error for bytes that are no exported function: damaged, forged, or of another version.
 
     The one error of ``deserialize``, whatever is wrong with the bytes; nothing of them has run.
 

@@ -19,10 +19,17 @@ def symbolic_args_specs(
     constraints: Sequence[str] = (),
     scope: SymbolicScope | None = None,
 ) -> Any:
-    """Types of arguments with symbolic shapes, to export a function for.
+    """Return types of arguments with symbolic shapes, to export a function for.
 
-    ``shapes_specs`` is None for the shapes that the arguments have, text as of ``symbolic_shape``
-    for all of them, or a tree of these that is a prefix of ``args``.
+    Args:
+        args: the arguments, arrays or their types.
+        shapes_specs: None for the shapes that the arguments have, text as for ``symbolic_shape``
+            for all of them, or a tree of these that is a prefix of ``args``.
+        constraints: what is known of the dimensions, as for ``SymbolicScope``.
+        scope: the scope of the names. By default a new one.
+
+    Returns:
+        A tree of ``ShapeDtypeStruct`` with the structure of ``args``.
 
     >>> import weft.numpy as jnp
     >>> from weft import export

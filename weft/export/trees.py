@@ -33,7 +33,14 @@ def _register(kind: _Kind) -> None:
 
 @api_boundary
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
-    """Let exported functions take and give named tuples of a class, known by a name.
+    """Let exported functions take and return named tuples of a class.
+
+    Args:
+        nodetype: the class.
+        serialized_name: the name by which it is known in serialised functions.
+
+    Returns:
+        The class.
 
     >>> from typing import NamedTuple
     >>> class Point(NamedTuple):
@@ -58,7 +65,18 @@ def register_pytree_node_serialization(
     deserialize_auxdata: Callable[[bytes], Any],
     from_children: Callable[[Any, Any], Any] | None = None,
 ) -> type:
-    """Let exported functions take and give objects of a class that is a registered tree node.
+    """Let exported functions take and return objects of a class that is a registered tree node.
+
+    Args:
+        nodetype: the class.
+        serialized_name: the name by which it is known in serialised functions.
+        serialize_auxdata: a function from auxiliary data to bytes.
+        deserialize_auxdata: a function from these bytes to auxiliary data.
+        from_children: a function of auxiliary data and children that makes an object. By default as
+            registered.
+
+    Returns:
+        The class.
 
     >>> from weft import tree_util
     >>> class Pair:

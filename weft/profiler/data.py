@@ -12,7 +12,18 @@ from weft.base.record import Record
 
 
 class ProfileEvent(Record):
-    """One span of a trace; times in nanoseconds since the trace began."""
+    """One span of a trace.
+
+    Args:
+        name: the name of the span.
+        start_ns: when it began, in nanoseconds since the trace began.
+        duration_ns: how long it took, in nanoseconds.
+        stats: further facts, pairs of name and value.
+
+    >>> from weft.profiler import ProfileEvent
+    >>> ProfileEvent("load", 0.0, 5.0).duration_ns
+    5.0
+    """
 
     name: str
     start_ns: float
@@ -32,7 +43,17 @@ class ProfileLine(Record):
 
 
 class ProfilePlane(Record):
-    """The threads of one process."""
+    """The threads of one process in a trace.
+
+    Args:
+        name: the name of the process.
+        lines: the threads, each with its spans.
+        stats: further facts, pairs of name and value.
+
+    >>> from weft.profiler import ProfilePlane
+    >>> ProfilePlane("host", ()).name
+    'host'
+    """
 
     name: str
     lines: tuple[ProfileLine, ...]
@@ -40,7 +61,15 @@ class ProfilePlane(Record):
 
 
 class ProfileData:
-    """A trace that was written by ``stop_trace``."""
+    """A trace that ``stop_trace`` wrote; ``from_file`` reads one.
+
+    Args:
+        planes: the processes.
+
+    >>> from weft.profiler import ProfileData
+    >>> list(ProfileData(()).planes)
+    []
+    """
 
     def __init__(self, planes: tuple[ProfilePlane, ...]) -> None:
         self.planes = planes

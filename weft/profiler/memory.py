@@ -13,7 +13,13 @@ from weft.api.environment import live_arrays
 
 
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """The arrays that are alive, by shape and dtype: a gzipped profile that ``pprof`` reads.
+    """Return a profile of the arrays that are alive, by shape and dtype.
+
+    Args:
+        backend: accepted for JAX, no effect.
+
+    Returns:
+        The bytes of a gzipped profile that ``pprof`` reads.
 
     >>> import weft, weft.numpy as jnp
     >>> x = jnp.ones(1000)
@@ -31,7 +37,18 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 
 
 def save_device_memory_profile(filename: Any, backend: str | None = None) -> None:
-    """Write a profile of the memory in use to a file, for ``pprof``."""
+    """Write a profile of the memory in use to a file, for ``pprof``.
+
+    Args:
+        filename: the path of the file.
+        backend: accepted for JAX, no effect.
+
+    >>> import os, tempfile, weft
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     weft.profiler.save_device_memory_profile(folder + "/memory.prof")
+    ...     os.listdir(folder)
+    ['memory.prof']
+    """
     Path(os.fspath(filename)).write_bytes(device_memory_profile(backend))
 
 

@@ -25,7 +25,12 @@ from weft.base.functional import wraps
 
 
 class ProfileOptions:
-    """What a trace holds. Level 0 of ``host_tracer_level`` is nothing, 1 the user's own spans."""
+    """What a trace holds: level 0 of ``host_tracer_level`` is nothing, 1 only the user's own spans.
+
+    >>> from weft.profiler import ProfileOptions
+    >>> options = ProfileOptions()
+    >>> options.host_tracer_level = 1
+    """
 
     def __init__(self) -> None:
         self.host_tracer_level = 2
@@ -143,10 +148,20 @@ def start_trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> None:
-    """Begin a trace, which ``stop_trace`` writes under ``log_dir``.
+    """Begin a trace, which ``stop_trace`` writes.
 
-    ``create_perfetto_link`` prints where the file is, to be opened at ui.perfetto.dev; nothing is
-    served.
+    Args:
+        log_dir: the folder under which the trace is written.
+        create_perfetto_link: print where the file is, to be opened at ui.perfetto.dev. Nothing is
+            served.
+        create_perfetto_trace: accepted for JAX: the file that is always written can be opened
+            there.
+        profiler_options: what the trace holds, a ``ProfileOptions``.
+
+    >>> import tempfile, weft
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     weft.profiler.start_trace(folder)
+    ...     weft.profiler.stop_trace()
     """
     global _recording
     with _lock:
@@ -164,7 +179,13 @@ def start_trace(
 
 
 def stop_trace() -> None:
-    """End the trace and write it."""
+    """End the trace and write it.
+
+    >>> import tempfile, weft
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     weft.profiler.start_trace(folder)
+    ...     weft.profiler.stop_trace()
+    """
     global _recording
     with _lock:
         if _recording is None:
@@ -186,8 +207,21 @@ def trace(
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
 ) -> Iterator[None]:
-    """Take a trace of what a block does: functions traced, compiled and called, operations and
-    kernels with the lines of your code and the thread that ran them, and spans.
+    """Return a context manager that takes a trace of what a block does.
+
+    The trace shows functions traced, compiled and called, operations and kernels with the lines of
+    your code and the thread that ran them, and spans.
+
+    Args:
+        log_dir: the folder under which the trace is written.
+        create_perfetto_link: print where the file is, to be opened at ui.perfetto.dev. Nothing is
+            served.
+        create_perfetto_trace: accepted for JAX: the file that is always written can be opened
+            there.
+        profiler_options: what the trace holds, a ``ProfileOptions``.
+
+    Returns:
+        A context manager.
 
     >>> import tempfile, weft, weft.numpy as jnp
     >>> from pathlib import Path
@@ -206,6 +240,10 @@ def trace(
 
 class TraceAnnotation:
     """A span with a name in the trace, if one is being taken.
+
+    Args:
+        name: the name of the span.
+        **kwargs: further facts that the trace shows with it.
 
     >>> import weft
     >>> with weft.profiler.TraceAnnotation("load", batch=3):
@@ -237,7 +275,11 @@ class TraceAnnotation:
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """A span that is one step of a loop: ``step_num`` says which.
+    """A span that is one step of a loop.
+
+    Args:
+        name: the name of the loop.
+        **kwargs: ``step_num``, the number of the step, and further facts.
 
     >>> import weft
     >>> for step in range(2):
@@ -254,7 +296,15 @@ class StepTraceAnnotation(TraceAnnotation):
 def annotate_function(
     func: Callable[..., Any], name: str | None = None, **decorator_kwargs: Any
 ) -> Callable[..., Any]:
-    """``func``, every call of which is a span in the trace.
+    """Return a function, every call of which is a span in the trace.
+
+    Args:
+        func: the function.
+        name: the name of the span. By default that of the function.
+        **decorator_kwargs: further facts that the trace shows with it.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft
     >>> weft.profiler.annotate_function(len)([1, 2])

@@ -44,7 +44,12 @@ class InternalMutableArrayEffect(RefEffect):
 
 
 class AbstractRef(AbstractValue):
-    """The type of a reference to an array of type ``inner_aval``.
+    """The type of a reference to an array.
+
+    Args:
+        inner_aval: the type of the array.
+        memory_space: where the array lives.
+        kind: ``'no_grad_no_remat'`` for a reference without derivatives.
 
     >>> import weft.numpy as jnp
     >>> AbstractRef(jnp.ones(3).aval)
@@ -160,6 +165,10 @@ class _RefKind(type):
 
 class Ref(AnyCell, metaclass=_RefKind):
     """A mutable reference to an array; made by ``weft.new_ref``.
+
+    Args:
+        aval: the type of the reference.
+        refs: what holds the array.
 
     >>> import weft, weft.numpy as jnp
     >>> ref = weft.new_ref(jnp.zeros(3))
@@ -389,7 +398,14 @@ def _place(ref: Any, index: Any, what: str) -> tuple[Any, list[Any], Any]:
 
 
 def get(ref: Any, idx: Any = None) -> Any:
-    """What a reference holds at an index, all of it if there is none.
+    """Return what a reference holds at an index.
+
+    Args:
+        ref: the reference.
+        idx: the index, as for arrays. By default all of it.
+
+    Returns:
+        An array.
 
     >>> import weft, weft.numpy as jnp
     >>> get(weft.new_ref(jnp.arange(5)), slice(1, 3))
@@ -401,6 +417,11 @@ def get(ref: Any, idx: Any = None) -> Any:
 
 def set_(ref: Any, idx: Any, value: Any) -> None:
     """Put a value at an index of a reference.
+
+    Args:
+        ref: the reference.
+        idx: the index, as for arrays; ``...`` for all of it.
+        value: the value, which broadcasts to the indexed shape.
 
     >>> import weft, weft.numpy as jnp
     >>> ref = weft.new_ref(jnp.zeros(3))
@@ -420,6 +441,14 @@ def set_(ref: Any, idx: Any, value: Any) -> None:
 def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> Any:
     """Put a value at an index of a reference, and return what was there.
 
+    Args:
+        ref: the reference.
+        idx: the index, as for arrays; ``...`` for all of it.
+        value: the value, which broadcasts to the indexed shape.
+
+    Returns:
+        An array.
+
     >>> import weft, weft.numpy as jnp
     >>> ref = weft.new_ref(jnp.arange(3))
     >>> swap(ref, 2, 10)
@@ -433,7 +462,12 @@ def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> An
 
 
 def addupdate(ref: Any, idx: Any, x: Any) -> None:
-    """Add ``x`` at an index of a reference; where an index is repeated, all is added.
+    """Add a value at an index of a reference; where an index is repeated, all is added.
+
+    Args:
+        ref: the reference.
+        idx: the index, as for arrays; ``...`` for all of it.
+        x: the value, which broadcasts to the indexed shape.
 
     >>> import weft, weft.numpy as jnp
     >>> ref = weft.new_ref(jnp.arange(3))

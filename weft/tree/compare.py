@@ -162,7 +162,16 @@ def _is_none(obj: Any) -> bool:
 def flatten_axes(
     name: str, treedef: PyTreeDef, axis_tree: Any, *, tupled_args: bool = False
 ) -> list[Any]:
-    """A prefix of axes spread over a structure; None is a leaf of the prefix, not a container.
+    """Return a prefix of axes spread over a structure; None is a leaf of the prefix.
+
+    Args:
+        name: what the prefix is called, for errors.
+        treedef: the structure.
+        axis_tree: the prefix: a tree of axes whose leaves stand at inner places of the structure.
+        tupled_args: whether the structure is that of a tuple of arguments, for errors.
+
+    Returns:
+        A list with the axis of each leaf.
 
     >>> from weft import tree
     >>> flatten_axes("in_axes", tree.structure((1, {"a": 2, "b": 3})), (0, None))

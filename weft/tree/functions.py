@@ -28,9 +28,16 @@ _unspecified: Any = Unspecified()
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTreeDef]:
-    """Split a tree into the list of its leaves and its structure.
+    """Return the list of leaves of a tree, and its structure.
 
-    ``is_leaf``, called on every part from the root down, may stop the descent.
+    Args:
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        A pair of the leaves and the structure, for ``unflatten``.
 
     >>> from weft import tree
     >>> tree.flatten({"b": [1, 2], "a": None})
@@ -59,7 +66,14 @@ def _until(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> Node:
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of the given structure with the given leaves.
+    """Return the tree of a given structure with given leaves.
+
+    Args:
+        treedef: the structure, from ``flatten`` or ``structure``.
+        leaves: as many leaves as the structure has.
+
+    Returns:
+        The tree.
 
     >>> from weft import tree
     >>> leaves, treedef = tree.flatten({"a": (1, 2)})
@@ -70,7 +84,16 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
-    """The leaves of a tree.
+    """Return the leaves of a tree.
+
+    Args:
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        A list, in the order of ``flatten``.
 
     >>> from weft import tree
     >>> tree.leaves([1, (2, {"x": 3}), None])
@@ -88,7 +111,16 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
-    """The structure of a tree.
+    """Return the structure of a tree.
+
+    Args:
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        A ``PyTreeDef``.
 
     >>> from weft import tree
     >>> tree.structure([1, (2, {"x": 3}), None])
@@ -100,9 +132,17 @@ def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
 def tree_flatten_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[Path, Any]], PyTreeDef]:
-    """Split a tree into (path, leaf) pairs and its structure.
+    """Return the (path, leaf) pairs of a tree, and its structure.
 
-    With ``is_leaf_takes_path``, ``is_leaf`` is called with the path and the part.
+    Args:
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+        is_leaf_takes_path: call ``is_leaf`` with the path and the part.
+
+    Returns:
+        A list of pairs, and the structure. A path is a tuple of keys; ``keystr`` writes it as text.
 
     >>> from weft import tree
     >>> pairs, treedef = tree.flatten_with_path({"a": [1, 2]})
@@ -126,7 +166,17 @@ def _ignoring_path(is_leaf: IsLeaf) -> Callable[..., bool]:
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[Path, Any]]:
-    """The (path, leaf) pairs of a tree.
+    """Return the (path, leaf) pairs of a tree.
+
+    Args:
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+        is_leaf_takes_path: call ``is_leaf`` with the path and the part.
+
+    Returns:
+        A list of pairs. A path is a tuple of keys; ``keystr`` writes it as text.
 
     >>> from weft import tree, tree_util
     >>> [tree_util.keystr(path) for path, _ in tree.leaves_with_path({"a": [1, 2]})]
@@ -136,9 +186,19 @@ def tree_leaves_with_path(
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
-    """Apply ``f`` to the leaves of a tree, with those of further trees of the same structure.
+    """Return a tree of what a function returns for each leaf.
 
-    The further trees may be deeper: ``f`` gets what stands at the places of the first one's leaves.
+    Args:
+        f: a function of a leaf, and of what stands at its place in the further trees.
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        *rest: further trees. They may be deeper: ``f`` gets what stands at the places of the first
+            one's leaves.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        A tree of the structure of ``tree``.
 
     >>> from weft import tree
     >>> tree.map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
@@ -172,7 +232,19 @@ def tree_map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """Apply ``f`` to the path and the value of each leaf, with those of further trees.
+    """Return a tree of what a function returns for the path and the value of each leaf.
+
+    Args:
+        f: a function of a path, a leaf, and what stands at its place in the further trees.
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        *rest: further trees, which may be deeper.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+        is_leaf_takes_path: call ``is_leaf`` with the path and the part.
+
+    Returns:
+        A tree of the structure of ``tree``.
 
     >>> from weft import tree, tree_util
     >>> tree.map_with_path(lambda path, x: f"{tree_util.keystr(path)}={x}", {"a": [1, 2]})
@@ -191,7 +263,18 @@ def tree_reduce(
     initializer: Any = _unspecified,
     is_leaf: IsLeaf | None = None,
 ) -> Any:
-    """Combine the leaves from left to right.
+    """Return the leaves of a tree, combined from left to right.
+
+    Args:
+        function: a function of what was combined so far and a leaf.
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        initializer: what to start from. By default the first leaf.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        What the last call returns.
 
     >>> from weft import tree
     >>> tree.reduce(lambda total, x: total + x, [1, (2, {"x": 3})])
@@ -210,7 +293,18 @@ def tree_reduce_associative(
     identity: Any = _unspecified,
     is_leaf: IsLeaf | None = None,
 ) -> Any:
-    """Combine the leaves in a balanced tree of operations; ``identity`` is for no leaves at all.
+    """Return the leaves of a tree, combined in a balanced tree of operations.
+
+    Args:
+        operation: an associative function of two leaves.
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        identity: the result for a tree without leaves.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        What the last call returns.
 
     >>> from weft import tree
     >>> tree.reduce_associative(lambda a, b: f"({a}{b})", ["a", "b", "c", "d"])
@@ -233,7 +327,16 @@ def _reduce_halves(operation: Callable[[Any, Any], Any], leaves: list[Any]) -> A
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
-    """Whether every leaf is true.
+    """Return whether every leaf is true.
+
+    Args:
+        tree: a tree: nested lists, tuples, dictionaries and registered classes. Everything else is
+            a leaf; None is an empty tree.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        True or False; True for a tree without leaves.
 
     >>> from weft import tree
     >>> tree.all({"a": True, "b": [True, False]})
@@ -243,7 +346,16 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
-    """A tree of the full structure whose leaves are those of the prefix.
+    """Return a tree of the full structure whose leaves are those of a prefix.
+
+    Args:
+        prefix_tree: a tree whose leaves stand at inner places of the other.
+        full_tree: the tree whose structure the result has.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        A tree in which a leaf of the prefix is repeated for all leaves below it.
 
     >>> from weft import tree
     >>> tree.broadcast((0, 1), ("a", ["b", "c"]))
@@ -256,7 +368,15 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = No
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """Turn an outer tree of inner trees into an inner tree of outer trees.
+    """Return an inner tree of outer trees, from an outer tree of inner trees.
+
+    Args:
+        outer_treedef: the structure of the outer tree.
+        inner_treedef: the structure of the inner trees; found from the first one if it is None.
+        pytree_to_transpose: the tree.
+
+    Returns:
+        The tree with both structures exchanged.
 
     >>> from weft import tree
     >>> outer, inner = tree.structure([0, 0]), tree.structure({"x": 0, "y": 0})
@@ -277,7 +397,13 @@ def tree_transpose(
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple of trees with the given structures.
+    """Return the structure of a tuple of trees with given structures.
+
+    Args:
+        treedefs: the structures.
+
+    Returns:
+        A ``PyTreeDef``.
 
     >>> from weft import tree
     >>> treedef_tuple([tree.structure([1, 2]), tree.structure(3)])
@@ -292,7 +418,13 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the immediate children.
+    """Return the structures of the immediate children.
+
+    Args:
+        treedef: a structure.
+
+    Returns:
+        A list of ``PyTreeDef``.
 
     >>> from weft import tree
     >>> treedef_children(tree.structure([(1, 2), 3]))
@@ -302,7 +434,13 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure is a single node: a leaf, or an empty container.
+    """Return whether a structure is a single node: a leaf, or an empty container.
+
+    Args:
+        treedef: a structure.
+
+    Returns:
+        True or False.
 
     >>> from weft import tree
     >>> treedef_is_leaf(tree.structure(1)), treedef_is_leaf(tree.structure([1]))
@@ -312,7 +450,15 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
-    """Whether every element is a leaf.
+    """Return whether every element is a leaf.
+
+    Args:
+        iterable: the elements.
+        is_leaf: a function that says of a part of the tree, from the root down, whether to take it
+            as a leaf.
+
+    Returns:
+        True or False.
 
     >>> all_leaves([1, 2.0]), all_leaves([1, [2]])
     (True, False)

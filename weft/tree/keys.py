@@ -39,7 +39,10 @@ def _hash_with_kind(self: Key) -> int:
 
 
 class SequenceKey(Key):
-    """The position of a child in a list or tuple.
+    """The position of a child in a list or tuple, as a step of a path.
+
+    Args:
+        idx: the position.
 
     >>> str(SequenceKey(2)), SequenceKey(2).idx
     ('[2]', 2)
@@ -64,7 +67,10 @@ class SequenceKey(Key):
 
 
 class DictKey(Key):
-    """The key of a child in a dictionary.
+    """The key of a child in a dictionary, as a step of a path.
+
+    Args:
+        key: the key.
 
     >>> str(DictKey("w")), DictKey("w").key
     ("['w']", 'w')
@@ -86,7 +92,10 @@ class DictKey(Key):
 
 
 class GetAttrKey(Key):
-    """The attribute that holds a child.
+    """The attribute that holds a child, as a step of a path.
+
+    Args:
+        name: the name of the attribute.
 
     >>> str(GetAttrKey("bias")), GetAttrKey("bias").name
     ('.bias', 'bias')
@@ -109,7 +118,10 @@ class GetAttrKey(Key):
 
 
 class FlattenedIndexKey(Key):
-    """The position of a child of a class that was registered without keys.
+    """The position of a child of a class that was registered without keys, as a step of a path.
+
+    Args:
+        key: the position.
 
     >>> str(FlattenedIndexKey(0)), FlattenedIndexKey(0).key
     ('[<flat index 0>]', 0)
@@ -133,7 +145,15 @@ class FlattenedIndexKey(Key):
 
 
 def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") -> str:
-    """Write a key path as text; ``simple`` leaves brackets, dots and quotes out.
+    """Return a path as text.
+
+    Args:
+        keys: the path, a sequence of keys.
+        simple: leave brackets, dots and quotes out.
+        separator: what to write between keys.
+
+    Returns:
+        The text.
 
     >>> path = (DictKey("layers"), SequenceKey(0), GetAttrKey("w"))
     >>> keystr(path)

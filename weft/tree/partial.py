@@ -33,9 +33,14 @@ class _Opaque:
 
 
 class Partial(functools.partial):
-    """A ``functools.partial`` that is a tree node, so that it can be an argument.
+    """A ``functools.partial`` that is a tree node, so that it can be an argument of ``jit``.
 
     The bound arguments are its leaves; the function belongs to the structure.
+
+    Args:
+        func: the function, which belongs to the structure.
+        *args: the bound arguments, which are leaves.
+        **kw: the bound keyword arguments, which are leaves.
 
     >>> from weft import tree
     >>> power = Partial(pow, 2)

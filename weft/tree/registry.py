@@ -42,8 +42,12 @@ def register_pytree_node(
 ) -> None:
     """Make a class a tree node.
 
-    ``flatten_func(obj)`` returns ``(children, aux_data)``; the auxiliary data belongs to the
-    structure and should be hashable. ``unflatten_func(aux_data, children)`` undoes it.
+    Args:
+        nodetype: the class.
+        flatten_func: ``flatten_func(obj)`` returns ``(children, aux_data)``. The auxiliary data
+            belongs to the structure and should be hashable.
+        unflatten_func: ``unflatten_func(aux_data, children)`` makes an object again.
+        flatten_with_keys_func: the same as ``flatten_func`` with ``(key, child)`` pairs, for paths.
 
     >>> from weft import tree
     >>> class Span:
@@ -73,8 +77,12 @@ def register_pytree_with_keys(
 ) -> None:
     """Make a class a tree node whose children have keys of their own.
 
-    ``flatten_with_keys(obj)`` returns ``(pairs, aux_data)`` with one ``(key, child)`` pair a
-    child; ``flatten_func``, if given, is a quicker way to the same children without keys.
+    Args:
+        nodetype: the class.
+        flatten_with_keys: ``flatten_with_keys(obj)`` returns ``(pairs, aux_data)``, with a ``(key,
+            child)`` pair for each child.
+        unflatten_func: ``unflatten_func(aux_data, children)`` makes an object again.
+        flatten_func: a quicker way to the same children without keys.
 
     >>> from weft import tree, tree_util
     >>> class Point:
@@ -101,6 +109,12 @@ def register_pytree_with_keys(
 def register_pytree_node_class(cls: T) -> T:
     """Make a class with methods ``tree_flatten`` and ``tree_unflatten`` a tree node.
 
+    Args:
+        cls: the class.
+
+    Returns:
+        The class, for use as a decorator.
+
     >>> from weft import tree
     >>> @register_pytree_node_class
     ... class Pair:
@@ -122,6 +136,12 @@ def register_pytree_with_keys_class(cls: T) -> T:
     """Make a class with ``tree_flatten_with_keys`` and ``tree_unflatten`` a tree node.
 
     A method ``tree_flatten``, if there is one, is used where keys are not asked for.
+
+    Args:
+        cls: the class.
+
+    Returns:
+        The class, for use as a decorator.
 
     >>> from weft import tree, tree_util
     >>> @register_pytree_with_keys_class
@@ -147,6 +167,12 @@ def register_static(cls: T) -> T:
 
     Instances must be hashable and comparable; compiled functions treat them as static.
 
+    Args:
+        cls: the class.
+
+    Returns:
+        The class, for use as a decorator.
+
     >>> from weft import tree
     >>> @register_static
     ... class Mode(str):
@@ -159,9 +185,13 @@ def register_static(cls: T) -> T:
 
 
 def static(**kwargs: Any) -> Any:
-    """A dataclass field that belongs to the structure, not to the leaves.
+    """Return a dataclass field that belongs to the structure, not to the leaves.
 
-    Arguments are those of ``dataclasses.field``.
+    Args:
+        **kwargs: the arguments of ``dataclasses.field``.
+
+    Returns:
+        The field.
 
     >>> from dataclasses import dataclass
     >>> from weft import tree
@@ -186,8 +216,17 @@ def register_dataclass(
 ) -> T:
     """Make a dataclass a tree node: data fields are children, meta fields are structure.
 
-    Without field lists, a field whose metadata holds ``static=True`` is a meta field and every
-    other one a data field. Classes that are no dataclasses need both lists.
+    Without field lists, fields whose metadata holds ``static=True`` are meta fields, and all others
+    data fields.
+
+    Args:
+        nodetype: the class.
+        data_fields: the names of the data fields. Classes that are no dataclasses need both lists.
+        meta_fields: the names of the meta fields.
+        drop_fields: the names of fields that are neither.
+
+    Returns:
+        The class, for use as a decorator.
 
     >>> from dataclasses import dataclass
     >>> from weft import tree
@@ -245,7 +284,13 @@ def _check_fields(nodetype: Any, given: set[str], drop: Sequence[str]) -> None:
 
 
 def is_tree_node(typ: type) -> bool:
-    """Whether objects of this type are containers rather than leaves.
+    """Return whether objects of a type are containers rather than leaves.
+
+    Args:
+        typ: the type.
+
+    Returns:
+        True or False.
 
     >>> is_tree_node(dict), is_tree_node(float)
     (True, False)
@@ -254,7 +299,13 @@ def is_tree_node(typ: type) -> bool:
 
 
 def flatten_one_level(tree: Any) -> tuple[Any, Any]:
-    """The children of a container, not opened further, and its auxiliary data.
+    """Return the children of a container, not opened further, and its auxiliary data.
+
+    Args:
+        tree: a container.
+
+    Returns:
+        A pair of the children and the auxiliary data.
 
     >>> flatten_one_level({"a": [1, 2], "b": {"c": 3}})
     (([1, 2], {'c': 3}), ('a', 'b'))
@@ -263,7 +314,13 @@ def flatten_one_level(tree: Any) -> tuple[Any, Any]:
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[Any, Any]:
-    """The (key, child) pairs of a container, and its auxiliary data.
+    """Return the (key, child) pairs of a container, and its auxiliary data.
+
+    Args:
+        tree: a container.
+
+    Returns:
+        A pair of the pairs and the auxiliary data.
 
     >>> flatten_one_level_with_keys([5])
     (((SequenceKey(idx=0), 5),), None)

@@ -22,6 +22,10 @@ proto = Late("weft.tree.proto")
 class PyTreeDef:
     """The structure of a tree without its leaves; made by ``tree.structure`` and ``tree.flatten``.
 
+    Args:
+        *args: not accepted: the class cannot be called.
+        **kwargs: not accepted.
+
     >>> from weft import tree
     >>> tree.structure({"a": 1, "b": (2, 3)})
     PyTreeDef({'a': *, 'b': (*, *)})

@@ -246,7 +246,13 @@ def _substituted(terms: Terms, scope: Any, values: Mapping[str, Any]) -> Any:
 
 
 def is_symbolic_dim(p: Any) -> bool:
-    """Whether a dimension is symbolic.
+    """Return whether a dimension is symbolic.
+
+    Args:
+        p: an element of a shape.
+
+    Returns:
+        True or False.
 
     >>> from weft import export
     >>> b, n = export.symbolic_shape("b, 4")

@@ -18,8 +18,9 @@ _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?\w*)|([^\W\d]\w*)|(\.\.\.)|(==|>=|<=|\
 class SymbolicScope(Scope):
     """Symbolic dimensions that are used together, and what is known of them.
 
-    ``constraints_str`` are texts like ``"b >= 2"``, ``"b <= 8"``, ``"mod(b, 2) == 0"`` or
-    ``"a == 2*b"``.
+    Args:
+        constraints_str: texts like ``"b >= 2"``, ``"b <= 8"``, ``"mod(b, 2) == 0"`` or ``"a ==
+            2*b"``.
 
     >>> from weft import export
     >>> scope = export.SymbolicScope(["b >= 2"])
@@ -68,11 +69,18 @@ def symbolic_shape(
     scope: SymbolicScope | None = None,
     like: Sequence[int | None] | None = None,
 ) -> tuple[Any, ...]:
-    """A shape with symbolic dimensions, read from text.
+    """Return a shape with symbolic dimensions, read from text.
 
-    Dimensions are whole numbers, names, sums, differences, products, powers like ``b^2``, and
-    ``floordiv``, ``mod``, ``max`` and ``min`` of two of them. ``_`` stands for a dimension of
-    ``like``, and ``...`` for all that are left of it.
+    Args:
+        shape_spec: the text. Dimensions are numbers, names, sums, differences, products, powers
+            like ``b^2``, and ``floordiv``, ``mod``, ``max`` and ``min`` of two of them. ``_``
+            stands for a dimension of ``like``, and ``...`` for all that are left of it.
+        constraints: what is known of the dimensions, as for ``SymbolicScope``.
+        scope: the scope of the names. By default a new one.
+        like: the shape that ``_`` and ``...`` refer to.
+
+    Returns:
+        A tuple of integers and symbolic dimensions.
 
     >>> from weft import export
     >>> export.symbolic_shape("b, 2*h + 1, _, ...", like=(None, None, 3, 4))

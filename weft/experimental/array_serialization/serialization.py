@@ -55,7 +55,17 @@ def get_tensorstore_spec(
     arr: Any = None,
     driver: str = "zarr",
 ) -> dict[str, Any]:
-    """Where and how an array is written, in tensorstore's words.
+    """Return where and how an array is stored, in tensorstore's terms.
+
+    Args:
+        ckpt_path: the folder of the array; ``gs://`` and ``s3://`` addresses are remote.
+        ocdbt: use tensorstore's database format.
+        process_idx: the number of the process, for a folder of its own.
+        arr: the array, to add its shape, dtype and chunks.
+        driver: the format: ``'zarr'`` or ``'zarr3'``.
+
+    Returns:
+        A dictionary.
 
     >>> get_tensorstore_spec("/data/weights")["kvstore"]
     {'driver': 'file', 'path': '/data/weights'}
@@ -83,7 +93,13 @@ def get_tensorstore_spec(
 
 
 def is_remote_storage(tspec: Any) -> bool:
-    """Whether a place is not on this machine.
+    """Return whether a place is not on this machine.
+
+    Args:
+        tspec: a specification, or a path.
+
+    Returns:
+        True or False.
 
     >>> is_remote_storage(get_tensorstore_spec("gs://bucket/weights"))
     True
@@ -123,9 +139,19 @@ def _parts(array: Any) -> list[tuple[Any, np.ndarray]]:
 async def async_serialize(
     arr_inp: Any, tensorstore_spec: Any, commit_future: Any = None, **_: Any
 ) -> None:
-    """Write an array; with ``commit_future`` a list, what says that it is on disk goes there.
+    """Write an array; of an array over several processes each writes its own parts.
 
     Of an array over several processes each writes its own parts.
+
+    Args:
+        arr_inp: the array.
+        tensorstore_spec: where and how the array is stored, from ``get_tensorstore_spec``.
+        commit_future: a list that gets what says when the array is on disk.
+        **_: accepted for JAX, no effect.
+
+    >>> import asyncio, tempfile, weft.numpy as jnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(async_serialize(jnp.ones(2), get_tensorstore_spec(folder + "/x")))
     """
     if not isinstance(arr_inp, Array):
         arr_inp = np.asarray(arr_inp)
@@ -158,9 +184,27 @@ async def async_deserialize(
     dtype: Any = None,
     **_: Any,
 ) -> Array:
-    """Read an array, to be placed as a sharding says; cut or filled up to ``global_shape``.
+    """Return an array read from files; on a mesh of several processes each reads its own parts.
 
     On a mesh of several processes each reads its own parts.
+
+    Args:
+        in_type: the sharding of the array.
+        tensorstore_spec: where and how the array is stored, from ``get_tensorstore_spec``.
+        global_shape: the shape of the result: the array is cut or filled up to it. By default as
+            stored.
+        dtype: the dtype of the result. By default as stored.
+        **_: accepted for JAX, no effect.
+
+    Returns:
+        The array.
+
+    >>> import asyncio, tempfile, weft.numpy as jnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spec = get_tensorstore_spec(folder + "/x")
+    ...     run_serialization([jnp.ones(2)], [spec])
+    ...     asyncio.run(async_deserialize(jnp.ones(2).sharding, spec))
+    Array([1., 1.], dtype=float32)
     """
     folder = _folder(tensorstore_spec)
     store: Any
@@ -196,7 +240,16 @@ async def async_deserialize(
 
 
 def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -> None:
-    """Write arrays and wait until they are on disk."""
+    """Write arrays and wait until they are on disk.
+
+    Args:
+        arrays: the arrays.
+        tensorstore_specs: where and how each is stored.
+
+    >>> import tempfile, weft.numpy as jnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run_serialization([jnp.ones(2)], [get_tensorstore_spec(folder + "/x")])
+    """
 
     async def write() -> None:
         pairs = zip(arrays, tensorstore_specs, strict=True)
@@ -219,7 +272,25 @@ def run_deserialization(
     dtypes: Sequence[Any] | None = None,
     concurrent_gb: int = 32,
 ) -> list[Array]:
-    """Read arrays."""
+    """Return arrays read from files.
+
+    Args:
+        shardings: the sharding of each array.
+        tensorstore_specs: where and how each is stored.
+        global_shapes: the shape of each result. By default as stored.
+        dtypes: the dtype of each result. By default as stored.
+        concurrent_gb: accepted for JAX, no effect.
+
+    Returns:
+        The arrays.
+
+    >>> import tempfile, weft.numpy as jnp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     specs = [get_tensorstore_spec(folder + "/x")]
+    ...     run_serialization([jnp.ones(2)], specs)
+    ...     run_deserialization([jnp.ones(2).sharding], specs)
+    [Array([1., 1.], dtype=float32)]
+    """
     count = len(tensorstore_specs)
 
     async def read() -> list[Array]:
@@ -236,7 +307,13 @@ def run_deserialization(
 
 
 class AsyncManager:
-    """Waits in a thread of its own until what is being written is on disk."""
+    """A thread that waits until what is being written is on disk.
+
+    Args:
+        timeout_secs: how long to wait for other processes.
+
+    >>> AsyncManager(timeout_secs=10).wait_until_finished()
+    """
 
     def __init__(self, timeout_secs: int = 300) -> None:
         self._timeout_secs = timeout_secs
@@ -274,7 +351,11 @@ class AsyncManager:
 
 
 class GlobalAsyncCheckpointManagerBase(abc.ABC):
-    """What writes arrays while the program goes on."""
+    """The interface of what writes arrays while the program goes on.
+
+    >>> issubclass(GlobalAsyncCheckpointManager, GlobalAsyncCheckpointManagerBase)
+    True
+    """
 
     @abc.abstractmethod
     def check_for_errors(self) -> None:
@@ -294,7 +375,13 @@ class GlobalAsyncCheckpointManagerBase(abc.ABC):
 
 
 class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBase):
-    """Writes arrays to files while the program goes on."""
+    """A writer of arrays to files while the program goes on.
+
+    Args:
+        timeout_secs: how long to wait for other processes.
+
+    >>> GlobalAsyncCheckpointManager().wait_until_finished()
+    """
 
     def serialize(
         self, arrays: Any, tensorstore_specs: Any, *, on_commit_callback: Callable[[], Any]

@@ -151,7 +151,14 @@ class AvalMutableQDD:
 
 
 def cur_qdd(x: Any) -> Any:
-    """The state of a value that changes."""
+    """Return the state of a value that changes, as its type describes it.
+
+    Args:
+        x: the value.
+
+    Returns:
+        The state.
+    """
     while isinstance(x, JVPTracer):
         x = x.primal
     return x.cur_qdd()

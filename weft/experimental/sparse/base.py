@@ -18,15 +18,30 @@ from weft.core.trace import Tracer, typeof
 
 
 class SparseEfficiencyError(ValueError):
-    """A sparse array would take much more memory than it needs."""
+    """The error where a sparse array would take much more memory than it needs.
+
+    >>> from weft.experimental import sparse
+    >>> issubclass(sparse.SparseEfficiencyError, ValueError)
+    True
+    """
 
 
 class SparseEfficiencyWarning(UserWarning):
-    """A sparse array takes much more memory than it needs."""
+    """The warning where a sparse array takes much more memory than it needs.
+
+    >>> from weft.experimental import sparse
+    >>> issubclass(sparse.SparseEfficiencyWarning, UserWarning)
+    True
+    """
 
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
-    """An operation has no fast form in a GPU's library of sparse operations."""
+    """The warning for an operation without a fast form in a GPU's library of sparse operations.
+
+    >>> from weft.experimental import sparse
+    >>> issubclass(sparse.CuSparseEfficiencyWarning, sparse.SparseEfficiencyWarning)
+    True
+    """
 
 
 class SparseInfo(Record):
@@ -68,7 +83,16 @@ def _program(operation: SparseOperation, avals: Any, params: Any, context: Any) 
 
 
 class JAXSparse:
-    """A sparse array: buffers, a shape, and the operators of arrays where they stay sparse."""
+    """The base of sparse arrays: buffers, a shape, and operators that keep them sparse.
+
+    Args:
+        args: the buffers, as the format has them.
+        shape: the shape of the array.
+
+    >>> from weft.experimental import sparse
+    >>> isinstance(sparse.eye(2), sparse.JAXSparse)
+    True
+    """
 
     data: Any
     shape: tuple[int, ...]

@@ -25,7 +25,15 @@ from weft.lax.windows import padtype_to_pads
 
 
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
-    """The elements of a dense array at the places where a sparse one has some.
+    """Return the elements of a dense array at the places where a sparse one has some.
+
+    Args:
+        sparr: the sparse array that names the places.
+        arr: the dense array, of the same shape.
+        assume_unique: promise that no place is stored twice. By default what ``sparr`` says.
+
+    Returns:
+        A ``BCOO`` with the places of ``sparr``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -46,7 +54,14 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
 
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Any) -> BCOO:
-    """The sum over some dimensions.
+    """Return the sum over some dimensions.
+
+    Args:
+        mat: the sparse array.
+        axes: the dimensions.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_reduce_sum(sparse.eye(3), axes=[0]).todense()
@@ -76,7 +91,14 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Any) -> BCOO:
 
 
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Any:
-    """The stored elements of the product with a dense array that is broadcast.
+    """Return the stored elements of the product with a dense array that is broadcast.
+
+    Args:
+        sp_mat: the sparse array.
+        v: the dense array.
+
+    Returns:
+        An array of the shape of ``sp_mat.data``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -108,9 +130,16 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Any:
 
 
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
-    """The elementwise product of two sparse arrays; dimensions of size 1 are repeated.
+    """Return the elementwise product of two sparse arrays; dimensions of size 1 are repeated.
 
     It stores as many elements as ``lhs``: those are matched with ``rhs`` by sorting.
+
+    Args:
+        lhs: the left operand.
+        rhs: the right operand.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_multiply_sparse(sparse.eye(3), 2 * sparse.eye(3)).data
@@ -180,7 +209,18 @@ def bcoo_dot_general(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """The product of two arrays of which one is sparse, dense; of two sparse ones, sparse.
+    """Return the product of two arrays, of which one or both are sparse.
+
+    Args:
+        lhs: the left operand.
+        rhs: the right operand.
+        dimension_numbers: the contracted and batch dimensions, as ``lax.dot_general`` takes them.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        preferred_element_type: the dtype in which products are summed.
+        out_sharding: where the result lives; accepted as by ``lax.dot_general``.
+
+    Returns:
+        A dense array, or a ``BCOO`` if both are sparse.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -258,7 +298,16 @@ def _sparse_product(lhs: BCOO, rhs: BCOO, numbers: Any, dtype: Any) -> BCOO:
 
 
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
-    """The elements of a product of dense arrays at the places that ``indices`` name.
+    """Return the elements of a product of dense arrays at given places.
+
+    Args:
+        A: the left operand.
+        B: the right operand.
+        indices: the coordinates of the places.
+        dimension_numbers: the contracted and batch dimensions, as ``lax.dot_general`` takes them.
+
+    Returns:
+        The elements.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -288,9 +337,26 @@ def bcoo_conv_general_dilated(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> BCOO:
-    """The convolution of two signals, sparse: one spatial dimension, one batch, one channel.
+    """Return the convolution of two signals: one spatial dimension, one batch, one channel.
 
     Either of them may be dense.
+
+    Args:
+        lhs: the signal.
+        rhs: the kernel.
+        window_strides: must be 1.
+        padding: how much to pad, as in ``lax.conv_general_dilated``.
+        lhs_dilation: must be None or 1.
+        rhs_dilation: must be None or 1.
+        dimension_numbers: the order of dimensions, as in ``lax.conv_general_dilated``.
+        feature_group_count: must be 1.
+        batch_group_count: must be 1.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        preferred_element_type: the dtype in which products are summed.
+        out_sharding: where the result lives; accepted as by ``lax.dot_general``.
+
+    Returns:
+        A ``BCOO``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse

@@ -34,6 +34,13 @@ class BCOO(JAXSparse):
     Its dimensions are, in this order, batch ones (an array of coordinates for each place), sparse
     ones (given by coordinates) and dense ones (each stored element is an array).
 
+    Args:
+        args: the pair (data, indices): elements of shape (batch..., nse, dense...) and coordinates
+            of shape (batch..., nse, sparse dimensions).
+        shape: the shape of the array.
+        indices_sorted: promise that the coordinates are in order.
+        unique_indices: promise that no place is stored twice.
+
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
     >>> mat = sparse.BCOO.fromdense(jnp.array([[0., 1., 0.], [2., 0., 0.]]))
@@ -228,7 +235,13 @@ def _without_zeros(mat: BCOO) -> BCOO:
 
 
 def bcoo_todense(mat: BCOO) -> Any:
-    """The array with all its zeros.
+    """Return a sparse array with all its zeros.
+
+    Args:
+        mat: the sparse array.
+
+    Returns:
+        A dense array.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_todense(sparse.eye(2))
@@ -246,7 +259,18 @@ def bcoo_fromdense(
     n_dense: int = 0,
     index_dtype: Any = np.int32,
 ) -> BCOO:
-    """The elements of an array that are not zero.
+    """Return the elements of an array that are not zero, as a sparse array.
+
+    Args:
+        mat: the dense array.
+        nse: how many elements to store. By default as many as are needed; under ``jit`` it must be
+            given.
+        n_batch: the number of batch dimensions, which come first.
+        n_dense: the number of dense dimensions, which come last.
+        index_dtype: the dtype of the coordinates.
+
+    Returns:
+        A ``BCOO``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -271,7 +295,14 @@ def bcoo_fromdense(
 
 
 def bcoo_transpose(mat: BCOO, *, permutation: Any) -> BCOO:
-    """The array with its dimensions in another order, each among those of its kind.
+    """Return the array with its dimensions in another order, each among those of its kind.
+
+    Args:
+        mat: the sparse array.
+        permutation: the old position of each new dimension.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_transpose(sparse.empty((2, 3)), permutation=(1, 0)).shape
@@ -300,7 +331,13 @@ def bcoo_transpose(mat: BCOO, *, permutation: Any) -> BCOO:
 
 
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
-    """The same array with its coordinates in order.
+    """Return the same array with its coordinates in order.
+
+    Args:
+        mat: the sparse array.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_sort_indices(sparse.eye(3).T).indices_sorted
@@ -313,7 +350,15 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
 
 
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
-    """The same array with every place stored once, in order; padded to ``nse`` elements.
+    """Return the same array with every place stored once, in order.
+
+    Args:
+        mat: the sparse array.
+        nse: how many elements to store; padded with zeros. By default as many as are needed; under
+            ``jit`` as many as before.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> double = sparse.eye(2) + sparse.eye(2)

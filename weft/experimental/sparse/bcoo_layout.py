@@ -49,9 +49,17 @@ def bcoo_update_layout(
     n_dense: int | None = None,
     on_inefficient: str | None = "error",
 ) -> BCOO:
-    """The same array with another number of batch and dense dimensions.
+    """Return the same array with another number of batch and dense dimensions.
 
-    More of either takes more memory, and is refused unless ``on_inefficient`` is 'warn' or None.
+    Args:
+        mat: the sparse array.
+        n_batch: the number of batch dimensions. By default as before.
+        n_dense: the number of dense dimensions. By default as before.
+        on_inefficient: what to do where the array takes more memory: ``'error'``, ``'warn'`` or
+            None.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> mat = sparse.bcoo_fromdense(sparse.eye(3).todense(), n_batch=1)
@@ -152,7 +160,16 @@ def _unfold_dense(data: Any, indices: Any, shape: Any) -> tuple[Any, Any]:
 def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Any, broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
-    """The array repeated along new dimensions and those of size 1.
+    """Return the array repeated along new dimensions and those of size 1.
+
+    Args:
+        mat: the sparse array.
+        shape: the new shape.
+        broadcast_dimensions: the new position of each old dimension.
+        sharding: accepted for JAX; must be None.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_broadcast_in_dim(sparse.eye(2), shape=(3, 2, 2), broadcast_dimensions=(1, 2))
@@ -203,7 +220,16 @@ def bcoo_broadcast_in_dim(
 def bcoo_reshape(
     mat: BCOO, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None
 ) -> BCOO:
-    """The array with other sizes; batch, sparse and dense dimensions are reshaped apart.
+    """Return the array with other sizes; batch, sparse and dense dimensions are reshaped apart.
+
+    Args:
+        mat: the sparse array.
+        new_sizes: the new shape.
+        dimensions: the order in which to read the old dimensions. By default as they are.
+        sharding: accepted for JAX; must be None.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_reshape(sparse.eye(4), new_sizes=(2, 8)).indices[-1]
@@ -255,7 +281,14 @@ def _prefix(sizes: Sequence[int], product: int, wanted: int) -> int | None:
 
 
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
-    """The array without dimensions of size 1.
+    """Return the array without some dimensions of size 1.
+
+    Args:
+        arr: the sparse array.
+        dimensions: these dimensions.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_squeeze(sparse.empty((3, 1)), dimensions=(1,)).shape
@@ -289,7 +322,14 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
 
 
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
-    """The array with some of its dimensions reversed.
+    """Return the array with some of its dimensions reversed.
+
+    Args:
+        operand: the sparse array.
+        dimensions: these dimensions.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_rev(sparse.eye(2), dimensions=[0]).todense()
@@ -322,7 +362,16 @@ def bcoo_slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> BCOO:
-    """A part of the array.
+    """Return a part of the array.
+
+    Args:
+        mat: the sparse array.
+        start_indices: where the part begins along each dimension.
+        limit_indices: where it ends.
+        strides: the step along each dimension; 1 by default.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_slice(sparse.eye(4), start_indices=(1, 0), limit_indices=(3, 4)).todense()
@@ -341,7 +390,15 @@ def bcoo_slice(
 
 
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Any, slice_sizes: Sequence[int]) -> BCOO:
-    """A part of the array that begins where values say, moved inside if it would not fit.
+    """Return a part of the array that begins where values say.
+
+    Args:
+        mat: the sparse array.
+        start_indices: where the part begins along each dimension; moved inside if it would not fit.
+        slice_sizes: its size along each dimension.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_dynamic_slice(sparse.eye(4), (1, 1), (2, 2)).todense()
@@ -402,9 +459,22 @@ def bcoo_gather(
     mode: Any = None,
     fill_value: Any = None,
 ) -> BCOO:
-    """Parts of the array, one for each row of indices.
+    """Return parts of the array, one for each row of indices.
 
     Dimensions of the indices become batch dimensions where they come first in the result.
+
+    Args:
+        operand: the sparse array.
+        start_indices: where the parts begin.
+        dimension_numbers: which dimensions the indices are for, as ``lax.gather`` takes them.
+        slice_sizes: the size of a part along each dimension.
+        unique_indices: promise that no part is taken twice.
+        indices_are_sorted: promise that the indices are in order.
+        mode: what happens to indices out of range, as in ``lax.gather``.
+        fill_value: accepted as by ``lax.gather``.
+
+    Returns:
+        A ``BCOO``.
 
     >>> import weft.numpy as jnp
     >>> from weft import lax
@@ -451,7 +521,14 @@ def bcoo_gather(
 
 
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
-    """Arrays joined along a batch or sparse dimension.
+    """Return arrays joined along a batch or sparse dimension.
+
+    Args:
+        operands: the arrays.
+        dimension: the dimension along which to join.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcoo_concatenate([sparse.eye(2), sparse.eye(2)], dimension=0)

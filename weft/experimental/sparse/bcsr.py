@@ -76,6 +76,13 @@ def bcsr_dot_general_p(data: Any, indices: Any, indptr: Any, rhs: Any, **params:
 class BCSR(JAXSparse):
     """Matrices by rows, with batch dimensions before the two sparse ones and dense ones after.
 
+    Args:
+        args: the triple (data, indices, indptr): elements, their columns, and where each row begins
+            and ends.
+        shape: the shape of the array.
+        indices_sorted: promise that the coordinates are in order.
+        unique_indices: promise that no place is stored twice.
+
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
     >>> mat = sparse.BCSR.fromdense(jnp.array([[0., 1.], [2., 3.]]))
@@ -209,7 +216,13 @@ class BCSR(JAXSparse):
 
 
 def bcsr_todense(mat: BCSR) -> Any:
-    """The array with all its zeros.
+    """Return a sparse array with all its zeros.
+
+    Args:
+        mat: the sparse array.
+
+    Returns:
+        A dense array.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcsr_todense(sparse.eye(2, sparse_format='bcsr')).sum().item()
@@ -226,7 +239,18 @@ def bcsr_fromdense(
     n_dense: int = 0,
     index_dtype: Any = np.int32,
 ) -> BCSR:
-    """The elements of an array that are not zero, by rows.
+    """Return the elements of an array that are not zero, by rows.
+
+    Args:
+        mat: the dense array.
+        nse: how many elements to store. By default as many as are needed; under ``jit`` it must be
+            given.
+        n_batch: the number of batch dimensions, which come first.
+        n_dense: the number of dense dimensions, which come last.
+        index_dtype: the dtype of the coordinates.
+
+    Returns:
+        A ``BCSR``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -248,7 +272,15 @@ def bcsr_fromdense(
 
 
 def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Any:
-    """The elements of a dense array at the places that buffers name.
+    """Return the elements of a dense array at given places.
+
+    Args:
+        indices: the columns of the places.
+        indptr: where each row begins and ends in ``indices``.
+        mat: the dense array.
+
+    Returns:
+        The elements, of the shape of ``indices``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -267,7 +299,18 @@ def bcsr_dot_general(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """The product of a sparse and a dense array.
+    """Return the product of a sparse and a dense array.
+
+    Args:
+        lhs: the sparse operand.
+        rhs: the dense operand.
+        dimension_numbers: the contracted and batch dimensions, as ``lax.dot_general`` takes them.
+        precision: the precision of the products on accelerators, as in ``lax.dot``.
+        preferred_element_type: the dtype in which products are summed.
+        out_sharding: where the result lives; accepted as by ``lax.dot_general``.
+
+    Returns:
+        A dense array.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -305,7 +348,16 @@ def bcsr_dot_general(
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Any, broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
-    """The array repeated along new dimensions, which become batch or dense ones.
+    """Return the array repeated along new dimensions, which become batch or dense ones.
+
+    Args:
+        mat: the sparse array.
+        shape: the new shape.
+        broadcast_dimensions: the new position of each old dimension.
+        sharding: accepted for JAX; must be None.
+
+    Returns:
+        A ``BCSR``.
 
     >>> from weft.experimental import sparse
     >>> mat = sparse.eye(2, sparse_format='bcsr')
@@ -319,7 +371,14 @@ def bcsr_broadcast_in_dim(
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """Arrays joined along a batch or sparse dimension.
+    """Return arrays joined along a batch or sparse dimension.
+
+    Args:
+        operands: the arrays.
+        dimension: the dimension along which to join.
+
+    Returns:
+        A ``BCSR``.
 
     >>> from weft.experimental import sparse
     >>> mat = sparse.eye(2, sparse_format='bcsr')
@@ -330,7 +389,15 @@ def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
 
 
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
-    """The same array with every place stored once.
+    """Return the same array with every place stored once.
+
+    Args:
+        mat: the sparse array.
+        nse: how many elements to store. By default as many as are needed; under ``jit`` it must be
+            given.
+
+    Returns:
+        A ``BCSR``.
 
     >>> from weft.experimental import sparse
     >>> sparse.bcsr_sum_duplicates(sparse.eye(2, sparse_format='bcsr')).nse

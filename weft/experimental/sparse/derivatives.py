@@ -54,9 +54,19 @@ def _of_elements(fun: Callable[..., Any], argnums: Any, args: Any, kwargs: Any) 
 def value_and_grad(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """The value and gradient of a function of arrays of which some are sparse.
+    """Return a function for the value and gradient, of arrays of which some are sparse.
 
     The gradient by a sparse array is sparse, with the same places.
+
+    Args:
+        fun: the function.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: whether ``fun`` returns a pair, of which only the first part is differentiated.
+        **kwargs: further arguments of the same function of weft.
+
+    Returns:
+        A function of the same arguments. The gradient by a sparse array is sparse, with the same
+        places.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -79,7 +89,17 @@ def value_and_grad(
 def grad(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """The gradient of a function of arrays of which some are sparse.
+    """Return a function for the gradient, of arrays of which some are sparse.
+
+    Args:
+        fun: the function.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: whether ``fun`` returns a pair, of which only the first part is differentiated.
+        **kwargs: further arguments of the same function of weft.
+
+    Returns:
+        A function of the same arguments. The gradient by a sparse array is sparse, with the same
+        places.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -134,7 +154,16 @@ def _jacobian_of(mat: Any, data: Any) -> Any:
 def jacfwd(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """The Jacobian, column by column, of a function of arrays of which some are sparse.
+    """Return a function for the Jacobian, column by column, of arrays of which some are sparse.
+
+    Args:
+        fun: the function.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: whether ``fun`` returns a pair, of which only the first part is differentiated.
+        **kwargs: further arguments of the same function of weft.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -147,7 +176,16 @@ def jacfwd(
 def jacrev(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, **kwargs: Any
 ) -> Callable[..., Any]:
-    """The Jacobian, row by row, of a function of arrays of which some are sparse.
+    """Return a function for the Jacobian, row by row, of arrays of which some are sparse.
+
+    Args:
+        fun: the function.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: whether ``fun`` returns a pair, of which only the first part is differentiated.
+        **kwargs: further arguments of the same function of weft.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse

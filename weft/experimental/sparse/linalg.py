@@ -17,7 +17,7 @@ __all__ = ["lobpcg_standard", "spsolve", "spsolve_p"]
 
 @mixes_inside
 def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> tuple[Any, Any, Any]:
-    """The largest eigenvalues of a symmetric matrix, their eigenvectors, and the rounds it took.
+    """Return the largest eigenvalues of a symmetric matrix, and their eigenvectors.
 
     ``A`` is a matrix, dense or sparse, or a function that multiplies it with columns; ``X`` has a
     column to begin with for each eigenvalue that is sought, less than a fifth as many as rows. It
@@ -26,6 +26,17 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> t
     Reference: A. Knyazev, Toward the optimal preconditioned eigensolver: LOBPCG, SIAM J. Sci.
     Comput. 23 (2001). The basis of search directions is orthonormalised in every round, as in
     J. Duersch et al., A robust and efficient implementation of LOBPCG, 40 (2018).
+
+    Args:
+        A: a matrix, dense or sparse, or a function that multiplies columns by it.
+        X: a start vector as a column for each eigenvalue, less than a fifth as many as rows.
+        m: the largest number of rounds.
+        tol: stop when every residual |Av - λv| is below ``10 tol n (λ + |Av|)``. By default the
+            dtype's precision.
+
+    Returns:
+        Three arrays: the eigenvalues in descending order, the eigenvectors as columns, and the
+        rounds.
 
     >>> import weft.numpy as jnp
     >>> from weft import random
@@ -104,10 +115,21 @@ def spsolve_p(data: Any, indices: Any, indptr: Any, b: Any, *, tol: float, reord
 def spsolve(
     data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reorder: int = 1
 ) -> Any:
-    """The solution x of Ax = b for a square matrix in the form of CSR.
+    """Return the solution x of A x = b for a square matrix in the form of CSR.
 
     It is found by an LU decomposition of the dense matrix, so memory grows with the square of its
-    size; ``tol`` and ``reorder`` have no effect. It can be differentiated and batched.
+    size. It can be differentiated and batched.
+
+    Args:
+        data: the elements.
+        indices: their columns.
+        indptr: where each row begins and ends.
+        b: the right side, a vector.
+        tol: accepted for JAX, no effect.
+        reorder: accepted for JAX, no effect.
+
+    Returns:
+        The solution, a vector.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse

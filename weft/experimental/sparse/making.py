@@ -30,7 +30,17 @@ def empty(
     sparse_format: str = "bcoo",
     **kwds: Any,
 ) -> Any:
-    """A sparse array of zeros.
+    """Return a sparse array of zeros.
+
+    Args:
+        shape: the shape of the array.
+        dtype: the dtype of the elements; the default float dtype if None.
+        index_dtype: the dtype of the coordinates.
+        sparse_format: ``'bcoo'``, ``'bcsr'``, ``'coo'``, ``'csr'`` or ``'csc'``.
+        **kwds: further arguments of the format's constructor.
+
+    Returns:
+        A sparse array without stored elements.
 
     >>> from weft.experimental import sparse
     >>> sparse.empty((2, 3))
@@ -48,7 +58,19 @@ def eye(
     sparse_format: str = "bcoo",
     **kwds: Any,
 ) -> Any:
-    """A sparse matrix with ones on a diagonal.
+    """Return a sparse matrix with ones on a diagonal.
+
+    Args:
+        N: the number of rows.
+        M: the number of columns; ``N`` by default.
+        k: which diagonal: above the main one if positive, below if negative.
+        dtype: the dtype of the elements; the default float dtype if None.
+        index_dtype: the dtype of the coordinates.
+        sparse_format: ``'bcoo'``, ``'bcsr'``, ``'coo'``, ``'csr'`` or ``'csc'``.
+        **kwds: further arguments of the format's constructor.
+
+    Returns:
+        A sparse matrix.
 
     >>> from weft.experimental import sparse
     >>> sparse.eye(2, 3, k=1).indices.tolist()
@@ -72,9 +94,23 @@ def random_bcoo(
     generator: Any = random.uniform,
     **kwds: Any,
 ) -> BCOO:
-    """A sparse array with elements drawn from a distribution at places drawn evenly.
+    """Return a sparse array with random elements at random places.
 
-    ``nse`` is their number, or below 1 the part of all places.
+    Args:
+        key: a random key.
+        shape: the shape of the array.
+        dtype: the dtype of the elements; the default float dtype if None.
+        indices_dtype: the dtype of the coordinates.
+        nse: the number of elements or, below 1, the fraction of all places.
+        n_batch: the number of batch dimensions, which come first.
+        n_dense: the number of dense dimensions, which come last.
+        unique_indices: draw no place twice.
+        sorted_indices: bring the coordinates in order.
+        generator: the function that draws the elements, of key, shape and dtype.
+        **kwds: further arguments of ``generator``.
+
+    Returns:
+        A ``BCOO``.
 
     >>> from weft import random
     >>> from weft.experimental import sparse

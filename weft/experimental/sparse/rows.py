@@ -148,6 +148,12 @@ class _Matrix(JAXSparse):
 class COO(_Matrix):
     """A matrix of elements with their rows and columns.
 
+    Args:
+        args: the triple (data, row, col), vectors of one length.
+        shape: the shape of the array.
+        rows_sorted: promise that the rows are in order.
+        cols_sorted: promise that the columns are in order within each row.
+
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
     >>> sparse.COO.fromdense(jnp.eye(2)) @ jnp.ones(2)
@@ -234,6 +240,10 @@ class _Compressed(_Matrix):
 class CSR(_Compressed):
     """A matrix of elements in the order of their rows.
 
+    Args:
+        args: the triple (data, indices, indptr): elements, their columns, and where each row begins
+            and ends.
+
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
     >>> sparse.CSR.fromdense(jnp.array([[0., 2.], [3., 4.]])).indptr
@@ -275,6 +285,10 @@ class CSR(_Compressed):
 class CSC(_Compressed):
     """A matrix of elements in the order of their columns.
 
+    Args:
+        args: the triple (data, indices, indptr): elements, their rows, and where each column begins
+            and ends.
+
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
     >>> sparse.CSC.fromdense(jnp.array([[0., 2.], [3., 4.]])).data
@@ -313,7 +327,16 @@ class CSC(_Compressed):
 
 
 def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> COO:
-    """The elements of a matrix that are not zero, by coordinates.
+    """Return the elements of a matrix that are not zero, by coordinates.
+
+    Args:
+        mat: the dense matrix.
+        nse: how many elements to store. By default as many as are needed; under ``jit`` it must be
+            given.
+        index_dtype: the dtype of the coordinates.
+
+    Returns:
+        A ``COO``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -327,7 +350,13 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
 
 
 def coo_todense(mat: COO) -> Any:
-    """The matrix with all its zeros.
+    """Return a sparse matrix with all its zeros.
+
+    Args:
+        mat: the sparse array.
+
+    Returns:
+        A dense matrix.
 
     >>> from weft.experimental import sparse
     >>> sparse.coo_todense(sparse.eye(2, sparse_format='coo')).sum().item()
@@ -337,7 +366,15 @@ def coo_todense(mat: COO) -> Any:
 
 
 def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
-    """A matrix, or its transpose, times a vector.
+    """Return a sparse matrix, or its transpose, times a vector.
+
+    Args:
+        mat: the sparse array.
+        v: a dense vector.
+        transpose: multiply by the transpose.
+
+    Returns:
+        A dense vector.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -350,7 +387,15 @@ def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
 
 
 def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
-    """A matrix, or its transpose, times a dense matrix.
+    """Return a sparse matrix, or its transpose, times a dense matrix.
+
+    Args:
+        mat: the sparse array.
+        B: a dense matrix.
+        transpose: multiply by the transpose.
+
+    Returns:
+        A dense matrix.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -363,7 +408,16 @@ def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
 
 
 def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSR:
-    """The elements of a matrix that are not zero, by rows.
+    """Return the elements of a matrix that are not zero, by rows.
+
+    Args:
+        mat: the dense matrix.
+        nse: how many elements to store. By default as many as are needed; under ``jit`` it must be
+            given.
+        index_dtype: the dtype of the coordinates.
+
+    Returns:
+        A ``CSR``.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -377,7 +431,13 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
 
 
 def csr_todense(mat: CSR) -> Any:
-    """The matrix with all its zeros.
+    """Return a sparse matrix with all its zeros.
+
+    Args:
+        mat: the sparse array.
+
+    Returns:
+        A dense matrix.
 
     >>> from weft.experimental import sparse
     >>> sparse.csr_todense(sparse.eye(2, sparse_format='csr')).sum().item()
@@ -387,7 +447,15 @@ def csr_todense(mat: CSR) -> Any:
 
 
 def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
-    """A matrix, or its transpose, times a vector.
+    """Return a sparse matrix, or its transpose, times a vector.
+
+    Args:
+        mat: the sparse array.
+        v: a dense vector.
+        transpose: multiply by the transpose.
+
+    Returns:
+        A dense vector.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -400,7 +468,15 @@ def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
 
 
 def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Any:
-    """A matrix, or its transpose, times a dense matrix.
+    """Return a sparse matrix, or its transpose, times a dense matrix.
+
+    Args:
+        mat: the sparse array.
+        B: a dense matrix.
+        transpose: multiply by the transpose.
+
+    Returns:
+        A dense matrix.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse

@@ -338,9 +338,14 @@ def _bcsr_dot(eqn: JaxprEqn, x: BCSR, y: Any) -> Any:
 
 
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
-    """``f`` as a function of arrays of which some may be sparse.
+    """Return a function as one of arrays of which some may be sparse.
 
-    ``use_tracer`` chooses between two ways of doing so in JAX; here there is one.
+    Args:
+        f: the function.
+        use_tracer: accepted for JAX, no effect.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft.numpy as jnp
     >>> from weft.experimental import sparse
@@ -455,7 +460,13 @@ def todense_p(*buffers: Any, tree: Any) -> list[Any]:
 
 
 def todense(arr: Any) -> Any:
-    """A tree of arrays, the sparse ones with all their zeros.
+    """Return a tree of arrays, the sparse ones with all their zeros.
+
+    Args:
+        arr: an array or a tree of arrays.
+
+    Returns:
+        The tree, with dense arrays.
 
     >>> from weft.experimental import sparse
     >>> sparse.todense(sparse.eye(2)).sum().item()
