@@ -69,7 +69,13 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 @api_boundary
 def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """A tree of arrays as one vector of their common dtype, and the function back.
+    """Return a tree of arrays as one vector of their common dtype, and the function back.
+
+    Args:
+        pytree: the tree.
+
+    Returns:
+        A pair: the vector, and a function from such a vector to a tree of the same structure.
 
     >>> import weft.numpy as jnp
     >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": 3.0})

@@ -1,6 +1,9 @@
 """Shardings: meshes of devices, partition specs, and where arrays live."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 
@@ -50,8 +53,22 @@ __all__ = [
 _NO_MESH = Mesh(np.empty((), object), ())
 
 
-def make_single_device_sharding(device, *, memory_kind=None):
-    """A sharding that puts all of an array on one device."""
+def make_single_device_sharding(
+    device: Any, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
+    """Return a sharding that puts all of an array on one device.
+
+    Args:
+        device: the device.
+        memory_kind: the memory on the device. By default the device's own.
+
+    Returns:
+        A ``SingleDeviceSharding``.
+
+    >>> import weft
+    >>> weft.sharding.make_single_device_sharding(weft.devices()[0]).num_devices
+    1
+    """
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
@@ -94,8 +111,14 @@ class _MeshScope:
         self._setting.__exit__()
 
 
-def set_mesh(mesh):
-    """Make a mesh the current one, or none, from now on or for a ``with`` block.
+def set_mesh(mesh: Any) -> Any:
+    """Make a mesh the current one, from now on or for a ``with`` block.
+
+    Args:
+        mesh: the mesh; None for none.
+
+    Returns:
+        A context manager, whose end restores the mesh before.
 
     >>> import weft
     >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
@@ -109,8 +132,14 @@ def set_mesh(mesh):
     return _MeshScope(mesh, mesh.abstract_mesh)
 
 
-def use_abstract_mesh(mesh):
+def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     """Make a mesh without devices the current one for a ``with`` block.
+
+    Args:
+        mesh: the mesh.
+
+    Returns:
+        A context manager.
 
     >>> import weft
     >>> from weft.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
@@ -124,8 +153,11 @@ def use_abstract_mesh(mesh):
     return _knobs.mesh((current and current[0], mesh))
 
 
-def get_mesh():
-    """The current mesh, with no axes if none is set.
+def get_mesh() -> Mesh:
+    """Return the current mesh, with no axes if none is set.
+
+    Returns:
+        The mesh.
 
     >>> import weft
     >>> weft.sharding.get_mesh().empty
@@ -135,8 +167,11 @@ def get_mesh():
     return _NO_MESH if current is None or current[0] is None else current[0]
 
 
-def get_abstract_mesh():
-    """The current mesh without its devices.
+def get_abstract_mesh() -> AbstractMesh:
+    """Return the current mesh without its devices.
+
+    Returns:
+        The mesh, with no axes if none is set.
 
     >>> import weft
     >>> weft.sharding.get_abstract_mesh()
@@ -147,10 +182,16 @@ def get_abstract_mesh():
 
 
 @_api_boundary
-def reshard(xs, out_shardings):
-    """A tree of arrays, divided over explicit mesh axes as shardings say.
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """Return a tree of arrays, divided over explicit mesh axes.
 
-    A partition spec is of the current mesh; shardings may be a prefix of the tree.
+    Args:
+        xs: the arrays.
+        out_shardings: how they are divided: shardings, or partition specs over the current mesh, as
+            a tree that may be a prefix.
+
+    Returns:
+        The arrays.
 
     >>> import weft, weft.numpy as jnp
     >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
@@ -178,11 +219,18 @@ def _moved(x, sharding):
     return _resharded(x, where)
 
 
-def auto_axes(f=None, /, *, axes=None, out_sharding=None):
-    """``f`` with some explicit axes of the current mesh left to the compiler, all by default.
+def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -> Any:
+    """Return a function with some explicit axes of the current mesh left to the compiler.
 
-    Inside, types say nothing of these axes, and the compiler finds how values are divided;
-    ``out_sharding``, given here or in the call, says how the results are.
+    Inside, types say nothing of these axes, and the compiler finds how values are divided.
+
+    Args:
+        f: the function. Without it the result is a decorator.
+        axes: the names of the axes; all explicit ones by default.
+        out_sharding: how the results are divided. It can be given in the call instead.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
@@ -210,10 +258,16 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
     return automatic
 
 
-def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
-    """``f`` with types that say how values are divided over axes of the current mesh.
+def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None) -> Any:
+    """Return a function with types that say how values are divided over axes of the current mesh.
 
-    ``in_sharding``, given here or in the call, says how the arguments are.
+    Args:
+        f: the function. Without it the result is a decorator.
+        axes: the names of the axes; all by default.
+        in_sharding: how the arguments are divided. It can be given in the call instead.
+
+    Returns:
+        A function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft.sharding import AxisType

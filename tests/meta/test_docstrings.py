@@ -46,6 +46,13 @@ def parameters(value: Any) -> tuple[list[str], bool]:
     return names, returns and not isinstance(value, type)
 
 
+def inherited(value: Any) -> set[str]:
+    """The arguments that the base classes of a class describe, such as a module's name."""
+    bases = value.__mro__[1:-1] if isinstance(value, type) else ()
+    texts = [sections(inspect.cleandoc(base.__doc__ or "")).get("Args", "") for base in bases]
+    return {name for text in texts for name in ENTRY.findall(text)}
+
+
 def problems(value: Any) -> list[str]:
     """What the docstring of a callable lacks."""
     text = docstring(value)
@@ -57,7 +64,8 @@ def problems(value: Any) -> list[str]:
         return missing
     names, returns = parameters(value)
     described = ENTRY.findall(found.get("Args", ""))
-    missing += [f"argument {name}" for name in names if name not in described]
+    known = {*described, *inherited(value)}
+    missing += [f"argument {name}" for name in names if name not in known]
     missing += [f"no argument is named {name}" for name in described if name not in names]
     if returns and not {"Returns", "Yields"} & found.keys():
         missing.append("Returns")

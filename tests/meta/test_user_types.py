@@ -44,6 +44,23 @@ KNOWN = {
     "jax.value_and_grad(f)(x)": "tuple[Array, Any]",
     "Model(width=3, name='m')": "Model",
     "nn.Dense(3)": "Dense",
+    "nn.Dense(3).features": "int",
+    "nn.Dense(3).init(key, x)": "dict[str, Any]",
+    "nn.Dense(3).init_with_output(key, x)": "tuple[Any, dict[str, Any]]",
+    "nn.Dense(3).clone(features=4)": "Dense",
+    "nn.remat(nn.Dense)(3)": "Dense",
+    "nn.max_pool(x, (2,))": "Array",
+    "nn.make_causal_mask(x)": "Array",
+    "optim.adam(optim.linear_schedule(1.0, 0.0, 10)).init(x)": "Any",
+    "optim.sgd(0.1).update(x, optim.sgd(0.1).init(x), x)": "tuple[Any, Any]",
+    "optim.lbfgs().update(x, (), x, value=1.0, grad=x, value_fn=f)": "tuple[Any, Any]",
+    "optim.squared_error(x, x)": "Array",
+    "jax.random.split(key)": "Array",
+    "weft.nn.initializers.lecun_normal()(key, (2, 3))": "Array",
+    "weft.scipy.special.gammaln(x)": "Array",
+    "weft.scipy.stats.norm.pdf(x)": "Array",
+    "weft.tree.flatten(x)[1]": "PyTreeDef",
+    "weft.sharding.get_mesh()": "Mesh",
 }
 # Each mistake, and what the type checker says of it.
 WRONG = {
@@ -54,14 +71,19 @@ WRONG = {
     "nn.Dense(fatures=3)": 'keyword argument "fatures"',
     "x.summ()": 'has no attribute "summ"',
     "f('text')": "incompatible type",
+    "optim.adam(learning_rat=0.1)": 'keyword argument "learning_rat"',
+    "optim.adam('fast')": "incompatible type",
+    "nn.Dense('three')": "incompatible type",
 }
 HEAD = """\
 import weft as jax
 import weft.numpy as jnp
-import weft.nn, weft.random
-from weft import Array, lax, linen as nn
+import weft.nn.initializers, weft.random, weft.scipy.special, weft.scipy.stats.norm
+import weft.sharding, weft.tree
+from weft import Array, lax, linen as nn, optim
 
 x = jnp.ones(3)
+key = jax.random.key(0)
 
 def f(a: Array, n: int = 2) -> Array:
     return a * n

@@ -29,7 +29,16 @@ without_refs = Late("weft.transforms.discharge")
 
 
 class ArgInfo:
-    """What is known of one argument."""
+    """The type of one argument, and whether it is donated.
+
+    Args:
+        donated: whether the argument's memory may be reused.
+
+    >>> import weft, weft.numpy as jnp
+    >>> info, _ = weft.jit(lambda x: x + 1).lower(jnp.ones(3)).args_info
+    >>> info[0].shape, info[0].donated
+    ((3,), False)
+    """
 
     __slots__ = ("_aval", "donated")
 
@@ -138,7 +147,18 @@ class _Stage:
 
 
 class Traced(_Stage):
-    """A function staged for given argument types."""
+    """A function staged for given argument types; ``jit(f).trace(*args)`` makes it.
+
+    Args:
+        fun: the function.
+        staged: the function's program.
+        args: the types of the arguments.
+        in_tree: their structure.
+
+    >>> import weft
+    >>> weft.jit(lambda x: x + 1).trace(1.0).jaxpr.eqns[0].primitive
+    add
+    """
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -151,7 +171,18 @@ class Traced(_Stage):
 
 
 class Lowered(_Stage):
-    """A staged function ready to be compiled."""
+    """A staged function ready to be compiled; ``jit(f).lower(*args)`` makes it.
+
+    Args:
+        fun: the function.
+        staged: the function's program.
+        args: the types of the arguments.
+        in_tree: their structure.
+
+    >>> import weft
+    >>> "stablehlo.add" in weft.jit(lambda x: x + 1).lower(1.0).as_text()
+    True
+    """
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program as text: ``stablehlo``, which is the default, ``hlo`` or ``jaxpr``.
@@ -218,7 +249,20 @@ class Lowered(_Stage):
 
 
 class Compiled(_Stage):
-    """An executable for arguments of given types; other types raise TypeError."""
+    """An executable for arguments of given types; ``jit(f).lower(*args).compile()`` makes it.
+
+    Arguments of other types raise TypeError.
+
+    Args:
+        fun: the function.
+        staged: the function's program.
+        args: the types of the arguments.
+        in_tree: their structure.
+
+    >>> import weft
+    >>> float(weft.jit(lambda x: x + 1).lower(1.0).compile()(2.0))
+    3.0
+    """
 
     @property
     def out_info(self) -> Any:

@@ -52,5 +52,13 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    """Whether ``import jax`` gives weft."""
+    """Return whether ``import jax`` gives weft.
+
+    Returns:
+        True or False.
+
+    >>> import weft.as_jax
+    >>> isinstance(weft.as_jax.is_installed(), bool)
+    True
+    """
     return any(isinstance(finder, Finder) for finder in sys.meta_path)

@@ -43,7 +43,12 @@ class OrderedIOEffect(OrderedEffect):
 
 
 class DebugEffect(Effect):
-    """Something shown while debugging, in any order; shown again where a value is recomputed."""
+    """Something shown while debugging, in any order; shown again where a value is recomputed.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: weft.debug.print("{}", x))(1.0).effects
+    frozenset({Debug})
+    """
 
     repeatable = True
 
@@ -52,7 +57,12 @@ class DebugEffect(Effect):
 
 
 class OrderedDebugEffect(OrderedEffect):
-    """Something shown while debugging, in the order of the program."""
+    """Something shown while debugging, in the order of the program.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: weft.debug.print("{}", x, ordered=True))(1.0).effects
+    frozenset({OrderedDebug})
+    """
 
     repeatable = True
 

@@ -19,7 +19,12 @@ from weft.core import processes
 
 
 class AxisType(enum.Enum):
-    """How a mesh axis is treated: by the compiler, in the types, or by hand."""
+    """How a mesh axis is treated: by the compiler, in the types, or by hand.
+
+    >>> import weft
+    >>> list(weft.sharding.AxisType)
+    [Auto, Explicit, Manual]
+    """
 
     Auto = enum.auto()
     Explicit = enum.auto()
@@ -71,6 +76,12 @@ class PartitionSpec(tuple[Any, ...]):
     """How the dimensions of an array are divided over the axes of a mesh.
 
     A dimension is whole (None), divided over one axis, or over several together, outermost first.
+
+    Args:
+        *partitions: for each dimension None (whole), the name of an axis, or a tuple of names,
+            outermost first.
+        unreduced: the axes over which the values are parts of a sum.
+        reduced: the axes over which gradients are parts of a sum.
 
     >>> PartitionSpec('data', None)
     P('data', None)
@@ -224,6 +235,11 @@ def axes_of(part: Any) -> tuple[Any, ...]:
 class AbstractDevice:
     """A kind of device, without saying which one.
 
+    Args:
+        device_kind: the name of the kind.
+        num_cores: the number of cores, if known.
+        platform: the platform, such as ``'cpu'`` or ``'cuda'``.
+
     >>> AbstractDevice('cpu', None, 'cpu')
     AbstractDevice(device_kind=cpu, num_cores=None, platform=cpu)
     """
@@ -354,6 +370,12 @@ def _names(axis_names: Any) -> tuple[Any, ...]:
 class AbstractMesh(MeshAxes):
     """The sizes and names of a mesh's axes, without devices.
 
+    Args:
+        axis_sizes: the size of each axis.
+        axis_names: the name of each axis.
+        axis_types: an ``AxisType`` for each axis. By default ``Auto``.
+        abstract_device: the kind of the devices, if known.
+
     >>> AbstractMesh((2, 4), ('x', 'y')).shape
     {'x': 2, 'y': 4}
     """
@@ -408,8 +430,12 @@ NO_AXES = AbstractMesh((), ())
 
 
 class ManualAxisType:
-    """Over which axes of ``shard_map`` values vary, are parts of a sum, or are one in whose place
-    gradients are such parts.
+    """How values inside of ``shard_map`` depend on its axes.
+
+    Args:
+        varying: the axes over which the values vary.
+        unreduced: the axes over which they are parts of a sum.
+        reduced: the axes over which they are equal, and their gradients parts of a sum.
 
     >>> ManualAxisType(varying={'x'}).varying
     frozenset({'x'})
@@ -495,7 +521,17 @@ _entered = _Entered()
 
 
 class Mesh(MeshAxes):
-    """Devices arranged in a grid whose axes have names."""
+    """Devices arranged in a grid whose axes have names.
+
+    Args:
+        devices: an array of devices.
+        axis_names: the name of each axis of the array.
+        axis_types: an ``AxisType`` for each axis. By default ``Auto``.
+
+    >>> import numpy as np, weft
+    >>> weft.sharding.Mesh(np.array(weft.devices()[:1]), ("data",)).shape
+    {'data': 1}
+    """
 
     devices: np.ndarray
 
@@ -594,7 +630,12 @@ MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 
 class Sharding:
-    """Where the elements of an array live."""
+    """Where the elements of an array live; the base of all shardings.
+
+    >>> import weft, weft.numpy as jnp
+    >>> isinstance(jnp.ones(2).sharding, weft.sharding.Sharding)
+    True
+    """
 
     @property
     def device_set(self) -> set[Any]:
@@ -710,7 +751,17 @@ def _sums(sharding: Sharding) -> set[Any]:
 
 
 class SingleDeviceSharding(Sharding):
-    """All of an array on one device."""
+    """The sharding of an array that lives on one device.
+
+    Args:
+        device: the device.
+        memory_kind: the memory on the device, such as ``'device'`` or ``'pinned_host'``. By default
+            the device's own.
+
+    >>> import weft
+    >>> weft.sharding.SingleDeviceSharding(weft.devices()[0]).num_devices
+    1
+    """
 
     _device: Any
 
@@ -743,7 +794,19 @@ class SingleDeviceSharding(Sharding):
 
 
 class NamedSharding(Sharding):
-    """An array divided over a mesh as a partition spec says."""
+    """The sharding of an array divided over a mesh.
+
+    Args:
+        mesh: the mesh.
+        spec: how the dimensions are divided, a ``PartitionSpec``.
+        memory_kind: the memory on the device, such as ``'device'`` or ``'pinned_host'``. By default
+            the device's own.
+
+    >>> import weft
+    >>> mesh = weft.make_mesh((1,), ("data",))
+    >>> weft.sharding.NamedSharding(mesh, weft.P("data")).spec
+    P('data',)
+    """
 
     mesh: Any
     spec: PartitionSpec

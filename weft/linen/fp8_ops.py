@@ -298,7 +298,14 @@ def _hashable(dimension_numbers):
 
 
 class Fp8DotGeneralBase(Module):
-    """Scales and histories of a product's operands and of its gradient."""
+    """Scales and histories of a product's operands and of its gradient.
+
+    Args:
+        amax_history_length: how many steps the largest magnitudes are kept for, from which scales
+            follow.
+        e4m3_dtype: the 8-bit dtype of inputs and kernels.
+        e5m2_dtype: the 8-bit dtype of gradients.
+    """
 
     amax_history_length: int = 1024
     e4m3_dtype: Any = jnp.float8_e4m3fn
@@ -330,6 +337,12 @@ class Fp8DotGeneralOp(Fp8DotGeneralBase):
     """A product of operands rounded to 8 bits; deprecated in favour of ``Fp8DirectDotGeneralOp``.
 
     The product is computed in the dtype of the kernel.
+
+    Args:
+        amax_history_length: how many steps the largest magnitudes are kept for, from which scales
+            follow.
+        e4m3_dtype: the 8-bit dtype of inputs and kernels.
+        e5m2_dtype: the 8-bit dtype of gradients.
 
     >>> import warnings
     >>> from weft import linen as nn
@@ -368,6 +381,12 @@ class Fp8DotGeneralOp(Fp8DotGeneralBase):
 class Fp8DirectDotGeneralOp(Fp8DotGeneralBase):
     """A product of 8-bit operands: pass it as the ``dot_general_cls`` of a layer.
 
+    Args:
+        amax_history_length: how many steps the largest magnitudes are kept for, from which scales
+            follow.
+        e4m3_dtype: the 8-bit dtype of inputs and kernels.
+        e5m2_dtype: the 8-bit dtype of gradients.
+
     >>> from weft import linen as nn
     >>> layer = nn.Dense(16, dot_general_cls=Fp8DirectDotGeneralOp)
     >>> variables = layer.init(weft.random.key(0), jnp.ones((8, 32)))
@@ -396,6 +415,8 @@ class NANOOFp8DotGeneralOp(Fp8DotGeneralOp):
     Args:
         e4m3_dtype: the 8-bit dtype of inputs and kernels.
         e5m2_dtype: the 8-bit dtype of gradients.
+        amax_history_length: how many steps the largest magnitudes are kept for, from which scales
+            follow.
 
     >>> from weft import linen as nn
     >>> layer = nn.Dense(16, dot_general_cls=nn.NANOOFp8DotGeneralOp)
@@ -409,6 +430,12 @@ class NANOOFp8DotGeneralOp(Fp8DotGeneralOp):
 
 class Fp8Einsum(Fp8DotGeneralBase):
     """``numpy.einsum`` of two operands, the second a kernel, with 8-bit products.
+
+    Args:
+        amax_history_length: how many steps the largest magnitudes are kept for, from which scales
+            follow.
+        e4m3_dtype: the 8-bit dtype of inputs and kernels.
+        e5m2_dtype: the 8-bit dtype of gradients.
 
     >>> layer = Fp8Einsum()
     >>> args = "bk,kn->bn", jnp.ones((8, 32)), jnp.ones((32, 16))

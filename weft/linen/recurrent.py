@@ -90,6 +90,17 @@ class LSTMCell(_CellWithMemory):
 
     Reference: Hochreiter and Schmidhuber, Long Short-Term Memory, 1997.
 
+    Args:
+        features: the size of the state and of the outputs.
+        gate_fn: the function of the gates.
+        activation_fn: the function of the new state.
+        kernel_init: the initialiser of the kernels of the inputs.
+        recurrent_kernel_init: the initialiser of the kernels of the state.
+        bias_init: the initialiser of the biases.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        carry_init: the initialiser of the state at the start.
+
     >>> cell = LSTMCell(features=3)
     >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
     >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
@@ -134,6 +145,17 @@ class DenseParams(Module):
 
 class OptimizedLSTMCell(_CellWithMemory):
     """The same cell as ``LSTMCell``, parameters included, with one product for all four gates.
+
+    Args:
+        features: the size of the state and of the outputs.
+        gate_fn: the function of the gates.
+        activation_fn: the function of the new state.
+        kernel_init: the initialiser of the kernels of the inputs.
+        recurrent_kernel_init: the initialiser of the kernels of the state.
+        bias_init: the initialiser of the biases.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        carry_init: the initialiser of the state at the start.
 
     >>> cell = OptimizedLSTMCell(features=3)
     >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
@@ -215,6 +237,17 @@ class GRUCell(_GatedCell):
     """A gated recurrent unit.
 
     Reference: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014.
+
+    Args:
+        features: the size of the state and of the outputs.
+        gate_fn: the function of the gates.
+        activation_fn: the function of the new state.
+        kernel_init: the initialiser of the kernels of the inputs.
+        recurrent_kernel_init: the initialiser of the kernels of the state.
+        bias_init: the initialiser of the biases.
+        dtype: the dtype of the computation. By default what inputs and parameters promote to.
+        param_dtype: the dtype of the parameters.
+        carry_init: the initialiser of the state at the start.
 
     >>> cell = GRUCell(features=3)
     >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))

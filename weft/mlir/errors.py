@@ -9,6 +9,13 @@ class StableHLOError(ValueError):
     """A StableHLO module that weft cannot read or run.
 
     ``line`` and ``column`` say where in the module's text, from 1; 0 where no place is known.
+
+    >>> from weft import export
+    >>> try:
+    ...     export.from_stablehlo("module { nonsense }")
+    ... except export.StableHLOError:
+    ...     print("not a module")
+    not a module
     """
 
     def __init__(self, message: str, line: int = 0, column: int = 0, source: str = "") -> None:

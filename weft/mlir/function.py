@@ -39,6 +39,16 @@ class StableHLOFunction:
     Call it with arrays of the types in ``in_avals``; it returns a tuple of arrays of the types in
     ``out_avals``. It can be used inside of ``jit``, ``vmap`` and ``grad``. Sizes that the module
     leaves open are symbolic dimensions in ``in_avals``; each call fixes them.
+
+    Args:
+        module: the module.
+        function: the function of it.
+
+    >>> import weft
+    >>> from weft import export
+    >>> f = export.from_stablehlo(weft.jit(lambda x: x + 1).lower(1.0).as_text())
+    >>> isinstance(f, export.StableHLOFunction)
+    True
     """
 
     def __init__(self, module: Module, function: Function) -> None:
@@ -152,13 +162,15 @@ def _aval(kind: Tensor, name: str, scope: SymbolicScope) -> ShapedArray:
 def from_stablehlo(
     module: str | bytes | os.PathLike[str], *, function: str | None = None
 ) -> StableHLOFunction:
-    """The function of a StableHLO module, to be called with arrays.
+    """Return a function of a StableHLO module, to be called with arrays.
 
-    ``module`` is the text of a module or the path of a file that holds it, in the form that JAX
-    (``jit(f).lower(x).as_text()``, ``Exported.mlir_module()``), other tools and weft write.
-    ``function`` names one of its functions; without it, ``main`` or the only public one is taken.
+    Args:
+        module: the text of a module or the path of a file that holds it, in the form that JAX
+            (``jit(f).lower(x).as_text()``, ``Exported.mlir_module()``), other tools and weft write.
+        function: the name of the function. By default ``main`` or the only public one.
 
-    Raises ``StableHLOError``, with the line of the module, for text that weft cannot read.
+    Returns:
+        A ``StableHLOFunction``. Text that weft cannot read raises ``StableHLOError`` with the line.
 
     >>> import weft, weft.numpy as jnp
     >>> from weft import export

@@ -459,11 +459,10 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
 
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Return an initialiser of convolution kernels: an orthogonal matrix at the centre, 0
-    elsewhere.
+    """Return an initialiser of convolution kernels that are an orthogonal matrix at the centre.
 
-    A shape is 1 to 3 window sizes, inputs, outputs, with no fewer outputs than inputs
-    (arXiv:1806.05393).
+    Elsewhere they are 0. A shape is 1 to 3 window sizes, inputs, outputs, with no fewer outputs
+    than inputs (arXiv:1806.05393).
 
     Args:
         scale: the factor of the matrix.

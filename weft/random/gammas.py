@@ -86,8 +86,9 @@ def _gamma(key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Any:
 def beta(
     key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
-    """Return numbers from the beta distribution: density ``x ** (a - 1) * (1 - x) ** (b - 1)``,
-    scaled.
+    """Return numbers from the beta distribution.
+
+    The density is proportional to ``x ** (a - 1) * (1 - x) ** (b - 1)``.
 
     Args:
         key: a random key, from ``weft.random.key``. Use each key once; ``split`` makes more.
