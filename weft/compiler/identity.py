@@ -48,6 +48,7 @@ class Identity:
         self.consts: list[tuple[Any, Any]] = []  # with their types
         self.const_numbers: dict[int, int] = {}
         self.eqns: list[JaxprEqn] = []  # all that Python may have to run
+        self.infos: list[Any] = []  # the users' lines of all equations
         self.names: dict[int, str] = {}
         self.calls_users = False  # whether it may depend on what a user's function does
         self._key: bytes | None = None
@@ -93,6 +94,7 @@ class Identity:
                     numbers[v] = len(numbers)
                     outs.append(kind(v.aval))
             rows.append((self._operation(eqn), ins, outs))
+            self.infos.append(eqn.source_info)
         rows.append([literal(x) if type(x) is Literal else numbers[x] for x in jaxpr.outvars])
         self.programs[key] = len(self.programs)
         self.rows.append(rows)

@@ -71,7 +71,14 @@ def load(text: str, dynamic: int = 0, label: str = NAME) -> driver.Function:
     waits = ptx.WAIT in text and device.architecture >= ptx.HOPPER
     if code is None:
         code = _compilers().submit(_compiled, text, key, device).result
-    return driver.Function(code, name, dynamic, waits)
+    return driver.Function(code, name, dynamic, waits, key)
+
+
+@driver.per_device(1024)
+def load_known(key: bytes, name: str, dynamic: int, waits: bool) -> driver.Function | None:
+    """A kernel whose machine code is on the disk; None where it isn't."""
+    code = disk.load(key)
+    return None if code is None else driver.Function(code, name, dynamic, waits, key)
 
 
 @lru(1)
@@ -192,8 +199,9 @@ def _later(launches: Sequence[tuple[bool, bool, _Ahead]], again: bool) -> list[_
 class Assembled(Record):
     """A Program as commands, with where its memory is.
 
-    ``only_read`` and ``operations`` are what is known of commands, by id; ``beginnings`` are called
-    before each run.
+    What is known of commands, by id: ``only_read``, ``operations``, ``around`` and ``sources``, the
+    operation that one was made of, and whether it is the first of these. ``beginnings``
+    are called before each run.
     """
 
     program: Program
@@ -205,7 +213,17 @@ class Assembled(Record):
     constants: dict[int, np.ndarray]
     only_read: dict[int, tuple[Any, frozenset[int]]]
     operations: dict[int, int]
+    around: dict[int, Any]
+    sources: dict[int, tuple[Any, Deferred, bool]]
     beginnings: tuple[Any, ...]
+
+
+class Deferred(Record):
+    """An operation that becomes commands when it is needed, with its label and the user's lines."""
+
+    node: Any
+    label: str
+    lines: tuple[Any, ...]
 
 
 class Assembler:
@@ -224,8 +242,9 @@ class Assembler:
         self.around: dict[int, Any] = {}
         # commands that name all memory that they touch, with the slots that they only read, by id
         self.only_read: dict[int, tuple[Any, frozenset[int]]] = {}
-        # operations of kernels of the compiler, by the same
+        # operations of kernels of the compiler, and what operations commands are of, by the same
         self.operations: dict[int, int] = {}
+        self.sources: dict[int, tuple[Any, Deferred, bool]] = {}
         self.unaligned = unaligned(program.nodes, program.under)
         self.pairs = set(swapped(program.nodes))
         self.written = {s for slot in written(program.nodes) for s in self.under(slot)}
@@ -238,11 +257,23 @@ class Assembler:
                 self.constants[number] = program.constants[slot.what]
 
     def assembled(self, commands: tuple[Any, ...]) -> Assembled:
-        """The whole, of which these are the commands."""
+        """The whole, of which these are the commands, with its memory planned."""
         offsets, arena = self.plan(commands)
-        sized = (offsets, arena, self.roles, self.sizes)
-        known = (self.constants, self.only_read, self.operations)
-        return Assembled(self.program, commands, *sized, *known, tuple(self.beginnings.values()))
+        return self.gathered(commands)._replace(offsets=offsets, arena=arena)
+
+    def gathered(self, commands: tuple[Any, ...]) -> Assembled:
+        """The whole, of which these are the commands."""
+        memory = ([], 0, self.roles, self.sizes, self.constants)
+        known = (self.only_read, self.operations, self.around, self.sources)
+        begin = tuple(self.beginnings.values())
+        return Assembled(self.program, commands, *memory, *known, begin)
+
+    def noted(self, node: Any, made: list[Any]) -> list[Any]:
+        """Commands, with a note of the operation that they are of."""
+        deferred = Deferred(node._replace(offer=None), self.label, self.lines)
+        for i, command in enumerate(made):
+            self.sources[id(command)] = (command, deferred, i == 0)
+        return made
 
     def nodes(self, nodes: Sequence[Any], again: bool = False) -> tuple[Any, ...]:
         """Commands of nodes, which may be done again and again."""
@@ -269,8 +300,13 @@ class Assembler:
             elif part is not None:
                 found.append(self.launched(part, ahead))
             else:
-                found += ASSEMBLE[type(node)](self, node)
+                found += self.node(node)
         return tuple(found)
+
+    def node(self, node: Any) -> list[Any]:
+        """The commands of a node that is no kernel."""
+        made = getattr(self, _METHODS[type(node)])(node)
+        return self.noted(node, made) if type(node) is Op else made
 
     def linked(self, units: list[Any]) -> list[Any]:
         """Units with products that follow each other as chains."""
@@ -706,14 +742,14 @@ class Assembler:
         return arrange(lives, len(self.sizes))
 
 
-ASSEMBLE = {
-    Op: Assembler.operation,
-    Host: Assembler.operation,
-    Collective: Assembler.message,
-    Copy: Assembler.copy,
-    Point: Assembler.point,
-    Swap: Assembler.swap,
-    Branch: Assembler.branch,
-    While: Assembler.repeat_while,
-    For: Assembler.repeat,
+_METHODS = {
+    Op: "operation",
+    Host: "operation",
+    Collective: "message",
+    Copy: "copy",
+    Point: "point",
+    Swap: "swap",
+    Branch: "branch",
+    While: "repeat_while",
+    For: "repeat",
 }

@@ -350,6 +350,15 @@ def regions_of(command: Any) -> list[tuple[Any, ...]]:
     return [command.body] if isinstance(command, LoopedFor) else []
 
 
+def with_regions(command: Any, regions: Sequence[tuple[Any, ...]]) -> Any:
+    """A command with other lists of commands inside."""
+    if isinstance(command, Branched):
+        return command._replace(regions=tuple(regions))
+    if isinstance(command, LoopedWhile):
+        return command._replace(condition=regions[0], body=regions[1])
+    return command._replace(body=regions[0])
+
+
 def load_all(commands: Sequence[Any]) -> None:
     """Load the kernels that commands launch, as they come out of compilation."""
     for command in commands:

@@ -434,9 +434,11 @@ class Function:
         name: str,
         dynamic: int = 0,
         waits: bool = False,
+        key: bytes = b"",
     ) -> None:
-        """``waits``: whether the kernel waits by itself for the one before it."""
-        self.name, self.dynamic, self.waits = name, dynamic, waits
+        """``waits``: whether the kernel waits by itself for the one before it; ``key`` is what its
+        code is found by on the disk."""
+        self.name, self.dynamic, self.waits, self.key = name, dynamic, waits, key
         self.begins_early = False
         self.function: Any = None
         self._launch = library().cuLaunchKernel

@@ -25,8 +25,9 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime.client import Compiler
 
-# loaded when a program comes in a second shape
-named = Late("weft.backends.cuda.named")
+# loaded when a program comes in a second shape, and when the disk has or gets one
+named = Late("weft.backends.cuda.forms.named")
+stored = Late("weft.backends.cuda.forms.stored")
 
 # Graphs that an executable keeps, for arguments and results in different places.
 MOST_GRAPHS = 8
@@ -35,7 +36,7 @@ MOST_GRAPHS = 8
 class Cuda(GpuTarget, Compiler):
     """A GPU's compiler."""
 
-    has_named_sizes = True
+    has_named_sizes = is_stored = True
 
     def __init__(self, number: int = 0) -> None:
         self.name = f"cuda {number}"  # loaded code is that of one GPU
@@ -57,6 +58,13 @@ class Cuda(GpuTarget, Compiler):
     ) -> Any:
         driver.device().use()
         return named.Named(closed, donated, names)
+
+    def load(self, identity: Any) -> Assembled | None:
+        driver.device().use()
+        return stored.find(identity)
+
+    def keep(self, identity: Any, made: Assembled) -> None:
+        stored.keep(identity, made)
 
 
 def put(array: np.ndarray) -> Buffer:

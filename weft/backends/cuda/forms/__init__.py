@@ -1,0 +1,1 @@
+"""Programs on a GPU that serve other shapes and other processes."""
