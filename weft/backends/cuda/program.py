@@ -15,8 +15,8 @@ from weft.backends.cuda import driver, lanes, profile
 from weft.backends.cuda.assemble import Assembled, Assembler
 from weft.backends.cuda.commands import State, length, load_all, mostly_small
 from weft.backends.cuda.memory import Buffer, pool
+from weft.backends.cuda.passes.target import GpuTarget
 from weft.backends.cuda.story import story
-from weft.backends.cuda.target import GpuTarget
 from weft.base.errors import JaxRuntimeError
 from weft.base.lazy import Late
 from weft.compiler.plan import Planner

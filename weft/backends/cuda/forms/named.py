@@ -16,8 +16,8 @@ from weft.backends.cuda import commands as c
 from weft.backends.cuda.assemble import Assembled, Assembler, Deferred, Part
 from weft.backends.cuda.forms.deferred import Nest, expanded, form_of
 from weft.backends.cuda.forms.schedule import schedule_sized
+from weft.backends.cuda.passes.target import NamedTarget
 from weft.backends.cuda.schedule import operations
-from weft.backends.cuda.target import NamedTarget
 from weft.backends.cuda.text.render import render_sized
 from weft.base.sizes import Size, recording
 from weft.compiler.numbers import Numbers
