@@ -402,3 +402,19 @@ def test_svd_of_one_matrix_that_cannot_be_decomposed():
     u, s, vt = weft.jit(lambda a: tuple(jnp.linalg.svd(a)))(np.zeros_like(a))
     assert not np.asarray(s).any()
     assert np.array_equal(np.abs(u), np.eye(70)) and np.array_equal(np.abs(vt), np.eye(70))
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("sides", [1, 96, 97, 193, 331])
+def test_triangular_solves_in_pieces_of_right_hand_sides(sides, left):
+    draw = np.random.RandomState(sides)
+    a = np.tril(draw.randn(40, 40)).astype(np.float32) + 20 * np.eye(40, dtype=np.float32)
+    b = draw.randn(*((40, sides) if left else (sides, 40))).astype(np.float32)
+    solve = weft.jit(
+        lambda a, b: weft.lax.linalg.triangular_solve(a, b, left_side=left, lower=True)
+    )
+    x = np.asarray(solve(a, b), np.float64)
+    np.testing.assert_allclose(a @ x if left else x @ a, b, atol=2e-5)
+    text = solve.lower(a, b).compile().as_text()
+    pieces = {1: 1, 96: 1, 97: 2, 193: 4, 331: 4}[sides]
+    assert (f"over {pieces} by 1" in text) == (pieces > 1)

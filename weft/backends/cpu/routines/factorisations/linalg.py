@@ -292,7 +292,7 @@ def triangular_solve(ins: Types, outs: Types, params: Params) -> Lowered | None:
     m, k = ins[1].shape[-2:]
     left, transpose = params["left_side"], params["transpose_a"]
     conjugate = params["conjugate_a"] and ins[0].dtype.kind == "c"
-    tiles = -(-(k if left else m) // stubs.TILE)
+    tiles = 1 << (-(-(k if left else m) // stubs.TILE) - 1).bit_length()
     s = Stack(ins[0].dtype, _count(ins[0]) * tiles)
     turned = blas.CONJUGATE_TRANSPOSE if conjugate else blas.TRANSPOSE
     codes = [

@@ -120,8 +120,9 @@ def matrix_steps(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
 
 # --- triangular matrices --------------------------------------------------------------------------
 
-# Right-hand sides that are solved for at a time.
-TILE = 128
+# Right-hand sides that are solved for at a time, at most. Their pieces are a power of two, of the
+# same size, so that threads finish together.
+TILE = 96
 # Where the table has sizes and tiles of a matrix, codes, and 1.
 SIZES, CODES, ONE = 2, 6, 10
 # Whether the matrix is on the left, and whether it is conjugated.
@@ -135,8 +136,9 @@ def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:
     n, rows, columns, tiles = numbers(table, SIZES, 4)
     for g in range(start, stop):
         which = g // tiles
-        first = g % tiles * TILE
-        count = min(i64(TILE), (columns if ON_LEFT else rows) - first)
+        sides = columns if ON_LEFT else rows
+        first = sides * (g % tiles) // tiles
+        count = sides * (g % tiles + 1) // tiles - first
         high = rows if ON_LEFT else count
         wide = count if ON_LEFT else columns
         offset = (which * rows * columns + first * (1 if ON_LEFT else columns)) * ITEM
