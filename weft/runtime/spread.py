@@ -63,7 +63,18 @@ def _as_arguments(found: Any, avals: Any, args: Any) -> tuple[Placement, ...]:
 def divided(
     program: ClosedJaxpr, given: list[Spec], mesh: Any, kind: str | None = None
 ) -> tuple[Placement, ...]:
-    """The placements of the results, from how the arguments are divided."""
+    """The placements of the results, from how the arguments are divided: found once for each way,
+    as native code does not answer calls with every kind of argument."""
+    key = ("divided", tuple(given), mesh, kind)
+    found = program._memo.get(key)
+    if found is None:
+        found = program._memo[key] = _divided(program, given, mesh, kind)
+    return found
+
+
+def _divided(
+    program: ClosedJaxpr, given: list[Spec], mesh: Any, kind: str | None
+) -> tuple[Placement, ...]:
     avals, auto = program.out_avals, set(mesh.auto_axes)
     if auto or not mesh.explicit_axes:
         found = flow(program, given, mesh)
