@@ -265,8 +265,10 @@ def sharded_transformer(jax: Any) -> Program:
     mesh = jax.make_mesh((2, 2), ("data", "model"), kinds)
     tokens = _integers(m.WORDS, 32, m.LENGTH + 1)
     if jax.__name__ == "weft":
-        own = m.train.make_step(m.loss, mesh=mesh, sharding=m.RULES, donate=False)
-        return Program(own, (own.place(m.create_state(0, 100)), tokens), None, False, convert=False)
+        step = m.train.make_step(m.loss, mesh=mesh, sharding=m.RULES, donate=False)
+        state = step.place(m.create_state(0, 100))
+        leaves = lambda *given: jax.tree.leaves(step(*given))
+        return Program(leaves, (state, tokens), compiled=False, convert=False)
     optax = importlib.import_module("optax")
     P, sharding = jax.sharding.PartitionSpec, jax.sharding.NamedSharding
 
@@ -286,7 +288,8 @@ def sharded_transformer(jax: Any) -> Program:
         outputs = {"loss": value, "grad_norm": optax.global_norm(grads)}
         return state.apply_gradients(grads=grads), outputs
 
-    return Program(step, (state, tokens), None, False, convert=False)
+    leaves = lambda *given: jax.tree.leaves(step(*given))
+    return Program(leaves, (state, tokens), compiled=False, convert=False)
 
 
 def sweep(jax: Any) -> Program:
