@@ -21,7 +21,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools.public_names import collect
-from weft.base.knobs import Knob
 from weft.core.primitive import Primitive
 from weft.numpy import ufunc
 
@@ -40,8 +39,6 @@ ARGUMENT = re.compile(r"(?m)^(\*{0,2}\w+): ")
 
 def docstring(value: Any) -> str:
     """The docstring of a value; a class does not inherit one, an instance has that of its class."""
-    if isinstance(value, Knob):
-        return value.doc
     if isinstance(value, type):
         return inspect.cleandoc(value.__dict__.get("__doc__") or "")
     if isinstance(value, GenericAlias):

@@ -210,7 +210,21 @@ transfer_guard = _knobs.transfer_guard
 
 
 def checking_leaks():
-    """A scope in which leaked tracers are looked for when a function returns."""
+    """Return a context manager in which tracers that leak from a function raise an error.
+
+    Returns:
+        Context manager, which sets ``check_tracer_leaks``.
+
+    A tracer leaks if a traced function stores it where it outlives the call, such as in a global
+    list.
+
+    Example:
+        >>> import weft
+        >>> with weft.checking_leaks():
+        ...     y = weft.jit(lambda x: x + 1)(1.0)
+        >>> float(y)
+        2.0
+    """
     return _knobs.check_tracer_leaks(True)
 
 

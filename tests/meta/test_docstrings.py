@@ -6,6 +6,7 @@ name out: the reason says why it has no arguments to describe.
 
 from __future__ import annotations
 
+import doctest
 import enum
 import importlib
 import inspect
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import weft
 from tools.api_docs import docstring, is_entry
 from tools.public_names import names_of
 from weft.base.knobs import Knob
@@ -78,7 +80,7 @@ def callables(module: str) -> Iterator[tuple[str, Any]]:
     for name in names_of(held):
         value = getattr(held, name)
         ours = str(getattr(value, "__module__", "weft")).startswith("weft")
-        if is_entry(value) and ours and not isinstance(value, Knob):
+        if is_entry(value) and ours:
             yield f"{module}.{name}", value
 
 
@@ -88,6 +90,15 @@ def test_docstrings_are_complete(module: str) -> None:
     assert found
     lacking = [f"{name}: {', '.join(missing)}" for name, missing in found.items() if missing]
     assert not lacking, "\n" + "\n".join(lacking)
+
+
+def test_examples_of_knobs_run() -> None:
+    knobs = [value for value in vars(weft).values() if isinstance(value, Knob)]
+    assert knobs
+    runner = doctest.DocTestRunner()
+    for knob in knobs:
+        example = doctest.DocTestParser().get_doctest(knob.__doc__, {}, knob.name, None, None)
+        assert runner.run(example) == (0, 2), knob.name
 
 
 def test_exceptions_are_needed() -> None:

@@ -94,12 +94,24 @@ def _name_of(fun: Callable[..., Any], args: Any, number: int) -> str:
 
 @api_boundary
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
-    """Results of ``fun`` and their derivative along ``tangents``, by forward mode.
+    """Return a function's value and its derivative along tangents, by forward mode.
 
-    >>> import weft
-    >>> y, t = weft.jvp(lambda x: x * x, (3.0,), (1.0,))
-    >>> float(y), float(t)
-    (9.0, 6.0)
+    Args:
+        fun: Function of arrays or trees of arrays that returns the same.
+        primals: Tuple or list of the arguments at which to evaluate.
+        tangents: Tuple or list with the tangent of each argument: same tree and shapes, same dtypes
+            (float0 for integers).
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data that isn't
+            differentiated.
+
+    Returns:
+        Pair of the result and its tangent; with ``has_aux`` a triple, with the auxiliary data last.
+
+    Example:
+        >>> import weft
+        >>> y, t = weft.jvp(lambda x: x * x, (3.0,), (1.0,))
+        >>> float(y), float(t)
+        (9.0, 6.0)
     """
     check_callable(fun)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
@@ -295,12 +307,24 @@ def _drop_outputs(linear: Linearized, n: int) -> Linearized:
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
 ) -> Any:
-    """Results of ``fun`` and a function that pulls cotangents of the output back to the inputs.
+    """Return a function's value and its vector-Jacobian product, by reverse mode.
 
-    >>> import weft
-    >>> y, pull = weft.vjp(lambda x: x * x, 3.0)
-    >>> float(pull(1.0)[0])
-    6.0
+    Args:
+        fun: Function of arrays or trees of arrays that returns the same.
+        *primals: Arguments at which to evaluate.
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data that isn't
+            differentiated.
+        reduce_axes: Must be empty; sum over mapped axes with ``lax.psum``.
+
+    Returns:
+        Pair of the result and a function from a cotangent of the result to a tuple of cotangents,
+        one for each argument; with ``has_aux`` a triple, with the auxiliary data last.
+
+    Example:
+        >>> import weft
+        >>> y, pull = weft.vjp(lambda x: x * x, 3.0)
+        >>> float(pull(1.0)[0])
+        6.0
     """
     _refuse_reduce_axes("vjp", reduce_axes)
     outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "vjp")
@@ -312,12 +336,23 @@ def vjp(
 
 @api_boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """Results of ``fun`` and its linear map from input tangents to output tangents.
+    """Return a function's value and its linear approximation at a point.
 
-    >>> import weft
-    >>> y, push = weft.linearize(lambda x: x * x, 3.0)
-    >>> float(push(2.0))
-    12.0
+    Args:
+        fun: Function of arrays or trees of arrays that returns the same.
+        *primals: Arguments at which to linearise.
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data.
+
+    Returns:
+        Pair of the result and a function from tangents of the arguments to the tangent of the
+        result, which can be called many times without evaluating ``fun`` again; with ``has_aux`` a
+        triple.
+
+    Example:
+        >>> import weft
+        >>> y, push = weft.linearize(lambda x: x * x, 3.0)
+        >>> float(push(2.0))
+        12.0
     """
     outs, linear, (in_tree, out_tree), aux = _linearize(fun, primals, has_aux, "linearize")
     result = tree_unflatten(out_tree, outs)
@@ -328,11 +363,21 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
 @api_boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Any:
-    """The transpose of a linear function, whose inputs have the types of ``primals``.
+    """Return the transpose of a linear function.
 
-    >>> import weft
-    >>> float(weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)[0])
-    6.0
+    Args:
+        fun: Linear function of arrays or trees of arrays.
+        *primals: Arrays or ``ShapeDtypeStruct`` that give the types of the arguments; values don't
+            matter.
+        reduce_axes: Must be empty; sum over mapped axes with ``lax.psum``.
+
+    Returns:
+        Function from a cotangent of the result to a tuple of cotangents, one for each argument.
+
+    Example:
+        >>> import weft
+        >>> float(weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)[0])
+        6.0
     """
     check_callable(fun)
     _refuse_reduce_axes("linear_transpose", reduce_axes)
@@ -458,12 +503,30 @@ def value_and_grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[P, tuple[R, Any]]:
-    """A function that returns the value of ``fun`` and its gradient.
+    """Return a function that computes the value of ``fun`` and its gradient in one pass.
 
-    >>> import weft
-    >>> v, g = weft.value_and_grad(lambda x: x ** 2)(3.0)
-    >>> float(v), float(g)
-    (9.0, 6.0)
+    Args:
+        fun: Function that returns a real scalar; its differentiated arguments are arrays or trees
+            of arrays.
+        argnums: Position, or sequence of positions, of the arguments to differentiate with respect
+            to.
+        has_aux: If true, ``fun`` returns a pair of the scalar and auxiliary data that isn't
+            differentiated.
+        holomorphic: Your promise that ``fun`` is holomorphic: arguments and result are then
+            complex.
+        allow_int: If true, integer arguments are allowed; their gradients are zeros of dtype
+            float0.
+        reduce_axes: Must be empty; sum over mapped axes with ``lax.psum``.
+
+    Returns:
+        Function with the arguments of ``fun`` that returns (value, gradient), or ((value, aux),
+        gradient) with ``has_aux``.
+
+    Example:
+        >>> import weft
+        >>> v, g = weft.value_and_grad(lambda x: x ** 2)(3.0)
+        >>> float(v), float(g)
+        (9.0, 6.0)
     """
     check_callable(fun)
     _refuse_reduce_axes("grad", reduce_axes)
@@ -520,11 +583,29 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
 ) -> Callable[P, Any]:
-    """A function that computes the gradient of ``fun``, by reverse mode.
+    """Return a function that computes the gradient of ``fun``, by reverse mode.
 
-    >>> import weft
-    >>> float(weft.grad(lambda x: x ** 3)(2.0))
-    12.0
+    Args:
+        fun: Function that returns a real scalar; its differentiated arguments are arrays or trees
+            of arrays.
+        argnums: Position, or sequence of positions, of the arguments to differentiate with respect
+            to.
+        has_aux: If true, ``fun`` returns a pair of the scalar and auxiliary data that isn't
+            differentiated.
+        holomorphic: Your promise that ``fun`` is holomorphic: arguments and result are then
+            complex.
+        allow_int: If true, integer arguments are allowed; their gradients are zeros of dtype
+            float0.
+        reduce_axes: Must be empty; sum over mapped axes with ``lax.psum``.
+
+    Returns:
+        Function with the arguments of ``fun`` that returns a tree like the argument, or a tuple of
+        them for several ``argnums``; with ``has_aux`` a pair of it and the auxiliary data.
+
+    Example:
+        >>> import weft
+        >>> float(weft.grad(lambda x: x ** 3)(2.0))
+        12.0
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
@@ -543,13 +624,25 @@ def fwd_and_bwd(
     has_aux: bool = False,
     jitted: bool = True,
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """A pair ``(fwd, bwd)``: results with a pullback, and the pullback applied; both jitted.
+    """Return a forward and a backward function: results with a pullback, and the pullback applied.
 
-    >>> import weft, weft.numpy as jnp
-    >>> fwd, bwd = weft.fwd_and_bwd(jnp.square, 0)
-    >>> y, pull = fwd(3.0)
-    >>> float(y), float(bwd(pull, 1.0))
-    (9.0, 6.0)
+    Args:
+        fun: Function of arrays or trees of arrays.
+        argnums: Position, or sequence of positions, of the arguments to differentiate with respect
+            to.
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data.
+        jitted: If true, both functions are compiled with ``jit``.
+
+    Returns:
+        Pair ``(fwd, bwd)``: ``fwd(*args)`` returns (result, pullback), ``bwd(pullback, cotangent)``
+        the gradients.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> fwd, bwd = weft.fwd_and_bwd(jnp.square, 0)
+        >>> y, pull = fwd(3.0)
+        >>> float(y), float(bwd(pull, 1.0))
+        (9.0, 6.0)
     """
 
     def fwd(*args: Any, **kwargs: Any) -> Any:

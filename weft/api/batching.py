@@ -44,11 +44,28 @@ def vmap(
     spmd_axis_name: Any = None,
     sum_match: bool = False,
 ) -> Callable[P, R]:
-    """A function that applies ``fun`` to every element along an axis of its arguments.
+    """Return a function that maps ``fun`` over an axis of its arguments in one batched computation.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.vmap(jnp.dot)(jnp.ones((3, 4)), jnp.ones((3, 4)))
-    Array([4., 4., 4.], dtype=float32)
+    Args:
+        fun: Function of arrays or trees of arrays; it is written for one element.
+        in_axes: Axis of each argument to map over: an integer for all, or a tuple with an integer,
+            None (not mapped) or a tree of them for each argument. Arguments given by keyword are
+            mapped over axis 0.
+        out_axes: Where the mapped axis is in each result; None for results that don't depend on it.
+        axis_name: Name of the axis, for collectives such as ``lax.psum``.
+        axis_size: Size of the mapped axis; needed only if no argument is mapped.
+        spmd_axis_name: Mesh axis over which the mapped axis is divided, for sharding constraints
+            inside of ``fun``.
+        sum_match: If true, results with ``out_axes=None`` that do depend on the axis are summed
+            over it.
+
+    Returns:
+        Function with the arguments of ``fun``, each with one more axis where it is mapped.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.vmap(jnp.dot)(jnp.ones((3, 4)), jnp.ones((3, 4)))
+        Array([4., 4., 4.], dtype=float32)
     """
     check_callable(fun)
     if isinstance(in_axes, list):

@@ -48,17 +48,29 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Call a Python function without effects; works under every transformation but derivatives.
+    """Return the result of a Python function that is called while a compiled program runs.
 
-    It is given arrays and must return what ``result_shape_dtypes`` promises. Under ``vmap``,
-    ``vmap_method`` says whether it is called once for each element (``"sequential"``) or once for
-    the whole batch, operands that are not mapped given with a leading axis of size one
-    (``"expand_dims"``) or of the batch (``"broadcast_all"``).
+    Args:
+        callback: Function of arrays without side effects; it may be called more than once, or not
+            at all.
+        result_shape_dtypes: Tree of arrays or ``ShapeDtypeStruct``: the shapes and dtypes that it
+            returns.
+        *args: Arguments, trees of arrays.
+        sharding: Where the function runs, for programs over several devices.
+        vmap_method: What ``vmap`` does: "sequential" calls once for each element, "expand_dims"
+            once with arguments that aren't mapped given an axis of size 1, "broadcast_all" once
+            with every argument repeated to the batch. None raises an error under ``vmap``.
+        **kwargs: Arguments by keyword, trees of arrays.
 
-    >>> import numpy as np, weft, weft.numpy as jnp
-    >>> host_sort = lambda x: weft.pure_callback(np.sort, x, x)
-    >>> weft.jit(host_sort)(jnp.array([3, 1, 2]))
-    Array([1, 2, 3], dtype=int32)
+    Returns:
+        Tree of arrays as ``result_shape_dtypes`` says. It can't be differentiated; wrap it in
+        ``custom_jvp`` or ``custom_vjp``.
+
+    Example:
+        >>> import numpy as np, weft, weft.numpy as jnp
+        >>> host_sort = lambda x: weft.pure_callback(np.sort, x, x)
+        >>> weft.jit(host_sort)(jnp.array([3, 1, 2]))
+        Array([1, 2, 3], dtype=int32)
     """
     if vmap_method not in VMAP_METHODS:
         raise ValueError(f"vmap_method must be one of {VMAP_METHODS}, got {vmap_method!r}")
@@ -116,7 +128,8 @@ def io_callback(
 
 
 def effects_barrier() -> None:
-    """Wait until the effects of all calls so far have happened; calls are synchronous here.
+    """Wait until the effects of all calls so far, such as prints from compiled code, have happened.
 
-    >>> effects_barrier()
+    Example:
+        >>> effects_barrier()
     """

@@ -16,12 +16,19 @@ _INTERFACE = "0.10.2"
 
 
 def live_arrays(platform: str | None = None) -> list[Any]:
-    """All arrays that some object of the program refers to.
+    """Return all arrays that the program still holds.
 
-    >>> import weft, weft.numpy as jnp
-    >>> x = jnp.ones(3)
-    >>> any(y is x for y in weft.live_arrays())
-    True
+    Args:
+        platform: Name of a platform, which must exist; arrays of all platforms are returned.
+
+    Returns:
+        List of arrays that aren't deleted.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> x = jnp.ones(3)
+        >>> any(y is x for y in weft.live_arrays())
+        True
     """
     devices(platform)
     found = [x for x in gc.get_objects() if type(x) is ArrayImpl]
@@ -29,11 +36,18 @@ def live_arrays(platform: str | None = None) -> list[Any]:
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Print what a report of a problem should say about the machine and what is installed.
+    """Print versions, machine and devices, for a bug report.
 
-    >>> import weft
-    >>> weft.print_environment_info(return_string=True).splitlines()[0].split(':')[0]
-    'weft'
+    Args:
+        return_string: If true, return the text instead of printing it.
+
+    Returns:
+        The text, or None if it was printed.
+
+    Example:
+        >>> import weft
+        >>> weft.print_environment_info(return_string=True).splitlines()[0].split(':')[0]
+        'weft'
     """
     machine = system.uname()
     lines = [

@@ -70,21 +70,27 @@ def _heads(steps: list[Any]) -> list[str]:
 def explain(
     fun: Callable[..., Any], *, quiet: bool = False, measure: bool = False
 ) -> Callable[..., Explanation]:
-    """A function that compiles ``fun`` for given arguments and prints what came of it.
+    """Return a function that compiles ``fun`` for given arguments and prints how it was compiled.
 
-    Nothing is run, unless ``measure`` asks for the time of each kernel: then the function runs
-    several times, or once if it has effects, and each kernel is shown with its least time, the
-    bytes it moves in a second, and its share. The result is the story as an object: its ``str`` is
-    what was printed, or would have been if ``quiet`` is true.
+    Args:
+        fun: Function of arrays, jitted or not.
+        quiet: If true, nothing is printed.
+        measure: If true, also run the function several times (once if it has effects), and report
+            the least time, the bytes per second and the share of each kernel.
 
-    >>> import weft, weft.numpy as jnp
-    >>> told = weft.explain(lambda x: jnp.exp(x - x.max()))(jnp.ones(1000))
-    <lambda>: 3 equations → 2 kernels; ...
-    >>> told.kernels, told.moved < told.unfused
-    (2, True)
-    >>> told = weft.explain(jnp.sin, quiet=True, measure=True)(jnp.ones(1000))
-    >>> print(told.steps[0].head())
-    k0: sin ... took ... us (... GB/s, 100 %)
+    Returns:
+        Function with the arguments of ``fun`` that returns an ``Explanation``; its ``str`` is the
+        report. Nothing is run unless ``measure`` is true.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> told = weft.explain(lambda x: jnp.exp(x - x.max()))(jnp.ones(1000))
+        <lambda>: 3 equations → 2 kernels; ...
+        >>> told.kernels, told.moved < told.unfused
+        (2, True)
+        >>> told = weft.explain(jnp.sin, quiet=True, measure=True)(jnp.ones(1000))
+        >>> print(told.steps[0].head())
+        k0: sin ... took ... us (... GB/s, 100 %)
     """
     check_callable(fun)
     jitted = fun if isinstance(fun, JitFunction) else jit(fun)

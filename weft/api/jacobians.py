@@ -30,12 +30,28 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[P, Any]:
-    """The Jacobian of ``fun``, column by column, by forward mode.
+    """Return a function that computes the Jacobian of ``fun``, column by column, by forward mode.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.jacfwd(lambda x: x * x)(jnp.array([1.0, 2.0]))
-    Array([[2., 0.],
-           [0., 4.]], dtype=float32)
+    Args:
+        fun: Function whose arguments and results are arrays or trees of arrays.
+        argnums: Position, or sequence of positions, of the arguments to differentiate with respect
+            to.
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data that isn't
+            differentiated.
+        holomorphic: Your promise that ``fun`` is holomorphic: arguments and results are then
+            complex.
+
+    Returns:
+        Function with the arguments of ``fun`` that returns an array of shape ``result.shape +
+        argument.shape``, or a tree of them; with ``has_aux`` a pair of it and the auxiliary data.
+
+    Forward mode is cheaper if there are fewer inputs than outputs.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.jacfwd(lambda x: x * x)(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [0., 4.]], dtype=float32)
     """
     check_callable(fun)
 
@@ -70,12 +86,30 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[P, Any]:
-    """The Jacobian of ``fun``, row by row, by reverse mode.
+    """Return a function that computes the Jacobian of ``fun``, row by row, by reverse mode.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.jacrev(lambda x: x * x)(jnp.array([1.0, 2.0]))
-    Array([[2., 0.],
-           [0., 4.]], dtype=float32)
+    Args:
+        fun: Function whose arguments and results are arrays or trees of arrays.
+        argnums: Position, or sequence of positions, of the arguments to differentiate with respect
+            to.
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data that isn't
+            differentiated.
+        holomorphic: Your promise that ``fun`` is holomorphic: arguments and results are then
+            complex.
+        allow_int: If true, integer arguments are allowed; their derivatives are zeros of dtype
+            float0.
+
+    Returns:
+        Function with the arguments of ``fun`` that returns an array of shape ``result.shape +
+        argument.shape``, or a tree of them; with ``has_aux`` a pair of it and the auxiliary data.
+
+    Reverse mode is cheaper if there are fewer outputs than inputs.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.jacrev(lambda x: x * x)(jnp.array([1.0, 2.0]))
+        Array([[2., 0.],
+               [0., 4.]], dtype=float32)
     """
     check_callable(fun)
 
@@ -116,12 +150,26 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[P, Any]:
-    """The second derivatives of ``fun``: forward mode over reverse mode.
+    """Return a function that computes the second derivatives of ``fun``: forward over reverse mode.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.hessian(lambda x: jnp.sum(x ** 3))(jnp.array([1.0, 2.0]))
-    Array([[ 6.,  0.],
-           [ 0., 12.]], dtype=float32)
+    Args:
+        fun: Function whose arguments and results are arrays or trees of arrays.
+        argnums: Position, or sequence of positions, of the arguments to differentiate with respect
+            to.
+        has_aux: If true, ``fun`` returns a pair of the result and auxiliary data that isn't
+            differentiated.
+        holomorphic: Your promise that ``fun`` is holomorphic: arguments and results are then
+            complex.
+
+    Returns:
+        Function with the arguments of ``fun`` that returns an array of shape ``result.shape +
+        argument.shape + argument.shape``, or a tree of them; with ``has_aux`` a pair.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.hessian(lambda x: jnp.sum(x ** 3))(jnp.array([1.0, 2.0]))
+        Array([[ 6.,  0.],
+               [ 0., 12.]], dtype=float32)
     """
     inner = jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic)

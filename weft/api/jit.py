@@ -594,12 +594,37 @@ def jit(  # type: ignore[misc]
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
 ) -> Any:
-    """``fun`` staged and compiled at its first call with arguments of given types.
+    """Return a compiled version of a function, traced at its first call for each type of arguments.
 
-    >>> import weft
-    >>> square = weft.jit(lambda x: x * x)
-    >>> float(square(3.0))
-    9.0
+    Args:
+        fun: Function of arrays and trees of arrays without side effects. Left out, ``jit`` returns
+            a decorator: ``@jit(static_argnums=0)``.
+        in_shardings: Sharding of each argument, a prefix of the tree of arguments; by default that
+            of the arrays given.
+        out_shardings: Sharding of each result, a prefix of the tree of results; by default the
+            compiler chooses.
+        static_argnums: Positions of arguments that are compile-time constants. They must be
+            hashable; a new value compiles again.
+        static_argnames: Names of such arguments. Positions and names are found from each other.
+        donate_argnums: Positions of arguments whose memory may be reused for results. Don't use
+            these arrays afterwards.
+        donate_argnames: Names of such arguments.
+        keep_unused: If false, arguments that the function doesn't use are dropped from the compiled
+            program.
+        device: Device to run on. Deprecated: place the arguments with ``device_put``.
+        backend: Platform to run on, such as "cpu". Deprecated as well.
+        inline: If true, a caller that is traced takes in the equations instead of a call.
+        compiler_options: Options for XLA, checked and without effect here.
+
+    Returns:
+        Function with the arguments of ``fun``. It has ``lower``, ``trace``, ``eval_shape`` and
+        ``clear_cache``.
+
+    Example:
+        >>> import weft
+        >>> square = weft.jit(lambda x: x * x)
+        >>> float(square(3.0))
+        9.0
     """
     options = {
         "in_shardings": in_shardings,

@@ -56,11 +56,24 @@ def device_put(
     donate: Any = False,
     may_alias: Any = None,
 ) -> Any:
-    """A tree of arrays, placed on a device or by a sharding.
+    """Return a tree of arrays placed on a device or divided by a sharding.
 
-    >>> import weft
-    >>> weft.device_put([1.0, 2.0])
-    [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
+    Args:
+        x: Array, number or tree of them.
+        device: Device, sharding, layout format or partition spec for all, or a tree of them that is
+            a prefix of ``x``; None is the default device, without committing to it.
+        src: Where the arrays are, for traced values; found from the arrays by default.
+        donate: If true (or for a prefix of the tree), the memory of ``x`` may be reused: don't use
+            it afterwards.
+        may_alias: If false, the result never shares memory with ``x``.
+
+    Returns:
+        Tree of arrays like ``x``, committed to ``device``.
+
+    Example:
+        >>> import weft
+        >>> weft.device_put([1.0, 2.0])
+        [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
     now = state.trace is eval_trace and not _watched()
     thread = knobs.thread
@@ -371,11 +384,19 @@ def _watched() -> bool:
 
 @api_boundary
 def device_get(x: Any) -> Any:
-    """A tree of arrays as NumPy arrays. Traced arrays stay what they are.
+    """Return a tree of arrays as NumPy arrays.
 
-    >>> import weft
-    >>> weft.device_get(weft.numpy.ones(2))
-    array([1., 1.], dtype=float32)
+    Args:
+        x: Array or tree of arrays, on any device.
+
+    Returns:
+        Tree like ``x`` with NumPy arrays, read-only where they share memory. Traced arrays stay as
+        they are.
+
+    Example:
+        >>> import weft
+        >>> weft.device_get(weft.numpy.ones(2))
+        array([1., 1.], dtype=float32)
     """
 
     def get(leaf: Any) -> Any:
@@ -391,7 +412,21 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """A tree of arrays, once all of it is computed."""
+    """Return a tree of arrays once all of it is computed.
+
+    Args:
+        x: Array or tree; leaves that aren't arrays are passed on.
+
+    Returns:
+        ``x`` itself.
+
+    Use it in benchmarks: calls on GPUs return before their results are there.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.block_until_ready(jnp.ones(2))
+        Array([1., 1.], dtype=float32)
+    """
     for leaf in tree_leaves(x):
         if hasattr(leaf, "block_until_ready"):
             leaf.block_until_ready()
@@ -399,9 +434,20 @@ def block_until_ready(x: Any) -> Any:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """A tree of arrays, its values on the way to the host: weft's arrays are there already.
+    """Return a tree of arrays and start copying it to the host.
+
+    Args:
+        x: Array or tree; other leaves are asked if they have a method of this name.
+
+    Returns:
+        ``x`` itself. Arrays on the CPU are there already.
 
     Other leaves are asked, if they have a method of this name.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.copy_to_host_async(jnp.ones(2))
+        Array([1., 1.], dtype=float32)
     """
     for leaf in tree_leaves(x):
         if hasattr(leaf, "copy_to_host_async"):
@@ -415,16 +461,20 @@ def effects_barrier() -> None:
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """Compute in this block what depends on no traced value, although a function is traced.
+    """Return a context manager in which operations on known values run at once, while tracing too.
 
-    >>> import weft, weft.numpy as jnp
-    >>> @weft.jit
-    ... def f(x):
-    ...     with weft.ensure_compile_time_eval():
-    ...         n = int(jnp.arange(4).shape[0])
-    ...     return x * n
-    >>> float(f(2.0))
-    8.0
+    Returns:
+        Context manager. Operations on traced values raise an error in it.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> @weft.jit
+        ... def f(x):
+        ...     with weft.ensure_compile_time_eval():
+        ...         n = int(jnp.arange(4).shape[0])
+        ...     return x * n
+        >>> float(f(2.0))
+        8.0
     """
     previous = state.trace
     if previous is not eval_trace:
@@ -437,7 +487,23 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 @contextmanager
 def named_scope(name: str) -> Iterator[None]:
-    """Give what is traced in this block a name, for reading programs and profiles."""
+    """Return a context manager that gives the operations traced in it a name.
+
+    Args:
+        name: Name, shown in programs, error messages and profiles; scopes nest.
+
+    Returns:
+        Context manager, also usable as a decorator.
+
+    Example:
+        >>> import weft
+        >>> @weft.jit
+        ... def f(x):
+        ...     with weft.named_scope("double"):
+        ...         return 2 * x
+        >>> float(f(3.0))
+        6.0
+    """
     if not isinstance(name, str):
         raise TypeError(f"named_scope takes a string, got {name!r}")
     previous = state.name_stack
@@ -449,7 +515,20 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """``fun`` traced under a name."""
+    """Return ``fun`` with its operations traced under a name.
+
+    Args:
+        fun: Function to wrap.
+        name: Name, shown in programs, error messages and profiles; by default that of ``fun``.
+
+    Returns:
+        Function with the arguments of ``fun``.
+
+    Example:
+        >>> import weft
+        >>> float(weft.named_call(lambda x: 2 * x, name="double")(3.0))
+        6.0
+    """
     label = name or fun.__name__
 
     @wraps(fun)
@@ -461,12 +540,19 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
 
 
 def disable_jit(disable: bool = True) -> Any:
-    """A scope in which jitted functions and loops run as ordinary Python.
+    """Return a context manager in which jitted functions and loops run as ordinary Python.
 
-    >>> import weft
-    >>> with weft.disable_jit():
-    ...     y = weft.jit(lambda x: x if x > 0 else -x)(-2.0)
-    >>> float(y)
-    2.0
+    Args:
+        disable: False switches ``jit`` on again inside of another scope.
+
+    Returns:
+        Context manager. Use it to debug with ``print`` and ``pdb``.
+
+    Example:
+        >>> import weft
+        >>> with weft.disable_jit():
+        ...     y = weft.jit(lambda x: x if x > 0 else -x)(-2.0)
+        >>> float(y)
+        2.0
     """
     return knobs.disable_jit(disable)

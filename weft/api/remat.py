@@ -36,15 +36,26 @@ def checkpoint(
     static_argnames: str | Sequence[str] = (),
     concrete: Any = NOT_GIVEN,
 ) -> Callable[P, R]:
-    """``fun`` with its intermediate values computed again in the backward pass, not stored.
+    """Return ``fun`` with its intermediate values computed again in the backward pass, not stored.
 
-    ``policy`` (see ``checkpoint_policies``) says which values are stored all the same. Arguments
-    that Python code looks at are named by ``static_argnums`` or ``static_argnames``.
+    Args:
+        fun: Function to differentiate later; it trades time for memory.
+        prevent_cse: If true, keeps the compiler from merging both computations; False is fine
+            inside of ``scan``. A tuple gives one for each argument.
+        policy: Function that says which values are stored all the same, such as one of
+            ``checkpoint_policies``; by default none.
+        static_argnums: Positions of arguments that Python code looks at, such as flags.
+        static_argnames: Names of such arguments.
+        concrete: Not supported any more: use ``static_argnums``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> f = weft.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
-    >>> float(weft.grad(f)(0.0))
-    1.0
+    Returns:
+        Function with the arguments and results of ``fun``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> f = weft.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+        >>> float(weft.grad(f)(0.0))
+        1.0
     """
     if concrete is not NOT_GIVEN:
         raise NotImplementedError(

@@ -80,11 +80,22 @@ def make_jaxpr(
     axis_env: Any = None,
     return_shape: bool = False,
 ) -> Callable[..., Any]:
-    """A function that returns the program of ``fun`` instead of running it.
+    """Return a function that returns the traced program (jaxpr) of ``fun`` instead of running it.
 
-    >>> import weft
-    >>> weft.make_jaxpr(lambda x: 2.0 * x)(1.0)
-    { lambda ; a:f32[]. let b:f32[] = mul 2.0:f32[] a in (b,) }
+    Args:
+        fun: Function of arrays and trees of arrays.
+        static_argnums: Positions of arguments that are compile-time constants.
+        axis_env: List of (name, size) pairs of mapped axes, for functions with collectives.
+        return_shape: If true, also return the shapes and dtypes of the results as a tree.
+
+    Returns:
+        Function with the arguments of ``fun`` that returns a ``ClosedJaxpr``; with ``return_shape``
+        a pair.
+
+    Example:
+        >>> import weft
+        >>> weft.make_jaxpr(lambda x: 2.0 * x)(1.0)
+        { lambda ; a:f32[]. let b:f32[] = mul 2.0:f32[] a in (b,) }
     """
     check_callable(fun)
     static = as_tuple(static_argnums)
@@ -122,11 +133,21 @@ def _with_shape(closed: ClosedJaxpr, out_tree: Any) -> tuple[ClosedJaxpr, Any]:
 
 @api_boundary
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The shapes and dtypes of the results of ``fun``, without computing them.
+    """Return the shapes and dtypes of a function's results without computing them.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.eval_shape(jnp.sum, jnp.ones((2, 3)))
-    ShapeDtypeStruct(shape=(), dtype=float32)
+    Args:
+        fun: Function of arrays and trees of arrays.
+        *args: Arguments: arrays, or anything with ``shape`` and ``dtype`` such as
+            ``ShapeDtypeStruct``.
+        **kwargs: Arguments by keyword.
+
+    Returns:
+        Tree like the result, with ``ShapeDtypeStruct`` in place of arrays.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.eval_shape(jnp.sum, jnp.ones((2, 3)))
+        ShapeDtypeStruct(shape=(), dtype=float32)
     """
     closed, out_tree = _stage_once(fun, args, kwargs, "eval_shape")
     return tree_unflatten(out_tree, map(struct_of, closed.out_avals))

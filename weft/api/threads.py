@@ -10,32 +10,52 @@ from weft.base.cores import threads
 
 
 def set_num_threads(n: int | None) -> None:
-    """Let compiled functions use ``n`` threads; None for all cores this process may use.
+    """Set how many threads compiled functions use on the CPU.
+
+    Args:
+        n: Number of threads; None for all cores that this process may use.
 
     Results do not depend on it.
 
-    >>> import weft
-    >>> weft.set_num_threads(2)
-    >>> weft.get_num_threads()
-    2
-    >>> weft.set_num_threads(None)
+    Example:
+        >>> import weft
+        >>> weft.set_num_threads(2)
+        >>> weft.get_num_threads()
+        2
+        >>> weft.set_num_threads(None)
     """
     knobs.num_threads.set_global(_checked(n, "set_num_threads"))
 
 
 def num_threads(n: int | None) -> knobs.Setting:
-    """A context manager (or decorator) under which compiled functions use ``n`` threads.
+    """Return a context manager under which compiled functions use a number of threads.
 
-    >>> import weft
-    >>> with weft.num_threads(1):
-    ...     weft.get_num_threads()
-    1
+    Args:
+        n: Number of threads; None for all cores that this process may use.
+
+    Returns:
+        Context manager, also usable as a decorator. Results don't depend on the number of threads.
+
+    Example:
+        >>> import weft
+        >>> with weft.num_threads(1):
+        ...     weft.get_num_threads()
+        1
     """
     return knobs.num_threads(_checked(n, "num_threads"))
 
 
 def get_num_threads() -> int:
-    """The number of threads that compiled functions called here may use."""
+    """Return how many threads compiled functions called here may use.
+
+    Returns:
+        Python integer.
+
+    Example:
+        >>> import weft
+        >>> weft.get_num_threads() >= 1
+        True
+    """
     return threads()
 
 

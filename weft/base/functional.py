@@ -263,7 +263,12 @@ def register_cache(cache: Any) -> None:
 
 
 def clear_all_caches() -> None:
-    """Empty every cache that was made here or registered."""
+    """Empty all caches of traced and compiled functions; they are compiled again when next called.
+
+    Example:
+        >>> import weft
+        >>> weft.clear_caches()
+    """
     with _caches_lock:
         alive = [(r, cache) for r in _caches if (cache := r()) is not None]
         _caches[:] = [r for r, _ in alive]

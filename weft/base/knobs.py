@@ -102,13 +102,43 @@ def context_key() -> ContextKey:
     return thread.context_key
 
 
+class _KnobDoc:
+    """The docstring of a knob: that of the class, or of an instance what it sets."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, knob: Knob | None, kind: type) -> str:
+        if knob is None:
+            return self.text
+        value = True if knob.kind is bool else knob.choices[0] if knob.choices else knob.default
+        shown = f"{value!r}\n" if value is not None else ""
+        return f"""{knob.doc}
+
+    Args:
+        new_val: The value inside of the scope: {knob.allowed()}.
+
+    Returns:
+        Context manager or decorator that sets the value for its scope. Outside of scopes read it
+        as ``.value``, and set it for the whole process with ``weft.config.update``.
+
+    Example:
+        >>> import weft
+        >>> with weft.{knob.name}({value!r}):
+        ...     weft.{knob.name}.value
+        {shown}
+    """
+
+
 class Knob:
-    """A setting: read `.value`, set for a scope by calling it, globally by `config.update`.
+    __doc__ = _KnobDoc(  # type: ignore[assignment]
+        """A setting: read `.value`, set for a scope by calling it, globally by `config.update`.
 
     >>> with numpy_rank_promotion("raise"):
     ...     numpy_rank_promotion.value
     'raise'
     """
+    )
 
     __slots__ = ("name", "kind", "choices", "default", "doc", "in_key", "optional", "covers",
                  "accepts", "effect", "env", "on_update", "aliases")  # fmt: skip
@@ -368,12 +398,19 @@ class UserContext:
 
 
 def make_user_context(default_value: Any = None) -> UserContext:
-    """A new context value; functions are traced again where it differs.
+    """Return a context value of your own; functions are traced again where it differs.
 
-    >>> phase = make_user_context("train")
-    >>> with phase("test"):
-    ...     phase.value
-    'test'
+    Args:
+        default_value: Value outside of all scopes; it must be hashable.
+
+    Returns:
+        A ``UserContext``: call it with a value for a ``with`` block, read ``.value``.
+
+    Example:
+        >>> phase = make_user_context("train")
+        >>> with phase("test"):
+        ...     phase.value
+        'test'
     """
     return UserContext(default_value)
 

@@ -172,17 +172,26 @@ custom_jvp_call_p = CustomJVPCall()
 
 
 class custom_jvp(CustomFunction[P, R]):
-    """A function whose derivative is given by a rule, set with ``defjvp`` or ``defjvps``.
+    """A function with a derivative rule of your own, set with ``defjvp`` or ``defjvps``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> @weft.custom_jvp
-    ... def f(x):
-    ...     return jnp.abs(x)
-    >>> @f.defjvp
-    ... def f_jvp(primals, tangents):
-    ...     return f(*primals), 2.0 * tangents[0]
-    >>> float(weft.grad(f)(3.0))
-    2.0
+    Args:
+        fun: Function of arrays and trees of arrays.
+        nondiff_argnums: Positions of arguments that aren't differentiated, such as functions and
+            flags; the rule gets them first.
+        nondiff_argnames: Names of such arguments.
+
+    A JVP rule serves forward and reverse mode, and can be differentiated again.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> @weft.custom_jvp
+        ... def f(x):
+        ...     return jnp.abs(x)
+        >>> @f.defjvp
+        ... def f_jvp(primals, tangents):
+        ...     return f(*primals), 2.0 * tangents[0]
+        >>> float(weft.grad(f)(3.0))
+        2.0
     """
 
     def __init__(
@@ -198,24 +207,46 @@ class custom_jvp(CustomFunction[P, R]):
         self.nondiff_argnums = static_positions(self._signature, nondiff_argnums, nondiff_argnames)
 
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
-        """Set the rule: ``jvp(primals, tangents)`` gives the result and its tangent.
+        """Set the derivative rule of all arguments together.
 
-        Arguments named by ``nondiff_argnums`` come first, each on its own.
+        Args:
+            jvp: Function ``jvp(primals, tangents)`` that returns the result and its tangent, which
+                depends linearly on ``tangents``. Arguments named by ``nondiff_argnums`` come first,
+                each on its own.
+            symbolic_zeros: If true, tangents that are known to be zero are given as
+                ``SymbolicZero`` objects.
+
+        Returns:
+            ``jvp``, so that it can be used as a decorator.
+
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> relu = weft.custom_jvp(lambda x: jnp.maximum(x, 0))
+            >>> @relu.defjvp
+            ... def relu_jvp(primals, tangents):
+            ...     return relu(*primals), tangents[0] * (primals[0] > 0)
+            >>> float(weft.grad(relu)(0.0))
+            0.0
         """
         self.jvp = jvp
         self.symbolic_zeros = symbolic_zeros
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Set a rule for each argument: ``jvp(tangent, result, *primals)``; None means zero.
+        """Set a derivative rule for each argument.
 
-        >>> import weft, weft.numpy as jnp
-        >>> @weft.custom_jvp
-        ... def product(x, y):
-        ...     return x * y
-        >>> product.defjvps(lambda dx, out, x, y: dx * y, None)
-        >>> [float(g) for g in weft.grad(product, argnums=(0, 1))(2.0, 5.0)]
-        [5.0, 0.0]
+        Args:
+            *jvps: For each argument a function ``jvp(tangent, result, *primals)`` that returns its
+                part of the tangent, or None for zero.
+
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> @weft.custom_jvp
+            ... def product(x, y):
+            ...     return x * y
+            >>> product.defjvps(lambda dx, out, x, y: dx * y, None)
+            >>> [float(g) for g in weft.grad(product, argnums=(0, 1))(2.0, 5.0)]
+            [5.0, 0.0]
         """
         if self.nondiff_argnums:
             raise TypeError("defjvps cannot be used with nondiff_argnums; write one rule: defjvp")

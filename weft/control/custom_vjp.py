@@ -325,19 +325,28 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
 
 class custom_vjp(CustomFunction[P, R]):
-    """A function whose reverse-mode derivative is given by two rules, set with ``defvjp``.
+    """A function with a reverse-mode derivative of your own, set with ``defvjp``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> @weft.custom_vjp
-    ... def clipped(x):
-    ...     return x
-    >>> def fwd(x):
-    ...     return x, None
-    >>> def bwd(residuals, ct):
-    ...     return (jnp.clip(ct, -1.0, 1.0),)
-    >>> clipped.defvjp(fwd, bwd)
-    >>> float(weft.grad(lambda x: 10.0 * clipped(x))(3.0))
-    1.0
+    Args:
+        fun: Function of arrays and trees of arrays.
+        nondiff_argnums: Positions of arguments that aren't differentiated, such as functions and
+            flags.
+        nondiff_argnames: Names of such arguments.
+
+    Forward mode (``jvp``, ``jacfwd``) raises an error; for both modes use ``custom_jvp``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> @weft.custom_vjp
+        ... def clipped(x):
+        ...     return x
+        >>> def fwd(x):
+        ...     return x, None
+        >>> def bwd(residuals, ct):
+        ...     return (jnp.clip(ct, -1.0, 1.0),)
+        >>> clipped.defvjp(fwd, bwd)
+        >>> float(weft.grad(lambda x: 10.0 * clipped(x))(3.0))
+        1.0
     """
 
     def __init__(
@@ -360,11 +369,25 @@ class custom_vjp(CustomFunction[P, R]):
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Set the rules.
+        """Set the forward and the backward rule.
 
-        ``fwd(*args)`` gives the result and residuals; ``bwd(residuals, cotangent)`` gives a tuple
-        of cotangents, one for each argument, None for zero. Arguments named by
-        ``nondiff_argnums`` come first in ``bwd``, each on its own, and get no cotangent.
+        Args:
+            fwd: Function ``fwd(*args)`` that returns the result and residuals for ``bwd``.
+            bwd: Function ``bwd(residuals, cotangent)`` that returns a tuple of cotangents, one for
+                each argument, None for zero. Arguments named by ``nondiff_argnums`` come first,
+                each on its own, and get no cotangent.
+            symbolic_zeros: If true, ``fwd`` gets objects that say which arguments are
+                differentiated, and ``bwd`` zero cotangents as ``SymbolicZero``.
+            optimize_remat: If true, ``fun`` runs instead of ``fwd`` where nobody needs the
+                residuals, such as in the forward pass under ``checkpoint``. Can't be combined with
+                ``symbolic_zeros``.
+
+        Example:
+            >>> import weft
+            >>> double = weft.custom_vjp(lambda x: x)
+            >>> double.defvjp(lambda x: (x, None), lambda residuals, ct: (2 * ct,))
+            >>> float(weft.grad(double)(1.0))
+            2.0
         """
         if symbolic_zeros and optimize_remat:
             raise NotImplementedError(

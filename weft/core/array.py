@@ -79,7 +79,13 @@ Whole = Natural = Number = Exact = Setting = Neutral = Exponent = Any
 class Array(Methods):
     """An n-dimensional array, concrete or traced; immutable.
 
-    Made by ``weft.numpy.array`` and its kin, never by calling this class.
+    Made by ``weft.numpy.array`` and the like, never by calling this class. Use it in annotations
+    and with ``isinstance``; a traced array is an instance too.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> isinstance(jnp.ones(3), weft.Array)
+        True
     """
 
     __slots__ = ()

@@ -15,9 +15,18 @@ from weft.core.trace import aval_handlers, typeof
 class ShapeDtypeStruct:
     """The shape and dtype of an array that need not exist.
 
-    >>> import numpy as np
-    >>> ShapeDtypeStruct((2, 3), np.float32)
-    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    Args:
+        shape: Sizes of the dimensions.
+        dtype: Dtype of the elements.
+        sharding: Sharding of the array, or a format, for ``jit(...).lower``.
+        weak_type: Whether the dtype gives way in promotion, as that of a Python scalar does.
+        manual_axis_type: Ignored; accepted for JAX's signature.
+        is_ref: Whether it stands for a mutable reference.
+
+    Example:
+        >>> import numpy as np
+        >>> ShapeDtypeStruct((2, 3), np.float32)
+        ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
     __slots__ = ("shape", "dtype", "sharding", "weak_type", "is_ref")

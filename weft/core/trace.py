@@ -345,10 +345,17 @@ aval_handlers: dict[type, Callable[[Any], AbstractValue]] = {}
 
 
 def typeof(x: Any) -> Any:
-    """The abstract value of ``x``.
+    """Return the type of a value: shape, dtype, weak type and sharding.
 
-    >>> typeof(1.5)
-    ShapedArray(float32[], weak_type=True)
+    Args:
+        x: Array, traced array, NumPy array or Python number.
+
+    Returns:
+        Abstract value, such as ``ShapedArray(float32[3])``.
+
+    Example:
+        >>> typeof(1.5)
+        ShapedArray(float32[], weak_type=True)
     """
     handler = aval_handlers.get(type(x))
     if handler is not None:

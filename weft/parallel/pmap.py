@@ -332,11 +332,28 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: Any = (),
 ) -> Any:
-    """``fun`` run by several devices at once, each on one element along the mapped axes.
+    """Return a function that runs on several devices at once, each on one element of a mapped axis.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.pmap(lambda x: x / weft.lax.psum(x, 'i'), axis_name='i')(jnp.array([4.0]))
-    Array([1.], dtype=float32)
+    Args:
+        fun: Function of arrays and trees of arrays; it is written for one device.
+        axis_name: Name of the axis, for collectives such as ``lax.psum``.
+        in_axes: Axis of each argument to map over, as for ``vmap``.
+        out_axes: Where the mapped axis is in each result, as for ``vmap``.
+        static_broadcasted_argnums: Positions of arguments that are compile-time constants, the same
+            on all devices.
+        devices: Sequence of devices to use; by default the first ones there are.
+        backend: Platform to run on, such as "cpu".
+        axis_size: Size of the mapped axis; needed only if no argument is mapped.
+        donate_argnums: Positions of arguments whose memory may be reused for results.
+
+    Returns:
+        Function with the arguments of ``fun``, with one more axis, of at most as many elements as
+        there are devices. New programs should use ``jit`` with shardings, or ``shard_map``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.pmap(lambda x: x / weft.lax.psum(x, 'i'), axis_name='i')(jnp.array([4.0]))
+        Array([1.], dtype=float32)
     """
     if not callable(fun):
         raise TypeError(f"pmap takes a function, got {fun!r}")

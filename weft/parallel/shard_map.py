@@ -56,20 +56,31 @@ def shard_map(
     axis_names: Any = frozenset(),
     check_vma: bool = True,
 ) -> Any:
-    """``f`` run by every device of a mesh on its part of the arguments.
+    """Return a function that runs on every device of a mesh, each with its part of the arguments.
 
-    ``in_specs`` and ``out_specs`` say how arguments and results are divided; each is a tree of
-    partition specs, or a prefix of one. In ``f`` the axes of the mesh have names, for collectives.
-    With ``axis_names``, only these axes are divided by hand. Without ``mesh``, the current one is
-    meant. With ``check_vma``, results that a spec calls the same on all devices are shown to be.
+    Args:
+        f: Function written for one device; axes of the mesh have names in it, for collectives. Left
+            out, a decorator is returned.
+        out_specs: Partition specs of the results, a prefix of their tree: parts are joined along
+            divided dimensions.
+        in_specs: Partition specs of the arguments, a prefix of their tree; by default found from
+            the types of the arguments.
+        mesh: Mesh of devices; by default the current one.
+        axis_names: Axes of the mesh that ``f`` divides by hand; by default all. The compiler
+            divides over the others.
+        check_vma: If true, check that results which a spec calls the same on all devices are.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import P
-    >>> mesh = weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))
-    >>> total = weft.shard_map(lambda x: weft.lax.psum(x.sum(), 'x'), mesh=mesh,
-    ...                        in_specs=P('x'), out_specs=P())
-    >>> float(total(jnp.arange(4.0)))
-    6.0
+    Returns:
+        Function of whole arrays with the arguments of ``f``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import P
+        >>> mesh = weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))
+        >>> total = weft.shard_map(lambda x: weft.lax.psum(x.sum(), 'x'), mesh=mesh,
+        ...                        in_specs=P('x'), out_specs=P())
+        >>> float(total(jnp.arange(4.0)))
+        6.0
     """
     options = (mesh, in_specs, out_specs, axis_names, check_vma)
     if f is None:
@@ -101,12 +112,23 @@ def smap(
     out_axes: Any,
     axis_name: Any,
 ) -> Any:
-    """``f`` run by every device of one mesh axis, on parts along the axes given.
+    """Return a function that runs on every device of one mesh axis, each with its part.
 
-    >>> import weft, weft.numpy as jnp
-    >>> with weft.set_mesh(weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))):
-    ...     weft.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name='x')(jnp.arange(3))
-    Array([0, 2, 4], dtype=int32)
+    Args:
+        f: Function written for one device. Left out, a decorator is returned.
+        in_axes: For each argument the dimension that is divided, or None; by default found from the
+            types.
+        out_axes: For each result the dimension along which parts are joined, or None.
+        axis_name: Axis of the current mesh.
+
+    Returns:
+        Function of whole arrays with the arguments of ``f``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> with weft.set_mesh(weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,))):
+        ...     weft.smap(lambda x: x * 2, in_axes=0, out_axes=0, axis_name='x')(jnp.arange(3))
+        Array([0, 2, 4], dtype=int32)
     """
     if f is None:
         return lambda g: smap(g, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)

@@ -46,7 +46,19 @@ marks = Late("weft.core.marks")
 
 
 class Shard(Record):
-    """The part of an array that one device holds."""
+    """The part of an array that one device holds, as ``x.addressable_shards`` lists them.
+
+    Args:
+        device: Device that holds it.
+        index: Slices of the whole array that it covers.
+        replica_id: Number of this copy among devices that hold the same part.
+        data: The part, an array on that device.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arange(3).addressable_shards[0].data
+        Array([0, 1, 2], dtype=int32)
+    """
 
     device: Any
     index: tuple[slice, ...]  # type: ignore[assignment]

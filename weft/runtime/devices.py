@@ -52,7 +52,16 @@ class Memory(Record):
 
 
 class Device:
-    """A place where arrays live and programs run."""
+    """A place where arrays live and programs run, as ``weft.devices()`` lists them.
+
+    Attributes: ``platform`` ("cpu", "gpu"), ``device_kind``, ``id``, ``process_index`` and
+    ``client``.
+
+    Example:
+        >>> import weft
+        >>> weft.devices("cpu")[0].id
+        0
+    """
 
     def __init__(
         self,
@@ -150,10 +159,17 @@ def host_devices() -> list[Device]:
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a backend, those of the default platform unless it is named.
+    """Return all devices of a platform, those of other processes too.
 
-    >>> devices("cpu")[0].platform
-    'cpu'
+    Args:
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+
+    Returns:
+        List of ``Device``.
+
+    Example:
+        >>> devices("cpu")[0].platform
+        'cpu'
     """
     name = default_backend() if backend is None else backend
     name = _NAMES.get(name, name)
@@ -269,7 +285,21 @@ def forget() -> None:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of one process, this one by default."""
+    """Return the devices of one process, by default this one.
+
+    Args:
+        process_index: Number of the process.
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+        host_id: Older name of ``process_index``.
+
+    Returns:
+        List of ``Device``.
+
+    Example:
+        >>> import weft
+        >>> weft.local_devices(backend="cpu")[0].platform
+        'cpu'
+    """
     process_index = host_id if process_index is None else process_index
     if process_index is None:
         process_index = processes.index
@@ -282,35 +312,104 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices all processes have."""
+    """Return how many devices all processes have together.
+
+    Args:
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+
+    Returns:
+        Python integer.
+
+    Example:
+        >>> import weft
+        >>> weft.device_count() >= weft.local_device_count()
+        True
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices this process has."""
+    """Return how many devices this process has.
+
+    Args:
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+
+    Returns:
+        Python integer.
+
+    Example:
+        >>> import weft
+        >>> weft.local_device_count("cpu") >= 1
+        True
+    """
     return len(local_devices(backend=backend))
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among all."""
+    """Return the number of this process among all; 0 for a single process.
+
+    Args:
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+
+    Returns:
+        Python integer.
+
+    Example:
+        >>> import weft
+        >>> weft.process_index() < weft.process_count()
+        True
+    """
     devices(backend)  # which knows the backends
     return processes.index
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes take part."""
+    """Return how many processes take part; 1 unless ``weft.distributed`` is initialised.
+
+    Args:
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+
+    Returns:
+        Python integer.
+
+    Example:
+        >>> import weft
+        >>> weft.process_count() >= 1
+        True
+    """
     devices(backend)  # which knows the backends
     return processes.count
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes."""
+    """Return the numbers of all processes.
+
+    Args:
+        backend: Platform, such as "cpu" or "gpu"; by default the default one.
+
+    Returns:
+        List of Python integers.
+
+    Example:
+        >>> import weft
+        >>> len(weft.process_indices()) == weft.process_count()
+        True
+    """
     devices(backend)  # which knows the backends
     return list(range(processes.count))
 
 
 def default_backend() -> str:
-    """The platform that is used unless another is asked for."""
+    """Return the platform that is used unless another one is named.
+
+    Returns:
+        "cpu" or "gpu".
+
+    Example:
+        >>> import weft
+        >>> weft.default_backend() in ("cpu", "gpu")
+        True
+    """
     found = _settle()
     name = "cpu" if found is None else found
     return {platform: other for other, platform in _NAMES.items()}.get(name, name)
