@@ -28,7 +28,7 @@ LINES = [line.strip() for path in LISTS for line in path.read_text().splitlines(
 MODULES = [line for line in LINES if not line.startswith("-")]
 EXCEPTIONS = dict(line[1:].strip().split(": ", 1) for line in LINES if line.startswith("-"))
 
-HEADER = re.compile(r"^(Args|Returns|Yields|Example|Examples):$", re.MULTILINE)
+HEADER = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Example|Examples):$", re.MULTILINE)
 ENTRY = re.compile(r"^ {2,4}\*{0,2}(\w+): \S", re.MULTILINE)
 
 

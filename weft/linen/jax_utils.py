@@ -3,7 +3,8 @@
 import collections
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -36,10 +37,25 @@ def pmean(xs, axis_name):
     return lax.pmean(xs, axis_name)
 
 
-def prefetch_to_device(iterator, size: int, devices=None, axis_name="_device_put_sharded"):
-    """Yield batches of an iterator, of which ``size`` are on the devices ahead of their use.
+def prefetch_to_device(
+    iterator: Any, size: int, devices: Any = None, axis_name: Any = "_device_put_sharded"
+) -> Iterator[Any]:
+    """Yield batches of an iterator, of which some are on the devices ahead of their use.
 
     Arrays have the devices as their first axis.
+
+    Args:
+        iterator: the iterator of batches, trees of arrays.
+        size: how many batches are on the devices ahead of their use.
+        devices: the devices; all local ones by default.
+        axis_name: accepted for flax, no effect.
+
+    Returns:
+        An iterator of batches on the devices.
+
+    >>> import numpy as np
+    >>> [batch.shape for batch in prefetch_to_device(iter([np.ones((1, 2))]), 1)]
+    [(1, 2)]
     """
     _, where = _over_devices(devices, axis_name)
     put = lambda x: weft.device_put(jnp.asarray(x), where)
@@ -106,11 +122,30 @@ def _scan_step(step, unroll, carry, xs):
     return lax.scan(step, carry, xs, unroll=unroll)
 
 
-def pad_shard_unpad(wrapped, static_argnums=(0,), static_argnames=(), static_return: bool = False):
-    """Let a function of batches that are split over devices take batches of any size.
+def pad_shard_unpad(
+    wrapped: Callable[..., Any],
+    static_argnums: Any = (0,),
+    static_argnames: Any = (),
+    static_return: bool = False,
+) -> Callable[..., Any]:
+    """Return a function of batches of any size, from one of batches that are split over devices.
 
     Batches are padded to a multiple of the devices, reshaped to (devices, ...), and results cut
-    back; ``min_device_batch`` at the call pads further, so that fewer sizes are compiled.
+    back. ``min_device_batch`` at the call pads further, so that fewer sizes are compiled.
+
+    Args:
+        wrapped: the function of batches split over devices, such as a ``pmap``.
+        static_argnums: the positions of arguments that are not batches.
+        static_argnames: the names of arguments that are not batches.
+        static_return: whether results are not batches.
+
+    Returns:
+        A function of the same arguments.
+
+    >>> import numpy as np, weft
+    >>> double = pad_shard_unpad(weft.pmap(lambda x: 2 * x), static_argnums=())
+    >>> double(np.ones(3, np.float32)).shape
+    (3,)
     """
 
     def call(*args, min_device_batch: int | None = None, **kwargs):

@@ -1,5 +1,7 @@
 """An exponential moving average of parameters."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from weft import numpy as jnp
@@ -8,10 +10,14 @@ from weft.linen import struct
 
 
 class EMA(struct.PyTreeNode):
-    """Parameters averaged over the last steps, for evaluation.
+    """Parameters averaged over the last steps, for evaluation; ``EMA.create`` makes it.
 
-    ``average`` begins as the parameters themselves. With ``warmup``, the decay of step n is at most
-    (1 + n) / (10 + n), so that early parameters are forgotten soon.
+    Args:
+        average: the average, which begins as the parameters themselves.
+        count: how many steps were averaged.
+        decay: the weight of the past.
+        warmup: let the decay of step n be at most (1 + n) / (10 + n), so that early parameters are
+            forgotten soon.
 
     >>> ema = EMA.create({"w": jnp.zeros(())}, decay=0.9)
     >>> for _ in range(2):
@@ -26,7 +32,7 @@ class EMA(struct.PyTreeNode):
     warmup: bool = struct.field(pytree_node=False, default=False)
 
     @classmethod
-    def create(cls, params: Any, decay: float = 0.999, warmup: bool = False) -> "EMA":
+    def create(cls, params: Any, decay: float = 0.999, warmup: bool = False) -> EMA:
         """An average that begins with these parameters.
 
         Args:
@@ -39,7 +45,7 @@ class EMA(struct.PyTreeNode):
         copied = tree_util.tree_map(jnp.array, params)  # of its own: the step may donate params
         return cls(average=copied, count=jnp.zeros((), jnp.int32), decay=decay, warmup=warmup)
 
-    def update(self, params: Any) -> "EMA":
+    def update(self, params: Any) -> EMA:
         """The average after a step.
 
         Args:

@@ -1,5 +1,7 @@
 """Gradients that need less memory: of parts of a batch, and with values computed again."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,13 +46,16 @@ def remat(
 
 
 def split_batch(batch: Any, parts: int) -> Any:
-    """A batch as microbatches along a new first axis.
+    """Return a batch as microbatches along a new first axis.
 
     Each takes every ``parts``-th example, so that on a mesh no example changes its device.
 
     Args:
         batch: a tree of arrays with examples along the first axis.
         parts: how many microbatches.
+
+    Returns:
+        A tree of arrays of shape (parts, examples / parts, ...).
 
     >>> split_batch(jnp.arange(6), 2)
     Array([[0, 2, 4],

@@ -3,6 +3,8 @@
 Reference: Smith, Cyclical Learning Rates for Training Neural Networks, 2017.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import math
@@ -17,7 +19,16 @@ from weft import optim
 
 @dataclasses.dataclass(frozen=True)
 class LearningRates:
-    """The rates that were tried, the smoothed loss at each, and one to begin with."""
+    """The learning rates that were tried, the smoothed loss at each, and one to begin with.
+
+    Args:
+        rates: the rates.
+        losses: the smoothed loss at each.
+        suggestion: the rate to begin with.
+
+    >>> LearningRates(np.array([0.1, 1.0]), np.array([2.0, 1.0]), 0.1).suggestion
+    0.1
+    """
 
     rates: np.ndarray
     losses: np.ndarray

@@ -1,5 +1,7 @@
 """Finds the step at which numbers stop being finite, names where, and saves what led there."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +17,17 @@ from weft.train.checkpoint.structure import named_leaves
 
 
 class NonFiniteError(FloatingPointError):
-    """A training has come to a number that is not finite.
+    """The error when a training comes to a number that is not finite.
 
-    ``step`` is the step, ``names`` are the leaves of the tree, and ``path`` is the checkpoint with
-    the batch and the state before the step, or None.
+    Args:
+        message: what happened.
+        step: the step.
+        names: the names of the leaves that are not finite.
+        path: the checkpoint with the batch and the state before the step, or None.
+
+    >>> error = NonFiniteError("loss is NaN", 3, ["loss"], None)
+    >>> error.step, error.names
+    (3, ('loss',))
     """
 
     def __init__(self, message: str, step: int, names: Sequence[str], path: str | None) -> None:

@@ -3,6 +3,8 @@
 The dynamic scale of the loss, which float16 needs, is ``weft.train.DynamicScale``.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -22,11 +24,14 @@ _FIELDS = {
 
 
 def cast_floating(tree: Any, dtype: Any) -> Any:
-    """A tree whose floating-point arrays have another dtype; all else is as it was.
+    """Return a tree whose floating-point arrays have another dtype; all else is as it was.
 
     Args:
         tree: any pytree.
         dtype: the dtype.
+
+    Returns:
+        A tree of the same structure.
 
     >>> cast_floating({"x": jnp.ones(2), "n": jnp.arange(2)}, jnp.bfloat16)
     {'n': Array([0, 1], dtype=int32...), 'x': Array([1, 1], dtype=bfloat16)}
@@ -89,12 +94,15 @@ class Policy:
 
 
 def get_policy(text: str) -> Policy:
-    """A policy by its text.
+    """Return the precision policy that a text names.
 
     Args:
         text: one dtype for everything, as ``"float32"``; ``"mixed_bfloat16"`` or
             ``"mixed_float16"``, which keep parameters and results in float32; or
             ``"params=...,compute=...,output=..."``.
+
+    Returns:
+        A ``Policy``.
 
     >>> get_policy("mixed_bfloat16").compute_dtype
     dtype(bfloat16)

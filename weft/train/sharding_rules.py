@@ -1,5 +1,7 @@
 """How the state of a training is divided over a mesh: replicated, fully sharded, or by rules."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,7 +48,7 @@ def _fully_sharded(shape: tuple[int, ...], axis: str, size: int) -> Any:
 
 
 def partition_spec(name: str, shape: tuple[int, ...], mesh: Mesh, rules: Rules) -> Any:
-    """The partition spec of a leaf.
+    """Return the partition spec of a leaf.
 
     Args:
         name: the leaf's name, such as ``params/Dense_0/kernel``.
@@ -56,6 +58,9 @@ def partition_spec(name: str, shape: tuple[int, ...], mesh: Mesh, rules: Rules) 
             can be divided, over the axis ``"fsdp"`` or else that of batches. Pairs of a regular
             expression and a spec: the first that is found in the name decides, and without one
             every device has a copy. Or a function of name and shape that returns a spec.
+
+    Returns:
+        A ``PartitionSpec``.
 
     >>> partition_spec("params/w", (8, 4), default_mesh(), [("w$", P(None, "data"))])
     P(None, 'data')
@@ -89,12 +94,15 @@ def _checked(name: str, shape: tuple[int, ...], mesh: Mesh, spec: Any) -> Any:
 
 
 def state_shardings(state: Any, mesh: Mesh, rules: Rules = "data") -> Any:
-    """The shardings of all arrays of a state, as a tree like it.
+    """Return the shardings of all arrays of a state.
 
     Args:
         state: a tree of arrays, such as a ``TrainState``.
         mesh: the mesh.
         rules: as for ``partition_spec``.
+
+    Returns:
+        A tree of ``NamedSharding``, like ``state``.
 
     >>> import weft.numpy as jnp
     >>> state_shardings({"w": jnp.ones((8, 4))}, default_mesh(), "data")["w"].spec

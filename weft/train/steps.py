@@ -1,5 +1,7 @@
 """A training step for one device or many, as a plain function for a loop of your own."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,16 @@ class Step:
 
     Made by ``make_step``. ``place`` puts a state on the devices of the mesh, and ``place_batch`` a
     batch; calling the step does both for what is not there yet.
+
+    Args:
+        run: the function of state and batch.
+        mesh: the mesh, or None for one device.
+        rules: how the state is divided, as for ``partition_spec``.
+        donate: whether the memory of the state is reused.
+
+    >>> from weft.train import make_step
+    >>> isinstance(make_step(lambda state, batch: (state, batch)), Step)
+    True
     """
 
     def __init__(

@@ -4,6 +4,8 @@ TensorBoard's event files are such files, and many data sets. Reference:
 https://www.tensorflow.org/tutorials/load_data/tfrecord
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import struct
@@ -83,10 +85,13 @@ def _crc_of_lanes(data: bytes) -> int:
 
 
 def crc32c(data: bytes) -> int:
-    """The CRC-32C checksum of bytes (Castagnoli).
+    """Return the CRC-32C checksum of bytes (Castagnoli).
 
     Args:
         data: the bytes.
+
+    Returns:
+        An integer below 2³².
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -100,10 +105,13 @@ def crc32c(data: bytes) -> int:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """The checksum as records hold it, so that a checksum of checksums is not a weak one.
+    """Return the checksum as records hold it, so that a checksum of checksums is not a weak one.
 
     Args:
         data: the bytes.
+
+    Returns:
+        An integer below 2³².
 
     >>> hex(masked_crc32c(b"123456789"))
     '0xc78ab0e5'
@@ -113,10 +121,13 @@ def masked_crc32c(data: bytes) -> int:
 
 
 def encode_record(data: bytes) -> bytes:
-    """A record as it is in a file.
+    """Return a record as it is in a file.
 
     Args:
         data: the bytes of the record.
+
+    Returns:
+        The bytes.
 
     >>> encode_record(b"abc").hex()
     '0300000000000000...'
@@ -161,7 +172,7 @@ class RecordWriter:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> "RecordWriter":
+    def __enter__(self) -> RecordWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -178,7 +189,7 @@ def _take(file: IO[bytes], size: int, left: int, where: str) -> bytes:
 
 
 def read_records(path: str | os.PathLike[str] | int, check: bool = True) -> Iterator[bytes]:
-    """The records of a file, one after the other.
+    """Yield the records of a file, one after the other.
 
     Args:
         path: the file, or a descriptor of it, which is left open.
@@ -189,6 +200,12 @@ def read_records(path: str | os.PathLike[str] | int, check: bool = True) -> Iter
 
     Raises:
         RecordError: a checksum does not fit, or the file ends in the middle of a record.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.tfrecord"
+    >>> _ = path.write_bytes(encode_record(b"abc") + encode_record(b"de"))
+    >>> list(read_records(path))
+    [b'abc', b'de']
     """
     with open(path, "rb", closefd=not isinstance(path, int)) as file:
         left, number = os.fstat(file.fileno()).st_size, 0

@@ -18,9 +18,17 @@ class DynamicScaleResult(NamedTuple):
 
 
 class DynamicScale(struct.PyTreeNode):
-    """A factor on the loss that grows while gradients are finite, and shrinks when they are not.
+    """A factor of the loss that grows while gradients are finite, and shrinks when they are not.
 
     Reference: Micikevicius et al., Mixed Precision Training, 2018.
+
+    Args:
+        growth_factor: the factor by which the scale grows.
+        backoff_factor: the factor by which it shrinks.
+        growth_interval: how many finite steps in a row let it grow.
+        fin_steps: how many finite steps in a row there were.
+        scale: the scale at the start.
+        minimum_scale: the smallest scale; None for no bound.
 
     >>> scale = DynamicScale(scale=4.0)
     >>> result = scale.value_and_grad(lambda x: x**2)(jnp.array(3.0))

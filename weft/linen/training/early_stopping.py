@@ -7,7 +7,15 @@ from weft.linen import struct
 
 
 class EarlyStopping(struct.PyTreeNode):
-    """Says stop when a metric has not fallen by ``min_delta`` for ``patience`` updates.
+    """A rule that says stop when a metric no longer falls.
+
+    Args:
+        min_delta: the smallest decrease that counts.
+        patience: how many updates in a row without one are allowed.
+        best_metric: the smallest metric so far.
+        patience_count: how many updates in a row were without a decrease.
+        should_stop: whether to stop.
+        has_improved: whether the last update was a decrease.
 
     >>> stop = EarlyStopping(min_delta=0.1, patience=1)
     >>> for metric in [3.0, 2.0, 2.0, 2.0]:

@@ -21,6 +21,20 @@ class TrainState(struct.PyTreeNode):
 
     The optimiser is any pair of ``init(params)`` and ``update(grads, state, params)``, as those
     of ``weft.optim`` and optax.
+
+    Args:
+        step: how many steps were made.
+        apply_fn: the function of variables and inputs, such as ``model.apply``.
+        params: the parameters.
+        tx: the optimiser.
+        opt_state: the state of the optimiser.
+
+    >>> import weft.numpy as jnp, weft.optim as optim
+    >>> params = {"w": jnp.array([1.0])}
+    >>> state = TrainState.create(apply_fn=None, params=params, tx=optim.sgd(0.5))
+    >>> state = state.apply_gradients(grads={"w": jnp.array([1.0])})
+    >>> int(state.step), state.params["w"]
+    (1, Array([0.5], dtype=float32))
     """
 
     step: Any

@@ -1,5 +1,7 @@
 """``Dataset``: a pipeline, and the methods that add steps to it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,10 +26,13 @@ def _at_least(name: str, value: Any, least: int) -> int:
 
 
 class Dataset:
-    """Elements from a source, and what is done with them; nothing is read before it is iterated.
+    """Elements from a source and what is done with them; nothing is read before it is iterated.
 
     A data set does not change: every method returns a new one. If it has random access, ``len``
     and ``dataset[i]`` work. ``source``, ``arrays`` and the functions for files make data sets.
+
+    Args:
+        node: the description of the source and the steps.
 
     >>> from weft.train import data
     >>> squares = data.source(range(5)).map(lambda x: x * x)
@@ -103,9 +108,7 @@ class Dataset:
         runner = Threads(workers) if threads else Processes(self._node, workers)
         return DataIterator(self._node, runner, prefetch, place)
 
-    def map(
-        self, function: Callable, *, batched: bool = False, seed: int | None = None
-    ) -> "Dataset":
+    def map(self, function: Callable, *, batched: bool = False, seed: int | None = None) -> Dataset:
         """Elements as a function returns them.
 
         Args:
@@ -132,7 +135,7 @@ class Dataset:
         kind = indexed.Map if self._node.indexed else streams.SequentialMap
         return Dataset(kind(self._node, called))
 
-    def filter(self, function: Callable, *, batched: bool = False) -> "Dataset":
+    def filter(self, function: Callable, *, batched: bool = False) -> Dataset:
         """The elements for which a function is true.
 
         Args:
@@ -150,7 +153,7 @@ class Dataset:
         kind = indexed.Filter if self._node.indexed else streams.SequentialFilter
         return Dataset(kind(self._node, called))
 
-    def shuffle(self, seed: int, *, window: int | None = None) -> "Dataset":
+    def shuffle(self, seed: int, *, window: int | None = None) -> Dataset:
         """Elements in a random order, another one in every epoch.
 
         The order is a pseudo-random permutation that is computed, not stored, so it costs no
@@ -182,7 +185,7 @@ class Dataset:
             raise TypeError("shuffle before repeat(): an endless data set has no order to shuffle")
         return Dataset(indexed.Shuffle(node, seed))
 
-    def repeat(self, times: int | None = None) -> "Dataset":
+    def repeat(self, times: int | None = None) -> Dataset:
         """The elements several times, or forever.
 
         Args:
@@ -208,7 +211,7 @@ class Dataset:
         pad_remainder: bool = False,
         fill: Any = None,
         mask: str = "mask",
-    ) -> "Dataset":
+    ) -> Dataset:
         """Batches: elements of the same structure as one tree of arrays.
 
         Args:
@@ -244,7 +247,7 @@ class Dataset:
         count: int | None = None,
         *,
         drop_remainder: bool = False,
-    ) -> "Dataset":
+    ) -> Dataset:
         """The part of one process: every ``count``-th element, beginning with number ``index``.
 
         The parts of all processes are disjoint and complete.
@@ -277,7 +280,7 @@ class Dataset:
             stop = node.span // count * count
         return self._range(index, count, stop, what)
 
-    def take(self, count: int) -> "Dataset":
+    def take(self, count: int) -> Dataset:
         """The first elements.
 
         Args:
@@ -293,7 +296,7 @@ class Dataset:
         count = _at_least("take(count)", count, 0)
         return self._range(0, 1, count, f"take({count})")
 
-    def skip(self, count: int) -> "Dataset":
+    def skip(self, count: int) -> Dataset:
         """All but the first elements.
 
         Args:
@@ -311,7 +314,7 @@ class Dataset:
 
     def pad(
         self, length: int | Mapping[str, int], *, fill: Any = 0, truncate: bool = False
-    ) -> "Dataset":
+    ) -> Dataset:
         """Arrays with a first axis of a fixed length.
 
         Args:
@@ -338,7 +341,7 @@ class Dataset:
         *,
         fill: Any = 0,
         drop_remainder: bool = False,
-    ) -> "Dataset":
+    ) -> Dataset:
         """Batches of elements of similar length, padded to one of a few lengths.
 
         A batch is delivered when its bucket is full, and what is left at the end after that.
@@ -375,7 +378,7 @@ class Dataset:
 
     def pack(
         self, length: Mapping[str, int], *, window: int = 1024, truncate: bool = False
-    ) -> "Dataset":
+    ) -> Dataset:
         """Rows of a fixed length with several sequences each, so that little is padding.
 
         Sequences go into the first row that has room for them. Beside every column there are two
@@ -405,7 +408,7 @@ class Dataset:
         window = _at_least("pack(window=...)", window, 1)
         return Dataset(lengths.Pack(self._node, length, window, truncate))
 
-    def _range(self, start: int, step: int, stop: int | None, what: str) -> "Dataset":
+    def _range(self, start: int, step: int, stop: int | None, what: str) -> Dataset:
         node = self._node
         # a filter decides which elements are the first, but not which shard a slot is in
         plain = node.indexed and (node.dense or what.startswith("shard"))

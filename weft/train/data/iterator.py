@@ -1,5 +1,7 @@
 """The iterator of a data set: what a training loop reads from, saves and restores."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import weakref
@@ -16,10 +18,16 @@ _PATIENCE = 5.0  # seconds that an iterator waits for its thread when it is clos
 
 
 class DataIterator:
-    """Reads a data set from front to back; ``Dataset.iterator`` and ``iter`` make it.
+    """An iterator that reads a data set from front to back; ``Dataset.iterator`` makes it.
 
     ``state()`` is where it stands, and ``restore(state)`` takes it, or the iterator of an equal
     data set, to the same place: the next element is the same.
+
+    Args:
+        node: the data set's description.
+        runner: what computes elements, in this thread or in others.
+        prefetch: how many elements are computed ahead.
+        place: a function that puts elements on devices, or None.
 
     >>> from weft.train import data
     >>> batches = iter(data.source(range(6)).shuffle(seed=1).batch(2))
@@ -42,7 +50,7 @@ class DataIterator:
         self._over = False
         self._end = weakref.finalize(self, _close, [], self._cursor, runner)
 
-    def __iter__(self) -> "DataIterator":
+    def __iter__(self) -> DataIterator:
         return self
 
     def __next__(self) -> Any:
@@ -107,7 +115,7 @@ class DataIterator:
         """End workers and threads, if there are any. The iterator cannot be used any more."""
         self._end()
 
-    def __enter__(self) -> "DataIterator":
+    def __enter__(self) -> DataIterator:
         return self
 
     def __exit__(self, *exception: object) -> None:

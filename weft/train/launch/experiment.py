@@ -1,5 +1,7 @@
 """Experiments: work units in a folder, started, watched, and taken up again after a crash."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import os
@@ -20,7 +22,12 @@ _POLL_SECONDS = (0.01, 0.25)
 
 
 class WorkUnitFailedError(LaunchError):
-    """A work unit has failed or was stopped, and someone waited for it to complete."""
+    """The error when a work unit that someone waited for has failed or was stopped.
+
+    >>> from weft.train import launch
+    >>> issubclass(launch.WorkUnitFailedError, Exception)
+    True
+    """
 
 
 class WorkUnit:
@@ -28,14 +35,27 @@ class WorkUnit:
 
     ``Experiment.add`` makes work units.
 
+    Args:
+        experiment: the experiment.
+        number: its number in the experiment, from 1.
+        job: what it runs.
+        args: its configuration.
+
     Attributes:
         work_unit_id: its number in the experiment, from 1.
         folder: where it lives.
         args: its configuration.
         job: what it runs.
+
+    >>> import tempfile
+    >>> from weft.train import launch
+    >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as experiment:
+    ...     unit = experiment.add(launch.Command(["true"]))
+    >>> unit.work_unit_id, unit.status.state
+    (1, 'completed')
     """
 
-    def __init__(self, experiment: "Experiment", number: int, job: Job, args: Any) -> None:
+    def __init__(self, experiment: Experiment, number: int, job: Job, args: Any) -> None:
         self.experiment, self.work_unit_id, self.job, self.args = experiment, number, job, args
         self.folder = experiment.folder / "runs" / f"{number:04}"
 
@@ -74,7 +94,7 @@ class WorkUnit:
         except (TypeError, ValueError):
             return math.nan
 
-    def wait_until_complete(self) -> "WorkUnit":
+    def wait_until_complete(self) -> WorkUnit:
         """Wait for it, while the others of the experiment go on; a failure raises."""
         self.experiment.wait([self])
         status = self.status
@@ -106,9 +126,26 @@ class Experiment:
 
     ``create_experiment`` makes it. Used in ``with``, it runs everything at the end of the block.
 
+    Args:
+        folder: where it lives.
+        title: for people; the folder's name by default.
+        executor: where jobs run that name no other; ``Local()`` by default.
+        restarts: how often a worker that was killed is started again by one launcher.
+        retry_failed: whether work units that failed or were stopped are begun again.
+        source: a folder of the git repository whose commit and changes are recorded; the current
+            folder by default.
+        verbose: whether a line is printed when a work unit ends.
+
     Attributes:
         folder: the experiment's folder.
         work_units: the work units that were added, by number.
+
+    >>> import tempfile
+    >>> from weft.train import launch
+    >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as experiment:
+    ...     _ = experiment.add(launch.Command(["true"]))
+    >>> len(experiment.work_units)
+    1
     """
 
     def __init__(
@@ -177,7 +214,7 @@ class Experiment:
                 found[str(unit.get("key"))] = int(path.name)
         return found
 
-    def __enter__(self) -> "Experiment":
+    def __enter__(self) -> Experiment:
         return self
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
@@ -445,7 +482,7 @@ def create_experiment(
     source: str | os.PathLike[str] | None = None,
     verbose: bool = True,
 ) -> Experiment:
-    """An experiment in a folder; one that is there already is taken up again.
+    """Return an experiment in a folder; one that is there already is taken up again.
 
     Work units that are finished are not run again. Those that were interrupted are begun again
     in the same folder, so that they can go on from their checkpoints.
@@ -459,6 +496,9 @@ def create_experiment(
         source: a folder of the git repository whose commit and changes are recorded; the current
             folder by default.
         verbose: whether a line is printed when a work unit ends.
+
+    Returns:
+        An ``Experiment``, for use in ``with``.
 
     >>> import tempfile
     >>> from weft.train import launch

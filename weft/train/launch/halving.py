@@ -1,5 +1,7 @@
 """Successive halving: many configurations a little, the best of them further and further."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +20,7 @@ def successive_halving(
     factor: int = 3,
     mode: str = "min",
 ) -> list[list[WorkUnit]]:
-    """Run all configurations with a small budget, and the best ones with the next, and so on.
+    """Run all configurations with a small budget, the best ones with the next, and so on.
 
     After each rung, one of ``factor`` work units goes on. It continues as a new work unit whose
     ``run.previous`` is the folder of the one before, so that it can go on from its checkpoint.
@@ -37,6 +39,16 @@ def successive_halving(
 
     Returns:
         The work units of each rung, best first.
+
+    >>> import tempfile
+    >>> from weft.train import launch
+    >>> def train(run, rate, steps):
+    ...     return None
+    >>> sweep = [{"rate": 0.1}, {"rate": 0.2}]
+    >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as e:  # doctest: +SKIP
+    ...     rungs = launch.successive_halving(
+    ...         e, train, sweep, metric="loss", budget="steps", budgets=[10, 100]
+    ...     )
     """
     if not isinstance(factor, int) or factor < 2:
         raise ValueError(f"factor must be a whole number above 1, not {factor!r}")

@@ -1,5 +1,7 @@
 """The state of a run, read from its folder; launchers, reports and you read the same files."""
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import time
@@ -12,9 +14,9 @@ FINISHED = ("completed", "failed", "stopped")
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """How a run stands.
+    """The status of a run.
 
-    Attributes:
+    Args:
         state: ``pending``, ``running``, ``completed``, ``failed``, ``interrupted`` or ``stopped``.
         attempts: how often it was begun.
         code: the exit code of the last attempt.
@@ -42,7 +44,13 @@ class Status:
 
 
 def status_of(folder: pathlib.Path) -> Status:
-    """How the run in a folder stands.
+    """Return the status of the run in a folder.
+
+    Args:
+        folder: the run's folder.
+
+    Returns:
+        A ``Status``.
 
     >>> import tempfile
     >>> status_of(pathlib.Path(tempfile.mkdtemp())).state

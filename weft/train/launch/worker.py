@@ -5,6 +5,8 @@ use weft starts at once. ``weft.train.launch`` imports it for what both sides sh
 appear whole, locks, and the configurations in them.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import dataclasses
@@ -38,11 +40,21 @@ RANK_VARIABLES = (
 
 
 class LaunchError(RuntimeError):
-    """An experiment, or the folder of one, is not what it has to be."""
+    """The error when an experiment, or the folder of one, is not what it has to be.
+
+    >>> from weft.train import launch
+    >>> issubclass(launch.LaunchError, Exception)
+    True
+    """
 
 
 class LockedError(LaunchError):
-    """Another process works on the same folder."""
+    """The error when another process works on the same folder.
+
+    >>> from weft.train import launch
+    >>> issubclass(launch.LockedError, launch.LaunchError)
+    True
+    """
 
 
 # Files that appear whole, and locks that the system releases when a process dies.
@@ -176,7 +188,7 @@ def load_gin(setting: dict[str, Any]) -> Any:
 class Run:
     """What a function of an experiment receives first: where its run lives, and which it is.
 
-    Attributes:
+    Args:
         folder: the run's folder. It is the same at every attempt: put ``metrics.jsonl`` and
             checkpoints there, and restore from them if there are any.
         work_unit_id: the number of the work unit in its experiment, from 1.

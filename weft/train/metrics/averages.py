@@ -1,5 +1,7 @@
 """Metrics that are sums of numbers: averages, deviations, accuracy, perplexity."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from weft import nn
@@ -19,7 +21,11 @@ def _values(values: Any) -> Any:
 
 @struct.dataclass
 class Average(Metric):
-    """The mean of all values whose mask is true.
+    """The mean of all values whose mask is True.
+
+    Args:
+        total: the sum of the values.
+        count: how many there are.
 
     >>> float(Average.from_model_output(jnp.array([1.0, 3.0, 99.0]), mask=[1, 1, 0]).compute())
     2.0
@@ -58,6 +64,10 @@ class Average(Metric):
 @struct.dataclass
 class LastValue(Metric):
     """The mean over the last batch that was merged.
+
+    Args:
+        total: the sum over the last batch.
+        count: how many values it has.
 
     >>> parts = [LastValue.from_model_output(jnp.array(x)) for x in (1.0, 5.0)]
     >>> float(parts[0].merge(parts[1]).compute())
@@ -99,6 +109,11 @@ class Std(Metric):
 
     Means and squared distances from them are merged, so that large values do not cancel.
     Reference: Chan, Golub, LeVeque, Updating Formulae and a Pairwise Algorithm, 1979.
+
+    Args:
+        mean: the mean of the values.
+        squares: the sum of squared distances from it.
+        count: how many values there are.
 
     >>> float(Std.from_model_output(jnp.array([1.0, 3.0])).compute())
     1.0

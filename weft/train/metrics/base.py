@@ -4,6 +4,8 @@ A metric is a pytree of sums. It is made from what a model returns, merged over 
 devices, and computed at the end; all but the last run in ``jit``, ``scan`` and ``pmap``.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -133,6 +135,9 @@ class CollectingMetric(Metric):
 
     Merging makes arrays longer, so it runs outside ``jit``.
 
+    Args:
+        values: the outputs by name, one array for each batch.
+
     >>> Kept = CollectingMetric.from_outputs(("labels",))
     >>> parts = [Kept.from_model_output(labels=jnp.array(x)) for x in ([1, 2], [3])]
     >>> parts[0].merge(parts[1]).compute()
@@ -142,17 +147,17 @@ class CollectingMetric(Metric):
     values: dict[str, tuple[Any, ...]]
 
     @classmethod
-    def empty(cls) -> "CollectingMetric":
+    def empty(cls) -> CollectingMetric:
         """Nothing kept."""
         return cls(values={})
 
     @classmethod
-    def from_model_output(cls, **outputs: Any) -> "CollectingMetric":
+    def from_model_output(cls, **outputs: Any) -> CollectingMetric:
         """Keep these outputs."""
         return cls(values={name: (jnp.asarray(value),) for name, value in outputs.items()})
 
     @classmethod
-    def from_outputs(cls, names: Sequence[str]) -> type["CollectingMetric"]:
+    def from_outputs(cls, names: Sequence[str]) -> type[CollectingMetric]:
         """A metric that keeps only these outputs.
 
         Args:
@@ -167,14 +172,14 @@ class CollectingMetric(Metric):
 
         return _renamed(FromOutputs, f"{cls.__name__}FromOutputs")
 
-    def merge(self, other: "CollectingMetric") -> "CollectingMetric":
+    def merge(self, other: CollectingMetric) -> CollectingMetric:
         """Both, one after the other."""
         if not self.values or not other.values:
             return self if self.values else other
         pairs = {name: (*kept, *other.values[name]) for name, kept in self.values.items()}
         return type(self)(values=pairs)
 
-    def reduce(self) -> "CollectingMetric":
+    def reduce(self) -> CollectingMetric:
         """Join the first two axes of every array."""
         join = lambda x: x.reshape(-1, *x.shape[2:])
         return tree_util.tree_map(join, self)
@@ -206,7 +211,7 @@ class Collection:
     """
 
     @classmethod
-    def create(cls, **metrics: type[Metric]) -> type["Collection"]:
+    def create(cls, **metrics: type[Metric]) -> type[Collection]:
         """A collection of these metrics.
 
         Args:
@@ -216,7 +221,7 @@ class Collection:
         return struct.dataclass(type("_InlineCollection", (Collection,), body))
 
     @classmethod
-    def create_collection(cls, **metrics: Metric) -> "Collection":
+    def create_collection(cls, **metrics: Metric) -> Collection:
         """An instance with these metrics.
 
         Args:
@@ -297,7 +302,13 @@ def broadcast_mask(mask: Any, values: Any) -> Any:
 
 
 def over_steps(merge_all: Sequence[Any]) -> Any:
-    """The metric or collection of many, merged from the first to the last.
+    """Return the metric or collection of many, merged from the first to the last.
+
+    Args:
+        merge_all: the metrics or collections of the steps.
+
+    Returns:
+        A metric or collection of the same kind.
 
     >>> from weft.train import metrics
     >>> parts = [metrics.Average.from_model_output(jnp.array([x])) for x in (1.0, 2.0, 6.0)]

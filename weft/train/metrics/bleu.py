@@ -1,5 +1,7 @@
 """BLEU: how much translations have in common with references, counted on the host."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import math
@@ -26,6 +28,12 @@ class Bleu:
     Reference: Papineni et al., BLEU: a Method for Automatic Evaluation of Machine Translation,
     2002.
 
+    Args:
+        matches: for each length, how many n-grams match a reference.
+        totals: for each length, how many n-grams there are.
+        length: the number of tokens of the predictions.
+        reference_length: the number of tokens of the references.
+
     >>> one = Bleu.from_texts(["the cat sat on the mat"], [["the cat sat on a mat"]])
     >>> two = Bleu.from_texts(["hello there world again"], [["hello there world again"]])
     >>> round(one.merge(two).compute(), 4)
@@ -38,7 +46,7 @@ class Bleu:
     reference_length: int = 0
 
     @classmethod
-    def empty(cls, order: int = 4) -> "Bleu":
+    def empty(cls, order: int = 4) -> Bleu:
         """Of no text.
 
         Args:
@@ -49,7 +57,7 @@ class Bleu:
     @classmethod
     def from_texts(
         cls, predictions: Iterable[Tokens], references: Iterable[Sequence[Tokens]], order: int = 4
-    ) -> "Bleu":
+    ) -> Bleu:
         """Of some translations.
 
         Args:
@@ -73,7 +81,7 @@ class Bleu:
                 totals[n - 1] += counted.total()
         return cls(tuple(matches), tuple(totals), length, reference_length)
 
-    def merge(self, other: "Bleu") -> "Bleu":
+    def merge(self, other: Bleu) -> Bleu:
         """Of the texts of both."""
         add = lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True))
         return Bleu(
@@ -105,13 +113,16 @@ def corpus_bleu(
     order: int = 4,
     smooth: bool = False,
 ) -> float:
-    """The BLEU score of a corpus, from 0 to 1.
+    """Return the BLEU score of a corpus.
 
     Args:
         predictions: texts, split at white space, or lists of tokens.
         references: for each of them a list of references, or one text.
         order: the length of the longest n-grams.
         smooth: add one to the counts of longer n-grams.
+
+    Returns:
+        The score, from 0 to 1.
 
     >>> corpus_bleu(["a b c d e"], [["a b c d e"]])
     1.0

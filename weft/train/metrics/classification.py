@@ -1,5 +1,7 @@
 """Metrics of classifiers that count hits and misses: precision, recall, F1, and the ROC curve."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar
 
 from weft import nn
@@ -22,7 +24,17 @@ def _predictions(logits: Any, labels: Any) -> Any:
 
 @struct.dataclass
 class ClassCounts(Metric):
-    """For every class, how often it was predicted rightly, wrongly, and missed."""
+    """For every class, how often it was predicted rightly, wrongly, and missed.
+
+    Args:
+        hits: for each class, how often it was predicted rightly.
+        false_alarms: for each class, how often it was predicted wrongly.
+        misses: for each class, how often it was not predicted though it was right.
+
+    >>> from weft.train import metrics
+    >>> issubclass(metrics.Precision, metrics.ClassCounts)
+    True
+    """
 
     hits: Any
     false_alarms: Any
@@ -32,7 +44,7 @@ class ClassCounts(Metric):
     average: ClassVar[str] = "binary"
 
     @classmethod
-    def of(cls, classes: int, average: str = "macro") -> type["ClassCounts"]:
+    def of(cls, classes: int, average: str = "macro") -> type[ClassCounts]:
         """This metric for some number of classes.
 
         Args:
@@ -156,6 +168,10 @@ class AUC(Metric):
 
     Scores in the same bin count as equal. With the 1,000 bins it has, the error is below the share
     of pairs that fall into one bin; ``roc_auc`` is exact and needs all scores at once.
+
+    Args:
+        positives: how many examples of the class have a score in each bin.
+        negatives: how many other examples have a score in each bin.
 
     >>> logits, labels = jnp.array([-2.0, -1.0, 0.5, 2.0]), jnp.array([0, 1, 0, 1])
     >>> float(AUC.from_model_output(logits=logits, labels=labels).compute())

@@ -1,5 +1,7 @@
 """Metrics that are more than a number: histograms of values, and pictures."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +14,9 @@ from weft.train.metrics.base import Metric, broadcast_mask
 @struct.dataclass
 class Histogram(Metric):
     """How many values fall into each of some bins of equal width; those outside count at the ends.
+
+    Args:
+        counts: how many values fall into each bin.
 
     >>> Small = Histogram.over(0.0, 1.0, bins=4)
     >>> counts, edges = Small.from_model_output(jnp.array([0.1, 0.2, 0.8, 5.0])).compute()
@@ -26,7 +31,7 @@ class Histogram(Metric):
     bins: ClassVar[int] = 64
 
     @classmethod
-    def over(cls, low: float, high: float, bins: int = 64) -> type["Histogram"]:
+    def over(cls, low: float, high: float, bins: int = 64) -> type[Histogram]:
         """A histogram of a range.
 
         Args:
@@ -72,6 +77,9 @@ class Histogram(Metric):
 @struct.dataclass
 class Images(Metric):
     """The pictures of the last batch.
+
+    Args:
+        images: the pictures, of shape (count, height, width, channels).
 
     >>> kept = Images.from_model_output(jnp.ones((8, 4, 4, 3)))
     >>> kept.compute().shape

@@ -5,6 +5,8 @@ what it is given: a feature that is empty keeps its segment number, and a paddin
 ids stays.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,10 @@ class FeatureConverter:
             padded.
         bos_id: the first id of the decoder's input.
         passthrough_features: names of features that are padded or packed and otherwise kept.
+
+    >>> from weft.train import tasks
+    >>> issubclass(tasks.EncoderFeatureConverter, tasks.FeatureConverter)
+    True
     """
 
     task_features: tuple[str, ...] = ()
@@ -189,10 +195,14 @@ class LMFeatureConverter(FeatureConverter):
 
 
 class PrefixLMFeatureConverter(LMFeatureConverter):
-    """For a decoder that sees ``inputs`` as a whole and predicts ``targets``.
+    """A converter for a decoder that sees ``inputs`` as a whole and predicts ``targets``.
 
     ``decoder_causal_attention`` is 1 where attention goes both ways: on the inputs, and on the
     place where the first target is predicted.
+
+    Args:
+        loss_on_targets_only: leave the inputs out of the loss.
+        **options: the options of ``FeatureConverter``.
 
     >>> from weft.train import data
     >>> examples = data.source([{"inputs": [9, 4, 6, 1], "targets": [3, 9, 1]}])
@@ -246,7 +256,7 @@ class PrefixLMFeatureConverter(LMFeatureConverter):
 
 
 class DecoderFeatureConverter(PrefixLMFeatureConverter):
-    """For a decoder: a prefix LM if there is a length of ``inputs``, and a language model if not.
+    """A converter for a decoder: a prefix LM if ``inputs`` has a length, else a language model.
 
     >>> from weft.train import data
     >>> convert, examples = DecoderFeatureConverter(pack=False), data.source([{"targets": [3, 1]}])
@@ -274,7 +284,11 @@ class DecoderFeatureConverter(PrefixLMFeatureConverter):
 
 
 class EncoderFeatureConverter(FeatureConverter):
-    """For an encoder such as BERT: the loss is on the inputs that are masked.
+    """A converter for an encoder such as BERT: the loss is on the inputs that are masked.
+
+    Args:
+        mask_id: the id of the mask.
+        **options: the options of ``FeatureConverter``.
 
     >>> from weft.train import data
     >>> examples = data.source([{"inputs": [8, 9, 9, 3, 4, 1], "targets": [8, 7, 4, 3, 4, 1]}])

@@ -1,5 +1,7 @@
 """Checksums of functions and configurations, by which a cache knows that it is out of date."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import hashlib
@@ -16,12 +18,15 @@ _SIMPLE = (bool, int, float, str, type(None))
 
 
 def fingerprint(value: Any) -> str:
-    """A checksum of a configuration: of values, and of the code of functions.
+    """Return a checksum of a configuration: of values, and of the code of functions.
 
     The code of functions that a function calls counts too, if they are in the same package.
 
     Args:
         value: numbers, texts, arrays, functions, vocabularies, or objects and containers of them.
+
+    Returns:
+        The checksum as text.
 
     >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
     True

@@ -1,5 +1,7 @@
 """``Mixture``: several tasks with rates; and names under which tasks and mixtures are kept."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +19,7 @@ def rate_num_examples(
     scale: float = 1.0,
     split: str = "train",
 ) -> Callable[[Task], float]:
-    """A rate in proportion to the size of a task.
+    """Return a rate in proportion to the size of a task.
 
     The rate is ``min(scale * examples, maximum) ** (1 / temperature)``, as in T5.
 
@@ -26,6 +28,9 @@ def rate_num_examples(
         maximum: examples beyond it do not count.
         scale: a factor of the number of examples.
         split: whose size counts.
+
+    Returns:
+        A function of a task that returns its rate.
 
     >>> task = Task("a", {"train": [{}] * 100}, {})
     >>> rate_num_examples(temperature=2.0, maximum=64)(task)
@@ -185,10 +190,20 @@ def add(task: Any) -> Any:
 
 
 def get(name: str) -> Any:
-    """The task or mixture of a name.
+    """Return the task or mixture of a name.
 
     Args:
         name: its name.
+
+    Returns:
+        A ``Task`` or ``Mixture``.
+
+    >>> from weft.train import tasks
+    >>> try:
+    ...     tasks.get("no such task")
+    ... except tasks.TaskError:
+    ...     print("not added")
+    not added
     """
     if name not in _REGISTRY:
         raise TaskError(
@@ -202,11 +217,23 @@ def remove(name: str) -> None:
 
     Args:
         name: its name.
+
+    >>> from weft.train import tasks
+    >>> "gone" in tasks.names()
+    False
     """
     get(name)
     del _REGISTRY[name]
 
 
 def names() -> list[str]:
-    """The names of all tasks and mixtures that were added."""
+    """Return the names of all tasks and mixtures that were added.
+
+    Returns:
+        A list of names.
+
+    >>> from weft.train import tasks
+    >>> isinstance(tasks.names(), list)
+    True
+    """
     return sorted(_REGISTRY)

@@ -1,5 +1,7 @@
 """Tasks of seqio, where it is installed, as tasks of ours."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -86,7 +88,7 @@ def _elements(task: Any, split: str, lengths: Mapping[str, int] | None) -> Itera
 
 
 def from_seqio(task: Any, sequence_length: Mapping[str, int] | None = None) -> Task:
-    """A task of seqio as one of ours: seqio reads and preprocesses, the rest is done here.
+    """Return a task of seqio as one of ours: seqio reads and preprocesses, the rest is done here.
 
     Args:
         task: a ``seqio.Task``, or the name of a registered one, which needs seqio.
@@ -94,6 +96,9 @@ def from_seqio(task: Any, sequence_length: Mapping[str, int] | None = None) -> T
 
     Returns:
         A task with the splits, features, metrics and postprocessing of seqio's.
+
+    >>> from weft.train import tasks
+    >>> task = tasks.from_seqio("glue_cola_v002")  # doctest: +SKIP
     """
     found = _found(task)
     features = {
@@ -124,13 +129,19 @@ def sample_seqio_task(
     sequence_length: Mapping[str, int] | None = None,
     num_examples: int = 5,
 ) -> list[dict[str, Any]]:
-    """The first elements of a task of seqio, as NumPy arrays and texts.
+    """Return the first elements of a task of seqio, as NumPy arrays and texts.
 
     Args:
         task: a ``seqio.Task``, or the name of a registered one, which needs seqio.
         split: the split.
         sequence_length: lengths of features.
         num_examples: how many.
+
+    Returns:
+        A list of dictionaries.
+
+    >>> from weft.train import tasks
+    >>> examples = tasks.sample_seqio_task("glue_cola_v002")  # doctest: +SKIP
     """
     found = _found(task)
     if split not in found.splits:

@@ -1,5 +1,7 @@
 """Where tasks read from: a data set for every split."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,10 @@ SAMPLED_ELEMENTS = 64  # of a split, in its fingerprint
 
 class Source:
     """Data sets by split: from a dictionary, or from a function that makes them when needed.
+
+    Args:
+        splits_or_function: a dictionary of data sets by split, or a function of a split's name.
+        splits: the names of the splits, if it is a function.
 
     >>> source = Source({"train": [{"x": 1}, {"x": 2}], "test": data.source([{"x": 3}])})
     >>> source.splits, source.num_examples("train"), list(source.dataset("test"))

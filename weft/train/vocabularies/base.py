@@ -1,5 +1,7 @@
 """What a vocabulary is: seqio's interface, special ids and extra ids."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
@@ -19,6 +21,9 @@ class Vocabulary:
 
     Ids from 0 up: padding, the end, unknown text, the tokens, and last ``extra_ids`` ids that no
     text has, which ``span_corruption`` takes as sentinels.
+
+    Args:
+        extra_ids: how many ids to add at the end that no text has, for sentinels.
 
     >>> from weft.train.vocabularies import ByteVocabulary
     >>> vocabulary = ByteVocabulary(extra_ids=100)
@@ -124,7 +129,11 @@ class Vocabulary:
 
 
 class PassThroughVocabulary(Vocabulary):
-    """Takes ids as they are: for data that is tokenised already.
+    """A vocabulary that takes ids as they are: for data that is tokenised already.
+
+    Args:
+        size: the number of ids.
+        eos_id: the id of the end, if there is one.
 
     >>> vocabulary = PassThroughVocabulary(1000, eos_id=1)
     >>> vocabulary.encode([5, 6, 7]), vocabulary.decode([5, 1, 7]), vocabulary.vocab_size

@@ -3,6 +3,8 @@
 Reference: Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016.
 """
 
+from __future__ import annotations
+
 import collections
 import heapq
 import itertools
@@ -28,6 +30,10 @@ class BPEVocabulary(TextVocabulary):
     """Pieces of bytes, merged pair by pair: every text has ids, and decoding gives it back.
 
     Ids from 3 to 258 are single bytes, as in ``ByteVocabulary``; the pieces follow.
+
+    Args:
+        merges: the pairs of ids that are merged, in order; ``train`` finds them.
+        extra_ids: how many ids to add at the end that no text has, for sentinels.
 
     >>> vocabulary = BPEVocabulary.train(["low lower lowest"] * 4, vocab_size=264)
     >>> [vocabulary.decode([one]) for one in vocabulary.encode("low lowest")]
@@ -60,7 +66,7 @@ class BPEVocabulary(TextVocabulary):
     @classmethod
     def train(
         cls, texts: Iterable[str], vocab_size: int, extra_ids: int = 0, min_count: int = 2
-    ) -> "BPEVocabulary":
+    ) -> BPEVocabulary:
         """Learn a vocabulary from texts.
 
         The same texts give the same vocabulary: of pairs that are equally frequent, the one with

@@ -1,5 +1,7 @@
 """Vocabularies that need no training: of bytes, as ByT5 has it, and of characters."""
 
+from __future__ import annotations
+
 import collections
 from collections.abc import Iterable
 from typing import Any
@@ -53,6 +55,11 @@ class ByteVocabulary(Vocabulary):
 class CharacterVocabulary(TextVocabulary):
     """Characters, each with an id; others are unknown, or written as bytes.
 
+    Args:
+        characters: the characters that have ids.
+        extra_ids: how many ids to add at the end that no text has, for sentinels.
+        byte_fallback: write other characters as bytes; otherwise they are unknown.
+
     >>> vocabulary = CharacterVocabulary("abc")
     >>> vocabulary.encode("cabx"), vocabulary.decode([5, 3, 4])
     ([5, 3, 4, 2], 'cab')
@@ -90,7 +97,7 @@ class CharacterVocabulary(TextVocabulary):
         max_characters: int | None = None,
         extra_ids: int = 0,
         byte_fallback: bool = False,
-    ) -> "CharacterVocabulary":
+    ) -> CharacterVocabulary:
         """A vocabulary of the characters of some texts, the most frequent first.
 
         Args:

@@ -1,5 +1,7 @@
 """Vocabularies in files: JSON with a kind, the definition and its checksum."""
 
+from __future__ import annotations
+
 import json
 import os
 import tempfile
@@ -62,13 +64,23 @@ def save_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Non
 
 
 def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
-    """Read a vocabulary that ``save_vocabulary`` wrote.
+    """Return a vocabulary that ``save_vocabulary`` wrote.
 
     Args:
         path: the file.
 
+    Returns:
+        The vocabulary.
+
     Raises:
         ValueError: the file is damaged, or something else.
+
+    >>> import tempfile
+    >>> from weft.train.vocabularies import ByteVocabulary, save_vocabulary
+    >>> path = tempfile.mkdtemp() + "/bytes.json"
+    >>> _ = save_vocabulary(path, ByteVocabulary())
+    >>> load_vocabulary(path).vocab_size
+    259
     """
     name = os.fspath(path)
     with open(path, "rb") as file:

@@ -1,5 +1,7 @@
 """Vocabularies from SentencePiece's ``.model`` files, encoded and decoded by our own code."""
 
+from __future__ import annotations
+
 import codecs
 import hashlib
 import heapq
@@ -24,6 +26,10 @@ class SentencePieceVocabulary(Vocabulary):
     another one. Extra ids are pieces ``<extra_id_0>`` and so on at the
     beginning of a word, as in seqio, the last id first. Text is normalised as the model says, so
     decoding gives back normalised text.
+
+    Args:
+        path: the file of the model.
+        extra_ids: how many ids to add at the end that no text has, for sentinels.
 
     >>> import tempfile
     >>> from weft.train.writers import protobuf

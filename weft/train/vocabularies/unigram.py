@@ -4,6 +4,8 @@ Reference: Kudo, Subword Regularization: Improving Neural Network Translation Mo
 Subword Candidates, 2018.
 """
 
+from __future__ import annotations
+
 import collections
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -35,6 +37,10 @@ class UnigramVocabulary(TextVocabulary):
 
     Ids from 3 to 258 are single bytes, as in ``ByteVocabulary``; the pieces follow, the most
     probable first. Every text has ids, and decoding gives it back.
+
+    Args:
+        pieces: the pieces and the logarithms of their probabilities; ``train`` finds them.
+        extra_ids: how many ids to add at the end that no text has, for sentinels.
 
     >>> vocabulary = UnigramVocabulary.train(["low lower lowest newest"] * 9, vocab_size=275)
     >>> [vocabulary.decode([one]) for one in vocabulary.encode("lower lowest")]
@@ -76,7 +82,7 @@ class UnigramVocabulary(TextVocabulary):
         character_coverage: float = 0.9995,
         max_piece_length: int = 16,
         seed_size: int = 1_000_000,
-    ) -> "UnigramVocabulary":
+    ) -> UnigramVocabulary:
         """Learn a vocabulary from texts.
 
         Frequent parts of words are the first pieces. Expectation maximisation gives them

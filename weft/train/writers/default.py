@@ -1,5 +1,7 @@
 """The writers that a training has unless it asks for others."""
 
+from __future__ import annotations
+
 import os
 
 from weft.train.writers.base import MetricWriter, MultiWriter
@@ -14,12 +16,15 @@ def create_default_writer(
     total_steps: int | None = None,
     just_logging: bool = False,
 ) -> MultiWriter:
-    """A writer to the console and, if there is a folder, to JSON lines and TensorBoard.
+    """Return a writer to the console and, if there is a folder, to JSON lines and TensorBoard.
 
     Args:
         folder: where ``metrics.jsonl`` and the event file go; None for the console only.
         total_steps: the number of steps, for the progress bar.
         just_logging: only the console, as all processes but the first have it.
+
+    Returns:
+        A ``MultiWriter``.
 
     >>> import tempfile
     >>> writer = create_default_writer(tempfile.mkdtemp(), total_steps=100)

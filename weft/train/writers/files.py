@@ -1,5 +1,7 @@
 """Metrics in files for other programs: JSON lines, and tables of CSV."""
 
+from __future__ import annotations
+
 import contextlib
 import csv
 import json
@@ -101,13 +103,19 @@ class JsonLinesWriter(base.MetricWriter):
 
 
 def read_json_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """The lines that a ``JsonLinesWriter`` wrote; half a line of a killed process is left out.
+    """Yield the lines that a ``JsonLinesWriter`` wrote, without half a line of a killed process.
 
     Args:
         path: the file.
 
     Yields:
         A dictionary with ``kind``, ``step``, ``time`` and ``values`` for each.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "metrics.jsonl"
+    >>> _ = path.write_text('{"kind": "scalars", "step": 1}')
+    >>> list(read_json_lines(path))
+    []
     """
     with open(path, "rb") as file:
         for line in file:

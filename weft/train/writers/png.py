@@ -1,5 +1,7 @@
 """Pictures as PNG, of 8 bits a channel and without filters. Reference: the PNG specification."""
 
+from __future__ import annotations
+
 import struct
 import zlib
 from typing import Any
@@ -36,11 +38,14 @@ def as_bytes(image: Any) -> np.ndarray:
 
 
 def encode_png(image: Any) -> bytes:
-    """The bytes of a PNG file.
+    """Return the bytes of a PNG file.
 
     Args:
         image: of shape (height, width) or (height, width, channels), with 1 to 4 channels; bytes,
             or floats from 0 to 1.
+
+    Returns:
+        The bytes.
 
     >>> encode_png(np.zeros((2, 2)))[:8]
     b'\\x89PNG\\r\\n\\x1a\\n'

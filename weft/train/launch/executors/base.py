@@ -1,5 +1,7 @@
 """What an executor is: it starts workers somewhere, and says whether they live."""
 
+from __future__ import annotations
+
 import abc
 import dataclasses
 import os
@@ -18,13 +20,18 @@ GRACE_SECONDS = 5.0  # from a polite signal to the other one
 class Task:
     """One attempt at a run, for an executor to start.
 
-    Attributes:
+    Args:
         folder: the run's folder.
         launch: the folder with the launch's record.
         after: how many attempts there were before.
         token: names this attempt.
         name: for queues of jobs.
         env_vars: variables of the environment.
+
+    >>> import pathlib
+    >>> folder = pathlib.Path("runs/1")
+    >>> Task(folder, folder / "launch", 0, "a1", "sweep-1", {}).after
+    0
     """
 
     folder: pathlib.Path
@@ -52,6 +59,10 @@ class Handle:
 
     Args:
         folder: the run's folder.
+
+    >>> import pathlib, tempfile
+    >>> Handle(pathlib.Path(tempfile.mkdtemp())).folder.is_dir()
+    True
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -80,7 +91,12 @@ class Handle:
 
 
 class Executor(abc.ABC):
-    """Starts workers; ``Local``, ``Mpi``, ``Slurm`` and ``Ray`` are executors."""
+    """What starts workers; ``Local``, ``Mpi``, ``Slurm`` and ``Ray`` are executors.
+
+    >>> from weft.train import launch
+    >>> isinstance(launch.Local(), launch.Executor)
+    True
+    """
 
     @property
     def capacity(self) -> int | None:

@@ -1,5 +1,7 @@
 """Metrics of texts and labels, and of scores."""
 
+from __future__ import annotations
+
 import collections
 import itertools
 import re
@@ -30,11 +32,14 @@ def _listed(target: Any) -> list[Any]:
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
-    """Which part of the predictions is equal to the target.
+    """Return the fraction of predictions that are equal to the target.
 
     Args:
         targets: labels, texts or anything that can be compared.
         predictions: the same.
+
+    Returns:
+        A dictionary of values by name.
 
     >>> accuracy(["yes", "no"], ["yes", "yes"])
     {'accuracy': 0.5}
@@ -43,11 +48,14 @@ def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, fl
 
 
 def exact_match(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
-    """Which part of the predictions is one of the answers, apart from white space around it.
+    """Return the fraction of predictions that are one of the answers, apart from white space.
 
     Args:
         targets: texts, or lists of them.
         predictions: texts.
+
+    Returns:
+        A dictionary of values by name.
 
     >>> exact_match([["Paris", "paris"], "Rome"], ["Paris ", "rome"])
     {'exact_match': 0.5}
@@ -75,7 +83,7 @@ def _f1(common: int, predicted: int, wanted: int) -> float:
 
 
 def squad(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
-    """SQuAD's exact match and F1 over words, for each question the best of its answers.
+    """Return SQuAD's exact match and F1 over words, for each question the best of its answers.
 
     Case, punctuation, articles and white space do not count. Reference: Rajpurkar et al., SQuAD:
     100,000+ Questions for Machine Comprehension of Text, 2016.
@@ -83,6 +91,9 @@ def squad(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float
     Args:
         targets: answers, or lists of them.
         predictions: texts.
+
+    Returns:
+        A dictionary of values by name.
 
     >>> squad([["the Eiffel Tower", "Eiffel"]], ["Tower of Eiffel!"])
     {'em': 0.0, 'f1': 0.8}
@@ -102,11 +113,14 @@ def _answer_f1(answer: str, said: str) -> float:
 
 
 def bleu(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
-    """BLEU of all texts, split at white space.
+    """Return BLEU of all texts, split at white space.
 
     Args:
         targets: references, or lists of them.
         predictions: translations.
+
+    Returns:
+        A dictionary of values by name.
 
     >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"])
     {'bleu': 1.0}
@@ -118,7 +132,7 @@ def bleu(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]
 
 
 def rouge(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]:
-    """F1 of single words, of pairs of words, and of the longest common subsequence of words.
+    """Return F1 of words, of pairs of words, and of the longest common subsequence of words.
 
     Case and punctuation do not count; of several references, the best counts. Reference: Lin,
     ROUGE: A Package for Automatic Evaluation of Summaries, 2004.
@@ -126,6 +140,9 @@ def rouge(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float
     Args:
         targets: references, or lists of them.
         predictions: summaries.
+
+    Returns:
+        A dictionary of values by name.
 
     >>> found = rouge(["The quick brown fox jumps over the lazy dog"],
     ...               ["The quick brown dog jumps on the log."])
@@ -163,11 +180,14 @@ def _common_subsequence(one: list[str], two: list[str]) -> int:
 
 
 def mean_score(targets: Sequence[Any], scores: Sequence[float]) -> dict[str, float]:
-    """The mean of the scores that a model gives the targets, as logarithms of probabilities.
+    """Return the mean of the scores that a model gives the targets, as log-probabilities.
 
     Args:
         targets: not looked at.
         scores: a number for each.
+
+    Returns:
+        A dictionary of values by name.
 
     >>> mean_score(["a", "b"], [-1.0, -3.0])
     {'mean_score': -2.0}

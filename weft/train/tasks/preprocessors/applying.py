@@ -1,5 +1,7 @@
 """How tasks call preprocessors, and preprocessors from functions of one element."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -38,12 +40,15 @@ class MapOverDataset:
 
 
 def map_over_dataset(function: Callable | None = None, *, random: bool = False) -> Any:
-    """Make a preprocessor of a function of an element.
+    """Return a preprocessor made of a function of an element.
 
     Args:
         function: takes an element and, if ``random``, a ``numpy.random.Generator``; it may have
             keyword parameters ``output_features`` and ``sequence_length``.
         random: whether it needs random numbers.
+
+    Returns:
+        A function of a data set, or a decorator if ``function`` is left out.
 
     >>> from weft.train import data
     >>> @map_over_dataset

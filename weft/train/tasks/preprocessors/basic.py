@@ -1,5 +1,7 @@
 """Preprocessors for names, ids, ends and lengths of features."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,6 +17,9 @@ def rekey(dataset: Dataset, key_map: Mapping[str, str | None]) -> Dataset:
     Args:
         dataset: the data set.
         key_map: new names and the old ones; None gives an empty text.
+
+    Returns:
+        A data set.
 
     >>> from weft.train import data
     >>> list(rekey(data.source([{"en": "yes", "de": "ja"}]), {"inputs": "en", "targets": "de"}))
@@ -37,13 +42,16 @@ def tokenize(
     copy_pretokenized: bool = True,
     with_eos: bool = False,
 ) -> Dataset:
-    """Ids of the texts of features.
+    """Return a data set with ids of the texts of features.
 
     Args:
         dataset: the data set.
         output_features: of the task; other texts stay.
         copy_pretokenized: keep the text under the name with ``_pretokenized``.
         with_eos: add the end to features that want it.
+
+    Returns:
+        A data set.
 
     >>> from weft.train import data
     >>> from weft.train.vocabularies import ByteVocabulary
@@ -73,12 +81,22 @@ def tokenize(
 def tokenize_and_append_eos(
     dataset: Dataset, output_features: Features, copy_pretokenized: bool = True
 ) -> Dataset:
-    """Ids of the texts of features, with the end.
+    """Return a data set with ids of the texts of features, with the end.
 
     Args:
         dataset: the data set.
         output_features: of the task.
         copy_pretokenized: keep the text under the name with ``_pretokenized``.
+
+    Returns:
+        A data set.
+
+    >>> from weft.train import data
+    >>> from weft.train.vocabularies import ByteVocabulary
+    >>> features = {"targets": Feature(ByteVocabulary())}
+    >>> texts = data.source([{"targets": "ab"}])
+    >>> next(iter(tokenize_and_append_eos(texts, features, copy_pretokenized=False)))
+    {'targets': array([100, 101,   1], dtype=int32)}
     """
     return tokenize(dataset, output_features, copy_pretokenized, with_eos=True)
 
@@ -94,11 +112,14 @@ def _with_eos(ids: np.ndarray, name: str, feature: Feature) -> np.ndarray:
 
 
 def append_eos(dataset: Dataset, output_features: Features) -> Dataset:
-    """Add the end to features with ``add_eos``.
+    """Return a data set with the end added to features with ``add_eos``.
 
     Args:
         dataset: the data set.
         output_features: of the task.
+
+    Returns:
+        A data set.
 
     >>> from weft.train import data
     >>> from weft.train.vocabularies import ByteVocabulary
@@ -112,12 +133,22 @@ def append_eos(dataset: Dataset, output_features: Features) -> Dataset:
 def append_eos_after_trim(
     dataset: Dataset, output_features: Features, sequence_length: Lengths
 ) -> Dataset:
-    """Add the end to features with ``add_eos``, trimmed so that it fits.
+    """Return a data set with the end added to features with ``add_eos``, trimmed so that it fits.
 
     Args:
         dataset: the data set.
         output_features: of the task.
         sequence_length: lengths of features; None does not trim.
+
+    Returns:
+        A data set.
+
+    >>> from weft.train import data
+    >>> from weft.train.vocabularies import ByteVocabulary
+    >>> features = {"targets": Feature(ByteVocabulary())}
+    >>> ids = data.source([{"targets": np.array([5, 6, 7])}])
+    >>> next(iter(append_eos_after_trim(ids, features, {"targets": 3})))
+    {'targets': array([5, 6, 1])}
     """
     wanted = {name: one for name, one in output_features.items() if one.add_eos}
 
@@ -137,12 +168,15 @@ def append_eos_after_trim(
 def trim(
     dataset: Dataset, sequence_length: Lengths, output_features: Features | None = None
 ) -> Dataset:
-    """Features without what is behind their length.
+    """Return a data set with features cut to their length.
 
     Args:
         dataset: the data set.
         sequence_length: lengths of features.
         output_features: only these are trimmed; by default all that have a length.
+
+    Returns:
+        A data set.
 
     >>> from weft.train import data
     >>> list(trim(data.source([{"x": np.arange(5)}]), {"x": 2}))

@@ -1,5 +1,7 @@
 """Preprocessors for training on text: chunks, segments, span corruption and prefixes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,13 +19,18 @@ def select_random_chunk(
     feature_key: str = "targets",
     seed: int = 0,
 ) -> Dataset:
-    """One of the chunks of a feature, drawn at random; elements without any ids are left out.
+    """Return a data set with one of the chunks of a feature, drawn at random.
+
+    Elements without any ids are left out.
 
     Args:
         dataset: the data set.
         max_length: the length of a chunk; the last one may be shorter.
         feature_key: the feature.
         seed: of the choice.
+
+    Returns:
+        A data set.
 
     >>> from weft.train import data
     >>> chosen = select_random_chunk(data.source([{"targets": np.arange(9)}]), 3)
@@ -42,12 +49,20 @@ def select_random_chunk(
 def reduce_concat_tokens(
     dataset: Dataset, feature_key: str = "targets", batch_size: int = 128
 ) -> Dataset:
-    """Join a feature of neighbours; other features are left out.
+    """Return a data set with a feature of neighbours joined; other features are left out.
 
     Args:
         dataset: the data set.
         feature_key: the feature.
         batch_size: how many elements are joined.
+
+    Returns:
+        A data set.
+
+    >>> from weft.train import data
+    >>> ids = data.source([{"targets": np.array([1, 2])}, {"targets": np.array([3])}])
+    >>> next(iter(reduce_concat_tokens(ids)))
+    {'targets': array([1, 2, 3])}
     """
     join = lambda some: [
         {feature_key: np.concatenate([np.asarray(one[feature_key]) for one in some])}
@@ -63,7 +78,7 @@ def split_tokens(
     passthrough_features: Sequence[str] = (),
     seed: int = 0,
 ) -> Dataset:
-    """Split a feature into segments, each an element.
+    """Return a data set with a feature split into segments, each an element.
 
     Args:
         dataset: the data set.
@@ -73,6 +88,9 @@ def split_tokens(
         feature_key: the feature.
         passthrough_features: features that every segment gets; others are left out.
         seed: of the lengths.
+
+    Returns:
+        A data set.
 
     >>> from weft.train import data
     >>> parts = split_tokens(data.source([{"targets": np.arange(5)}]), 2)
@@ -130,7 +148,7 @@ def random_spans_noise_mask(
     noise_density: float = 0.15,
     mean_noise_span_length: float = 3.0,
 ) -> np.ndarray:
-    """Which ids are noise: spans of random lengths, of which the first is none.
+    """Return which ids are noise: spans of random lengths, of which the first is none.
 
     The number of ids and of spans of noise is fixed by the length. Reference: Raffel et al.,
     Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, 2020.
@@ -140,6 +158,9 @@ def random_spans_noise_mask(
         rng: draws the lengths.
         noise_density: which part of the ids is noise.
         mean_noise_span_length: the mean length of spans of noise.
+
+    Returns:
+        A boolean array of shape (length,).
 
     >>> random_spans_noise_mask(20, np.random.default_rng(0)).sum()
     np.int64(3)
@@ -162,12 +183,15 @@ def _random_parts(total: int, parts: int, rng: np.random.Generator) -> np.ndarra
 def corrupt_spans(
     ids: np.ndarray, noise: np.ndarray, sentinels: Callable[[int], int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs with a sentinel for every span of noise, and targets with one for every other span.
+    """Return inputs with a sentinel for every span of noise, and targets with the spans.
 
     Args:
         ids: the ids.
         noise: which of them are noise.
         sentinels: the id of a sentinel by its number.
+
+    Returns:
+        A pair of arrays of ids.
 
     >>> noise = np.array([False, True, True, False])
     >>> corrupt_spans(np.array([5, 6, 7, 8]), noise, lambda number: 99 - number)
@@ -202,7 +226,7 @@ def span_corruption(
     feature_key: str = "targets",
     seed: int = 0,
 ) -> Dataset:
-    """T5's objective: spans of ids are replaced by sentinels, and the targets are the spans.
+    """Return T5's objective: spans of ids are replaced by sentinels, and the targets are the spans.
 
     Elements are joined and split so that inputs and targets, with the end, fill their lengths.
     Sentinels are the extra ids of the vocabulary, the last one first. Add ``append_eos`` behind it.
@@ -216,6 +240,17 @@ def span_corruption(
         merge_examples: join elements before they are split.
         feature_key: the feature with the ids.
         seed: of the spans.
+
+    Returns:
+        A data set.
+
+    >>> from weft.train import data, tasks
+    >>> from weft.train.vocabularies import ByteVocabulary
+    >>> feature = tasks.Feature(ByteVocabulary(extra_ids=9))
+    >>> features = {"inputs": feature, "targets": feature}
+    >>> ids = data.source([{"targets": np.arange(10, 40)}])
+    >>> sorted(next(iter(span_corruption(ids, {"inputs": 20, "targets": 9}, features))))
+    ['inputs', 'targets']
     """
     inputs, targets = _sequence_length(sequence_length, ("inputs", "targets"), "span_corruption")
     tokens, needed = random_spans_lengths(inputs, noise_density, mean_noise_span_length)
@@ -253,7 +288,7 @@ def prefix_lm(
     feature_key: str = "targets",
     seed: int = 0,
 ) -> Dataset:
-    """Split ids at a random place: what is before it is ``inputs``, the rest ``targets``.
+    """Return a data set with ids split at a random place: first ``inputs``, then ``targets``.
 
     Elements are joined and split into as many ids as the longer of ``inputs`` and ``targets`` can
     have, with room for the end. Add ``append_eos`` behind it.
@@ -265,6 +300,17 @@ def prefix_lm(
         merge_examples: join elements before they are split.
         feature_key: the feature with the ids.
         seed: of the places.
+
+    Returns:
+        A data set.
+
+    >>> from weft.train import data, tasks
+    >>> from weft.train.vocabularies import ByteVocabulary
+    >>> feature = tasks.Feature(ByteVocabulary())
+    >>> features = {"inputs": feature, "targets": feature}
+    >>> ids = data.source([{"targets": np.arange(10, 40)}])
+    >>> sorted(next(iter(prefix_lm(ids, {"inputs": 9, "targets": 9}, features))))
+    ['inputs', 'targets']
     """
     lengths = _sequence_length(sequence_length, ("inputs", "targets"), "prefix_lm")
     add_eos = [
