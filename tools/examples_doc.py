@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import curve  # noqa: E402
 
+from bench.machine import commit  # noqa: E402
 from weft.train import writers  # noqa: E402
 
 FOLDER = ROOT / "docs" / "examples"
@@ -30,22 +32,23 @@ NAMES = (
 ).split()
 HEAD = """# Examples
 
-One file each, to copy and change: a plain loop with `weft.linen`, `weft.optim` and `weft.train`.
-Every example prints its target, which is a number from literature or that of a classical method
-computed beside it, and says whether it was reached. All run offline on two cores. `--short` runs
-the version of the tests, `--out FOLDER` says where metrics, checkpoints and pictures go.
+Each example is one file to copy and change: a plain loop with `weft.linen`, `weft.optim` and
+`weft.train`. It prints its target, a number from the literature or the result of a classical method
+that it computes itself, and says whether it reached it. All examples run offline on two cores.
+`--short` runs the version that the tests run. `--out FOLDER` sets the folder for metrics,
+checkpoints and pictures.
 
 ```sh
 pip install --no-deps scikit-learn scikit-image   # for their data; neither is imported
 python examples/digits_mlp.py
 ```
 
-| example | figure | reached | target | CPU seconds |
-|---|---|---|---|---|
+| example | figure | reached | target | CPU seconds | recorded at |
+|---|---|---|---|---|---|
 """
 TAIL = """
-CPU seconds are those of all threads and processes, compilation included, on an aarch64 machine of
-two cores. `python tools/examples_doc.py` runs all examples and writes this page.
+CPU seconds count all threads and processes, including compilation, on an aarch64 machine with two
+cores. `python tools/examples_doc.py` runs all examples and writes this page.
 """
 
 
@@ -69,6 +72,7 @@ def collect(name, out):
     record["pictures"] = sorted(path.name for path in out.glob("*.png"))
     for picture in record["pictures"]:
         shutil.copyfile(out / picture, FOLDER / f"{name}_{picture}")
+    record["recorded"] = f"{commit()}, {time.strftime('%Y-%m-%d', time.gmtime())}"
     return record
 
 
@@ -90,7 +94,8 @@ def page(records):
         target = f"{sign} {number(r['target'])}: {r['source']}"
         value = number(r["value"]) if r["reached"] else f"{number(r['value'])}, missed"
         lines.append(
-            f"| {link} | {r['measure']} | {value} | {target} | {r['processor_seconds']:.0f} |"
+            f"| {link} | {r['measure']} | {value} | {target} | {r['processor_seconds']:.0f}"
+            f" | {r['recorded']} |"
         )
         beside = "; ".join(f"{what}: {number(value)}" for what, value in r["beside"].items())
         body = f"\n## {name}\n\n{documentation(name)}\n"

@@ -12,22 +12,22 @@ from weft.base import knobs
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "knobs.md"
 
 HEAD = """\
-# Knobs
+# Settings
 
-Written by `tools/knobs_doc.py` from `weft/base/knobs.py`; change it there.
+`tools/knobs_doc.py` writes this page from `weft/base/knobs.py`; edit that file instead.
 
-A knob is set for the process by its environment variable or
-`weft.config.update("jax_<name>", value)`, and for a scope of one thread by
-`with weft.<name>(value):` where `weft` has that name. **Key** marks knobs that belong to cache
-keys: functions are traced again where they differ.
+The source calls a setting a *knob*. Set one for the process with its environment variable or with
+`weft.config.update("jax_<name>", value)`, and for a scope of one thread with
+`with weft.<name>(value):` if `weft` has that name. **Key** marks settings that are part of cache
+keys: if they change, functions are traced again.
 """
 
 REST = """\
 
 ## Accepted for JAX, no effect
 
-You can set and read these options, so that programs which set them run. They belong to parts of
-JAX that weft doesn't have (XLA, TPU, Pallas, jax2tf), or to choices that weft doesn't leave open.
+You can set and read these options, so programs that set them run. They belong to parts of JAX that
+weft doesn't have (XLA, TPU, Pallas, jax2tf), or to choices that weft doesn't offer.
 
 | knob | why it has no effect |
 |---|---|

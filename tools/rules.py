@@ -29,34 +29,35 @@ LEFT_OUT = {
 }
 
 ON_HOST = """\
-Primitives that the host computes where the rest of a program runs on a GPU. A `HostFallbackWarning`
-names each, once, but callbacks. Matrices of 16-bit floats are the host's, too."""
+The host computes these primitives while the rest of a program runs on a GPU. A `HostFallbackWarning`
+names each once, except callbacks. Matrices of 16-bit floats run on the host, too."""
 
 HEAD = """\
 # Rules
 
-Written by `tools/rules.py` from the primitives themselves; change them there.
+`tools/rules.py` writes this page from the primitives; edit those instead. It shows the rules of every
+primitive: derivative, transpose, batching, and lowering.
 
 | word | meaning |
 |---|---|
-| own | the primitive's class says it |
-| family | a base class that primitives share says it |
-| linear | the tangent is the primitive itself, applied to tangents |
-| zero | the primitive is piecewise constant or has no operand to differentiate by |
+| own | the primitive's class defines it |
+| family | a shared base class defines it |
+| linear | the primitive is linear: it applies to tangents as it is |
+| zero | the primitive is piecewise constant or has no differentiable operand |
 | – | absent, for the reason in the last column |
 
-The columns after these are of primitives that carry a program: how they are split by partial
-evaluation and pruned, where that is not the general way; and of those that are functions of other
-primitives. "Lowering" says what the compiler makes of a primitive on any device:
+The next columns concern primitives that carry a program (special rules for partial evaluation and
+pruning) and primitives that are functions of others. "Lowering" says what the compiler makes of a
+primitive on any device:
 
 | word | meaning |
 |---|---|
-| map, move, reduce, … | its form inside of fused kernels |
-| kernels | kernels of its own, in `prims/lowerings` |
+| map, move, reduce, … | its form inside fused kernels |
+| kernels | separate kernels, in `prims/lowerings` |
 | program | a function of other primitives, there or in its class |
 | call, nodes | the program that it calls; control flow of the planner |
-| library | an operation that a backend's library does; what it has to compute follows |
-| collective | what devices do together; one device computes it by batching |
+| library | a backend's library computes it; the specification follows |
+| collective | devices communicate; one device computes it by batching |
 | host | Python computes it: an effect, or for the reason that follows |
 """
 

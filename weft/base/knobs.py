@@ -513,7 +513,7 @@ numpy_dtype_promotion = _choice(
 )
 numpy_rank_promotion = _choice(
     "numpy_rank_promotion", "allow warn raise", "allow",
-    "Whether arrays of lower rank may be broadcast without saying so.", in_key=True,
+    "Whether arrays of different rank may broadcast implicitly.", in_key=True,
 )
 default_matmul_precision = _choice(
     "default_matmul_precision",
@@ -521,7 +521,7 @@ default_matmul_precision = _choice(
     "ANY_F8_ANY_F8_F32_FAST_ACCUM ANY_F8_ANY_F8_ANY ANY_F8_ANY_F8_ANY_FAST_ACCUM F16_F16_F16 "
     "F16_F16_F32 BF16_BF16_BF16 BF16_BF16_F32 BF16_BF16_F32_X3 BF16_BF16_F32_X6 "
     "BF16_BF16_F32_X9 TF32_TF32_F32 TF32_TF32_F32_X3 F32_F32_F32 F64_F64_F64",
-    None, "Precision of products of matrices and convolutions that name none.", in_key=True,
+    None, "Default precision of matrix products and convolutions.", in_key=True,
 )
 default_device = Knob(
     "default_device", object, None,
@@ -536,7 +536,7 @@ mesh = Knob("mesh", object, None, "", in_key=True, env=())
 entered_mesh = Knob("entered_mesh", object, None, "", in_key=True, env=())
 default_prng_impl = _choice(
     "default_prng_impl", "threefry2x32 threefry4x32 rbg unsafe_rbg philox2x32 philox4x32",
-    "threefry2x32", "The generator behind keys made without naming one.", in_key=True,
+    "threefry2x32", "The default random generator.", in_key=True,
 )
 threefry_partitionable = _flag(
     "threefry_partitionable", True,
@@ -544,14 +544,14 @@ threefry_partitionable = _flag(
 )
 denormals = _choice(
     "denormals", "flush keep", "flush",
-    "Whether arithmetic takes denormal numbers for zeros, as JAX does; kept, they may be slow.",
+    "`flush` treats denormal numbers as zeros, as JAX does; `keep` may be slow.",
     in_key=True, env=("WEFT_DENORMALS",),
 )
 random_seed_offset = _int(
     "random_seed_offset", 0, "Added to every seed that keys are made from.", in_key=True
 )
 enable_custom_prng = _flag(
-    "enable_custom_prng", False, "Let `random.PRNGKey` give typed keys.", in_key=True
+    "enable_custom_prng", False, "Make `random.PRNGKey` return typed keys.", in_key=True
 )
 legacy_prng_key = _choice(
     "legacy_prng_key", "allow warn error", "allow",
@@ -562,7 +562,7 @@ high_dynamic_range_gumbel = _flag(
     "Draw Gumbel noise with more precision in its tail.", in_key=True,
 )
 softmax_custom_jvp = _flag(
-    "softmax_custom_jvp", False, "Differentiate `nn.softmax` by a rule of its own.", in_key=True
+    "softmax_custom_jvp", False, "Use a custom derivative rule for `nn.softmax`.", in_key=True
 )
 allow_f16_reductions = _flag(
     "allow_f16_reductions", True, "Whether `reduce_sum` takes float16 and bfloat16.", in_key=True
@@ -580,7 +580,7 @@ check_vma = _flag(
     "The argument `check_vma` of `shard_map` decides.", effect=False, env=(),
 )
 xla_metadata = Knob(
-    "xla_metadata", tuple, (), "Notes on what is traced (set by `set_xla_metadata`).",
+    "xla_metadata", tuple, (), "Metadata of traced operations (set by `set_xla_metadata`).",
     in_key=True, env=(),
 )
 mutable_array_checks = _flag(
@@ -610,7 +610,7 @@ embedded_constants_max_bytes = _int(
 )
 captured_constants_warn_bytes = _int(
     "captured_constants_warn_bytes", 2_000_000_000,
-    "Warn where a function closes over more bytes of arrays than this; -1 never warns.",
+    "Warn when a function closes over more bytes of arrays than this; -1 never warns.",
 )
 captured_constants_report_frames = _int(
     "captured_constants_report_frames", 0, "How many lines that warning names for each array."
@@ -618,19 +618,19 @@ captured_constants_report_frames = _int(
 
 # ------------------------------------------------------------------ finding mistakes
 
-debug_nans = _flag("debug_nans", False, "Raise where an operation gives a NaN.", in_key=True)
-debug_infs = _flag("debug_infs", False, "Raise where an operation gives an infinity.", in_key=True)
+debug_nans = _flag("debug_nans", False, "Raise when an operation produces a NaN.", in_key=True)
+debug_infs = _flag("debug_infs", False, "Raise when an operation produces an infinity.", in_key=True)
 debug_key_reuse = _flag(
-    "debug_key_reuse", False, "Raise where a random key is used twice.", in_key=True
+    "debug_key_reuse", False, "Raise when a random key is used twice.", in_key=True
 )
 check_tracer_leaks = _flag(
-    "check_tracer_leaks", False, "Raise where a traced value outlives its trace.", in_key=True
+    "check_tracer_leaks", False, "Raise when a traced value outlives its trace.", in_key=True
 )
 check_static_indices = _flag(
     "check_static_indices", False, "Check the bounds of indices known while tracing.", in_key=True
 )
 enable_checks = _flag(
-    "enable_checks", False, "Check the typing of every Jaxpr that is made.", in_key=True
+    "enable_checks", False, "Check the types of every Jaxpr.", in_key=True
 )
 error_checking_behavior_nan = _choice(
     "error_checking_behavior_nan", "ignore raise", "ignore",
@@ -644,8 +644,8 @@ error_checking_behavior_oob = _choice(
     "error_checking_behavior_oob", "ignore raise", "ignore",
     "Use `checkify.index_checks`.", effect=False,
 )
-no_tracing = _flag("no_tracing", False, "Raise where a function would be traced anew.")
-no_execution = _flag("no_execution", False, "Raise where anything would be computed.", in_key=True)
+no_tracing = _flag("no_tracing", False, "Raise if a function would be traced again.")
+no_execution = _flag("no_execution", False, "Raise if anything would be computed.", in_key=True)
 thread_guard = _flag(
     "thread_guard", False,
     "Messages between processes may come from any thread.", effect=False,
@@ -702,14 +702,14 @@ traceback = _choice(
 
 backend = _choice(
     "backend", "native reference", "native",
-    "How the host runs programs: as native code, or kernel by kernel by NumPy (`interpret` is an"
-    " older word for that). `WEFT_PLATFORMS=reference` says the same.",
+    "How the CPU runs programs: with native code, or with NumPy, kernel by kernel (`interpret` is"
+    " an older name). `WEFT_PLATFORMS=reference` does the same.",
     in_key=True, env=("WEFT_BACKEND",), aliases={"interpret": "reference"},
 )
 routines = _text(
     "routines", "on",
-    "Hand-written routines of the CPU: `on`, `off`, or those that are off, as"
-    " `-sorting,-fourier`; kernels do their work then.",
+    "Hand-written CPU routines: `on`, `off`, or a list to turn off, such as"
+    " `-sorting,-fourier`; generated kernels replace them.",
     in_key=True, env=("WEFT_ROUTINES",),
     accepts=(
         lambda text: isinstance(text, str)
@@ -721,7 +721,7 @@ debug = _int(
     "debug", 0, "How much to print about compilation, from 0 (nothing) to 7 (all).",
     choices=range(8), env=("WEFT_DEBUG",),
 )
-dump = _text("dump", None, "A folder that every stage of compilation is written to.",
+dump = _text("dump", None, "A folder that receives every stage of compilation.",
              env=("WEFT_DUMP",))
 verify = _int(
     "verify", 0, "Verify programs: 0 at the end, 1 after each pass, 2 also each kernel.",
@@ -730,22 +730,22 @@ verify = _int(
 cache = _text("cache", None, "The folder of the disk cache; `off` for none.", env=("WEFT_CACHE",))
 shape_generic = _flag(
     "shape_generic", True,
-    "From the second shape of a function on, run code that serves other sizes too.",
+    "Use shape-generic code from the second shape of a function on.",
     env=("WEFT_SHAPE_GENERIC",),
 )
 deterministic_ops = _flag(
     "deterministic_ops", False,
-    "Have GPUs give the same bits in every run: sums of scattered floats come in order.",
+    "Make GPUs give the same bits in every run: scattered floats are summed in order.",
     in_key=True, env=("WEFT_DETERMINISTIC_OPS",),
 )
 exact_after = _int(
     "exact_after", 8,
-    "Calls of shape-generic code with one shape after which code for just that shape is made in"
-    " the background; 0 for never.",
+    "After this many calls with one shape, specialise shape-generic code in the background;"
+    " 0 for never.",
     env=("WEFT_EXACT_AFTER",),
 )
 cache_programs = _flag(
-    "cache_programs", True, "Keep plans of programs in the disk cache too, not their code alone.",
+    "cache_programs", True, "Keep plans of programs in the disk cache, not only their code.",
     env=("WEFT_CACHE_PROGRAMS",),
 )
 num_threads = _int(
@@ -754,15 +754,15 @@ num_threads = _int(
 )
 num_cpu_devices = _int("num_cpu_devices", -1, "How many devices the host shows; -1 for one.")
 platforms = _text(
-    "platforms", None, "Platforms to use, by name and comma; the first is the default."
+    "platforms", None, "Platforms to use, separated by commas; the first is the default."
 )
 platform_name = _text("platform_name", "", "Older form of `platforms`.")
 cuda_visible_devices = _text(
-    "cuda_visible_devices", "all", "CUDA devices to use: `all`, or numbers by comma."
+    "cuda_visible_devices", "all", "CUDA devices to use: `all`, or numbers separated by commas."
 )
 gpu_memory_fraction = Knob(
     "gpu_memory_fraction", float, 1.0,
-    "How much of a GPU's memory may be taken from it, between 0 and 1.",
+    "The largest share of a GPU's memory to allocate, between 0 and 1.",
     accepts=(lambda x: 0 < x <= 1, "a number above 0, up to 1"),
     env=("WEFT_GPU_MEMORY_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
 )
@@ -787,14 +787,14 @@ compilation_cache_dir = _text(
     env=("WEFT_CACHE_DIR", "WEFT_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
 )
 compilation_cache_max_size = _int(
-    "compilation_cache_max_size", -1, "Most bytes the disk cache may hold; -1 for weft's own cap."
+    "compilation_cache_max_size", -1, "The largest size of the disk cache in bytes; -1 for weft's default."
 )
 compilation_cache_check_contents = _flag(
-    "compilation_cache_check_contents", False, "Compile also on a hit and compare."
+    "compilation_cache_check_contents", False, "On a hit, compile anyway and compare."
 )
 eager_compile_share = Knob(
     "eager_compile_share", float, 0.25,
-    "Share of the time that compiling eager operations may take; 1 for no limit.",
+    "The largest share of time for compiling eager operations; 1 for no limit.",
     env=("WEFT_EAGER_COMPILE_SHARE",),
 )
 persistent_cache_min_compile_time_secs = Knob(
@@ -806,9 +806,9 @@ persistent_cache_min_entry_size_bytes = _int(
     "Every program is kept: an entry takes a few kilobytes.", effect=False,
 )
 raise_persistent_cache_errors = _flag(
-    "raise_persistent_cache_errors", False, "Raise, not warn, where the disk cache fails."
+    "raise_persistent_cache_errors", False, "Raise instead of warning when the disk cache fails."
 )
-dump_ir_to = _text("dump_ir_to", "", "A folder into which each traced program is written.")
+dump_ir_to = _text("dump_ir_to", "", "A folder that receives each traced program.")
 dump_ir_modes = _text(
     "dump_ir_modes", "stablehlo",
     "What `dump_ir_to` writes, separated by commas: `jaxpr`, `stablehlo`.",
