@@ -29,14 +29,14 @@ LEFT_OUT = {
 }
 
 ON_HOST = """\
-The host computes these primitives while the rest of a program runs on a GPU. A `HostFallbackWarning`
-names each once, except callbacks. Matrices of 16-bit floats run on the host, too."""
+The host computes these primitives while the rest of a program runs on a GPU. A
+`HostFallbackWarning` names each once, except callbacks. Matrices of 16-bit floats run on the host, too."""
 
 HEAD = """\
 # Rules
 
-`tools/rules.py` writes this page from the primitives; edit those instead. It shows the rules of every
-primitive: derivative, transpose, batching, and lowering.
+`tools/rules.py` writes this page from the primitives; edit those instead. It shows the rules of
+every primitive: derivative, transpose, batching, and lowering.
 
 | word | meaning |
 |---|---|

@@ -619,7 +619,9 @@ captured_constants_report_frames = _int(
 # ------------------------------------------------------------------ finding mistakes
 
 debug_nans = _flag("debug_nans", False, "Raise when an operation produces a NaN.", in_key=True)
-debug_infs = _flag("debug_infs", False, "Raise when an operation produces an infinity.", in_key=True)
+debug_infs = _flag(
+    "debug_infs", False, "Raise when an operation produces an infinity.", in_key=True
+)
 debug_key_reuse = _flag(
     "debug_key_reuse", False, "Raise when a random key is used twice.", in_key=True
 )
@@ -787,7 +789,8 @@ compilation_cache_dir = _text(
     env=("WEFT_CACHE_DIR", "WEFT_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
 )
 compilation_cache_max_size = _int(
-    "compilation_cache_max_size", -1, "The largest size of the disk cache in bytes; -1 for weft's default."
+    "compilation_cache_max_size", -1,
+    "The largest size of the disk cache in bytes; -1 for weft's default.",
 )
 compilation_cache_check_contents = _flag(
     "compilation_cache_check_contents", False, "On a hit, compile anyway and compare."
