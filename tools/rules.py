@@ -30,7 +30,8 @@ LEFT_OUT = {
 
 ON_HOST = """\
 The host computes these primitives while the rest of a program runs on a GPU. A
-`HostFallbackWarning` names each once, except callbacks. Matrices of 16-bit floats run on the host, too."""
+`HostFallbackWarning` names each once, except callbacks. Matrices of 16-bit floats run on the host,
+too."""
 
 HEAD = """\
 # Rules
