@@ -27,13 +27,13 @@ LOWER = {
     "control": "core kernel prims transforms",
     "compiler": "core kernel",
     "runtime": "core kernel compiler",
-    "backends": "core kernel compiler runtime",
     "stablehlo": "core prims",
+    "backends": "core kernel compiler runtime stablehlo",
     "api": "core transforms control runtime stablehlo",
 }
 
 # Backends, and those that each may import.
-BACKENDS = {"llvm": "", "reference": "", "cpu": "llvm", "cuda": "llvm reference"}
+BACKENDS = {"llvm": "", "reference": "", "cpu": "llvm", "cuda": "llvm reference", "pjrt": ""}
 
 # Rooms by topic, lowest first: each may import every room before it, here and in LOWER.
 TOPICS = "lax numpy random scipy ops image nn parallel".split()
@@ -99,6 +99,7 @@ LATE = {
     ("weft.runtime.registry", "weft.runtime.checked"),
     ("weft.api.stages", "weft.runtime.checked"),
     ("weft.backends.cuda.client", "weft.backends.cuda.spread"),
+    ("weft.backends.pjrt.client", "weft.backends.pjrt.spread"),
     *(
         ("weft.backends.cpu.client", f"weft.backends.{name}")
         for name in (

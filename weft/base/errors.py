@@ -247,6 +247,10 @@ class JaxRuntimeError(RuntimeError):
     """A compiled program failed while running."""
 
 
+class HostFallbackWarning(UserWarning):
+    """An operation that has no form for a device and is computed on the host."""
+
+
 class JaxprTypeError(TypeError):
     """A Jaxpr does not obey its typing rules."""
 

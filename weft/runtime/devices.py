@@ -16,7 +16,7 @@ from weft.base.source import warn
 from weft.core import processes
 from weft.core.sharding import MEMORY_KINDS
 from weft.runtime.client import Client, host
-from weft.runtime.registry import CLIENTS
+from weft.runtime.registry import CLIENTS, PLUGINS
 
 
 class Elsewhere:
@@ -92,6 +92,13 @@ class Device:
 
     def __lt__(self, other: Device) -> bool:
         return self.id < other.id
+
+    def __getattr__(self, name: str) -> Any:
+        """What a plugin tells of a device, as the ``coords`` of a TPU."""
+        found = getattr(self.__dict__.get("_client"), "attributes", {})
+        if name not in found:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return tuple(found[name]) if isinstance(found[name], list) else found[name]
 
     def memory_stats(self) -> dict[str, Any] | None:
         """Bytes of memory in use, at most so far, and in all, by JAX's names; None on the host."""
@@ -175,9 +182,10 @@ def devices(backend: str | None = None) -> list[Device]:
     name = _NAMES.get(name, name)
     if name == "cpu" or (name in CLIENTS and name not in _APART):
         return host_devices()
-    if name in _APART and name in _wanted(name):
+    apart = name in _APART or (name not in CLIENTS and name in PLUGINS.names())
+    if apart and name in _wanted(name):
         return list(_found(name))
-    known = ", ".join(["cpu", *(p for p in _APART if _others.get(p))])
+    known = ", ".join(["cpu", *(p for p in _others if _others.get(p))])
     raise RuntimeError(
         f"Unknown backend {backend!r}: failed to initialize it; this machine has: {known}"
     )
@@ -193,7 +201,8 @@ def _found(platform: str) -> list[Device]:
     """The devices of a platform with memory of its own; RuntimeError where it can't be used."""
     if platform not in _others:
         try:
-            clients = CLIENTS[platform].module.clients()
+            known = platform in CLIENTS
+            clients = CLIENTS[platform].module.clients() if known else PLUGINS.clients(platform)
         except Exception as error:
             raise RuntimeError(f"the platform {platform!r} can't be used: {error}") from None
         _others[platform] = _of_all_processes(platform, clients)
@@ -221,14 +230,16 @@ def choose_platform(named: str | None = None) -> None:
 
     A platform of the host's memory, such as ``reference``, becomes the backend that runs programs.
     """
-    if knobs.default_device.value not in (None, *_APART):
+    current = knobs.default_device.value
+    if current == "cpu" or not isinstance(current, str | None):
         return
     wanted = _wanted(named=named or "")[:1]
     wanted = wanted or [p for p in _APART if os.path.exists(CLIENTS[p].mark)]
     first = wanted[0] if wanted else "cpu"
     if first in CLIENTS and first not in _APART:
         knobs.config.update("backend", first)
-    chosen = first if first in _APART and knobs.backend.value == "native" else None
+    apart = first in _APART or (first not in CLIENTS and first != "cpu")
+    chosen = first if apart and knobs.backend.value == "native" else None
     if chosen != knobs.default_device.value:
         knobs.config.update("default_device", chosen)
 
@@ -239,7 +250,9 @@ def _settle() -> str | None:
     if chosen is None or not isinstance(chosen, str):
         return None if chosen is None else chosen.platform
     chosen = _NAMES.get(chosen, chosen)
-    if chosen in _APART and chosen not in _others:
+    if chosen not in CLIENTS or chosen in _APART:
+        if chosen == "cpu" or chosen in _others:
+            return chosen
         try:
             _found(chosen)
         except RuntimeError as error:

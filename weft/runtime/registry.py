@@ -22,3 +22,6 @@ CLIENTS = {
     "checked": Platform(Late("weft.runtime.checked"), on_host=True),
     "cuda": Platform(Late("weft.backends.cuda.client"), names=("gpu",), mark="/dev/nvidiactl"),
 }
+
+# Platforms that PJRT plugins bring: ``names()`` of them, and ``clients(name)``.
+PLUGINS = Late("weft.backends.pjrt.client")

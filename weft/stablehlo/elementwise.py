@@ -31,10 +31,7 @@ BINARY = {
     "nextafter": "chlo.next_after", "polygamma": "chlo.polygamma", "zeta": "chlo.zeta",
 }  # fmt: skip
 COMPARISONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
-SAME = (
-    "copy copy_p stop_gradient name device_put optimization_barrier random_clone"
-    " sharding_constraint"
-).split()
+SAME = ("copy copy_p stop_gradient name device_put optimization_barrier random_clone").split()
 
 
 def out_of(eqn: Any) -> tuple[Any, Any]:

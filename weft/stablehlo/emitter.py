@@ -69,6 +69,9 @@ class Emitter:
         self.dims: list[str] = []  # the named dimensions of the module
         self.sizes: dict[str, Typed] = {}  # their values in the function being written
         self.notes: tuple[tuple[str, Any], ...] = ()  # on the equation being written
+        self.partitions: Any = None  # of a program over several devices
+        self.of_arguments: Sequence[str] = ()  # attributes of the main function's arguments
+        self.of_results: Sequence[str] = ()  # and of its results
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -83,8 +86,10 @@ class Emitter:
         results: Sequence[tuple[Any, Any]],
         attributes: str = "",
         regions: Sequence[str] = (),
+        noted: str = "",
     ) -> list[Typed]:
-        """One operation; ``results`` are the shapes and dtypes of what it gives."""
+        """One operation; ``results`` are the shapes and dtypes of what it gives, ``noted`` has
+        attributes that are not its own."""
         base = self.fresh()
         many = len(results) > 1
         outs = [typed(f"{base}#{i}" if many else base, *result) for i, result in enumerate(results)]
@@ -95,7 +100,9 @@ class Emitter:
         gives = gives if len(outs) == 1 else f"({gives})"
         left = f"{base}:{len(outs)} = " if many else f"{base} = " if outs else ""
         full = name if "." in name else f"stablehlo.{name}"
-        noted = _notes(self.notes) if self.notes and name != "constant" else ""
+        noted = f" {{{noted}}}" if noted else ""
+        if self.notes and name != "constant":
+            noted = _notes(self.notes, noted[2:-1])
         text = f'{left}"{full}"({", ".join(operands)}){given}{inside}{noted} : ({types}) -> {gives}'
         self.lines.append(text + self.place)
         return outs
@@ -225,12 +232,15 @@ class Emitter:
         self.sizes = {name: typed(f"%arg{i}", (), symbolic.INT) for i, name in enumerate(self.dims)}
         args = [typed(f"%arg{i}", *physical(a)) for i, a in enumerate(closed.in_avals, count)]
         outs = self.program(closed.jaxpr, closed.consts, args)
-        gives = ", ".join(x.type for x in outs)
+        types = [x.type for x in outs]
+        gives = ", ".join(types)
         named = [
             f'{x}: {x.type} {{jax.global_constant = "{name}"}}' for name, x in self.sizes.items()
         ]
-        takes = ", ".join([*named, *[f"{x}: {x.type}" for x in args]])
-        head = f"func.func {visibility} @{label}({takes}) -> ({gives}) {{"
+        whole = visibility == "public"
+        takes = _noted([f"{x}: {x.type}" for x in args], self.of_arguments if whole else ())
+        told = ", ".join(_noted(types, self.of_results if whole else ()))
+        head = f"func.func {visibility} @{label}({', '.join([*named, *takes])}) -> ({told}) {{"
         back = f"return {', '.join(outs)} : {gives}" if outs else "return"
         body = "\n    ".join("\n".join([*self.lines, back]).split("\n"))
         self.functions.append(f"  {head}\n    {body}\n  }}")
@@ -238,12 +248,21 @@ class Emitter:
         self.scope, self.place = around, place
 
 
+def _noted(texts: list[str], attributes: Sequence[str]) -> list[str]:
+    """Arguments or results with attributes; those without any as they are."""
+    if not attributes:
+        return texts
+    found = zip(texts, attributes, strict=True)
+    return [f"{text} {{{noted}}}" if noted else text for text, noted in found]
+
+
 NOTES = "mhlo.frontend_attributes = {"
 
 
-def _notes(notes: Any) -> str:
-    """Notes as an attribute of an operation."""
-    return f" {{{NOTES}{_listed(_quoted(notes))}}}}}"
+def _notes(notes: Any, others: str = "") -> str:
+    """Notes as an attribute of an operation, after others."""
+    before = f"{others}, " if others else ""
+    return f" {{{before}{NOTES}{_listed(_quoted(notes))}}}}}"
 
 
 def _listed(quoted: dict[str, str]) -> str:
@@ -289,10 +308,18 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def module_text(closed: ClosedJaxpr, name: str, debug_info: bool = False) -> str:
+def module_text(
+    closed: ClosedJaxpr,
+    name: str,
+    debug_info: bool = False,
+    of_arguments: Sequence[str] = (),
+    of_results: Sequence[str] = (),
+    partitions: Any = None,
+) -> str:
     """A program as a module of StableHLO; with ``debug_info``, operations say where they are from.
 
-    Dimensions of symbolic shapes are ``?``, and their values are the first arguments.
+    Dimensions of symbolic shapes are ``?``, and their values are the first arguments. Arguments and
+    results may have attributes, such as shardings over several ``partitions`` (``sharded.py``).
 
     Raises ``NotImplementedError`` for a program that calls back to Python, or holds an operation
     that has no form there.
@@ -300,6 +327,8 @@ def module_text(closed: ClosedJaxpr, name: str, debug_info: bool = False) -> str
     for aval in [*closed.in_avals, *closed.out_avals]:
         type_of(aval)
     emitter = Emitter(debug_info)
+    emitter.of_arguments, emitter.of_results = of_arguments, of_results
+    emitter.partitions = partitions
     emitter.dims = symbolic.names_in(closed.in_avals)
     emitter.unique("main")
     try:
@@ -308,5 +337,9 @@ def module_text(closed: ClosedJaxpr, name: str, debug_info: bool = False) -> str
         raise Unlowered(f"a rule of StableHLO needs a number: {error}") from None
     *others, main = emitter.functions
     label = re.sub(r"\W", "_", name)
-    head = f"module @jit_{label} {{"
+    told = ""
+    if partitions is not None:
+        counts = f"mhlo.num_partitions = {partitions.count} : i32, mhlo.num_replicas = 1 : i32"
+        told = f" attributes {{{counts}}}"
+    head = f"module @jit_{label}{told} {{"
     return "\n".join([head, main, *others, "}"]) + "\n"

@@ -8,8 +8,10 @@ from typing import Any
 from weft.core.jaxpr import ClosedJaxpr
 from weft.stablehlo import control as control  # their rules
 from weft.stablehlo import elementwise as elementwise
+from weft.stablehlo import sharded as sharded
 from weft.stablehlo import structure as structure
-from weft.stablehlo.emitter import module_text
+from weft.stablehlo.emitter import module_text as module_text
+from weft.stablehlo.sharded import sharded_text as sharded_text
 from weft.stablehlo.types import Unlowered as Unlowered
 
 _LINE = re.compile(
@@ -22,9 +24,16 @@ _HLO = {"dot_general": "dot", "broadcast_in_dim": "broadcast", "case": "conditio
 class Module:
     """A program as StableHLO: ``str`` gives its text."""
 
-    def __init__(self, closed: ClosedJaxpr, name: str, debug_info: bool = False) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, name: str, debug_info: bool = False, over: Any = None
+    ) -> None:
+        """``over`` has a mesh, and the shardings of arguments and results; None on one device."""
         self.name = name
-        self.text = module_text(closed, name, debug_info)
+        if over is None:
+            self.text = module_text(closed, name, debug_info)
+        else:
+            mesh, ins, outs = over
+            self.text = sharded_text(closed, name, mesh, ins, outs, debug_info)
 
     def __str__(self) -> str:
         return self.text

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.backends.cuda import conditions, driver
 from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS
+from weft.base.errors import HostFallbackWarning as HostFallbackWarning
 from weft.base.record import Record
 from weft.base.source import warn
 from weft.core.interpret import run_primitive, storage_dtype
@@ -21,10 +22,6 @@ _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
 EARLY_PART = 0.75
 # Commands that loops may be written out to.
 MOST_UNROLLED = 1 << 14
-
-
-class HostFallbackWarning(UserWarning):
-    """An operation that has no form for GPUs and is computed on the host."""
 
 
 _warned: set[str] = set()

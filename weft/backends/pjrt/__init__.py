@@ -1,0 +1,1 @@
+"""Any PJRT plugin as a backend: programs go to its compiler as StableHLO."""

@@ -1,0 +1,143 @@
+"""Arrays in a plugin's memory: copies to it and from it, and waiting for what is computed."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from weft.backends.pjrt import header
+from weft.backends.pjrt.api import Api, PjrtError, pointers
+from weft.backends.pjrt.header import ARGS
+
+_NAMES = {number: name for name, number in header.TYPES.items()}
+
+
+class Buffer:
+    """A buffer of a plugin, destroyed with this object.
+
+    ``host`` is a copy of it that is on its way to the host, with the event of its arrival.
+    """
+
+    __slots__ = ("api", "handle", "host", "__weakref__")
+
+    def __init__(self, api: Api, handle: int) -> None:
+        self.api, self.handle = api, handle
+        self.host: tuple[np.ndarray, int] | None = None
+
+    def __del__(self) -> None:
+        if self.host is not None:
+            self.api.destroy("Event_Destroy", event=self.host[1])
+        self.api.destroy("Buffer_Destroy", buffer=self.handle)
+
+    def wait(self) -> None:
+        """Wait for the values; raises what went wrong while they were computed."""
+        self.api.wait(self.api.call("Buffer_ReadyEvent", buffer=self.handle).event)
+
+    def is_ready(self) -> bool:
+        """Whether the values are computed."""
+        return self.api.is_ready(self.api.call("Buffer_ReadyEvent", buffer=self.handle).event)
+
+    def size(self) -> int:
+        """The bytes that it takes on the device, with padding."""
+        found = self.api.call("Buffer_OnDeviceSizeInBytes", buffer=self.handle)
+        return int(found.on_device_size_in_bytes)
+
+    def layout(self) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+        """How elements lie on the device: dimensions from the fastest on, and sizes of tiles."""
+        kind = ARGS["Buffer_GetMemoryLayout"]
+        found = self.api.call("Buffer_GetMemoryLayout", buffer=self.handle)
+        if found.type != 0:
+            raise PjrtError("UNIMPLEMENTED", f"a layout by strides in {kind.__name__}")
+        order = _numbers(found.minor_to_major, found.minor_to_major_size)
+        ranks = pointers(found.tile_dim_sizes, found.num_tiles)
+        sizes, tiles = iter(_numbers(found.tile_dims, sum(ranks))), []
+        for rank in ranks:
+            tiles.append(tuple(next(sizes) for _ in range(rank)))
+        return order, tuple(tiles)
+
+
+def _numbers(address: int | None, count: int) -> tuple[int, ...]:
+    return tuple((ctypes.c_int64 * count).from_address(address)) if address and count else ()
+
+
+def put(api: Api, client: int, device: int, value: np.ndarray) -> Buffer:
+    """Values of the host's on a device; they may change when this returns."""
+    value = words(np.asarray(value, order="C"))
+    kind = header.TYPES.get(value.dtype.name)
+    if kind is None:
+        raise PjrtError("UNIMPLEMENTED", f"PJRT has no arrays of dtype {value.dtype}")
+    dims = (ctypes.c_int64 * value.ndim)(*value.shape)
+    found = api.call(
+        "Client_BufferFromHostBuffer",
+        client=client,
+        data=value.ctypes.data,
+        type=kind,
+        dims=ctypes.addressof(dims),
+        num_dims=value.ndim,
+        host_buffer_semantics=header.ONLY_DURING_CALL,
+        device=device,
+    )
+    if found.done_with_host_buffer:
+        api.call("Event_Destroy", event=found.done_with_host_buffer)
+    return Buffer(api, found.buffer)
+
+
+def words(value: np.ndarray) -> np.ndarray:
+    """Random keys as the words that they are made of, along one more dimension; elements without
+    bytes as bytes; all others as they are."""
+    if value.dtype.itemsize == 0:
+        return np.zeros(value.shape, np.uint8)
+    if value.dtype.kind != "V" or value.dtype.name in header.TYPES:
+        return value
+    return value.reshape(*value.shape, 1).view(np.uint32)
+
+
+def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
+    """Begin to copy values to the host; the array, and the event of their arrival."""
+    found = np.empty(shape, dtype)
+    there = words(found)
+    order = (ctypes.c_int64 * there.ndim)(*reversed(range(there.ndim)))
+    layout = header.Layout(
+        struct_size=header.Layout.SIZE,
+        body_size=header.LAYOUT_BODY_SIZE,
+        minor_to_major=ctypes.addressof(order),
+        minor_to_major_size=there.ndim,
+    )
+    sent = buffer.api.call(
+        "Buffer_ToHostBuffer",
+        src=buffer.handle,
+        host_layout=ctypes.addressof(layout),
+        dst=there.ctypes.data,
+        dst_size=there.nbytes,
+    )
+    return found, sent.event
+
+
+def copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The values on the host; waits for them."""
+    begun, buffer.host = buffer.host, None
+    if begun is not None and (begun[0].dtype != dtype or begun[0].shape != shape):
+        buffer.api.wait(begun[1])
+        begun = None
+    found, event = begun or begin_copy_out(buffer, dtype, shape)
+    buffer.api.wait(event)
+    found.flags.writeable = False
+    return found
+
+
+def moved(buffer: Buffer, device: int) -> Buffer:
+    """A copy on another device of the same plugin."""
+    found = buffer.api.call("Buffer_CopyToDevice", buffer=buffer.handle, dst_device=device)
+    return Buffer(buffer.api, found.dst_buffer)
+
+
+def copied(buffer: Buffer, client: int, device: int) -> Buffer:
+    """A copy on the same device, which goes through the host: plugins refuse to copy to where a
+    buffer is."""
+    api = buffer.api
+    kind = api.call("Buffer_ElementType", buffer=buffer.handle).type
+    dims = api.call("Buffer_Dimensions", buffer=buffer.handle)
+    shape = _numbers(dims.dims, dims.num_dims)
+    return put(api, client, device, copy_out(buffer, np.dtype(_NAMES[kind]), shape))

@@ -1,0 +1,176 @@
+"""Arrays over several devices of a plugin, and programs that all of them run.
+
+The plugin's compiler divides a program, from the shardings in its module; each device is given its
+parts of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from weft.backends.pjrt.device import PjrtDevice, aliased, name_of, noted_aliases, warn_of
+from weft.backends.pjrt.program import Executable, compile_for, device_options
+from weft.backends.pjrt.story import Study
+from weft.base.functional import lru
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.sharding import NamedSharding, PartitionSpec
+from weft.runtime import programs
+from weft.runtime.array import ArrayImpl, over
+from weft.runtime.client import Told
+from weft.runtime.clients import DeviceClient
+from weft.runtime.divided import DividedClient
+from weft.runtime.parts import Parts, SpreadMemory
+from weft.runtime.places import array_type, on_device, placement
+from weft.stablehlo.module import Unlowered, sharded_text
+
+
+@lru(1024)
+def client_over(sharding: Any) -> PjrtDevices:
+    """Who has the memory of arrays that a sharding divides over several devices."""
+    return PjrtDevices(sharding)
+
+
+class PjrtDevices(DeviceClient, DividedClient):
+    """Several devices of a plugin that hold arrays together, as a sharding says."""
+
+    clients: Sequence[PjrtDevice] = ()
+
+    def __init__(self, sharding: Any) -> None:
+        memory = SpreadMemory(sharding)
+        self.memory, self.sharding, self.clients = memory, sharding, memory.clients
+        first = self.clients[0]
+        self.platform, self.device_kind = first.platform, first.device_kind
+        self.device_name, self.device_prefix = first.device_name, first.device_prefix
+        self.platform_version, self.runtime_type = first.platform_version, first.runtime_type
+        self.dlpack_device = first.dlpack_device
+
+    # --- programs ---------------------------------------------------------------------------------
+
+    def run(
+        self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()
+    ) -> list[Any] | None:
+        mesh = self.sharding.mesh
+        ins = tuple([_taken(x, mesh) for x in args])
+        outs = tuple([_named(where.sharding, mesh) for where in places])
+        executable = self._compiled(closed, mesh, ins, outs, tuple(donated))
+        if executable is None:
+            return None
+        lost, kept = [], []
+        for i in executable.taken:
+            (lost if _is_alone(args[i], ins[i]) else kept).append(i)
+        given = zip(args, ins, closed.in_avals, strict=True)
+        rows = [_parts(x, sharding, aval).buffers for x, sharding, aval in given]
+        try:
+            found = executable.run([[row[k] for row in rows] for k in range(mesh.size)], kept)
+        finally:
+            for i in lost:
+                args[i].delete()
+        for client, row in zip(_clients(mesh), found, strict=True):
+            client.expect(row)
+        results = []
+        for k, (aval, where) in enumerate(zip(closed.out_avals, places, strict=True)):
+            same = outs[k] is where.sharding
+            there = where if same else placement(outs[k], True)
+            made = over(Parts([row[k] for row in found]), array_type(aval, there))
+            results.append(made if same else made._at(where))
+        return results
+
+    def _compiled(
+        self, closed: ClosedJaxpr, mesh: Any, ins: Any, outs: Any, donated: tuple[bool, ...]
+    ) -> Executable | None:
+        donated = donated if any(donated) else ()
+
+        def make(source: ClosedJaxpr) -> Executable | bool:
+            aliases = aliased(source, donated, ins, outs)
+            noted = noted_aliases(aliases, len(source.in_avals))
+            try:
+                text = sharded_text(source, name_of(source), mesh, ins, outs, False, noted)
+            except Unlowered as error:
+                warn_of(self, error)
+                return False
+            first, every = self.clients[0], _clients(mesh)
+            options = device_options([client.id for client in every], spmd=True)
+            runtime = first.runtime
+            handle, _ = compile_for(first.api, runtime.handle, text, options, runtime.version)
+            counts = len(source.in_avals), len(source.out_avals)
+            return Executable(first.api, handle, len(every), *counts, aliases)
+
+        return programs.compiled(closed, ("pjrt over", mesh, ins, outs, donated), make)
+
+    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
+        """What became of the program on arguments that all devices have."""
+        mesh = self.sharding.mesh
+        whole = NamedSharding(mesh, PartitionSpec())
+        counts = len(closed.in_avals), len(closed.out_avals)
+        found = self._compiled(closed, mesh, *[(whole,) * n for n in counts], tuple(donated))
+        return Study(closed, None if found is None else found.code)
+
+    def told(
+        self, closed: Any, name: str, traced: float, args: Sequence[Any] | None = None
+    ) -> Told:
+        head = f"{name}: {{}} equations on {len(self.clients)} devices of {self.platform}: "
+        return self.study(closed).told(head, {"trace": traced})
+
+    def over(self, sharding: Any) -> PjrtDevices:
+        return client_over(sharding)
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
+        """The part of an array on one of the devices, over its memory."""
+        number = list(self.sharding._device_assignment).index(device)
+        aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))
+        return over(x._alias()._owner.buffers[number], array_type(aval, on_device(device)))
+
+    def to_dlpack(self, x: ArrayImpl, *args: Any) -> Any:
+        raise BufferError(
+            f"__dlpack__ of an array over {len(self.clients)} devices: export its parts, as with"
+            " [s.data for s in x.addressable_shards]"
+        )
+
+    def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
+        raise AttributeError(
+            f"__cuda_array_interface__ of an array over {len(self.clients)} devices"
+        )
+
+
+def _clients(mesh: Any) -> list[PjrtDevice]:
+    """The devices of a mesh, in the order of a program's partitions."""
+    return [device.client for device in mesh.devices.flat]
+
+
+def _named(sharding: Any, mesh: Any) -> NamedSharding:
+    """A sharding as a program has it: over the devices of its mesh, or whole."""
+    if isinstance(sharding, NamedSharding) and sharding.num_devices == mesh.size:
+        return sharding
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def _taken(x: Any, mesh: Any) -> NamedSharding:
+    """How a program takes an argument: as it is divided, else whole."""
+    return _named(x._type.placement.sharding if type(x) is ArrayImpl else None, mesh)
+
+
+def _is_alone(x: Any, sharding: Any) -> bool:
+    """Whether an array is the only one that can see its memory, and is divided like this."""
+    if type(x) is not ArrayImpl or x._type.placement.sharding is not sharding:
+        return False
+    # a reference from the array, or from the parts, one of the loop, and that of the question
+    if x._owner is None or getrefcount(x._owner) > 2:
+        return False
+    return all(getrefcount(b) == 3 for b in x._owner.buffers)
+
+
+def _parts(x: Any, sharding: Any, aval: Any) -> Parts:
+    """The memory of an argument, divided as a program takes it; what is elsewhere is copied."""
+    if type(x) is ArrayImpl:
+        if x._type.placement.sharding is sharding:
+            return x._alias()._owner
+        value = x._value
+    else:
+        value = np.asarray(x, aval.dtype).reshape(aval.shape)
+    return client_over(sharding).memory.put(value)
