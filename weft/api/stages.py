@@ -14,6 +14,7 @@ from weft.control.jit import jit_p, jit_params
 from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.layout import row_major
 from weft.core.shape_dtype import struct_of
+from weft.core.sharding import NamedSharding
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.runtime.evaluate import call_donating, client_of
 from weft.tree.functions import tree_flatten, tree_unflatten
@@ -133,6 +134,17 @@ class _Stage:
             program = self._staged.closed
         return movement.partitioned(program, given)
 
+    def _divided(self) -> Any:
+        """The mesh of several devices that the program is on, and how its arguments and results are
+        divided over it; None on one device."""
+        given = self._leaves()
+        if len(given) != len(self._program.in_avals):
+            return None
+        ins = shardings.of_inputs(self._program, given)
+        outs = shardings.of_outputs(self._program, ins)
+        found = [s for s in (*ins, *outs) if isinstance(s, NamedSharding) and s.num_devices > 1]
+        return (found[0].mesh, ins, outs) if found else None
+
     def _leaves(self) -> list[Any]:
         """The arguments that it was staged for, as the program takes them."""
         given = [*self._staged.hoisted, *tree_flatten(self._args)[0]]
@@ -140,7 +152,12 @@ class _Stage:
 
     def _study(self) -> Any:
         """What became of the program, where its arguments are."""
-        return client_of(self._program, self._leaves()).study(self._program, self._donated)
+        return self._client().study(self._program, self._donated)
+
+    def _client(self) -> Any:
+        """Who runs the program on arguments like those it was staged for."""
+        client = client_of(self._program, self._leaves())
+        return client if client.memory.is_host else client.divided_as(self._divided())
 
     def _dynamic_avals(self) -> list[Any]:
         return self._staged.closed.in_avals[len(self._staged.hoisted) :]
@@ -219,7 +236,7 @@ class Lowered(_Stage):
     def _module(self, dialect: str | None, debug_info: bool = False) -> Any:
         if dialect not in (None, "stablehlo", "hlo"):
             raise ValueError(f"a program is told as 'stablehlo' or 'hlo', not as {dialect!r}")
-        return stablehlo.Module(self._program, self.fun_name, debug_info)
+        return stablehlo.Module(self._program, self.fun_name, debug_info, self._divided())
 
     def cost_analysis(self) -> dict[str, float]:
         """Operations, and bytes of all operands and results: each equation on its own."""
@@ -428,7 +445,7 @@ class Compiled(_Stage):
 
     def runtime_executable(self) -> Any:
         """What runs the program."""
-        return client_of(self._program, self._leaves()).executable(self._program, self._donated)
+        return self._client().executable(self._program, self._donated)
 
 
 def _writing(staged: Any) -> Any:

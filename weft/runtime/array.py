@@ -550,7 +550,7 @@ def _over(view: np.ndarray, aval: ShapedArray) -> ArrayImpl:
 
 def put(value: np.ndarray, aval: ShapedArray, where: Placement) -> ArrayImpl:
     """An array in the memory of a device, of values that are the caller's."""
-    value = np.ascontiguousarray(value, storage_dtype(aval.dtype))
+    value = np.asarray(value, storage_dtype(aval.dtype), order="C")
     return over(where.memory.put(value), array_type(aval, where))
 
 

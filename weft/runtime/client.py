@@ -224,6 +224,11 @@ class Client(ABC):
     def over(self, sharding: Any) -> Client:
         """The client of arrays that a sharding divides over several devices of this kind."""
 
+    def divided_as(self, division: Any) -> Client:
+        """The client of programs whose arguments and results are divided over a mesh like this,
+        where that is part of what is compiled."""
+        return self
+
     @abstractmethod
     def wait(self) -> None:
         """Wait for all that is being computed."""

@@ -5,6 +5,7 @@ import pytest
 import weft
 from tests.backends.pjrt.stand_in import StandIn
 from weft.backends.pjrt import plugins
+from weft.base import knobs
 from weft.runtime import devices
 
 
@@ -20,7 +21,8 @@ def make_plugin():
         weft.config.update("jax_platforms", ",".join([before or "cpu", *names]))
         return made
 
-    yield make
+    with knobs.scope(cache="off"):
+        yield make
     weft.config.update("jax_platforms", before)
     for name in names:
         plugins.unregister(name)

@@ -12,6 +12,7 @@ import numpy as np
 
 import weft
 from weft import lax
+from weft.base import knobs
 from weft.stablehlo.types import ELEMENTS
 
 DTYPES = {text: name for name, text in ELEMENTS.items()}
@@ -162,7 +163,8 @@ class Module:
                 ]
 
     def run(self, args):
-        with weft.default_device(weft.devices("cpu")[0]), np.errstate(all="ignore"):
+        on_host = knobs.scope(default_device=weft.devices("cpu")[0], enable_x64=True)
+        with on_host, np.errstate(all="ignore"):
             return self.call(self.main, [np.asarray(a) for a in args])
 
     def call(self, name, args):
@@ -472,13 +474,16 @@ def reduce(op, *given):
 
 @operation
 def reduce_window(op, x, start, body):
-    tiny = np.asarray(body(np.asarray(3, x.dtype), np.asarray(5, x.dtype))[0])
-    known = {8: lax.add, 15: lax.mul, 5: lax.max, 3: lax.min}
-    return lax.reduce_window(
-        x, start, known[int(tiny)], op.ints("window_dimensions"), op.ints("window_strides"),
-        [tuple(p) for p in op.dense("padding").tolist()], op.ints("base_dilations"),
-        op.ints("window_dilations"),
-    )  # fmt: skip
+    low, high = op.dense("padding").T
+    inner = [n - 1 for n in op.ints("base_dilations")]
+    padded = np.asarray(lax.pad(x, start, list(zip(low.tolist(), high.tolist(), inner))))
+    shape, strides, steps = op.types[0][0], op.ints("window_strides"), op.ints("window_dilations")
+    found = np.broadcast_to(start, shape)
+    for at in np.ndindex(*op.ints("window_dimensions")):
+        ends = zip(at, steps, strides, shape, strict=True)
+        cut = [slice(i * d, i * d + (n - 1) * s + 1, s) for i, d, s, n in ends]
+        found = body(found, padded[tuple(cut)])[0]
+    return found
 
 
 @operation

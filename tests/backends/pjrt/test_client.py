@@ -57,10 +57,12 @@ def test_copies_and_layouts(plugin):
     y = jnp.array(x, copy=True)
     assert y._owner is not x._owner and y.tolist() == x.tolist() and y.devices() == x.devices()
     assert x._owner.layout() == ((1, 0), ((8, 128),)) and x._owner.size() == 64
+    del x
+    x, z = there(jnp.ones((3, 5)), plugin), there(jnp.ones(3), plugin)
     x.copy_to_host_async()
     assert x._owner.host is not None and np.asarray(x).sum() == 15
-    x.copy_to_host_async()
-    del x, y
+    z.copy_to_host_async()
+    del x, y, z
     gc.collect()
     assert plugin.live(stand_in.Buffer) == 0 and plugin.live(stand_in.Event) == 0
 

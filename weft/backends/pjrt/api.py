@@ -105,8 +105,8 @@ class Api:
         kind = code(struct_size=code.SIZE, error=error)
         self.function("Error_GetCode")(ctypes.addressof(kind))
         text = text_at(message.message, message.message_size)
-        end = ARGS["Error_Destroy"]
-        self.function("Error_Destroy")(ctypes.addressof(end(struct_size=end.SIZE, error=error)))
+        freed = ARGS["Error_Destroy"](struct_size=ARGS["Error_Destroy"].SIZE, error=error)
+        self.function("Error_Destroy")(ctypes.addressof(freed))
         known = 0 <= kind.code < len(header.ERROR_CODES)
         return PjrtError(header.ERROR_CODES[kind.code] if known else str(kind.code), text)
 

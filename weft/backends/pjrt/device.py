@@ -92,7 +92,7 @@ class PluginMemory(Memory):
             except PjrtError as error:
                 if error.code != "UNIMPLEMENTED":
                     raise
-        return self.put(x._value)
+        return self.put(x._value.reshape(x.aval.shape))
 
 
 class PjrtDevice(DeviceClient):

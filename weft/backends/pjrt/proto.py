@@ -91,7 +91,7 @@ def compile_options(
     ``overrides`` are options of the plugin's compiler by name, as ``xla_...``.
 
     >>> compile_options([0], overrides={"on": True}).hex()
-    '1a1b08ffffffffffffffffff01200128014a0908011001 1a030a0100'
+    '1a1a08ffffffffffffffffff01200128014a09080110011a030a01003a080a026f6e12021001'
     """
     count = len(devices)
     assigned = number(1, 1) + number(2, count)

@@ -39,8 +39,10 @@ class PjrtDevices(DeviceClient, DividedClient):
 
     clients: Sequence[PjrtDevice] = ()
 
-    def __init__(self, sharding: Any) -> None:
+    def __init__(self, sharding: Any, division: Any = None) -> None:
+        """``division`` has the shardings of arguments and results of programs that are studied."""
         memory = SpreadMemory(sharding)
+        self._division = division
         self.memory, self.sharding, self.clients = memory, sharding, memory.clients
         first = self.clients[0]
         self.platform, self.device_kind = first.platform, first.device_kind
@@ -101,12 +103,20 @@ class PjrtDevices(DeviceClient, DividedClient):
 
         return programs.compiled(closed, ("pjrt over", mesh, ins, outs, donated), make)
 
-    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
-        """What became of the program on arguments that all devices have."""
+    def divided_as(self, division: Any) -> PjrtDevices:
+        return self if division is None else PjrtDevices(self.sharding, division)
+
+    def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
+        """A program compiled for all devices; on whole arguments where nobody says otherwise."""
         mesh = self.sharding.mesh
-        whole = NamedSharding(mesh, PartitionSpec())
-        counts = len(closed.in_avals), len(closed.out_avals)
-        found = self._compiled(closed, mesh, *[(whole,) * n for n in counts], tuple(donated))
+        _, ins, outs = self._division or (None, [None] * len(closed.in_avals), ())
+        outs = outs or [None] * len(closed.out_avals)
+        named = [tuple([_named(s, mesh) for s in every]) for every in (ins, outs)]
+        return self._compiled(closed, mesh, *named, tuple(donated))
+
+    def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
+        """What became of a program here."""
+        found = self.executable(closed, donated)
         return Study(closed, None if found is None else found.code)
 
     def told(
