@@ -16,8 +16,10 @@ from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentione
 from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
+from weft.backends.cuda.routines.layouts import turned
+from weft.backends.cuda.routines.products import reordering
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
+from weft.backends.cuda.schedule import Parts, Schedule, flat, operations, read_once, schedule
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import NAME, render
 from weft.base import disk
@@ -25,6 +27,7 @@ from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
+from weft.compiler.passes.collapse import collapse
 from weft.compiler.watch import Watch, equations_of, primitive_names
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Store, affine, signature
@@ -278,7 +281,7 @@ class Assembler:
     def nodes(self, nodes: Sequence[Any], again: bool = False) -> tuple[Any, ...]:
         """Commands of nodes, which may be done again and again."""
         found: list[Any] = []
-        units = self.linked([unit for node in nodes for unit in self.units(node)])
+        units = self.linked([unit for node in self.reordered(nodes) for unit in self.units(node)])
         groups: list[tuple[list[Any], list[join.Accesses], int]] = []
         while units:
             together, repeated = self.apart(units), 0
@@ -308,19 +311,45 @@ class Assembler:
         made = getattr(self, _METHODS[type(node)])(node)
         return self.noted(node, made) if type(node) is Op else made
 
+    def reordered(self, nodes: Sequence[Any]) -> Iterator[Any]:
+        """Nodes with products that write their results in the order of axes that the kernel after
+        them would bring these to, without that kernel."""
+        waiting: Any = None
+        for node in nodes:
+            made = None if waiting is None else self.written_in_order(waiting, node)
+            if waiting is not None:
+                yield waiting if made is None else made
+            waiting = node if made is None else None
+        if waiting is not None:
+            yield waiting
+
+    def written_in_order(self, node: Any, after: Any) -> Op | None:
+        """A product with the order of axes that a kernel after it brings its result to."""
+        if not isinstance(node, Op) or not isinstance(after, Launch) or node.epilogue is not None:
+            return None
+        if len(after.slots) != 2 or len(node.outs) != 1 or node.outs[0] not in after.slots:
+            return None
+        outside = [b.role for b in after.kernel.buffers if b.role != "row"]
+        target = after.slots[outside.index("out")] if "out" in outside else node.outs[0]
+        if not self.only(node.outs[0], 2) or any(self.same_memory(target, s) for s in node.ins):
+            return None
+        axes = turned(flat(collapse(after.kernel)))
+        offer = None if axes is None else reordering(node.eqn, axes)
+        return None if offer is None else node._replace(outs=(target,), offer=offer)
+
+    def only(self, slot: int, count: int) -> bool:
+        """Whether so many nodes have a slot, which holds nothing else."""
+        if self.roles[slot] != "temp" or self.mentioned[slot] != count:
+            return False
+        return not any(slot in bases for bases in self.program.under.values())
+
     def linked(self, units: list[Any]) -> list[Any]:
         """Units with products that follow each other as chains."""
         if not any(part is not None and part.schedule.cluster for _, part in units):
             return units
-        based = {base for bases in self.program.under.values() for base in bases}
-
-        def only(slot: int, count: int) -> bool:
-            temporary = self.roles[slot] == "temp" and slot not in based
-            return temporary and self.mentioned[slot] == count
-
         found: list[Any] = []
         while units:
-            made = link(units[:MAX_JOINED], only, self.same_memory, self.slot)
+            made = link(units[:MAX_JOINED], self.only, self.same_memory, self.slot)
             if made is None:
                 found.append(units.pop(0))
                 continue

@@ -1,5 +1,5 @@
-"""Products of arrays: cuBLASLt for floats, a kernel for integers; operands are transposed first
-where a library couldn't read them as they are."""
+"""Products of arrays: cuBLASLt for floats, a kernel for integers. The library reads operands by
+their strides; those that it couldn't read are transposed first."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ from weft.backends.cuda.routines.base import (
     launch,
     made,
     scratch,
+)
+from weft.backends.cuda.routines.layouts import (
+    Layout,
+    Turned,
+    arranged,
+    dense,
+    product_axes,
+    reordered,
 )
 from weft.backends.cuda.routines.lt import NONE, Matrix, Product
 from weft.backends.cuda.routines.moves import permute
@@ -140,8 +148,26 @@ def lt_product(
         p.left_transposed,
     )
     result = Matrix(_TYPES[out], p.columns, p.rows, p.columns, p.batch, p.rows * p.columns)
+    return Product(right, left, result, compute, _scale(dtype, compute), epilogue)
+
+
+@per_device(512)
+def strided_product(p: Layout, dtype: np.dtype, out: np.dtype, compute: int) -> Product:
+    """The same for matrices that lie as a layout says."""
+    kinds = zip((p.first, p.second, p.result), (dtype, dtype, out), strict=True)
+    first, second, result = (
+        Matrix(
+            _TYPES[d], x.rows, x.columns, x.stride, p.batch, x.batch_stride, transposed=x.transposed
+        )
+        for x, d in kinds
+    )
+    return Product(first, second, result, compute, _scale(dtype, compute))
+
+
+def _scale(dtype: np.dtype, compute: int) -> tuple[int, np.ndarray]:
+    """The type of factors that the library multiplies by, and one of it."""
     scale = {_DOUBLE: C128 if dtype == C128 else F64}.get(compute, C64 if dtype == C64 else F32)
-    return Product(right, left, result, compute, (_TYPES[scale], np.ones(1, scale)), epilogue)
+    return _TYPES[scale], np.ones(1, scale)
 
 
 def known(lhs: Type, rhs: Type, out: Type) -> bool:
@@ -159,6 +185,10 @@ def dot_general(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Ro
     if not shape.depth or not shape.rows * shape.columns * shape.batch:
         return Routine([Fill(made(0), 0, prod(out.shape) * out.dtype.itemsize)])
     if known(lhs, rhs, out):
+        by_strides = left is not None or right is not None
+        routine = strided(ins, out, params, (left, right)) if by_strides else None
+        if routine is not None:
+            return routine
         found = lt_product(shape, lhs.dtype, out.dtype, compute_of(lhs.dtype, params))
         if found.algorithm is not None:
 
@@ -172,6 +202,90 @@ def dot_general(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Ro
         return None
     steps.append(launch(stubs.multiply, prod(out.shape), (*places, made(0)), **names))
     return Routine(steps, tuple(rooms))
+
+
+def strided(
+    ins: list[Type],
+    out: Type,
+    params: dict[str, Any],
+    orders: tuple[Any, Any],
+    turned: Sequence[Turned] | None = None,
+) -> Routine | None:
+    """A product that transposes fewer operands than both that have ``orders``, with its result in
+    another order where that is asked for; None where the library has no such product."""
+    compute = compute_of(ins[0].dtype, params)
+    choices = dict.fromkeys(
+        (left, right) for left in (None, orders[0]) for right in (None, orders[1])
+    )
+    every = [x is not None for x in orders]
+
+    def copied(choice: tuple[Any, Any]) -> int:
+        pairs = zip(ins, choice, strict=True)
+        return sum(prod(t.shape) * t.dtype.itemsize for t, order in pairs if order is not None)
+
+    for choice in sorted(choices, key=copied):
+        if turned is None and [x is not None for x in choice] == every:
+            return None  # what transposing would do
+        layout = layout_of(ins, params["dimension_numbers"], choice, turned)
+        if layout is None or not layout.is_aligned(ins[0].dtype.itemsize):
+            continue
+        product = strided_product(layout, ins[0].dtype, out.dtype, compute)
+        if product.algorithm is not None:
+            return _strided_routine(ins, choice, layout.right_first, product)
+    return None
+
+
+def layout_of(
+    ins: Sequence[Type],
+    dimension_numbers: Any,
+    orders: Sequence[Any],
+    turned: Sequence[Turned] | None = None,
+) -> Layout | None:
+    """How the library multiplies operands, of which copies may have their axes in an order."""
+    lhs, rhs = ins
+    strides = [dense(t, order) for t, order in zip(ins, orders, strict=True)]
+    axes: list[Any] | None = product_axes(lhs.shape, rhs.shape, dimension_numbers, *strides)
+    if turned is not None and axes is not None:
+        axes = reordered(axes, turned)
+    return None if axes is None else arranged(axes)
+
+
+def _strided_routine(
+    ins: list[Type], orders: tuple[Any, Any], right_first: bool, product: Product
+) -> Routine:
+    places, steps, rooms = transposed(ins, orders)
+
+    def run(stream: Any, left: int, right: int, result: int) -> None:
+        product.run(stream, *((right, left) if right_first else (left, right)), result)
+
+    steps.append(Library(run, (*places, made(0)), "cublasLtMatmul"))
+    return Routine(steps, tuple(rooms))
+
+
+class Reordered(Record):
+    """A product that writes its result with axes in another order: an offer like epilogues'."""
+
+    turned: tuple[Turned, ...]
+
+    def routine(self, node: Any) -> Routine | None:
+        types = [Type(x.aval.shape, x.aval.dtype) for x in (*node.eqn.invars, *node.eqn.outvars)]
+        return _reordered(types, node.eqn.params, self.turned)
+
+
+def reordering(eqn: Any, turned: Sequence[Turned]) -> Reordered | None:
+    """An offer for a product whose result is only wanted in another order."""
+    if eqn.primitive.name != "dot_general":
+        return None
+    types = [Type(x.aval.shape, x.aval.dtype) for x in (*eqn.invars, *eqn.outvars)]
+    if not known(*types) or not all(prod(t.shape) for t in types):
+        return None
+    return None if _reordered(types, eqn.params, turned) is None else Reordered(tuple(turned))
+
+
+def _reordered(types: list[Type], params: Any, turned: Sequence[Turned]) -> Routine | None:
+    *ins, out = types
+    orders = analyse(ins[0], ins[1], params["dimension_numbers"])[1:]
+    return strided(ins, out, params, orders, turned)
 
 
 def _plain(shape: Shape, lhs: Type, rhs: Type, out: Type) -> dict[str, Any] | None:
