@@ -29,8 +29,9 @@ from weft.prims.families import (
 from weft.prims.families import broadcast_in_dim as broadcast_in_dim
 from weft.prims.selection import select_n
 
-# Operands up to which a joined array is compiled into as many loops.
-MOST_JOINED = 8
+# Operands up to which a joined array is compiled into as many loops: those of a stencil of nine
+# points are; and repetitions of one array.
+MOST_JOINED, MOST_REPEATED = 12, 8
 # More operands are compiled where all of them together are small: reading the result costs as
 # many comparisons as there are operands, and a call of Python costs more than these.
 MOST_SMALL_JOINED, SMALL_JOIN_COMPARISONS = 64, 4096
@@ -684,7 +685,7 @@ class Tile(Primitive):
         return [[d for d, n in enumerate(params["reps"]) if n != 1]]
 
     def fuses(self, params: Any, ins: Any) -> bool:
-        return prod(params["reps"]) <= MOST_JOINED
+        return prod(params["reps"]) <= MOST_REPEATED
 
     def shape(self, x: Any, *, reps: Any) -> ShapedArray:
         if len(reps) != len(x.shape):

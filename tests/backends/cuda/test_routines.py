@@ -452,9 +452,9 @@ def assembler_path():
 
 JOINED = {
     "many scalars": ("stack", [()] * 40, np.float32, {"axis": 0}),
-    "rows": ("stack", [(3, 5)] * 9, BF16, {"axis": 1}),
+    "rows": ("stack", [(3, 5)] * 13, BF16, {"axis": 1}),
     "columns": ("stack", [(2, 3)] * 150, np.int8, {"axis": 2}),
-    "vectors of any length": ("concatenate", [(n,) for n in range(12)], F64, {"dimension": 0}),
+    "vectors of any length": ("concatenate", [(n,) for n in range(13)], F64, {"dimension": 0}),
     "ragged columns": (
         "concatenate",
         [(2, n % 4, 3) for n in range(140)],

@@ -6,7 +6,7 @@ import ctypes
 import re
 import threading
 
-from weft.backends.llvm.native.llvm import OPTIMISE, Llvm
+from weft.backends.llvm.native.llvm import INLINE, OPTIMISE, Llvm
 from weft.base.functional import lru
 from weft.base.stacks import with_room
 
@@ -29,6 +29,10 @@ WAIT = """\
 # it. A comment of a module says it.
 MOST_EARLY_BLOCKS = 1 << 10
 EARLY = "; may begin early"
+
+# A long text whose loops are to stay as they are: the few passes that it needs take half the time of
+# all, and the driver's assembler does the rest. A comment of a module says it.
+BRIEF = "; loops stay as they are\n"
 
 # How many blocks are a cluster, which LLVM has no word for: a comment of a module says it.
 CLUSTER = "; blocks of a cluster: {}"
@@ -103,6 +107,7 @@ def assemble(text: str, architecture: int = 90) -> str:
     text = text if architecture >= HOPPER else text.replace(WAIT, "")
     with _lock:
         library, head = _llvm(), _head(architecture)
+        head = head.replace(OPTIMISE, INLINE) if text.startswith(BRIEF) else head
         spare = library.spare.setdefault(architecture, [])
         machine = spare.pop() if spare else library.machine_of(architecture)
     try:

@@ -75,6 +75,9 @@ SHARED_ROWS, SHARED_ELEMENTS = 4, 32
 # of a reduction between the threads of a warp and of a row's beginning and end, and bytes of a row
 # up to which a thread's lines stay in the cache.
 ISSUED, SHUFFLED, OVERHEAD, CACHED_ROW = 4 * 132, 15, 20, 128
+# Values up to which the loops of a row that one thread has are written out, and those of them that
+# it reads: what is read is kept in registers, and neighbours are one access.
+MAX_WRITTEN_VALUES, MAX_WRITTEN_LOADS = 1 << 11, 64
 # Operations of one instruction, and instructions of the others.
 _SIMPLE = frozenset(
     "acc add and bitcast cast const eq fma ge gt index le load lt lshr max min mul ne neg not or"
@@ -100,7 +103,8 @@ class Schedule(Record):
     many iterations a block has of which each is shared by its own warp. With a ``cluster``, its
     blocks share the rows of columns, and threads copy what they read of the largest array to shared
     memory before the kernel before this one has ended. Parts that are ``apart`` need nothing of
-    each other, and write different elements.
+    each other, and write different elements. Loops of one thread are ``written`` out where they are
+    short and its buffers aligned.
     """
 
     kernel: Kernel
@@ -116,6 +120,7 @@ class Schedule(Record):
     group: int = 1
     cluster: int = 0
     apart: bool = False
+    written: bool = False
 
     @property
     def block_threads(self) -> int:
@@ -258,7 +263,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     length = max(prod(n for _, n in axes) for axes in inner)
     if row_cost(kernel, 1, length, iterations) < row_cost(kernel, WARP, length, iterations):
         threads = THREADS if iterations > 1 << 16 else SERIAL_THREADS
-        return Schedule(kernel, False, threads, 1, buffers)
+        return Schedule(kernel, False, threads, 1, buffers, written=aligned and _is_short(kernel))
     each = ELEMENTS_PER_THREAD
     shared = _shares_operand(kernel)
     if shared:
@@ -308,6 +313,23 @@ def row_cost(kernel: Kernel, threads: int, length: int, rows: int) -> float:
             return float("inf")
         return length * len(values) * rows / WARP / ISSUED
     return (-(-length // WARP) * len(values) + SHUFFLED * reduces + OVERHEAD) * rows / ISSUED
+
+
+def _is_short(kernel: Kernel) -> bool:
+    """Whether the loops of a thread are so short that they are written out."""
+    body = kernel.body
+
+    def count(body: list[Any], loads: bool) -> int:
+        straight = [s for s in body if not isinstance(s, Loop)]
+        values = walk([v for s in straight for v in s.operands])
+        own = sum(v.op == "load" for v in values) if loads else len(values)
+        loops = [s for s in body if isinstance(s, Loop)]
+        return own + sum(s.extent * count(s.body, loads) for s in loops)
+
+    if any(s.whole is not None for s in statements(body) if isinstance(s, Loop)):
+        return False
+    longest = max((count([s], True) for s in body if isinstance(s, Loop)), default=0)
+    return count(body, False) <= MAX_WRITTEN_VALUES and longest <= MAX_WRITTEN_LOADS
 
 
 def operations(schedule: Schedule) -> int:

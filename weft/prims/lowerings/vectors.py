@@ -1,5 +1,6 @@
 """Products of vectors and matrices as sums, which fuse with what is around them: every element of
-the matrix is read once, so that there is nothing that blocks of it would save."""
+the matrix is read once, so that there is nothing that blocks of it would save. So do products of a
+long matrix and a tiny one, which is all the time at hand."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from weft.prims.dot import is_algorithm
 from weft.prims.lowerings.products import dot_general
 
 _TYPES = ("bfloat16", "float16", "float32")
+# Elements of a matrix that is tiny, and columns of one that is long beside it.
+TINY, LONG = 64, 1 << 12
 
 
 def dot(lhs: Any, rhs: Any, **params: Any) -> Any:
@@ -17,7 +20,8 @@ def dot(lhs: Any, rhs: Any, **params: Any) -> Any:
 
 
 def _fits(avals: Any, params: Any) -> bool:
-    """Whether one side is vectors, one for each matrix of the other."""
+    """Whether one side is vectors, one for each matrix or vector of the other, or one tiny matrix
+    for a long one."""
     lhs, rhs = avals
     (left, _), (left_batch, _) = params["dimension_numbers"]
     if lhs.dtype != rhs.dtype or lhs.dtype.name not in _TYPES or is_algorithm(params["precision"]):
@@ -27,7 +31,9 @@ def _fits(avals: Any, params: Any) -> bool:
     if depth < 2 or not batch:
         return False
     sizes = prod(lhs.shape) // (depth * batch), prod(rhs.shape) // (depth * batch)
-    return 1 in sizes and max(sizes) > 1
+    if 1 in sizes:
+        return max(sizes) > 1 or batch > 1
+    return batch == 1 and depth * min(sizes) <= TINY and max(sizes) >= LONG
 
 
 FITS = {"dot": _fits}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda import ptx
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -66,7 +67,7 @@ def identity(op: int, dtype: np.dtype) -> Any:
 @lru(256)
 def _text(main: Any, resident: int, **names: Any) -> str:
     rooms = {"totals": 8 * WARPS, "parts": 24}
-    return module(main, names, rooms, (32 * WARPS, resident) if resident else None)
+    return ptx.BRIEF + module(main, names, rooms, (32 * WARPS, resident) if resident else None)
 
 
 @lru(64)

@@ -1,6 +1,6 @@
 """Arrays with their axes in another order, as kernels of the compiler's IR; and arrays joined along
-an axis: one launch copies from up to `MAX_OPERANDS`. Up to eight operands are ranges of a kernel of
-the compiler's, which computes them too."""
+an axis: one launch copies from up to `MAX_OPERANDS`. Up to twelve operands are ranges of a kernel
+of the compiler's, which computes them too."""
 
 from __future__ import annotations
 

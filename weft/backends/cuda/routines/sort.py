@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda import ptx
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -20,7 +21,7 @@ from weft.backends.cuda.routines.base import (
     module,
     scratch,
 )
-from weft.backends.cuda.routines.stubs import sort_stubs
+from weft.backends.cuda.routines.stubs import largest_stubs, sort_stubs
 from weft.base.functional import lru
 from weft.kernel.kinds import u32, u64
 from weft.kernel.nodes import BF16, F16, is_float
@@ -36,6 +37,10 @@ COUNTERS, COUNTING = 32, 512
 AHEAD = 4
 # Keys of a row up to which lanes of a warp share it, and rows from which all processors are busy.
 SHORT, SHORT_ROWS = 128, 256
+# Elements that are kept of a row, and of all that are read for them, up to which they are looked
+# for one by one; keys of a row for the warps that share it.
+MAX_KEPT, MAX_READ = 16, 1 << 19
+_SHARED_BY = ((512, 1), (8192, 8), (1 << 31, 32))
 _U8 = np.dtype(np.uint8)
 # Keys are those of 1, 2, 4 and 8 bytes.
 _SIZES = (1, 2, 4, 8)
@@ -86,7 +91,7 @@ def _text(main: Any, **names: Any) -> str:
     if main is sort_stubs.count_digits:
         rooms = {"counters": 1024 * COUNTERS}
     several = size == 4 and names.get("VALUES") == 0 and names.get("WARPS") == WARPS
-    return module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
+    return ptx.BRIEF + module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
 
 
 def _each(main: Any, count: int, places: tuple[Place, ...], **names: Any) -> Run:
@@ -243,12 +248,37 @@ def _largest(x: Type, axis: int, kept: int, **options: Any) -> Routine | None:
     outer, length, inner = dims
     if not kept or not outer * inner:
         return Routine([])
+    if len(parts) == 1 and x.dtype.itemsize <= 4 and _are_few(kept, length):
+        return Routine([_one_by_one(x.dtype, dims, kept, **options)])
     steps, order = ordering(room, [(given(0), parts[0])], dims, **options)
     steps.append(_push(x, 0, order, made(0), dims, kept))
     told = {"LENGTH": length, "INNER": inner, "ROWS": outer * inner, "KEPT": kept}
     count = outer * inner * kept
     steps.append(_each(sort_stubs.push_places, count, (order, made(1)), **told))
     return Routine(steps, tuple(room.sizes))
+
+
+def _are_few(kept: int, length: int) -> bool:
+    """Whether it takes less time to look for elements one by one than to sort their row."""
+    return kept <= MAX_KEPT and kept * length <= MAX_READ
+
+
+def _one_by_one(dtype: np.dtype, dims: tuple[int, int, int], kept: int, **options: Any) -> Run:
+    outer, length, inner = dims
+    rows = outer * inner
+    warps = next(warps for most, warps in _SHARED_BY if length <= most)
+    each = WARPS if warps == 1 else 1
+    names = key_names(dtype, **options)
+    names |= {"LENGTH": length, "INNER": inner, "ROWS": rows, "KEPT": kept}
+    names |= {"WARPS": warps, "EACH": each}
+    text = _largest_text(**names)
+    places = (given(0), made(0), made(1))
+    return Run(text, ceil_div(rows, each), 32 * warps * each, places)
+
+
+@lru(256)
+def _largest_text(**names: Any) -> str:
+    return module(largest_stubs.keep_largest, names, {"found": 8 * 32})
 
 
 def top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:

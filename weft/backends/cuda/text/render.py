@@ -82,7 +82,7 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> st
     for i in outside:
         told = "readonly " if schedule.kernel.buffers[i].role == "in" else ""
         told += "noalias " if schedule.distinct else ""
-        told += "align 16 " if schedule.vector > 1 else ""
+        told += "align 16 " if schedule.vector > 1 or schedule.written else ""
         parameters.append(f"ptr {told}%b{i}")
     functions, first = early(schedule, {i: f"%b{i}" for i in outside})
     parameters += prefetched(ahead)

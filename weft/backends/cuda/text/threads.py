@@ -20,12 +20,16 @@ from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
 from weft.base.sizes import room_for
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
-from weft.kernel.nodes import F16, F32, F64, Value, is_float, walk
+from weft.kernel.nodes import BF16, F16, F32, F64, Value, is_float, walk
 
 # Operations that seldom matter from which a branch around them costs less.
 _RARE = 8
 # Elements of a row that a block, and a thread, have room for where its length has no fixed value.
 FEWEST_SHARED, FEWEST_OWN = 1 << 10, 1 << 5
+# What LLVM has to know of instructions that are written out to move others past them.
+_PURE = "memory(none) nounwind willreturn"
+# Operations that give one of the numbers that they are given, or its negative.
+_EXACT = frozenset("abs neg max min select".split())
 # Operations that take denormal numbers of float32 as 0, and give none.
 _FLUSHED = frozenset("add sub mul fma div".split())
 
@@ -183,11 +187,43 @@ class Threads(Function):
                 return self._converted("cvt.f64.f32", "double", "=d,f", f"float {args[0]}")
             if v.dtype == F32 and v.number in self.computed_with:
                 return self._converted("cvt.rn.f32.f64", "float", "=f,d", f"double {args[0]}")
+        if v.op == "cast" and BF16 in (v.dtype, v.args[0].dtype):
+            found = self._bfloat(v, args)
+            if found is not None:
+                return found
         return super().render(v, args)
+
+    def _bfloat(self, v: Value, args: list[str]) -> str | None:
+        """A conversion from or to bfloat16 by one instruction, or by none."""
+        if v.dtype == BF16:
+            if v.args[0].dtype != F32 or not self._is_narrow(v.args[0]):
+                return None
+            bits = self.emit(f"bitcast float {args[0]} to i32")
+            return self.emit(f"trunc i32 {self.emit(f'lshr i32 {bits}, 16')} to i16")
+        rounded = v.args[0]
+        if v.dtype != F32 or rounded.op != "cast" or rounded.args[0].dtype != F32:
+            return None
+        x = self.value(rounded.args[0])
+        if self._is_narrow(rounded.args[0]):
+            return x
+        # two numbers are rounded at once: the other one is zero, and so are the bits cut off
+        word = "cvt.rn.bf16x2.f32 $0, $1, 0f00000000;"
+        bits = self.emit(f'call i32 asm "{word}", "=r,f"(float {x}) {_PURE}')
+        return self.emit(f"bitcast i32 {bits} to float")
+
+    def _is_narrow(self, v: Value) -> bool:
+        """Whether a value of float32 is one of bfloat16, which nothing is cut off."""
+        if v.op == "const":
+            return not int(np.float32(v.attr).view(np.uint32)) & 0xFFFF
+        if v.op == "cast":
+            return v.args[0].dtype == BF16
+        if v.op not in _EXACT:
+            return False
+        return all(self._is_narrow(x) for x in v.args if x.dtype == F32)
 
     def _converted(self, word: str, kind: str, constraints: str, operand: str) -> str:
         return self.emit(
-            f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) memory(none)'
+            f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) {_PURE}'
         )
 
     def _remainder(self, dtype: np.dtype) -> str:
@@ -210,7 +246,7 @@ class Threads(Function):
         return super().float_cast(have, want, x)
 
     def to_bfloat(self, x: str) -> str:
-        return self.emit(f'call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float {x}) memory(none)')
+        return self.emit(f'call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float {x}) {_PURE}')
 
     def extreme(self, v: Value, args: list[str]) -> str:
         return self.call("minimum" if v.op == "min" else "maximum", v.dtype, args)
@@ -319,6 +355,14 @@ class Threads(Function):
             self.axes[s.axis] = now
             self._body(s.body)
 
+        if self.schedule.written:
+            known = self.known
+            for i in range(s.extent):
+                self.known = dict(known)
+                run(str(i))
+            self.known = known
+            self._finished(own)
+            return
         self._loop("0", self._stop(s), 1, run)
         self._finished(own)
 
