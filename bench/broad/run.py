@@ -32,6 +32,8 @@ from bench.publish import record
 FILES = (layers, science, arrays, signals, training)
 # Seconds that the calls of one measurement take, about, and calls of it at most.
 SPAN, MOST_CALLS = 0.02, 500
+# Seconds of calls before the first program: libraries go on loading after their first call.
+WARM = 1.0
 # How far means of results may be apart, of their mean magnitude.
 APART = {"float32": 0.02, "bfloat16": 0.1}
 # The suite that these programs are in the history of figures.
@@ -97,11 +99,20 @@ def time_one(m: Any, name: str, seed: list[int], grad: bool) -> dict[str, Any]:
     return {**told, "first": first, "seconds": best, "values": values}
 
 
+def warm(m: Any) -> None:
+    """Call something until the library has all that calls need, whatever is called."""
+    run, x = m.jit(lambda x: x + 1), m.numpy.zeros(8)
+    began = time.perf_counter()
+    while time.perf_counter() - began < WARM:
+        m.block_until_ready(run(x))
+
+
 def work(library: str, seed: int, times: int, wanted: str, out: Path) -> None:
     """Time all programs of a library; a line for each."""
     m = importlib.import_module(library)
     for name in ("scipy.linalg", "image", "ops"):
         importlib.import_module(f"{library}.{name}")
+    warm(m)
     with out.open("w") as lines:
         for name, key, grad in cases(seed, times, wanted):
             try:

@@ -11,9 +11,10 @@ from weft import numpy as jnp
 from weft.backends.cuda.routines import layouts, products
 from weft.backends.cuda.routines.base import Library
 from weft.backends.cuda.schedule import flat
+from weft.backends.reference.program import Reference
+from weft.compiler.lower import fits
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.plan import Planner
-from weft.backends.reference.program import Reference
 from weft.kernel.program import Launch, Op, Type
 
 F32 = np.dtype(np.float32)
@@ -80,7 +81,7 @@ PRODUCTS = [
 
 @pytest.mark.parametrize("subscripts, left, right, copies", PRODUCTS)
 def test_a_library_multiplies_operands_where_they_are(subscripts, left, right, copies):
-    closed, eqn = equation(subscripts, left, right)
+    _, eqn = equation(subscripts, left, right)
     rng = np.random.default_rng(0)
     given = [rng.normal(size=x.aval.shape).astype(F32) for x in eqn.invars]
     types = [Type(x.shape, F32) for x in given]
@@ -155,3 +156,27 @@ def test_axes_that_follow_each_other_are_one(count):
     (found, *rest) = layouts._merged(axes[:2])
     assert not rest and found.extent == 6
     assert len(layouts._merged([axes[0], axes[2]])) == 2
+
+
+# Products, and whether they are sums that fuse: of vectors, or of a tiny matrix and a long one.
+SUMS = [
+    ("kxy,kd->dxy", (9, 80, 80), (9, 2), True),
+    ("ni,ij->nj", (5000, 3), (3, 3), True),
+    ("bi,bi->b", (64, 300), (64, 300), True),
+    ("ni,ij->nj", (5000, 16), (16, 16), False),
+    ("ni,ij->nj", (100, 3), (3, 3), False),
+    ("bni,bij->bnj", (4, 5000, 3), (4, 3, 3), False),
+]
+
+
+@pytest.mark.parametrize("subscripts, left, right, fuses", SUMS)
+def test_products_of_tiny_matrices_are_sums(subscripts, left, right, fuses):
+    _, eqn = equation(subscripts, left, right)
+    assert fits("vectors.dot", [x.aval for x in eqn.invars], eqn.params) == fuses
+
+
+def test_nine_rolls_are_stacked_by_one_kernel():
+    x = weft.ShapeDtypeStruct((9, 20, 20), F32)
+    rolled = lambda f: jnp.stack([jnp.roll(f[k], k, 1) for k in range(9)])
+    nodes = Planner(Reference()).program(weft.make_jaxpr(rolled)(x)).nodes
+    assert all(isinstance(node, Launch) for node in nodes)

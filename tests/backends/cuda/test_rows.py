@@ -1,5 +1,7 @@
 """Rows of all sizes: how they are spread over a GPU, and their text run on the host."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -8,9 +10,11 @@ from tests.backends.cuda.test_columns import launch
 from tests.backends.cuda.test_ptx import kernels_of
 from weft import nn
 from weft import numpy as jnp
+from weft.backends.cuda import ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda import stages as staging
 from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.text.render import render
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
 from weft.kernel.run import run_kernel
@@ -160,3 +164,51 @@ def test_stages_are_for_rows_that_leave_processors_idle(rows, length, several):
     assert (len(parts) > 1) == several
     if several:
         assert max(part.blocks for part in parts[:-1]) > rows
+
+
+BF16 = weft.numpy.bfloat16
+
+
+def wide(text):
+    """The accesses of a kernel's PTX to device memory."""
+    lines = [line.split() for line in ptx.assemble(text).splitlines()]
+    return [words[0] for words in lines if words and re.match(r"(ld|st)\.global", words[0])]
+
+
+@pytest.mark.parametrize("length, accesses", [(10, 20), (8, 4), (7, 28)])
+def test_short_rows_are_written_out_with_wide_accesses(length, accesses):
+    """Gradients of losses of rows of ten in bfloat16 once took three times as long as in JAX."""
+
+    def loss(x, y):
+        gap = jnp.abs(x - y)
+        return (jnp.where(gap < 1, 0.5 * gap * gap, gap - 0.5).mean(-1) ** 2).sum()
+
+    x = weft.ShapeDtypeStruct((10**6, length), BF16)
+    kernel = kernels_of(weft.grad(loss, (0, 1)), x, x)[-1]
+    (part,) = schedule(kernel).parts
+    assert part.written and not part.shares
+    assert len(wide(render(part))) == accesses
+    assert not schedule(kernel, aligned=False).parts[0].written
+
+
+def test_long_rows_of_a_thread_are_loops():
+    (kernel,) = kernels_of(lambda x: nn.softmax(jnp.tan(x), -1), f32(10**6, 31))
+    (part,) = schedule(kernel).parts
+    assert not part.shares and not part.written
+    (kernel,) = kernels_of(lambda x: nn.softmax(x, -1), f32(10**6, 5))
+    assert schedule(kernel).parts[0].written
+
+
+def test_bfloat16_is_rounded_by_one_instruction():
+    """Values between operations are rounded to 16 bits and read back at once; those that are of 16
+    bits already, not at all."""
+
+    def fun(x, y):
+        return jnp.maximum(jnp.abs(x * y), -x) + 1
+
+    x = weft.ShapeDtypeStruct((4096,), BF16)
+    (kernel,) = kernels_of(fun, x, x)
+    text = render(schedule(kernel).parts[0]._replace(vector=1))
+    found = ptx.assemble(text)
+    assert found.count("cvt.rn.bf16x2.f32") == 1  # the product
+    assert found.count("cvt.rn.bf16.f32") == 1  # what is stored

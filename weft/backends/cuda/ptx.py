@@ -30,9 +30,9 @@ WAIT = """\
 MOST_EARLY_BLOCKS = 1 << 10
 EARLY = "; may begin early"
 
-# A long text whose loops are to stay as they are: the few passes that it needs take half the time of
-# all, and the driver's assembler does the rest. A comment of a module says it.
-BRIEF = "; loops stay as they are\n"
+# A long text for few elements, whose loops stay as they are: the passes that it needs take half the
+# time of all, and the driver's assembler does the rest. A comment of a module says it.
+BRIEF, BRIEF_ELEMENTS = "; loops stay as they are\n", 1 << 22
 
 # How many blocks are a cluster, which LLVM has no word for: a comment of a module says it.
 CLUSTER = "; blocks of a cluster: {}"

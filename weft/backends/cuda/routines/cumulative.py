@@ -67,7 +67,9 @@ def identity(op: int, dtype: np.dtype) -> Any:
 @lru(256)
 def _text(main: Any, resident: int, **names: Any) -> str:
     rooms = {"totals": 8 * WARPS, "parts": 24}
-    return ptx.BRIEF + module(main, names, rooms, (32 * WARPS, resident) if resident else None)
+    few = names.get("LENGTH", 1) * names.get("ROWS", 1) < ptx.BRIEF_ELEMENTS
+    found = module(main, names, rooms, (32 * WARPS, resident) if resident else None)
+    return ptx.BRIEF + found if few else found
 
 
 @lru(64)

@@ -9,6 +9,7 @@ for the stack, rows, columns and depth; of several free axes, all but one go to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -201,7 +202,7 @@ def reordered(axes: Sequence[Axis], order: Sequence[Turned]) -> list[Axis] | Non
             continue
         low, high = axis.result, axis.result * axis.extent
         cuts = [low, *sorted(n for n in edges if low < n < high), high]
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             own = next((x for x in order if x.before <= start < x.before * x.extent), None)
             if own is None or stop % start or start % low or start % own.before:
                 return None

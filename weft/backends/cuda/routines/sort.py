@@ -91,7 +91,8 @@ def _text(main: Any, **names: Any) -> str:
     if main is sort_stubs.count_digits:
         rooms = {"counters": 1024 * COUNTERS}
     several = size == 4 and names.get("VALUES") == 0 and names.get("WARPS") == WARPS
-    return ptx.BRIEF + module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
+    told = ptx.BRIEF if names.get("LENGTH", 1) < ptx.BRIEF_ELEMENTS else ""
+    return told + module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
 
 
 def _each(main: Any, count: int, places: tuple[Place, ...], **names: Any) -> Run:

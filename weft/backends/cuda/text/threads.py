@@ -214,7 +214,7 @@ class Threads(Function):
     def _is_narrow(self, v: Value) -> bool:
         """Whether a value of float32 is one of bfloat16, which nothing is cut off."""
         if v.op == "const":
-            return not int(np.float32(v.attr).view(np.uint32)) & 0xFFFF
+            return not np.frombuffer(v.attr, np.uint16)[0]
         if v.op == "cast":
             return v.args[0].dtype == BF16
         if v.op not in _EXACT:
@@ -222,9 +222,7 @@ class Threads(Function):
         return all(self._is_narrow(x) for x in v.args if x.dtype == F32)
 
     def _converted(self, word: str, kind: str, constraints: str, operand: str) -> str:
-        return self.emit(
-            f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) {_PURE}'
-        )
+        return self.emit(f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) {_PURE}')
 
     def _remainder(self, dtype: np.dtype) -> str:
         """The name of a function for remainders, which the module then has."""
