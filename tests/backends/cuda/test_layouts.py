@@ -8,7 +8,8 @@ import pytest
 import weft
 from tests.backends.cuda.emulation import run_routine
 from weft import numpy as jnp
-from weft.backends.cuda.routines import layouts, products
+from weft.backends.cuda.passes import product_layout as layouts
+from weft.backends.cuda.routines import products
 from weft.backends.cuda.routines.base import Library
 from weft.backends.cuda.schedule import flat
 from weft.backends.reference.program import Reference

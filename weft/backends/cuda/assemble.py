@@ -15,8 +15,8 @@ from weft.backends.cuda import driver, join, messages, ptx
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
 from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
+from weft.backends.cuda.passes.product_layout import turned
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
-from weft.backends.cuda.routines.layouts import turned
 from weft.backends.cuda.routines.products import reordering
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import Parts, Schedule, flat, operations, read_once, schedule

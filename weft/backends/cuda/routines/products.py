@@ -11,6 +11,14 @@ import numpy as np
 
 from weft.backends.cuda import driver
 from weft.backends.cuda.driver import per_device
+from weft.backends.cuda.passes.product_layout import (
+    Layout,
+    Turned,
+    arranged,
+    dense,
+    product_axes,
+    reordered,
+)
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -21,14 +29,6 @@ from weft.backends.cuda.routines.base import (
     launch,
     made,
     scratch,
-)
-from weft.backends.cuda.routines.layouts import (
-    Layout,
-    Turned,
-    arranged,
-    dense,
-    product_axes,
-    reordered,
 )
 from weft.backends.cuda.routines.lt import NONE, Matrix, Product
 from weft.backends.cuda.routines.moves import permute
