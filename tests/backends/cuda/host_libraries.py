@@ -218,6 +218,11 @@ class Functions:
         own, left = matrix(b, m, n, ldb, dtype), turn(triangle, trans)
         own[:] = np.linalg.solve(left.T, own.T).T if side else np.linalg.solve(left, own)
 
+    def trsv(self, dtype, uplo, trans, unit, n, a, lda, x, step):
+        assert step == 1
+        one = np.ones(1, dtype)
+        self.trsm(dtype, 0, uplo, trans, unit, n, 1, one.ctypes.data, a, lda, x, n)
+
     def trsmBatched(self, dtype, *args):
         *head, a, lda, b, ldb, count = args
         pairs = zip(vector(a, count, np.int64), vector(b, count, np.int64), strict=True)

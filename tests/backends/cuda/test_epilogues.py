@@ -33,12 +33,14 @@ APART = {
 }
 
 
-def nodes_of(fun, dtype, monkeypatch):
+SHAPES = [(256, 96), (96, 256), (256,)]
+
+
+def nodes_of(fun, dtype, monkeypatch, shapes=SHAPES):
     class Product:
         algorithm = 1
 
     monkeypatch.setattr(epilogues, "lt_product", lambda *args: Product())
-    shapes = [(256, 96), (96, 256), (256,)]
     closed = weft.make_jaxpr(fun)(*(weft.ShapeDtypeStruct(s, dtype) for s in shapes))
     return Planner(Target()).program(closed).nodes
 
@@ -53,6 +55,34 @@ def test_they_are_found(name, dtype, monkeypatch):
         return
     (node,) = nodes
     assert node.offer.word == word and (node.offer.bias is not None) == biased
+
+
+SUMS = {
+    "residual": (lambda x, w, c: x @ w + c, 1, 1),
+    "factors": (lambda x, w, c: 3.5 * c - 2 * (x @ w), -2, 3.5),
+    "step": (lambda x, w, c: c - 0.1 * (x @ w), -0.1, 1),
+    "scores": (lambda x, w, c: (x @ w) * 0.25, 0.25, 0),
+}
+NO_SUMS = {
+    "both ways": lambda x, w, c: x @ w + c.T,
+    "one more": lambda x, w, c: x @ w + c * c,
+    "a function": lambda x, w, c: x @ w + jnp.tanh(c),
+}
+
+
+@pytest.mark.parametrize("name", [*SUMS, *NO_SUMS])
+def test_what_is_added_to_a_product_is_the_librarys(name, monkeypatch):
+    fun, *factors = SUMS.get(name, (NO_SUMS.get(name),))
+    shapes = [(256, 96), (96, 256), (256, 256)]
+    nodes = nodes_of(fun, jnp.float32, monkeypatch, shapes)
+    if not factors:
+        assert len(nodes) == 2
+        return
+    (node,) = nodes
+    offer = node.offer
+    assert offer.word == "sum" and [offer.alpha, offer.beta] == pytest.approx(factors)
+    assert (offer.added is None) == (name == "scores")
+    assert [type(n) for n in nodes_of(fun, jnp.bfloat16, monkeypatch, shapes)] == [Op, Launch]
 
 
 @pytest.mark.parametrize("biased", [False, True])

@@ -100,6 +100,17 @@ class TestLibraries:
         b = draw(self.rng, dtype, *stack, *((4, 3) if left else (3, 4)))
         close(*run("triangular_solve", [a, b], params))
 
+    @pytest.mark.parametrize("flags", FLAGS)
+    def test_triangular_solve_of_a_vector(self, dtype, stack, flags, monkeypatch):
+        monkeypatch.setattr(solver, "BATCHED_SIZE", 1)
+        left, lower, transposed, conjugated, unit = flags
+        params = {"left_side": left, "lower": lower, "transpose_a": transposed}
+        params |= {"conjugate_a": conjugated, "unit_diagonal": unit}
+        a = posed(self.rng, dtype, *stack, 4, 4)
+        a += draw(self.rng, dtype, *stack, 4, 4) / 4
+        b = draw(self.rng, dtype, *stack, *((4, 1) if left else (1, 4)))
+        close(*run("triangular_solve", [a, b], params))
+
     @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
     def test_geqrf(self, dtype, stack, shape):
         close(*run("geqrf", [draw(self.rng, dtype, *stack, *shape)], {}))

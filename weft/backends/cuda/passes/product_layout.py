@@ -18,7 +18,7 @@ from weft.kernel.kernel import Affine, Kernel, Store
 from weft.kernel.program import Type, contiguous
 
 # Rows and columns from which a stack of free axes is multiplied as fast as large matrices are.
-MIN_STACKED = 8
+MIN_STACKED = 32
 
 
 class Axis(Record):

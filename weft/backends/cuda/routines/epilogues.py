@@ -1,4 +1,5 @@
-"""What cuBLASLt does with a product before it is written: a bias added, ReLU, GELU, its gradient.
+"""What cuBLASLt does with a product before it is written: a bias added, ReLU, GELU, its gradient,
+or factors for it and for an array of its shape that is added.
 
 The compiler's kernel that goes on with a product is compared with what these would be as kernels.
 """
@@ -30,6 +31,7 @@ _KINDS = {
     ("gelu", False, True): lt.GELU_AUX,
     ("gelu", True, True): lt.GELU_AUX_BIAS,
     ("gelu gradient", False, True): lt.DGELU,
+    ("sum", False, False): lt.NONE,
 }
 
 
@@ -115,12 +117,16 @@ def same(a: Value, b: Value, *leaves: tuple[Value, Value]) -> bool:
 
 class Offer(Record):
     """A product with an epilogue: the function, and which buffers have the bias, the result, and
-    what GELU is computed of: written beside GELU, read for its gradient."""
+    what GELU is computed of: written beside GELU, read for its gradient. Or ``alpha`` times the
+    product and ``beta`` times what a buffer ``added`` has."""
 
     word: str
     bias: int | None
     result: int = 0
     input: int | None = None
+    alpha: float = 1.0
+    beta: float = 0.0
+    added: int | None = None
 
     overwrites = False  # the library takes half as long again for it
 
@@ -136,8 +142,10 @@ class Offer(Record):
         places, steps, rooms = transposed((lhs, rhs), (left, right))
         compute = compute_of(lhs.dtype, eqn.params)
         found = lt_product(shape, lhs.dtype, out.dtype, compute, self.kind)
-        more = [n for n in (self.result, self.bias, self.input) if n is not None]
+        more = [n for n in (self.result, self.bias, self.input, self.added) if n is not None]
         places += [Place("slot", n) for n in more]
+        if self.word == "sum":
+            return Routine([*steps, self._sum(found, places)], tuple(rooms))
         biased = self.bias is not None
 
         def run(stream: Any, left: int, right: int, result: int, *more: int) -> None:
@@ -147,6 +155,14 @@ class Offer(Record):
         name = f"cublasLtMatmul, {self.word or 'bias'}"
         steps.append(Library(run, tuple(places), name))
         return Routine(steps, tuple(rooms))
+
+    def _sum(self, product: Any, places: list[Place]) -> Library:
+        factors = [np.full(1, x, np.float32) for x in (self.alpha, self.beta)]
+
+        def run(stream: Any, left: int, right: int, result: int, added: int = 0) -> None:
+            product.run(stream, right, left, result, factors=factors, added=added)
+
+        return Library(run, tuple(places), "cublasLtMatmul, sum")
 
 
 def offer(eqn: Any, finish: Finish) -> Offer | None:
@@ -165,10 +181,13 @@ def offer(eqn: Any, finish: Finish) -> Offer | None:
         return None
     # of two values, the one that is less work is what GELU is computed of
     *kept, store = sorted(stores, key=lambda s: len(walk([s.value])))
-    found = _matched(finish, store, shape.columns, kept[0] if kept else None)
+    found = None if kept else _summed(finish, store)
+    found = found or _matched(finish, store, shape.columns, kept[0] if kept else None)
     if found is None or (found.word.startswith("gelu") and out.dtype not in NARROW):
         return None  # the library's GELU is exact to 16 bits only
-    if found.kind == lt.NONE or (found.input is not None and not _has_input(shape)):
+    if found.word == "" and found.bias is None:
+        return None
+    if found.input is not None and not _has_input(shape):
         return None
     compute = compute_of(lhs.dtype, eqn.params)
     product = lt_product(shape, lhs.dtype, out.dtype, compute, found.kind)
@@ -178,6 +197,44 @@ def offer(eqn: Any, finish: Finish) -> Offer | None:
 def _has_input(shape: Any) -> bool:
     """Whether the library reads or writes what GELU is computed of, for matrices of a shape."""
     return shape.batch == 1 and shape.columns % 8 == 0
+
+
+def _summed(finish: Finish, store: Any) -> Offer | None:
+    """The factors of a sum of a product of float32 and one array, or of a product alone."""
+    value = store.value
+    if value.dtype != F32:
+        return None
+    signs = {"add": (1.0, 1.0), "sub": (1.0, -1.0)}.get(value.op)
+    parts = [(1.0, value)] if signs is None else list(zip(signs, value.args, strict=True))
+    factors: dict[bool, tuple[float, Value]] = {}  # by whether it is the product
+    for sign, part in parts:
+        factor, leaf = _scaled(part)
+        own = leaf.op == "load" and leaf.attr[0] == finish.buffer
+        if leaf.op != "load" or leaf.args or leaf.dtype != F32 or own in factors:
+            return None
+        factors[own] = sign * factor, leaf
+    if True not in factors:
+        return None
+    alpha, product = factors[True]
+    if False not in factors:
+        return Offer("sum", None, store.buffer, alpha=alpha) if alpha != 1 else None
+    beta, other = factors[False]
+    if other.attr[1] != product.attr[1]:
+        return None
+    return Offer("sum", None, store.buffer, None, alpha, beta, other.attr[0])
+
+
+def _scaled(v: Value) -> tuple[float, Value]:
+    """What a value is multiplied by, and that value."""
+    if v.op == "neg":
+        factor, leaf = _scaled(v.args[0])
+        return -factor, leaf
+    if v.op == "mul":
+        for one, other in (v.args, v.args[::-1]):
+            if one.op == "const":
+                factor, leaf = _scaled(other)
+                return factor * float(np.frombuffer(one.attr, np.float32)[0]), leaf
+    return 1.0, v
 
 
 def _matched(finish: Finish, store: Any, columns: int, kept: Any) -> Offer | None:

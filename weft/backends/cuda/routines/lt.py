@@ -179,16 +179,28 @@ class Product:
         copies = [_Algorithm.from_buffer_copy(x) for x in found[: count.value]]
         return [] if status else [x for x in copies if x.status == 0]
 
-    def run(self, stream: Any, a: int, b: int, c: int, bias: int = 0, aux: int = 0) -> None:
+    def run(
+        self,
+        stream: Any,
+        a: int,
+        b: int,
+        c: int,
+        bias: int = 0,
+        aux: int = 0,
+        factors: Sequence[np.ndarray] | None = None,
+        added: int = 0,
+    ) -> None:
+        """Multiply; ``factors`` are those of the product and of what is ``added``, if it is."""
         if self.biased:
             _set(self.put, self.operation, _BIAS, ctypes.c_uint64(bias))
         if self.reads:
             _set(self.put, self.operation, _INPUT, ctypes.c_uint64(aux))
         first, second, third = self.layouts
         assert self.algorithm is not None
+        alpha, beta = (_PTR(x.ctypes.data) for x in factors or (self.one, self.zero))
         status = self.lt.cublasLtMatmul(
-            *(self.handle, self.operation, _PTR(self.one.ctypes.data), _PTR(a), first, _PTR(b)),
-            *(second, _PTR(self.zero.ctypes.data), _PTR(c), third, _PTR(c), third),
+            *(self.handle, self.operation, alpha, _PTR(a), first, _PTR(b)),
+            *(second, beta, _PTR(added or c), third, _PTR(c), third),
             *(ctypes.byref(self.algorithm), _PTR(workspace()), ctypes.c_size_t(WORKSPACE), stream),
         )
         check(status, "cublasLtMatmul")

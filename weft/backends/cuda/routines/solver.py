@@ -45,7 +45,7 @@ BATCHED_SIZE = 512
 # eigenvalues and singular values look at numbers in between.
 CAPTURED = re.compile(
     r"cusolverDn.(potrf|potrfBatched|getrf|geqrf|orgqr|ungqr|ormqr|unmqr)"
-    r"|cublas.(getrfBatched|geqrfBatched|trsm_v2|trsmBatched)|cusparse.gtsv2"
+    r"|cublas.(getrfBatched|geqrfBatched|trsm_v2|trsmBatched|trsv_v2)|cusparse.gtsv2"
 )
 
 _OF = {
@@ -227,6 +227,18 @@ def _permutation(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> R
     return Routine([launch(stubs.permutation_of, count, (given(0), made(0)), **names)])
 
 
+def _vector_trans(params: dict[str, Any], rows: int, columns: int) -> int | None:
+    """How the matrix by columns is taken where the unknowns are one vector, which the library
+    solves for in less time; None where they are more, or it can't take the matrix so."""
+    if (columns if params["left_side"] else rows) > 1:
+        return None
+    if not params["transpose_a"]:
+        return TRANSPOSED if params["left_side"] else PLAIN
+    if params["left_side"]:
+        return None if params["conjugate_a"] else PLAIN
+    return ADJOINT if params["conjugate_a"] else TRANSPOSED
+
+
 def _triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
     """By columns, all is transposed: the unknowns are on the other side, the triangle another."""
     a, b = ins
@@ -266,6 +278,14 @@ def _triangular_solve(ins: list[Type], outs: list[Type], params: dict[str, Any])
 
         places = (*tables, given(0), made(0))
         steps.append(calls("cublas", name, places, lambda i, t, u, *_: together(i, t, u)))
+    elif (found := _vector_trans(params, rows, columns)) is not None:
+        name = f"cublas{letter}trsv_v2"
+        told = head[1], found, head[3]
+
+        def vector(i: int, first: int, second: int) -> tuple[Any, ...]:
+            return *told, n, PTR(first + i * n * n * size), n, PTR(second + i * n * size), 1
+
+        steps.append(calls("cublas", name, (given(0), made(0)), vector, count))
     else:
         name = f"cublas{letter}trsm_v2"
 
