@@ -1,6 +1,7 @@
 """Products of operands as they lie in memory: strides instead of copies, tried by NumPy."""
 
 import ctypes
+import pickle
 
 import numpy as np
 import pytest
@@ -181,3 +182,14 @@ def test_nine_rolls_are_stacked_by_one_kernel():
     rolled = lambda f: jnp.stack([jnp.roll(f[k], k, 1) for k in range(9)])
     nodes = Planner(Reference()).program(weft.make_jaxpr(rolled)(x)).nodes
     assert all(isinstance(node, Launch) for node in nodes)
+
+
+def test_a_product_takes_the_place_of_the_kernel_after_it():
+    closed, _ = equation("bij,bjk->ibk", (4, 16, 8), (4, 8, 24))
+    nodes = Planner(Reference()).program(closed).nodes
+    kinds = lambda only: [type(n) for n in products.in_order(nodes, only, lambda a, b: a == b)]
+    assert kinds(lambda slot, count: False) == [Op, Launch]
+    assert kinds(lambda slot, count: count == 2) == [Op]
+    (node,) = products.in_order(nodes, lambda slot, count: True, lambda a, b: a == b)
+    assert node.outs == tuple(s for s in nodes[-1].slots if s not in nodes[0].outs)
+    assert pickle.loads(pickle.dumps(node.offer)) == node.offer  # programs are kept on disk

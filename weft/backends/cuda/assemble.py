@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -15,11 +15,10 @@ from weft.backends.cuda import driver, join, messages, ptx
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
 from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
-from weft.backends.cuda.passes.product_layout import turned
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
-from weft.backends.cuda.routines.products import reordering
+from weft.backends.cuda.routines.products import in_order
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
-from weft.backends.cuda.schedule import Parts, Schedule, flat, operations, read_once, schedule
+from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import NAME, render
 from weft.base import disk
@@ -27,7 +26,6 @@ from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
-from weft.compiler.passes.collapse import collapse
 from weft.compiler.watch import Watch, equations_of, primitive_names
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Store, affine, signature
@@ -273,7 +271,9 @@ class Assembler:
 
     def noted(self, node: Any, made: list[Any]) -> list[Any]:
         """Commands, with a note of the operation that they are of."""
-        deferred = Deferred(node._replace(offer=None), self.label, self.lines)
+        # offers for epilogues are asked for again
+        kept = node.offer if node.epilogue is None else None
+        deferred = Deferred(node._replace(offer=kept), self.label, self.lines)
         for i, command in enumerate(made):
             self.sources[id(command)] = (command, deferred, i == 0)
         return made
@@ -311,31 +311,9 @@ class Assembler:
         made = getattr(self, _METHODS[type(node)])(node)
         return self.noted(node, made) if type(node) is Op else made
 
-    def reordered(self, nodes: Sequence[Any]) -> Iterator[Any]:
-        """Nodes with products that write their results in the order of axes that the kernel after
-        them would bring these to, without that kernel."""
-        waiting: Any = None
-        for node in nodes:
-            made = None if waiting is None else self.written_in_order(waiting, node)
-            if waiting is not None:
-                yield waiting if made is None else made
-            waiting = node if made is None else None
-        if waiting is not None:
-            yield waiting
-
-    def written_in_order(self, node: Any, after: Any) -> Op | None:
-        """A product with the order of axes that a kernel after it brings its result to."""
-        if not isinstance(node, Op) or not isinstance(after, Launch) or node.epilogue is not None:
-            return None
-        if len(after.slots) != 2 or len(node.outs) != 1 or node.outs[0] not in after.slots:
-            return None
-        outside = [b.role for b in after.kernel.buffers if b.role != "row"]
-        target = after.slots[outside.index("out")] if "out" in outside else node.outs[0]
-        if not self.only(node.outs[0], 2) or any(self.same_memory(target, s) for s in node.ins):
-            return None
-        axes = turned(flat(collapse(after.kernel)))
-        offer = None if axes is None else reordering(node.eqn, axes)
-        return None if offer is None else node._replace(outs=(target,), offer=offer)
+    def reordered(self, nodes: Sequence[Any]) -> Iterable[Any]:
+        """Nodes with products that write their results in the order of axes that is wanted."""
+        return in_order(nodes, self.only, self.same_memory)
 
     def only(self, slot: int, count: int) -> bool:
         """Whether so many nodes have a slot, which holds nothing else."""

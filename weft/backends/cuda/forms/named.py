@@ -33,6 +33,9 @@ from weft.runtime.client import InNamedSizes, Special
 class Template(Assembler):
     """A program in named sizes while it becomes commands."""
 
+    def reordered(self, nodes: Sequence[Any]) -> Sequence[Any]:
+        return nodes
+
     def linked(self, units: list[Any]) -> list[Any]:
         return units
 

@@ -3,7 +3,7 @@ their strides; those that it couldn't read are transposed first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -18,6 +18,7 @@ from weft.backends.cuda.passes.product_layout import (
     dense,
     product_axes,
     reordered,
+    turned,
 )
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -33,10 +34,12 @@ from weft.backends.cuda.routines.base import (
 from weft.backends.cuda.routines.lt import NONE, Matrix, Product
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.stubs import product_stubs as stubs
+from weft.backends.cuda.schedule import flat
 from weft.base.record import Record
+from weft.compiler.passes.collapse import collapse
 from weft.kernel.kinds import kind_of, u8
 from weft.kernel.nodes import BF16, F16, F32, F64
-from weft.kernel.program import Type
+from weft.kernel.program import Launch, Op, Type
 
 C64, C128 = np.dtype(np.complex64), np.dtype(np.complex128)
 # Types of matrices as library_types.h numbers them.
@@ -209,7 +212,7 @@ def strided(
     out: Type,
     params: dict[str, Any],
     orders: tuple[Any, Any],
-    turned: Sequence[Turned] | None = None,
+    order: Sequence[Turned] | None = None,
 ) -> Routine | None:
     """A product that transposes fewer operands than both that have ``orders``, with its result in
     another order where that is asked for; None where the library has no such product."""
@@ -224,9 +227,9 @@ def strided(
         return sum(prod(t.shape) * t.dtype.itemsize for t, order in pairs if order is not None)
 
     for choice in sorted(choices, key=copied):
-        if turned is None and [x is not None for x in choice] == every:
+        if order is None and [x is not None for x in choice] == every:
             return None  # what transposing would do
-        layout = layout_of(ins, params["dimension_numbers"], choice, turned)
+        layout = layout_of(ins, params["dimension_numbers"], choice, order)
         if layout is None or not layout.is_aligned(ins[0].dtype.itemsize):
             continue
         product = strided_product(layout, ins[0].dtype, out.dtype, compute)
@@ -239,14 +242,14 @@ def layout_of(
     ins: Sequence[Type],
     dimension_numbers: Any,
     orders: Sequence[Any],
-    turned: Sequence[Turned] | None = None,
+    order: Sequence[Turned] | None = None,
 ) -> Layout | None:
     """How the library multiplies operands, of which copies may have their axes in an order."""
     lhs, rhs = ins
     strides = [dense(t, order) for t, order in zip(ins, orders, strict=True)]
     axes: list[Any] | None = product_axes(lhs.shape, rhs.shape, dimension_numbers, *strides)
-    if turned is not None and axes is not None:
-        axes = reordered(axes, turned)
+    if order is not None and axes is not None:
+        axes = reordered(axes, order)
     return None if axes is None else arranged(axes)
 
 
@@ -265,27 +268,64 @@ def _strided_routine(
 class Reordered(Record):
     """A product that writes its result with axes in another order: an offer like epilogues'."""
 
-    turned: tuple[Turned, ...]
+    order: tuple[Turned, ...]
 
     def routine(self, node: Any) -> Routine | None:
         types = [Type(x.aval.shape, x.aval.dtype) for x in (*node.eqn.invars, *node.eqn.outvars)]
-        return _reordered(types, node.eqn.params, self.turned)
+        return _reordered(types, node.eqn.params, self.order)
 
 
-def reordering(eqn: Any, turned: Sequence[Turned]) -> Reordered | None:
+def reordering(eqn: Any, order: Sequence[Turned]) -> Reordered | None:
     """An offer for a product whose result is only wanted in another order."""
     if eqn.primitive.name != "dot_general":
         return None
     types = [Type(x.aval.shape, x.aval.dtype) for x in (*eqn.invars, *eqn.outvars)]
     if not known(*types) or not all(prod(t.shape) for t in types):
         return None
-    return None if _reordered(types, eqn.params, turned) is None else Reordered(tuple(turned))
+    return None if _reordered(types, eqn.params, order) is None else Reordered(tuple(order))
 
 
-def _reordered(types: list[Type], params: Any, turned: Sequence[Turned]) -> Routine | None:
+def _reordered(types: list[Type], params: Any, order: Sequence[Turned]) -> Routine | None:
     *ins, out = types
     orders = analyse(ins[0], ins[1], params["dimension_numbers"])[1:]
-    return strided(ins, out, params, orders, turned)
+    return strided(ins, out, params, orders, order)
+
+
+def in_order(
+    nodes: Sequence[Any], only: Callable[[int, int], bool], same_memory: Callable[[int, int], bool]
+) -> Iterator[Any]:
+    """Nodes with products that write their results in the order of axes that the kernel after them
+    would bring these to, without that kernel. ``only`` says whether so many nodes have a slot, and
+    ``same_memory`` whether two may be the same."""
+    waiting: Any = None
+    for node in nodes:
+        made = None
+        if isinstance(waiting, Op) and isinstance(node, Launch) and waiting.epilogue is None:
+            made = _written_in_order(waiting, node, only, same_memory)
+        if waiting is not None:
+            yield waiting if made is None else made
+        waiting = node if made is None else None
+    if waiting is not None:
+        yield waiting
+
+
+def _written_in_order(
+    node: Op,
+    after: Launch,
+    only: Callable[[int, int], bool],
+    same_memory: Callable[[int, int], bool],
+) -> Op | None:
+    roles = [b.role for b in after.kernel.buffers if b.role != "row"]
+    if len(node.outs) != 1 or sorted(roles) != ["in", "out"]:
+        return None
+    source, target = (after.slots[roles.index(role)] for role in ("in", "out"))
+    if source != node.outs[0] or not only(source, 2):
+        return None
+    if any(same_memory(target, slot) for slot in (*node.ins, source)):
+        return None
+    axes = turned(flat(collapse(after.kernel)))
+    offer = None if axes is None else reordering(node.eqn, axes)
+    return None if offer is None else node._replace(outs=(target,), offer=offer)
 
 
 def _plain(shape: Shape, lhs: Type, rhs: Type, out: Type) -> dict[str, Any] | None:
