@@ -38,8 +38,8 @@ class Numbers:
                 self.collect(y)
 
     def collect_equation(self, eqn: JaxprEqn) -> None:
-        """Take up the sizes in an equation, which must not carry programs."""
-        if any(type(p) in (ClosedJaxpr, Jaxpr) for p in eqn.params.values()):
+        """Take up the sizes in an equation; programs that it carries must have none."""
+        if any(_has_sizes(p) for p in eqn.params.values()):
             raise Different
         self.collect(tuple(eqn.params.values()))
         self.collect(tuple([x.aval.shape for x in [*eqn.invars, *eqn.outvars]]))
@@ -75,6 +75,26 @@ class Numbers:
             return x
 
         return fill
+
+
+def _has_sizes(value: Any) -> bool:
+    """Whether a program, or one of some, has named sizes in it."""
+    if type(value) is tuple:
+        return any(_has_sizes(x) for x in value if type(x) in (ClosedJaxpr, Jaxpr))
+    if type(value) not in (ClosedJaxpr, Jaxpr):
+        return False
+    jaxpr = value.jaxpr if type(value) is ClosedJaxpr else value
+    for eqn in jaxpr.eqns:
+        for given in eqn.params.values():
+            if _has_sizes(given) or _is_sized(given):
+                return True
+    values = [*jaxpr.invars, *jaxpr.constvars, *[v for eqn in jaxpr.eqns for v in eqn.outvars]]
+    return any(_is_sized(v.aval.shape) for v in values)
+
+
+def _is_sized(value: Any) -> bool:
+    """Whether there are named sizes in a value."""
+    return type(value) is Size or (isinstance(value, tuple) and any(map(_is_sized, value)))
 
 
 def with_numbers(eqn: JaxprEqn, fill: Callable[[Any], Any]) -> JaxprEqn:

@@ -21,7 +21,7 @@ from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import NAME, render
-from weft.base import disk
+from weft.base import disk, knobs
 from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -71,7 +71,8 @@ def load(text: str, dynamic: int = 0, label: str = NAME) -> driver.Function:
     code = disk.load(key)
     waits = ptx.WAIT in text and device.architecture >= ptx.HOPPER
     if code is None:
-        code = _compilers().submit(_compiled, text, key, device).result
+        where = knobs.thread.cache
+        code = _compilers().submit(_compiled, text, key, device, where).result
     return driver.Function(code, name, dynamic, waits, key)
 
 
@@ -90,10 +91,11 @@ def _compilers() -> Any:
     return ThreadPoolExecutor(min(threads(), MAX_COMPILERS), "weft compiles")
 
 
-def _compiled(text: str, key: bytes, device: driver.Device) -> bytes:
+def _compiled(text: str, key: bytes, device: driver.Device, where: str) -> bytes:
     device.use()
     code = driver.link(ptx.assemble(text, device.architecture))
-    disk.save(key, code)
+    with knobs.cache(where):  # that of the thread that asked
+        disk.save(key, code)
     return code
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.backends.cuda.stages import Stages, stages
 from weft.base.record import Record
+from weft.base.sizes import plain
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.rewrite import Rewrite, position
@@ -419,12 +420,14 @@ def transposes(kernel: Kernel) -> tuple[str, str] | None:
     if len(extents) < 2 or not all(isinstance(s, Store) for s in kernel.body):
         return None
     last = kernel.axes[-1][0]
-    if extents[last] < TILE or any(s.at.coefficient(last) != 1 or s.offset for s in kernel.body):
+    if plain(extents[last]) < TILE or any(
+        s.at.coefficient(last) != 1 or s.offset for s in kernel.body
+    ):
         return None
     across: dict[str, int] = {}
     for v in turned(kernel, last):
         for axis, factor in v.attr[1].terms:
-            if factor == 1 and axis != last and extents[axis] >= TILE:
+            if factor == 1 and axis != last and plain(extents[axis]) >= TILE:
                 across[axis] = across.get(axis, 0) + 1
     return (max(across, key=lambda a: across[a]), last) if across else None
 

@@ -1,8 +1,8 @@
 """How a kernel in named sizes is spread over the threads of a GPU.
 
-What a choice costs is estimated with the sizes at hand; what it needs of sizes (rows of whole
-vectors) is asked of the sizes themselves, and so becomes a guard. A choice is good for sizes of the
-same order: a kernel of few long rows has another one than one of many short rows.
+What a choice costs is estimated with the sizes at hand, and the choice is right for all others. It
+is good for sizes of the same order: a kernel of few long rows has another one than one of many
+short rows.
 """
 
 from __future__ import annotations
@@ -81,6 +81,12 @@ def _near(n: Any) -> int:
     return plain(n)
 
 
+def _is_whole(n: Any) -> bool:
+    """Whether a row is whole vectors for all values of its names."""
+    rest = n % VECTOR
+    return type(rest) is int and rest == 0
+
+
 def _split(kernel: Kernel) -> Any:
     """A kernel of few, long reductions as one over pieces of them and one over what these give."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
@@ -114,7 +120,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops:
         axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
-        fits = aligned and axes and axes[-1][1] % VECTOR == 0
+        fits = aligned and axes and _is_whole(axes[-1][1])
         return Schedule(kernel, False, THREADS, VECTOR if fits else 1, buffers)
     count = _near(iterations)
     threads = THREADS if count > 1 << 16 else SERIAL_THREADS
@@ -129,7 +135,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
             return Schedule(kernel, False, threads, 1, buffers)
         if count >= ENOUGH_THREADS and 4 * length <= CACHED_ROW:
             return Schedule(kernel, False, threads, 1, buffers)
-    fits = aligned and all(axes[-1][1] % VECTOR == 0 for axes in inner)
+    fits = aligned and all(_is_whole(axes[-1][1]) for axes in inner)
     each = VECTOR if count < FEW_ROWS else ELEMENTS_PER_THREAD
     threads = 32
     while threads < min(MAX_THREADS, length // each):
