@@ -73,11 +73,22 @@ def make_single_device_sharding(
 
 
 def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
-    """A mesh of this shape over the first devices there are.
+    """Return a mesh of devices with named axes.
 
-    >>> import weft
-    >>> weft.make_mesh((1, 1), ('data', 'model')).shape
-    {'data': 1, 'model': 1}
+    Args:
+        axis_shapes: Size of each axis.
+        axis_names: Name of each axis; a string for one axis.
+        axis_types: An ``AxisType`` for each axis; explicit by default. The compiler divides over
+            ``Auto`` axes, types show ``Explicit`` ones, ``shard_map`` makes ``Manual`` ones.
+        devices: Devices to use, in row-major order; by default the first ones there are.
+
+    Returns:
+        A ``Mesh``.
+
+    Example:
+        >>> import weft
+        >>> weft.make_mesh((1, 1), ('data', 'model')).shape
+        {'data': 1, 'model': 1}
     """
     shape = tuple(axis_shapes)
     if not all(isinstance(n, (int, np.integer)) and n > 0 for n in shape):
@@ -342,14 +353,25 @@ def _cast(x, meshes):
 
 
 def make_array_from_callback(shape, sharding, data_callback, dtype=None):
-    """An array whose parts a function gives: it is asked for one index of the whole at a time.
+    """Return an array whose parts a function provides, one for each device.
 
-    >>> import weft, numpy as np
-    >>> whole = np.arange(6.0).reshape(2, 3)
-    >>> mesh = weft.make_mesh((1,), 'x')
-    >>> weft.make_array_from_callback((2, 3), weft.NamedSharding(mesh, weft.P('x')),
-    ...                               lambda index: whole[index]).shape
-    (2, 3)
+    Args:
+        shape: Shape of the whole array.
+        sharding: How it is divided.
+        data_callback: Function of an index of the whole array (a tuple of slices) that returns that
+            part.
+        dtype: Dtype of the array; needed only if this process has no part of it.
+
+    Returns:
+        Array of shape ``shape``. Each process provides its own parts only.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> whole = np.arange(6.0).reshape(2, 3)
+        >>> mesh = weft.make_mesh((1,), 'x')
+        >>> weft.make_array_from_callback((2, 3), weft.NamedSharding(mesh, weft.P('x')),
+        ...                               lambda index: whole[index]).shape
+        (2, 3)
     """
     return _assembled("make_array_from_callback", shape, sharding, data_callback, dtype)
 
@@ -414,14 +436,23 @@ def _assembled(name, shape, sharding, data_callback, dtype):
 
 
 def make_array_from_process_local_data(sharding, local_data, global_shape=None):
-    """An array from the part of it that this process has: its rows of a batch, for instance.
+    """Return an array made from the part of it that each process has, such as its rows of a batch.
 
-    Without ``global_shape``, a dimension that is divided over processes is as much longer.
+    Args:
+        sharding: How the whole array is divided: a sharding, a partition spec of the current mesh,
+            or a device.
+        local_data: NumPy array, or tree of them, with this process's part.
+        global_shape: Shape of the whole array, or a tree of shapes; by default dimensions that are
+            divided over processes are as much longer.
 
-    >>> import weft, numpy as np
-    >>> sharding = weft.NamedSharding(weft.make_mesh((1,), 'x'), weft.P('x'))
-    >>> weft.make_array_from_process_local_data(sharding, np.ones(3)).shape
-    (3,)
+    Returns:
+        Array, or tree of arrays.
+
+    Example:
+        >>> import weft, numpy as np
+        >>> sharding = weft.NamedSharding(weft.make_mesh((1,), 'x'), weft.P('x'))
+        >>> weft.make_array_from_process_local_data(sharding, np.ones(3)).shape
+        (3,)
     """
     if isinstance(sharding, _Device):
         sharding = SingleDeviceSharding(sharding)
@@ -456,12 +487,23 @@ def _is_shape(x):
 
 
 def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None):
-    """An array of the parts that devices hold, one array for each device of the sharding.
+    """Return an array made from arrays that devices already hold.
 
-    >>> import weft, weft.numpy as jnp
-    >>> sharding = weft.NamedSharding(weft.make_mesh((1,), 'x'), weft.P('x'))
-    >>> weft.make_array_from_single_device_arrays((2,), sharding, [jnp.ones(2)])
-    Array([1., 1.], dtype=float32)
+    Args:
+        shape: Shape of the whole array.
+        sharding: How it is divided.
+        arrays: List with one array on each device of the sharding that this process has, in any
+            order.
+        dtype: Dtype of the array; needed only if this process has no part of it.
+
+    Returns:
+        Array of shape ``shape``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> sharding = weft.NamedSharding(weft.make_mesh((1,), 'x'), weft.P('x'))
+        >>> weft.make_array_from_single_device_arrays((2,), sharding, [jnp.ones(2)])
+        Array([1., 1.], dtype=float32)
     """
     name = "make_array_from_single_device_arrays"
     if not isinstance(arrays, (list, tuple)):

@@ -6,11 +6,13 @@ name out: the reason says why it has no arguments to describe.
 
 from __future__ import annotations
 
+import ast
 import doctest
 import enum
 import importlib
 import inspect
 import re
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from tools.api_docs import docstring, is_entry
 from tools.public_names import names_of
 from weft.base.knobs import Knob
 from weft.numpy import ufunc
+from weft.numpy.index_update import IndexUpdateRef
+from weft.runtime.array import ArrayImpl
 
 LISTS = sorted((Path(__file__).parent / "documented").glob("*.txt"))
 LINES = [line.strip() for path in LISTS for line in path.read_text().splitlines() if line.strip()]
@@ -43,7 +47,7 @@ def parameters(value: Any) -> tuple[list[str], bool]:
     if isinstance(value, ufunc):
         value = value._func
     found = inspect.signature(value)
-    names = [name for name in found.parameters if not name.startswith("_")]
+    names = [name for name in found.parameters if name != "self" and not name.startswith("_")]
     returns = found.return_annotation not in (None, "None")
     return names, returns and not isinstance(value, type)
 
@@ -90,6 +94,38 @@ def test_docstrings_are_complete(module: str) -> None:
     assert found
     lacking = [f"{name}: {', '.join(missing)}" for name, missing in found.items() if missing]
     assert not lacking, "\n" + "\n".join(lacking)
+
+
+@pytest.mark.parametrize("kind", [ArrayImpl, IndexUpdateRef])
+def test_docstrings_of_methods_are_complete(kind: type) -> None:
+    members = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    members = {k: v for k, v in members.items() if not isinstance(v, types.MemberDescriptorType)}
+    lacking = [
+        f"{name}: {', '.join(missing)}"
+        for name, member in members.items()
+        if (missing := problems(member) if callable(member) else no_summary(member))
+    ]
+    assert len(members) > 8
+    assert not lacking, "\n" + "\n".join(lacking)
+
+
+def no_summary(member: Any) -> list[str]:
+    return [] if (inspect.getdoc(member) or "").partition("\n")[0].endswith(".") else ["a summary"]
+
+
+def test_editors_see_the_arguments_of_methods() -> None:
+    tree = ast.parse((Path(weft.__file__).parent / "core" / "array_methods.pyi").read_text())
+    functions = [f for c in tree.body if isinstance(c, ast.ClassDef) for f in c.body]
+    methods = [f for f in functions if isinstance(f, ast.FunctionDef) and f.name[0] != "_"]
+    assert len(methods) > 60
+    for method in methods:
+        given = method.args
+        names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)][1:]
+        names += [given.vararg.arg] if given.vararg else []
+        text = ast.get_docstring(method) or ""
+        described = ENTRY.findall(sections(text).get("Args", ""))
+        assert text.partition("\n")[0].endswith("."), method.name
+        assert sorted(described) == sorted(names), method.name
 
 
 def test_examples_of_knobs_run() -> None:

@@ -104,30 +104,37 @@ class Array(Methods):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Size of each dimension, a tuple of integers."""
         return self.aval.shape
 
     @property
     def dtype(self) -> Any:
+        """Dtype of the elements."""
         return self.aval.dtype
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions."""
         return len(self.aval.shape)
 
     @property
     def size(self) -> int:
+        """Number of elements."""
         return self.aval.size
 
     @property
     def weak_type(self) -> bool:
+        """Whether the dtype gives way in promotion, as that of a Python scalar does."""
         return self.aval.weak_type
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self.aval.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.aval.size * self.aval.dtype.itemsize
 
     def __len__(self) -> int:

@@ -70,6 +70,7 @@ def _updating(
     combine: Any,
     name: str,
     doc: str,
+    example: str,
     finish: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[..., Array]:
     """A method that scatters values; with ``finish``, into ones that are then combined with x.
@@ -106,12 +107,40 @@ def _updating(
 
     method.__name__ = name
     method.__qualname__ = f"IndexUpdateRef.{name}"
-    method.__doc__ = doc
+    method.__doc__ = f"""{doc}
+
+    Args:
+        values: Array or scalar that broadcasts to the shape of ``x[index]``.
+        indices_are_sorted: Your promise that indices ascend.
+        unique_indices: Your promise that no element is named twice, which allows faster code.
+        mode: "drop" (the default) ignores elements out of bounds, "clip" takes the nearest ones,
+            "promise_in_bounds" says that all are inside.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+        wrap_negative_indices: Whether negative indices count from the end.
+
+    Returns:
+        Array with the shape and dtype of ``x``, which is not changed.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array([1.0, 6.0]).at[1].{name}(2.0)
+        {example}
+    """
     return learnt_method(method, _part, masked)
 
 
 class IndexUpdateRef:
-    """A part of an array, to be read or updated."""
+    """A part ``x.at[index]`` of an array, to be read or updated on a copy.
+
+    Args:
+        array: The array.
+        index: Any index that ``x[index]`` takes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.zeros(3).at[1:].set(5.0)
+        Array([0., 5., 5.], dtype=float32)
+    """
 
     __slots__ = ("array", "index")
 
@@ -132,7 +161,26 @@ class IndexUpdateRef:
         out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
-        """``x[idx]``, with a say in what happens out of bounds."""
+        """Return the elements ``x[index]``, with a choice of what happens out of bounds.
+
+        Args:
+            indices_are_sorted: Your promise that indices ascend.
+            unique_indices: Your promise that no element is named twice.
+            mode: "fill" returns ``fill_value`` out of bounds, "clip" the nearest element,
+                "promise_in_bounds" (the default) says that all are inside.
+            fill_value: Value for "fill"; by default NaN, the smallest signed or largest unsigned
+                integer, or True.
+            out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+            wrap_negative_indices: Whether negative indices count from the end.
+
+        Returns:
+            Array of the elements.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.arange(3.0).at[jnp.array([1, 7])].get(mode="fill", fill_value=-1.0)
+            Array([ 1., -1.], dtype=float32)
+        """
         options: dict[str, Any] = {
             "indices_are_sorted": indices_are_sorted,
             "unique_indices": unique_indices,
@@ -154,7 +202,25 @@ class IndexUpdateRef:
         mode: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
-        """A copy with ``func`` applied at the index, as often as the index names an element."""
+        """Return a copy with a function applied to the elements at the index.
+
+        Args:
+            func: Function of an array, applied elementwise; to an element that is named twice,
+                twice.
+            indices_are_sorted: Your promise that indices ascend.
+            unique_indices: Your promise that no element is named twice.
+            mode: "drop" (the default) ignores elements out of bounds, "clip" takes the nearest
+                ones, "promise_in_bounds" says that all are inside.
+            wrap_negative_indices: Whether negative indices count from the end.
+
+        Returns:
+            Array with the shape and dtype of ``x``. It can't be differentiated.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.array([1.0, 4.0]).at[1].apply(jnp.sqrt)
+            Array([1., 2.], dtype=float32)
+        """
 
         def scatter(x: Any, indices: Any, updates: Any, numbers: Any, **options: Any) -> Any:
             shape = typeof(updates).shape
@@ -173,33 +239,61 @@ class IndexUpdateRef:
 
     _get.__name__, _get.__qualname__ = "get", "IndexUpdateRef.get"
     get = learnt_method(_get, _part)
-    set = _updating(lax.scatter, None, "set", "A copy in which ``values`` stand at the index.")
-    add = _updating(lax.scatter_add, lax.add, "add", "A copy with ``values`` added at the index.")
+    set = _updating(
+        lax.scatter,
+        None,
+        "set",
+        "Return a copy with ``values`` written at the index.",
+        "Array([1., 2.], dtype=float32)",
+    )
+    add = _updating(
+        lax.scatter_add,
+        lax.add,
+        "add",
+        "Return a copy with ``values`` added at the index.",
+        "Array([1., 8.], dtype=float32)",
+    )
     subtract = _updating(
-        lax.scatter_sub, lax.sub, "subtract", "A copy with ``values`` subtracted at the index."
+        lax.scatter_sub,
+        lax.sub,
+        "subtract",
+        "Return a copy with ``values`` subtracted at the index.",
+        "Array([1., 4.], dtype=float32)",
     )
     multiply = mul = _updating(
-        lax.scatter_mul, lax.mul, "multiply", "A copy multiplied by ``values`` at the index."
+        lax.scatter_mul,
+        lax.mul,
+        "multiply",
+        "Return a copy multiplied by ``values`` at the index.",
+        "Array([ 1., 12.], dtype=float32)",
     )
     divide = _updating(
         lax.scatter_mul,
         lax.mul,
         "divide",
-        "A copy divided by ``values`` at the index.",
+        "Return a copy divided by ``values`` at the index.",
+        "Array([1., 3.], dtype=float32)",
         operator.truediv,
     )
     power = _updating(
-        lax.scatter_mul, lax.mul, "power", "A copy raised to ``values`` at the index.", operator.pow
+        lax.scatter_mul,
+        lax.mul,
+        "power",
+        "Return a copy raised to the power ``values`` at the index.",
+        "Array([ 1., 36.], dtype=float32)",
+        operator.pow,
     )
     min = _updating(
         lax.scatter_min,
         lax.min,
         "min",
-        "A copy with the smaller of old value and ``values`` at the index.",
+        "Return a copy with the smaller of old value and ``values`` at the index.",
+        "Array([1., 2.], dtype=float32)",
     )
     max = _updating(
         lax.scatter_max,
         lax.max,
         "max",
-        "A copy with the larger of old value and ``values`` at the index.",
+        "Return a copy with the larger of old value and ``values`` at the index.",
+        "Array([1., 6.], dtype=float32)",
     )

@@ -147,7 +147,22 @@ def _contains(self: Any, other: Any) -> Array:
 
 
 def _reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
-    """The elements at another shape; one size may be -1."""
+    """Return the elements of the array with another shape.
+
+    Args:
+        *args: New shape, as integers or as one tuple; one size may be -1 and is computed from the
+            others.
+        order: "C" reads and writes elements in row-major order, "F" in column-major order.
+        out_sharding: Sharding of the result, for arrays on meshes with explicit axes.
+
+    Returns:
+        Array in the same dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arange(6).reshape(2, -1).shape
+        (2, 3)
+    """
     if self.aval.is_ref:
         return self.aval.reshape(self, *args)
     shape = args[0] if len(args) == 1 else args
@@ -155,7 +170,19 @@ def _reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) 
 
 
 def _transpose(self: Any, *args: Any) -> Array:
-    """The array with its axes permuted, reversed by default."""
+    """Return the array with its axes permuted, by default reversed.
+
+    Args:
+        *args: For each axis of the result, the axis it comes from, as integers or as one tuple.
+
+    Returns:
+        Array with permuted axes.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ones((2, 3, 4)).transpose(0, 2, 1).shape
+        (2, 4, 3)
+    """
     if len(args) == 1:
         axes = args[0] if args[0] is None else manipulation.axis_tuple(args[0])
         return manipulation.transpose(self, axes)
@@ -163,12 +190,36 @@ def _transpose(self: Any, *args: Any) -> Array:
 
 
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Array:
-    """The array in another dtype."""
+    """Return the array converted to another dtype.
+
+    Args:
+        dtype: Dtype of the result; None is the default float type. Floats are truncated towards
+            zero when converted to integers.
+        copy: If true, the result is a new array even if the dtype stays.
+        device: Device or sharding to put the result on.
+
+    Returns:
+        Array with the same shape.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array([1.7]).astype(int)
+        Array([1], dtype=int32)
+    """
     return creation.astype(self, dtype, copy=copy, device=device)
 
 
 def _copy(self: Any) -> Array:
-    """A copy of the array."""
+    """Return a copy of the array.
+
+    Returns:
+        New array with the same shape and dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.ones(2).copy()
+        Array([1., 1.], dtype=float32)
+    """
     return copy_p.bind(self)
 
 
@@ -181,21 +232,59 @@ def _compress(
     size: int | None = None,
     fill_value: Any = 0,
 ) -> Array:
-    """The slices along an axis at which a condition holds."""
+    """Return the slices along an axis at which a condition holds.
+
+    Args:
+        condition: Boolean vector, at most as long as the axis.
+        axis: Axis to select along; None selects from the flattened array.
+        out: Must be None; arrays are immutable.
+        size: Static number of slices, needed under ``jit``: more are cut off, missing ones filled.
+        fill_value: What fills missing slices.
+
+    Returns:
+        Array with fewer elements, or ``size``, along ``axis``.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.arange(3).compress(jnp.array([True, False, True]))
+        Array([0, 2], dtype=int32)
+    """
     return index_functions.compress(
         condition, self, axis, size=size, fill_value=fill_value, out=out
     )
 
 
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
-    """The array on another device."""
+    """Return the array on another device.
+
+    Args:
+        device: Device or sharding.
+        stream: Must be None.
+
+    Returns:
+        Array with the same values.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> jnp.ones(2).to_device(weft.devices("cpu")[0])
+        Array([1., 1.], dtype=float32)
+    """
     if stream is not None:
         raise NotImplementedError("to_device takes no stream: copies are synchronous")
     return device_put(self, device)
 
 
 def _byteswap(self: Any) -> Array:
-    """The array with the bytes of its elements in the opposite order."""
+    """Return the array with the bytes of each element in reverse order.
+
+    Returns:
+        Array with the same shape and dtype.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array([1], dtype="int16").byteswap()
+        Array([256], dtype=int16)
+    """
     if kind_of(self.dtype) == COMPLEX:
         return lax.complex(_byteswap(lax.real(self)), _byteswap(lax.imag(self)))
     if self.dtype.itemsize == 1:
@@ -205,7 +294,21 @@ def _byteswap(self: Any) -> Array:
 
 
 def _view(self: Any, dtype: Any = None, type: None = None) -> Array:
-    """The bits of the array read as another dtype; the last axis changes with its width."""
+    """Return the bits of the array read as another dtype.
+
+    Args:
+        dtype: Dtype of the result. If its width differs, the last axis grows or shrinks
+            accordingly.
+        type: Must be None.
+
+    Returns:
+        Array with the same bits.
+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> jnp.array([1.0]).view("uint32")
+        Array([1065353216], dtype=uint32)
+    """
     if type is not None:
         raise NotImplementedError("view takes no array class; it takes a dtype")
     if dtype is None:

@@ -185,7 +185,16 @@ class ArrayImpl(Array):
         return memoryview(self.__array__())
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the first element, in the memory of its device."""
+        """Return the address of the first element, in the memory of its device.
+
+        Returns:
+            Python integer. The array must stay alive while you use it.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).unsafe_buffer_pointer() > 0
+            True
+        """
         if not self._type.placement.memory.is_host:
             return self._alias()._owner.address
         return self._value.__array_interface__["data"][0]
@@ -211,26 +220,79 @@ class ArrayImpl(Array):
         return self._type.placement.client.array_interface(self._alias())
 
     def is_deleted(self) -> bool:
+        """Return whether the array was deleted or donated, so that its values are gone.
+
+        Returns:
+            Python bool.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).is_deleted()
+            False
+        """
         return self._owner is None
 
     def delete(self) -> None:
-        """Give the memory back now; later uses of the array raise RuntimeError."""
+        """Free the memory now; later uses of the array raise RuntimeError.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> x = jnp.ones(2)
+            >>> x.delete()
+            >>> x.is_deleted()
+            True
+        """
         self._view = self._owner = None
 
     # --- conversion -------------------------------------------------------------------------------
 
     @api_boundary
     def item(self, *args: Any) -> Any:
-        """The value of an array of one element, or of the element at an index, as a scalar."""
+        """Return one element as a Python scalar.
+
+        Args:
+            *args: Index of the element, one integer for each axis or one for the flattened array;
+                may be left out if there is only one element.
+
+        Returns:
+            Python bool, int, float or complex.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.arange(4).item(2)
+            2
+        """
         return self.__array__().item(*args)
 
     @api_boundary
     def tolist(self) -> Any:
-        """The values as nested lists of Python scalars."""
+        """Return the values as nested lists of Python scalars.
+
+        Returns:
+            List, or a scalar for an array without dimensions.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.arange(3).tolist()
+            [0, 1, 2]
+        """
         return self.__array__().tolist()
 
     @api_boundary
     def tobytes(self, order: str = "C") -> bytes:
+        """Return the values as bytes.
+
+        Args:
+            order: "C" for row-major, "F" for column-major order.
+
+        Returns:
+            Bytes object.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.array([1], dtype="uint8").tobytes() == bytes([1])
+            True
+        """
         return self._value.tobytes(order)  # type: ignore[arg-type]
 
     @api_boundary
@@ -333,34 +395,60 @@ class ArrayImpl(Array):
 
     @property
     def sharding(self) -> Any:
+        """How the array is divided over devices."""
         return self._type.placement.sharding
 
     @property
     def device(self) -> Any:
-        """The device of the array; its sharding where it has several."""
+        """Device that holds the array; its sharding if there are several."""
         sharding = self.sharding
         return sharding if sharding.num_devices > 1 else next(iter(sharding.device_set))
 
     def devices(self) -> set[Any]:
+        """Return the devices that hold the array.
+
+        Returns:
+            Set of ``Device``.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> len(jnp.ones(2).devices())
+            1
+        """
         if self._owner is None:
             self._refuse()
         return set(self.sharding.device_set)
 
     @property
     def committed(self) -> bool:
+        """Whether the array was placed on its device on purpose, so that computations follow it."""
         return self._type.placement.committed
 
     @property
     def is_fully_addressable(self) -> bool:
+        """Whether devices of this process hold all of the array."""
         return self.sharding.is_fully_addressable
 
     @property
     def is_fully_replicated(self) -> bool:
+        """Whether every device holds all of the array."""
         return self.sharding.is_fully_replicated
 
     @api_boundary
     def addressable_data(self, index: int) -> ArrayImpl:
-        """The part of the array on one of its devices, as an array there."""
+        """Return the part of the array on one of this process's devices.
+
+        Args:
+            index: Number of the device, in the order of ``addressable_shards``.
+
+        Returns:
+            Array on that device.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).addressable_data(0)
+            Array([1., 1.], dtype=float32)
+        """
         if self._is_sum:
             return self.addressable_shards[index].data
         indices = list(self.sharding.addressable_devices_indices_map(self.shape).items())
@@ -381,12 +469,12 @@ class ArrayImpl(Array):
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """The parts of the array that the devices of this process hold."""
+        """Parts of the array that this process's devices hold, a list of ``Shard``."""
         return [s for s in self.global_shards if s.device.process_index == processes.index]
 
     @property
     def global_shards(self) -> list[Shard]:
-        """The parts of the array; those that other processes hold are without data."""
+        """Parts of the array on all devices; those of other processes are without data."""
         seen: dict[Any, int] = {}
         shards = []
         if self._is_sum:
@@ -404,6 +492,16 @@ class ArrayImpl(Array):
         return shards
 
     def clone(self) -> ArrayImpl:
+        """Return another array with the same values; deleting one leaves the other.
+
+        Returns:
+            Array with the same shape, dtype and sharding.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).clone()
+            Array([1., 1.], dtype=float32)
+        """
         if self._type.placement.spans:
             return spanning(self._rows().copy(), self.aval, self._type.placement)
         if not self._type.placement.memory.is_host or self._is_sum:
@@ -433,7 +531,16 @@ class ArrayImpl(Array):
         return x
 
     def block_until_ready(self) -> ArrayImpl:
-        """The array, once its values are computed: on the CPU at once, calls are synchronous."""
+        """Return the array once its values are computed.
+
+        Returns:
+            The array itself. Calls on the CPU are synchronous, calls on GPUs are not.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).block_until_ready()
+            Array([1., 1.], dtype=float32)
+        """
         if self._owner is None:
             raise errors.JaxRuntimeError(
                 f"array has been deleted: {self.aval.str_short()} was donated to a computation or"
@@ -448,15 +555,40 @@ class ArrayImpl(Array):
         return self._make_view()
 
     def is_ready(self) -> bool:
+        """Return whether the values are computed, without waiting for them.
+
+        Returns:
+            Python bool.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).block_until_ready().is_ready()
+            True
+        """
         return self._type.placement.client.is_idle()
 
     def copy_to_host_async(self) -> None:
-        """Begin to copy the values to the host; on the CPU they are there."""
+        """Start copying the values to the host; on the CPU they are there already.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2).copy_to_host_async()
+        """
         if self._view is None and self.aval.size:
             owner = self._alias()._owner
             self._memory().begin_copy_out(owner, storage_dtype(self.aval.dtype), self.aval.shape)
 
     def on_device_size_in_bytes(self) -> int:
+        """Return how many bytes the array takes on its devices.
+
+        Returns:
+            Python integer.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.ones(2, "float32").on_device_size_in_bytes()
+            8
+        """
         if self._is_sum:
             return self._parts().on_device_size_in_bytes()
         if not self._type.placement.memory.is_host:
@@ -464,10 +596,21 @@ class ArrayImpl(Array):
         return self._rows().nbytes if self._type.placement.spans else self._value.nbytes
 
     def platform(self) -> str:
+        """Return the platform that holds the array.
+
+        Returns:
+            "cpu" or "gpu".
+
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> jnp.ones(2).platform() == weft.default_backend()
+            True
+        """
         return self.sharding._device_assignment[0].platform
 
     @property
     def traceback(self) -> None:
+        """Always None: weft does not record where arrays were made."""
         return None
 
 

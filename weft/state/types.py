@@ -481,13 +481,21 @@ def addupdate(ref: Any, idx: Any, x: Any) -> None:
 
 
 def dslice(start: Any, size: Any = None, stride: Any = None) -> Any:
-    """The slice of ``size`` elements from ``start`` on, which need not be known while tracing.
+    """Return the slice of ``size`` elements from ``start`` on; the start may be traced.
 
-    With ``start`` alone, the first so many; ``dslice(None)`` is ``:``.
+    Args:
+        start: First index; given alone, the number of elements from 0 on. ``dslice(None)`` is
+            ``:``.
+        size: Number of elements, static.
+        stride: Step, static; 1 by default.
 
-    >>> import weft, weft.numpy as jnp
-    >>> jnp.arange(10)[weft.ds(jnp.int32(3), 2)]
-    Array([3, 4], dtype=int32)
+    Returns:
+        Slice to index arrays and references with.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> jnp.arange(10)[weft.ds(jnp.int32(3), 2)]
+        Array([3, 4], dtype=int32)
     """
     if start is None:
         return slice(None)
