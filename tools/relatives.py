@@ -2,6 +2,7 @@
 
     python tools/relatives.py --count 20000 --seed 1        # needs the extra `oracle`
     python tools/relatives.py --call 4711                   # one call, with both answers
+    python tools/relatives.py --add 4711 4712               # and JAX's answers for the tests
     python tools/relatives.py --seed 9 --record 2000        # and answers for the tests, up to 2,000
 
 Both libraries run in the same process, on eight host devices. Calls run in chunks, each in a
@@ -141,12 +142,28 @@ def record(answers: list[Any], count: int) -> None:
     print(f"{len(kept)} calls recorded, {DATA.stat().st_size:,} bytes", file=sys.stderr)
 
 
+def add(seeds: list[int]) -> None:
+    """Add JAX's answers to some calls to those of the tests, where both libraries agree."""
+    jax, weft = libraries()
+    from tests.relatives import draw, run, store
+
+    known = {json.dumps(row["call"]) for row in store.read()}
+    answers = []
+    for call in map(draw.call, seeds):
+        want, got = run.result(jax, call), run.result(weft, call)
+        same = want.error not in run.OPEN and not run.any_difference(call, want, got)[0]
+        if same and json.dumps(call) not in known:
+            answers.append(store.packed(call, want))
+    record(answers, len(known) + len(answers))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--call", type=int)
     parser.add_argument("--record", type=int, help="add answers to those of the tests, up to this")
+    parser.add_argument("--add", type=int, nargs="+", help="calls to add to those of the tests")
     parser.add_argument("--out", help="a file for the differences, as JSON")
     parser.add_argument("--chunk", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -156,6 +173,8 @@ def main() -> None:
         compare(range(int(first), int(first) + int(size)), path, flags, cache)
     elif given.call is not None:
         one(given.call)
+    elif given.add:
+        add(given.add)
     else:
         rows: list[dict[str, Any]] = []
         for each in chunks(given.seed, given.count):

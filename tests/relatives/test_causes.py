@@ -190,6 +190,18 @@ REFUSED = {
         TypeError,
         lambda: lax.linalg.lu_pivots_to_permutation(jnp.zeros((5, 7), int), zeros(7, 7)),
     ),
+    "one size of pieces of a scalar": (TypeError, lambda: lax.split(zeros(), -1)),
+    "positions along no axes": (ValueError, lambda: lax.index_take(zeros(3), (), ())),
+    "a traced dimension before a dtype": (
+        weft.errors.ConcretizationTypeError,
+        lambda: weft.jit(lambda n: random.ball(random.key(0), n, dtype=bool))(3),
+    ),
+    "an array of dimensions of an image": (
+        TypeError,
+        lambda: image.scale_and_translate(
+            zeros(4, 5, 1), (5, 4, 1), zeros(4, 5, 1), zeros(3), zeros(3), "bilinear"
+        ),
+    ),
     "the derivative at no matrix": (ValueError, lambda: weft.scipy.linalg.expm_frechet(2, 1.0)),
 }
 
@@ -431,3 +443,33 @@ def test_numbers_outside_select_the_first_or_the_last_case():
     np.testing.assert_array_equal(
         lax.select_n(jnp.array([0, 2**32 - 1], "uint32"), *cases), [0, 20]
     )
+
+
+# --- operands that a rule stumbles over -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", [weft.jacfwd, weft.jacrev])
+def test_types_are_refused_before_rules_look_at_them(transform):
+    with pytest.raises(TypeError, match="at least 2 axes"):
+        transform(lambda x: lax.linalg.svd(x, full_matrices=False)[1])(jnp.ones(3))
+
+
+def test_products_of_scalars_in_groups():
+    with pytest.raises(TypeError):
+        weft.vmap(lax.ragged_dot)(jnp.ones(2), jnp.ones(2), jnp.ones(2, int))
+
+
+def test_a_constant_nan_that_is_broadcast_is_not_blamed():
+    x, scale = jnp.linspace(-1.0, 1.0, 8), jnp.ones(1)
+    with weft.debug_nans(True):
+        _, slope = weft.jvp(lambda v: stats.gumbel_l.pdf(v, scale=scale), (x,), (x,))
+        with pytest.raises(FloatingPointError):
+            weft.jvp(lambda v: stats.gumbel_l.pdf(v, scale=-scale), (x,), (x,))
+    assert np.isfinite(slope).all()
+
+
+def test_the_mode_of_nothing_is_of_the_default_dtype():
+    for dtype in (jnp.int32, jnp.float16, jnp.float32):
+        assert stats.mode(jnp.zeros(0, dtype)).mode.dtype == jnp.float32
+        with weft.enable_x64(True):
+            assert stats.mode(jnp.zeros(0, dtype)).mode.dtype == jnp.float64

@@ -238,6 +238,18 @@ class Primitive:
         effects = self.effects if self.eqn_effects is None else self.eqn_effects(avals, params)
         return self.shape(*avals, **params), effects
 
+    def check_types(self, avals: list[Any], params: dict[str, Any], error: Exception) -> None:
+        """Raise what is wrong with the types of operands, where a rule has stumbled over it.
+
+        A rule may take operands apart before anything looks at their types. An error of the same
+        class stays as it is: it may say more.
+        """
+        try:
+            self.shape(*avals, **params)
+        except Exception as own:
+            if type(own) is not type(error):
+                raise own from None
+
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         if self.linear:
             return self._linear_jvp(primals, tangents, params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -190,7 +191,7 @@ def scale_and_translate(
     if kind is ResizeMethod.NEAREST:
         raise ValueError("scale_and_translate has no method 'nearest'")
     scale, translation = arraylike("scale_and_translate", scale), jnp.asarray(translation)
-    dims = [_canonical(d, x.ndim) for d in spatial_dims]
+    dims = [_canonical(operator.index(d), x.ndim) for d in spatial_dims]
     if len(set(dims)) < len(dims):
         raise ValueError(f"scale_and_translate got a dimension twice: {tuple(spatial_dims)}")
     if scale.shape != (len(dims),) or translation.shape != (len(dims),):

@@ -496,8 +496,9 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
         >>> [x.shape for x in lax.split(lax.iota(int, 3), (1, 2))]
         [(1,), (2,)]
     """
+    sizes = canonical_shape(tuple(sizes))
     axis = canonical_axis(axis, np.ndim(operand))
-    return prims.split_p.bind(operand, sizes=canonical_shape(tuple(sizes)), axis=axis)
+    return prims.split_p.bind(operand, sizes=sizes, axis=axis)
 
 
 def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:

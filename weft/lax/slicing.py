@@ -415,6 +415,8 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """
     shape = typeof(src).shape
     columns = [_append_axis(i) for i in idxs]
+    if not columns:
+        raise ValueError("index_take needs a vector of positions for each axis, got none")
     vectors = columns[0]
     if len(columns) > 1:
         if any(np.ndim(column) < 2 for column in columns):

@@ -8,6 +8,7 @@ import numpy as np
 
 from weft import dtypes, lax
 from weft.api.placement import divided_alike, resharded, result_sharding
+from weft.base import knobs
 from weft.core import sharding as meshes
 from weft.core.array import Array, Number
 from weft.core.dims.dim import Dim
@@ -17,6 +18,7 @@ from weft.numpy.positions import nonzero
 from weft.numpy.promotion import (
     as_array,
     check_arraylike,
+    constant,
     convert_staged,
     ensure_array,
     ensure_arrays,
@@ -121,6 +123,15 @@ def full_of(x: Any, value: Any) -> Any:
     return broadcast_in_dim(scalar_value, shape, (), divided) if shape else scalar_value
 
 
+def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+    """``x`` at a shape; where NaNs are looked for, a constant is nobody's result."""
+    checked = knobs.thread.debug_nans or knobs.thread.debug_infs
+    if checked and not isinstance(x, Array) and np.ndim(x) == 0:
+        aval = typeof(x)
+        return constant(np.full(shape, x, aval.dtype), aval.update(shape=shape))
+    return expand_to(x, shape)
+
+
 def choose_where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where the condition holds, ``y`` elsewhere; dtypes are promoted, shapes broadcast."""
     if x is None or y is None:
@@ -136,7 +147,7 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
     common = broadcast_for("where", shape, typeof(x).shape, typeof(y).shape)
     if shape:
         condition = expand_to(condition, common)
-    x, y = expand_to(x, common), expand_to(y, common)
+    x, y = _spread(x, common), _spread(y, common)
     if 0 in common:
         return as_array(x)
     if meshes.explicit_ones:

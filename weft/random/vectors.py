@@ -216,9 +216,10 @@ def ball(
     (2, 3)
     """
     key, _ = check_key("ball", key)
+    d = _static(d, "ball")
     dtype = check_dtype("ball", dtype)
     shape = check_shape("ball", shape)
-    return placed(_ball(key, p, _static(d, "ball"), shape, dtype), out_sharding)
+    return placed(_ball(key, p, d, shape, dtype), out_sharding)
 
 
 @jit(static_argnums=(2, 3, 4))

@@ -63,7 +63,7 @@ def mode(
         kept = x.shape[:axis] + (1,) + x.shape[axis + 1 :]
     if x.shape[axis] == 0:
         shape = kept if keepdims else x.shape[:axis] + x.shape[axis + 1 :]
-        kind = dtypes.to_inexact_dtype(x.dtype)
+        kind = dtypes.default_float_dtype()
         return ModeResult(jnp.full(shape, np.nan, kind), jnp.zeros(shape, kind))
     x = jnp.sort(jnp.moveaxis(x, axis, -1), axis=-1)
     count = _run_lengths(x)

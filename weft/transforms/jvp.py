@@ -104,6 +104,9 @@ class JVPTrace(Trace):
                 out, tangent = _jvp_typed(primitive, primals, tangents, params)
             else:
                 out, tangent = primitive.jvp(primals, tangents, **params)
+        except Exception as error:
+            primitive.check_types([typeof(x) for x in primals], params, error)
+            raise
         finally:
             state.trace = previous
         if primitive.multiple_results:

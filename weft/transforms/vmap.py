@@ -122,6 +122,10 @@ class BatchTrace(Trace):
                 out, out_dims = _batch_typed(self.axis, primitive, values, dims, params)
             else:
                 out, out_dims = primitive.batch(self.axis, values, dims, **params)
+        except Exception as error:
+            given = [unbatched(typeof(x), d) for x, d in zip(values, dims, strict=True)]
+            primitive.check_types(given, params, error)
+            raise
         finally:
             state.trace = previous
         if primitive.multiple_results:
