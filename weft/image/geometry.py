@@ -240,10 +240,11 @@ def rotate(
     height, width, _ = image.shape
     middle = (height - 1) / 2, (width - 1) / 2
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    y = lax.broadcasted_iota(jnp.float32, (height, width), 0)
-    x = lax.broadcasted_iota(jnp.float32, (height, width), 1)
-    rows = cos * y + sin * x + (middle[0] - (cos * middle[0] + sin * middle[1]))
-    columns = cos * x - sin * y + (middle[1] - (cos * middle[1] - sin * middle[0]))
+    # Distances from the middle are exact, and small where rounding would show the most.
+    y = lax.broadcasted_iota(jnp.float32, (height, width), 0) - middle[0]
+    x = lax.broadcasted_iota(jnp.float32, (height, width), 1) - middle[1]
+    rows = cos * y + sin * x + middle[0]
+    columns = cos * x - sin * y + middle[1]
     return _moved(image, jnp.stack([rows, columns]), order, mode, cval)
 
 

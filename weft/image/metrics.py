@@ -124,6 +124,14 @@ def simse(a: Array, b: Array, *, ignore_nans: bool = False) -> Array:
     return mse(a, scale * b, ignore_nans=ignore_nans)
 
 
+def _middle(image: Array) -> Array:
+    """About the mean of an image, 0 where that is not finite: variances about it lose few digits.
+    They are the same about any number, so that it has no gradient."""
+    some = image[..., ::8, :, :]
+    middle = lax.stop_gradient(jnp.mean(some, axis=(-3, -2), keepdims=True))
+    return jnp.where(jnp.isfinite(middle), middle, 0)
+
+
 def ssim(
     a: Array,
     b: Array,
@@ -166,18 +174,23 @@ def ssim(
         places = np.arange(filter_size) - (filter_size - 1) / 2
         weights = jnp.exp(-0.5 * jnp.square(jnp.asarray(places, jnp.float32) / filter_sigma))
         weights = (weights / jnp.sum(weights)).astype(a.dtype)
-        whole = jnp.stack([a, b, a * a, b * b, a * b])
+        middles = _middle(a), _middle(b)
+        u, v = a - middles[0], b - middles[1]
+        whole = jnp.stack([u, v, u * u, v * v, u * v])
         means = windows(windows(whole, weights, -2), weights, -3)
+        mean_a, mean_b = means[0] + middles[0], means[1] + middles[1]
     else:
         means = [filter_fn(image) for image in (a, b, a * a, b * b, a * b)]
-    mean_a, mean_b = means[0], means[1]
+        mean_a, mean_b = means[0], means[1]
     aa, bb, ab = mean_a * mean_a, mean_b * mean_b, mean_a * mean_b
     least = float(np.finfo(np.float32).eps) ** 2
-    var_a, var_b = (jnp.maximum(least, m - mm) for m, mm in ((means[2], aa), (means[3], bb)))
+    squares = means[0] * means[0], means[1] * means[1]
+    var_a, var_b = (jnp.maximum(least, m - mm) for m, mm in zip(means[2:4], squares, strict=True))
     # A covariance is at most the root of the product of the variances. Its sign is not taken
     # apart: that would lose the gradient where it is 0.
     limit = jnp.sqrt(var_a * var_b)
-    both = jnp.minimum(jnp.maximum(means[4] - ab, -limit), limit)
+    both = means[4] - means[0] * means[1]
+    both = jnp.minimum(jnp.maximum(both, -limit), limit)
     c1, c2 = (k1 * max_val) ** 2, (k2 * max_val) ** 2
     similar = (2 * ab + c1) * (2 * both + c2) / ((aa + bb + c1) * (var_a + var_b + c2))
     if return_map:
