@@ -22,7 +22,19 @@ from weft.tree.functions import tree_flatten, tree_unflatten
 
 
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
-    """Types and origins of the values that differentiating ``f`` keeps for the backward pass."""
+    """Return the types and origins of the values that differentiating ``f`` keeps.
+
+    Args:
+        f: the function.
+        *args: its arguments.
+        **kwargs: its keyword arguments.
+
+    Returns:
+        A list of pairs of a type and a text.
+
+    >>> saved_residuals(lambda x: x * x, 1.0)
+    [(ShapedArray(float32[], weak_type=True), 'from the argument x')]
+    """
     leaves, in_tree = tree_flatten((args, kwargs))
 
     def flat(*values: Any) -> list[Any]:
@@ -65,6 +77,11 @@ def _what(eqn: Any) -> str:
 
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Print the values that differentiating ``f`` keeps for the backward pass.
+
+    Args:
+        f: the function.
+        *args: its arguments.
+        **kwargs: its keyword arguments.
 
     >>> import weft
     >>> print_saved_residuals(lambda x: 3.0 * x, 1.0)

@@ -31,7 +31,19 @@ def debug_info(
     result_paths_thunk: Any = None,
     **_: Any,
 ) -> DebugInfo:
-    """The names of a function and its arguments, for messages.
+    """Return the names of a function and its arguments, for messages.
+
+    Args:
+        traced_for: the name of the transformation.
+        fun: the function.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        static_argnums: the positions of arguments that are compile-time constants.
+        static_argnames: their names.
+        result_paths_thunk: a function that returns the paths of the results.
+
+    Returns:
+        A ``DebugInfo``.
 
     >>> debug_info("grad", lambda x, y: x, (1.0, {"w": 2.0}), {}).arg_names
     ('x', "y['w']")
@@ -59,7 +71,15 @@ _FLATTEN, _FLATTEN_POSITIONAL = _with_tree(True), _with_tree(False)
 
 
 def flatten_fun(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[], Any]]:
-    """A function of the leaves of ``(args, kwargs)``, and what gives the tree of its result.
+    """Return a function of the leaves of ``(args, kwargs)``, and one for its result's tree.
+
+    Args:
+        fun: the wrapped function.
+        in_tree: the structure of ``(args, kwargs)``.
+
+    Returns:
+        A wrapped function that returns a list, and a function that returns the structure of its
+        result.
 
     >>> from weft.extend.linear_util import wrap_init
     >>> leaves, tree = tree_flatten(((1, 2), {}))
@@ -71,14 +91,38 @@ def flatten_fun(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[],
 
 
 def flatten_fun_nokwargs(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[], Any]]:
-    """The same for a tree of positional arguments alone."""
+    """Return a function of the leaves of a tree of positional arguments.
+
+    Args:
+        fun: the wrapped function.
+        in_tree: the structure of the arguments.
+
+    Returns:
+        A wrapped function that returns a list, and a function that returns the structure of its
+        result.
+
+    >>> from weft.extend.linear_util import wrap_init
+    >>> leaves, tree = tree_flatten((1, 2))
+    >>> flat, out_tree = flatten_fun_nokwargs(wrap_init(lambda x, y: {"sum": x + y}), tree)
+    >>> flat.call_wrapped(*leaves)
+    [3]
+    """
     return _FLATTEN_POSITIONAL(fun, in_tree)
 
 
 def argnums_partial(
     f: WrappedFun, dyn_argnums: Any, args: Sequence[Any], require_static_args_hashable: bool = True
 ) -> tuple[WrappedFun, tuple[Any, ...]]:
-    """A function of the arguments at ``dyn_argnums`` alone, and these arguments.
+    """Return a function of the arguments at some positions alone, and these arguments.
+
+    Args:
+        f: the wrapped function.
+        dyn_argnums: the positions.
+        args: all arguments.
+        require_static_args_hashable: raise an error for other arguments that are not hashable.
+
+    Returns:
+        A wrapped function and a tuple of arguments.
 
     >>> from weft.extend.linear_util import wrap_init
     >>> g, dynamic = argnums_partial(wrap_init(lambda x, y: x - y), 1, (10, 3))
@@ -101,7 +145,14 @@ def argnums_partial(
 
 
 def rebase_donate_argnums(donate_argnums: Any, static_argnums: Any) -> tuple[int, ...]:
-    """Positions of donated arguments among those that are not static.
+    """Return the positions of donated arguments among those that are not static.
+
+    Args:
+        donate_argnums: the positions of donated arguments.
+        static_argnums: the positions of static ones.
+
+    Returns:
+        A tuple of positions.
 
     >>> rebase_donate_argnums((2,), (0,))
     (1,)
@@ -116,7 +167,16 @@ def rebase_donate_argnums(donate_argnums: Any, static_argnums: Any) -> tuple[int
 def donation_vector(
     donate_argnums: Any, donate_argnames: Any, in_tree: Any, kws: bool = True
 ) -> tuple[bool, ...]:
-    """For every leaf of ``(args, kwargs)`` whether it is donated.
+    """Return for every leaf of ``(args, kwargs)`` whether it is donated.
+
+    Args:
+        donate_argnums: the positions of donated arguments.
+        donate_argnames: the names of donated keyword arguments.
+        in_tree: the structure of ``(args, kwargs)``.
+        kws: whether the structure has keyword arguments.
+
+    Returns:
+        A tuple of booleans.
 
     >>> donation_vector((0,), (), tree_flatten((([1, 2], 3), {}))[1])
     (True, True, False)

@@ -16,17 +16,41 @@ Policy = Callable[..., Any]
 
 
 def everything_saveable(*_: Any, **__: Any) -> bool:
-    """Keep everything, as if there were no checkpoint."""
+    """Keep every value, as if there were no checkpoint.
+
+    Returns:
+        True.
+
+    >>> from weft import checkpoint_policies
+    >>> checkpoint_policies.everything_saveable()
+    True
+    """
     return True
 
 
 def nothing_saveable(*_: Any, **__: Any) -> bool:
-    """Compute everything again; this is what checkpoint does without a policy."""
+    """Compute everything again; this is what checkpoint does without a policy.
+
+    Returns:
+        False.
+
+    >>> from weft import checkpoint_policies
+    >>> checkpoint_policies.nothing_saveable()
+    False
+    """
     return False
 
 
 class DotsSaveable:
-    """Keep matrix products and convolutions, which are dear to compute."""
+    """A policy that keeps matrix products and convolutions, which are expensive to compute.
+
+    Args:
+        only_if_no_batch_dims: keep only matrix products without batch dimensions.
+
+    >>> from weft import checkpoint_policies
+    >>> checkpoint_policies.dots_saveable
+    DotsSaveable(only_if_no_batch_dims=False)
+    """
 
     def __init__(self, only_if_no_batch_dims: bool) -> None:
         self.only_if_no_batch_dims = only_if_no_batch_dims
@@ -55,7 +79,20 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
-    """Like ``dots_with_no_batch_dims_saveable``, keeping the products in another memory."""
+    """Return a policy that keeps matrix products without batch dimensions in another memory.
+
+    Args:
+        offload_src: the memory that values come from, such as ``'device'``.
+        offload_dst: the memory that they are kept in, such as ``'pinned_host'``.
+
+    Returns:
+        A policy, for ``weft.checkpoint(..., policy=...)``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> policy = offload_dot_with_no_batch_dims("device", "pinned_host")
+    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+    1.0
+    """
 
     def policy(prim: Any, *args: Any, **params: Any) -> Any:
         if dots_with_no_batch_dims_saveable(prim, *args, **params):
@@ -66,7 +103,15 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
 
 
 class SaveOnlyTheseNames:
-    """Keep the values that ``checkpoint_name`` gave one of these names."""
+    """A policy that keeps the values that ``checkpoint_name`` gave one of these names.
+
+    Args:
+        saveable_names: the names.
+
+    >>> from weft import checkpoint_policies
+    >>> checkpoint_policies.save_only_these_names("hidden")
+    SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
+    """
 
     def __init__(self, saveable_names: frozenset[str]) -> None:
         self.saveable_names = saveable_names
@@ -79,7 +124,15 @@ class SaveOnlyTheseNames:
 
 
 class SaveAnyNamesButThese:
-    """Keep the values that ``checkpoint_name`` gave a name other than these."""
+    """A policy that keeps the values that ``checkpoint_name`` gave a name other than these.
+
+    Args:
+        names: the names.
+
+    >>> from weft import checkpoint_policies
+    >>> checkpoint_policies.save_any_names_but_these("hidden")
+    SaveAnyNamesButThese(names=frozenset({'hidden'}))
+    """
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
@@ -92,7 +145,13 @@ class SaveAnyNamesButThese:
 
 
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
-    """Keep only values named by ``checkpoint_name``, and of those only the given names.
+    """Return a policy that keeps only values with one of the given names.
+
+    Args:
+        *names_which_can_be_saved: the names of values to keep.
+
+    Returns:
+        A policy, for ``weft.checkpoint(..., policy=...)``.
 
     >>> save_only_these_names("hidden")
     SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
@@ -101,12 +160,34 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """Keep only values named by ``checkpoint_name``, except those of the given names."""
+    """Return a policy that keeps only named values, except those of the given names.
+
+    Args:
+        *names_not_to_save: the names of values that are computed again.
+
+    Returns:
+        A policy, for ``weft.checkpoint(..., policy=...)``.
+
+    >>> save_any_names_but_these("hidden")
+    SaveAnyNamesButThese(names=frozenset({'hidden'}))
+    """
     return SaveAnyNamesButThese(frozenset(names_not_to_save))
 
 
 def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
-    """Keep every value but those that ``checkpoint_name`` gave one of the names."""
+    """Return a policy that keeps every value but those with one of the given names.
+
+    Args:
+        *names_not_to_save: the names of values that are computed again.
+
+    Returns:
+        A policy, for ``weft.checkpoint(..., policy=...)``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> policy = save_anything_except_these_names("hidden")
+    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+    1.0
+    """
 
     def policy(prim: Any, *_: Any, **params: Any) -> bool:
         return not (prim is name_p and params["name"] in names_not_to_save)
@@ -121,7 +202,24 @@ def save_and_offload_only_these_names(
     offload_src: str,
     offload_dst: str,
 ) -> Policy:
-    """Keep values of the first names, and values of the second names in another memory."""
+    """Return a policy that keeps values of some names, and of other names in another memory.
+
+    Args:
+        names_which_can_be_saved: the names of values to keep.
+        names_which_can_be_offloaded: the names of values to keep in the other memory.
+        offload_src: the memory that values come from, such as ``'device'``.
+        offload_dst: the memory that they are kept in, such as ``'pinned_host'``.
+
+    Returns:
+        A policy, for ``weft.checkpoint(..., policy=...)``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> policy = save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"],
+    ...     offload_src="device", offload_dst="pinned_host")
+    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+    1.0
+    """
     saved, offloaded = set(names_which_can_be_saved), set(names_which_can_be_offloaded)
     both = saved & offloaded
     if both:
@@ -142,7 +240,20 @@ def save_and_offload_only_these_names(
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keep what either of two policies keeps."""
+    """Return a policy that keeps what either of two policies keeps.
+
+    Args:
+        policy_1: a policy.
+        policy_2: another policy.
+
+    Returns:
+        A policy, for ``weft.checkpoint(..., policy=...)``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> policy = save_from_both_policies(dots_saveable, save_only_these_names("hidden"))
+    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+    1.0
+    """
 
     def policy(prim: Any, *args: Any, **params: Any) -> bool:
         first = policy_1(prim, *args, **params)

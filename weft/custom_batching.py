@@ -11,7 +11,13 @@ from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
 
 def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
-    """A function that ``vmap`` calls in a loop, once for each element.
+    """Return a function that ``vmap`` calls in a loop, once for each element.
+
+    Args:
+        f: the function.
+
+    Returns:
+        A ``custom_vmap`` function of the same arguments.
 
     >>> import weft, weft.numpy as jnp
     >>> @sequential_vmap

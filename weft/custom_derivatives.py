@@ -46,22 +46,21 @@ register_pytree_node(
 
 
 def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
-    """Return a function with a reverse-mode rule that comes along with its result.
+    """Return a function whose reverse-mode rule comes with its result.
 
     Args:
-        fun: Function that returns a pair: the result, and a function from the cotangent of the
-            result to the cotangents of the arguments (one, or a tuple).
+        fun: a function that returns a pair: the result, and a function from the cotangent of the
+            result to the cotangents of the arguments.
 
     Returns:
-        Function with the arguments of ``fun`` that returns the result only.
+        A function of the same arguments that returns the result.
 
-    Example:
-        >>> import weft
-        >>> @custom_gradient
-        ... def f(x):
-        ...     return x * x, lambda ct: ct * 3.0
-        >>> float(f(2.0)), float(weft.grad(f)(2.0))
-        (4.0, 3.0)
+    >>> import weft
+    >>> @custom_gradient
+    ... def f(x):
+    ...     return x * x, lambda ct: ct * 3.0
+    >>> float(f(2.0)), float(weft.grad(f)(2.0))
+    (4.0, 3.0)
     """
 
     @custom_vjp
@@ -99,25 +98,23 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 def closure_convert(
     fun: Callable[..., Any], *example_args: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Return ``fun`` with the values it closes over as arguments, and those values.
+    """Return a function with the values it closes over as further arguments, and those values.
+
+    Only values that may take part in differentiation become arguments.
 
     Args:
-        fun: Function that closes over arrays, traced ones too.
-        *example_args: Arguments of the types that it will be called with.
+        fun: the function.
+        *example_args: arguments of the types that it will be called with.
 
     Returns:
-        Pair of a function ``f(*args, *values)`` and the list of the values.
+        A pair: a function of these arguments and the values, and the list of values.
 
-    Only values that may take part in differentiation become arguments. The new function takes
-    arguments of the types of ``example_args``, then those values.
-
-    Example:
-        >>> import weft
-        >>> def at(c):
-        ...     converted, hoisted = closure_convert(lambda x: c * x, 1.0)
-        ...     return converted(2.0, *hoisted)
-        >>> float(weft.grad(at)(5.0))
-        2.0
+    >>> import weft
+    >>> def at(c):
+    ...     converted, hoisted = closure_convert(lambda x: c * x, 1.0)
+    ...     return converted(2.0, *hoisted)
+    >>> float(weft.grad(at)(5.0))
+    2.0
     """
     leaves, in_tree = tree_flatten(example_args)
     trees: list[Any] = []

@@ -70,7 +70,20 @@ def _step(x: Any, t: Any, scale: float) -> Any:
 
 
 def numerical_jvp(f: Callable[..., Any], primals: Any, tangents: Any, eps: float = 1e-4) -> Any:
-    """The derivative of ``f`` along ``tangents`` by central differences."""
+    """Return the derivative of ``f`` along ``tangents``, by central differences.
+
+    Args:
+        f: the function.
+        primals: the arguments.
+        tangents: the directions, with the structure of the arguments.
+        eps: the step of the differences.
+
+    Returns:
+        The derivative, with the structure of the result.
+
+    >>> float(numerical_jvp(lambda x: 3.0 * x, (1.0,), (1.0,)).round(2))
+    3.0
+    """
 
     def at(scale: float) -> Any:
         moved = tree_map(lambda x, t: _step(x, t, scale), tuple(primals), tuple(tangents))
@@ -108,6 +121,15 @@ def check_jvp(
 ) -> None:
     """Check a derivative ``f_jvp(primals, tangents)`` against central differences.
 
+    Args:
+        f: the function.
+        f_jvp: the derivative, which returns the result and its tangent.
+        args: the arguments at which to check.
+        atol: the absolute tolerance, or one for each dtype. By default by dtype.
+        rtol: the relative tolerance, or one for each dtype. By default by dtype.
+        eps: the step of the differences.
+        err_msg: what an error says first.
+
     >>> import functools, weft
     >>> f = lambda x: x * x
     >>> check_jvp(f, functools.partial(weft.jvp, f), (3.0,))
@@ -131,6 +153,15 @@ def check_vjp(
     err_msg: str = "",
 ) -> None:
     """Check a pullback ``f_vjp(*args) -> (result, pull)`` against central differences.
+
+    Args:
+        f: the function.
+        f_vjp: the pullback.
+        args: the arguments at which to check.
+        atol: the absolute tolerance, or one for each dtype. By default by dtype.
+        rtol: the relative tolerance, or one for each dtype. By default by dtype.
+        eps: the step of the differences.
+        err_msg: what an error says first.
 
     >>> import functools, weft
     >>> f = lambda x: x * x
@@ -160,6 +191,15 @@ def check_grads(
     eps: float | None = None,
 ) -> None:
     """Check derivatives of ``f`` up to an order, in both modes and their mixtures.
+
+    Args:
+        f: the function.
+        args: the arguments at which to check.
+        order: the largest order.
+        modes: ``'fwd'``, ``'rev'``, or both.
+        atol: the absolute tolerance, or one for each dtype. By default by dtype.
+        rtol: the relative tolerance, or one for each dtype. By default by dtype.
+        eps: the step of the differences.
 
     >>> import weft.numpy as jnp
     >>> check_grads(jnp.sin, (1.0,), order=2)

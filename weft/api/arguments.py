@@ -142,7 +142,19 @@ def debug_info(what: str, fun: Callable[..., Any], args: Any, kwargs: Any) -> De
 
 
 def argument_names(fun: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str, ...]:
-    """The names of all leaves among the arguments, in the user's words: ``params['w'][0]``."""
+    """Return the names of all leaves among the arguments: ``params['w'][0]``.
+
+    Args:
+        fun: the function.
+        args: its arguments.
+        kwargs: its keyword arguments.
+
+    Returns:
+        A tuple of names.
+
+    >>> argument_names(lambda x, y: x, (1.0, {"w": 2.0}), {})
+    ('x', "y['w']")
+    """
     sig = signature(fun)
     names: list[str] = []
     bound: dict[str, Any] = {}

@@ -158,7 +158,14 @@ remat = checkpoint
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """``x`` itself, under a name that checkpoint policies refer to.
+    """Return ``x`` itself, under a name that checkpoint policies refer to.
+
+    Args:
+        x: a value or a tree of values.
+        name: the name.
+
+    Returns:
+        ``x``.
 
     >>> checkpoint_name(3, "three")
     Array(3, dtype=int32, weak_type=True)

@@ -28,28 +28,48 @@ class _Mark:
 
 @register_static
 class GradRef(_Mark):
-    """Stands in a result where the cotangent was added to a reference."""
+    """Stands in a result where the cotangent was added to a reference.
+
+    >>> from weft import ad
+    >>> ad.GradRef()
+    GradRef()
+    """
 
     __slots__ = ()
 
 
 @register_static
 class GradValue(_Mark):
-    """Asks for a cotangent as a value."""
+    """Asks for a cotangent as a value.
+
+    >>> from weft import ad
+    >>> ad.GradValue()
+    GradValue()
+    """
 
     __slots__ = ()
 
 
 @register_static
 class DontWant(_Mark):
-    """Asks for no cotangent."""
+    """Asks for no cotangent.
+
+    >>> from weft import ad
+    >>> ad.DontWant()
+    DontWant()
+    """
 
     __slots__ = ()
 
 
 @register_static
 class DidntWant(_Mark):
-    """Stands in a result where no cotangent was asked for."""
+    """Stands in a result where no cotangent was asked for.
+
+    >>> from weft import ad
+    >>> ad.DidntWant()
+    DidntWant()
+    """
 
     __slots__ = ()
 

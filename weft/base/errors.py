@@ -110,16 +110,26 @@ def _compose(problem: str, tracer: Any, advice: str) -> str:
 
 
 class JAXTypeError(TypeError):
-    """Wrong kind of value for what a transformation can do; base of most errors here."""
+    """Wrong kind of value for what a transformation can do; base of most errors here.
 
-    def __init__(self, message: str):
+    >>> import weft.errors
+    >>> issubclass(weft.errors.ConcretizationTypeError, weft.errors.JAXTypeError)
+    True
+    """
+
+    def __init__(self, message: str) -> None:
         super().__init__(message)
 
 
 class JAXIndexError(IndexError):
-    """An index that cannot be used while tracing."""
+    """An index that cannot be used while tracing.
 
-    def __init__(self, message: str):
+    >>> import weft.errors
+    >>> issubclass(weft.errors.JAXIndexError, IndexError)
+    True
+    """
+
+    def __init__(self, message: str) -> None:
         super().__init__(message)
 
 
@@ -129,6 +139,13 @@ class ConcretizationTypeError(JAXTypeError):
     Arguments that must be known while tracing are named static:
 
     `jit(f, static_argnames="n")`
+
+    >>> import weft, weft.errors, weft.numpy as jnp
+    >>> try:
+    ...     weft.jit(lambda n: jnp.zeros(int(n)))(3)
+    ... except weft.errors.ConcretizationTypeError:
+    ...     print("n must be static")
+    n must be static
     """
 
     _ADVICE = """\
@@ -137,7 +154,7 @@ computation on arrays (lax.cond, lax.fori_loop, jnp.where), or pass the value as
     f = jit(f, static_argnames="n")      # n is then an ordinary Python value
     y = f(x, n=3)"""
 
-    def __init__(self, tracer: Any, context: str = ""):
+    def __init__(self, tracer: Any, context: str = "") -> None:
         problem = f"A concrete value is needed, but this is {_describe(tracer)}"
         if context:
             problem = f"{context.strip().rstrip('.')}: {problem[0].lower()}{problem[1:]}"
@@ -145,7 +162,15 @@ computation on arrays (lax.cond, lax.fori_loop, jnp.where), or pass the value as
 
 
 class NonConcreteBooleanIndexError(JAXIndexError):
-    """Indexing by a traced mask: the size of the result would depend on values."""
+    """Indexing by a traced mask: the size of the result would depend on values.
+
+    >>> import weft, weft.errors, weft.numpy as jnp
+    >>> try:
+    ...     weft.jit(lambda x: x[x > 0])(jnp.ones(3))
+    ... except weft.errors.NonConcreteBooleanIndexError:
+    ...     print("use jnp.where")
+    use jnp.where
+    """
 
     _ADVICE = """\
 The result's size would depend on the mask's values. Keep the shape and choose elementwise:
@@ -153,13 +178,21 @@ The result's size would depend on the mask's values. Keep the shape and choose e
     x = x.at[...].set(jnp.where(mask, new, x))        # instead of x[mask] = new
 or say how many elements there are at most: jnp.nonzero(mask, size=n, fill_value=0)."""
 
-    def __init__(self, tracer: Any):
+    def __init__(self, tracer: Any) -> None:
         problem = f"A boolean index must be concrete, but this is {_describe(tracer)}"
         super().__init__(_compose(problem, tracer, self._ADVICE))
 
 
 class TracerArrayConversionError(JAXTypeError):
-    """A traced array was handed to NumPy, which needs its values."""
+    """A traced array was handed to NumPy, which needs its values.
+
+    >>> import numpy as np, weft, weft.errors, weft.numpy as jnp
+    >>> try:
+    ...     weft.jit(lambda x: np.sin(np.asarray(x)))(jnp.ones(3))
+    ... except weft.errors.TracerArrayConversionError:
+    ...     print("use jnp.sin")
+    use jnp.sin
+    """
 
     _ADVICE = """\
 NumPy computes with values, and a traced array has none yet. Use the traced counterpart:
@@ -167,13 +200,21 @@ NumPy computes with values, and a traced array has none yet. Use the traced coun
     y = jnp.asarray(table)[i]            # instead of table[i] with a NumPy table
 To call NumPy code on the values at run time, use pure_callback."""
 
-    def __init__(self, tracer: Any):
+    def __init__(self, tracer: Any) -> None:
         problem = f"NumPy asked for the values of {_describe(tracer)}"
         super().__init__(_compose(problem, tracer, self._ADVICE))
 
 
 class TracerIntegerConversionError(JAXTypeError):
-    """A traced array was used as a Python integer: an index of a list, a size, a range."""
+    """A traced array was used as a Python integer: an index of a list, a size, a range.
+
+    >>> import weft, weft.errors
+    >>> try:
+    ...     weft.jit(lambda i: [1, 2, 3][i])(0)
+    ... except weft.errors.TracerIntegerConversionError:
+    ...     print("index an array instead")
+    index an array instead
+    """
 
     _ADVICE = """\
 Lists, `range` and sizes need a Python integer, and a traced array has no value yet. Write
@@ -181,13 +222,21 @@ Lists, `range` and sizes need a Python integer, and a traced array has no value 
     f = jit(f, static_argnames="i")      # or make i an ordinary integer
 and lax.fori_loop instead of a loop over range(i)."""
 
-    def __init__(self, tracer: Any):
+    def __init__(self, tracer: Any) -> None:
         problem = f"A Python integer is needed, but this is {_describe(tracer)}"
         super().__init__(_compose(problem, tracer, self._ADVICE))
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
-    """A traced array decided an `if`, a `while`, `and`, `or`, `not` or `assert`."""
+    """A traced array decided an `if`, a `while`, `and`, `or`, `not` or `assert`.
+
+    >>> import weft, weft.errors
+    >>> try:
+    ...     weft.jit(lambda x: 1 if x > 0 else 2)(3.0)
+    ... except weft.errors.TracerBoolConversionError:
+    ...     print("use jnp.where or lax.cond")
+    use jnp.where or lax.cond
+    """
 
     _ADVICE = """\
 Python decides `if`, `while`, `and`, `or` at once, and a traced array has no value yet. Write
@@ -196,15 +245,25 @@ Python decides `if`, `while`, `and`, `or` at once, and a traced array has no val
 with & | ~ for `and`, `or`, `not`, and lax.while_loop for `while`; or pass what decides as a
 static argument: jit(f, static_argnames="flag")."""
 
-    def __init__(self, tracer: Any):
+    def __init__(self, tracer: Any) -> None:
         problem = f"Python asked for the truth value of {_describe(tracer)}"
         JAXTypeError.__init__(self, _compose(problem, tracer, self._ADVICE))
 
 
 class UnexpectedTracerError(JAXTypeError):
-    """A traced value was used after its trace had ended: it escaped through a side effect."""
+    """A traced value was used after its trace had ended: it escaped through a side effect.
 
-    def __init__(self, msg: str):
+    >>> import weft, weft.errors, weft.numpy as jnp
+    >>> kept = []
+    >>> weft.jit(lambda x: kept.append(x))(1.0)
+    >>> try:
+    ...     jnp.sin(kept[0])
+    ... except weft.errors.UnexpectedTracerError:
+    ...     print("return the value instead")
+    return the value instead
+    """
+
+    def __init__(self, msg: str) -> None:
         super().__init__(msg)
 
 
@@ -233,9 +292,14 @@ def still_alive(tracers: Sequence[Any]) -> Exception:
 
 
 class KeyReuseError(JAXTypeError):
-    """A random key was used twice, so that two draws would be the same."""
+    """A random key was used twice, so that two draws would be the same.
 
-    def __init__(self, message: str):
+    >>> import weft.errors
+    >>> issubclass(weft.errors.KeyReuseError, weft.errors.JAXTypeError)
+    True
+    """
+
+    def __init__(self, message: str) -> None:
         super().__init__(message)
 
 
@@ -244,7 +308,12 @@ class AxisError(ValueError, IndexError):
 
 
 class JaxRuntimeError(RuntimeError):
-    """A compiled program failed while running."""
+    """A compiled program failed while running.
+
+    >>> import weft.errors
+    >>> issubclass(weft.errors.JaxRuntimeError, RuntimeError)
+    True
+    """
 
 
 class HostFallbackWarning(UserWarning):
@@ -252,11 +321,26 @@ class HostFallbackWarning(UserWarning):
 
 
 class JaxprTypeError(TypeError):
-    """A Jaxpr does not obey its typing rules."""
+    """A Jaxpr does not obey its typing rules.
+
+    >>> import weft.errors
+    >>> issubclass(weft.errors.JaxprTypeError, TypeError)
+    True
+    """
 
 
 class InconclusiveDimensionOperation(Exception):
-    """A comparison of symbolic sizes that has no single answer."""
+    """A comparison of symbolic sizes that has no single answer.
+
+    >>> import weft.errors
+    >>> from weft import export
+    >>> (b,) = export.symbolic_shape("b")
+    >>> try:
+    ...     b > 5
+    ... except weft.errors.InconclusiveDimensionOperation:
+    ...     print("add a constraint")
+    add a constraint
+    """
 
 
 for _name, _class in list(globals().items()):

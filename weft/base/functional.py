@@ -50,7 +50,22 @@ def take_names(wrapper: Any, fun: Any, updated: Sequence[str] = ("__dict__",)) -
 
 
 def wraps(fun: Any, what: str = "", updated: Sequence[str] = ("__dict__",)) -> Callable[[F], F]:
-    """``functools.wraps`` that names what has no name, and puts before its text ``what`` it is."""
+    """Return a decorator like ``functools.wraps``, which also names functions without a name.
+
+    Args:
+        fun: the function to imitate.
+        what: what to put in front of its docstring.
+        updated: the attributes to update.
+
+    Returns:
+        A decorator.
+
+    >>> @wraps(len)
+    ... def size(x):
+    ...     return len(x)
+    >>> size.__name__
+    'len'
+    """
 
     def decorate(wrapper: F) -> F:
         take_names(wrapper, fun, updated)
@@ -64,7 +79,14 @@ def wraps(fun: Any, what: str = "", updated: Sequence[str] = ("__dict__",)) -> C
 
 
 def safe_map(f: Callable[..., T], *args: Iterable[Any]) -> list[T]:
-    """`list(map(f, *args))`, but sequences of different length are an error.
+    """Return `list(map(f, *args))`; sequences of different length are an error.
+
+    Args:
+        f: the function.
+        *args: the sequences.
+
+    Returns:
+        A list.
 
     >>> safe_map(max, [1, 5], [4, 2])
     [4, 5]

@@ -16,10 +16,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def api_boundary(fun: F) -> F:
-    """Decorate a public function so that errors leaving it name and show the user's code only.
+    """Return a public function from which errors show the user's code only.
 
     `WEFT_TRACEBACK=full`, or the option `jax_traceback_filtering` set to `off`, shows all.
     KeyboardInterrupt and the like pass untouched.
+
+    Args:
+        fun: the function.
+
+    Returns:
+        A function of the same arguments.
+
+    >>> api_boundary(len)([1, 2])
+    2
     """
 
     def wrapped(*args, **kwargs):  # type: ignore[no-untyped-def]

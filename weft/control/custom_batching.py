@@ -203,6 +203,9 @@ class UserRule:
 class custom_vmap(CustomFunction):
     """A function whose batched version is given by a rule, set with ``def_vmap``.
 
+    Args:
+        fun: the function.
+
     >>> import weft, weft.numpy as jnp
     >>> @custom_vmap
     ... def f(x):

@@ -25,7 +25,15 @@ from weft.tree.functions import tree_map, tree_unflatten
 
 
 class SymbolicZero:
-    """A tangent or cotangent known to be zero, as rules with ``symbolic_zeros=True`` see it."""
+    """A tangent or cotangent known to be zero, as rules with ``symbolic_zeros=True`` see it.
+
+    Args:
+        aval: its type.
+
+    >>> from weft.custom_derivatives import zero_from_primal
+    >>> zero_from_primal(1.5, symbolic_zeros=True).shape
+    ()
+    """
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
@@ -44,7 +52,14 @@ class SymbolicZero:
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """Zero tangents for a tree of values.
+    """Return zero tangents for a tree of values.
+
+    Args:
+        val: the values.
+        symbolic_zeros: return ``SymbolicZero`` instead of arrays.
+
+    Returns:
+        A tree of the same structure.
 
     >>> zero_from_primal(1.5, symbolic_zeros=True)
     SymbolicZero
@@ -137,7 +152,17 @@ class CustomCall(Primitive):
 
 
 def name_of(fun: Any) -> str:
-    """The name of a function for messages and printed programs."""
+    """Return the name of a function for messages and printed programs.
+
+    Args:
+        fun: the function.
+
+    Returns:
+        The name.
+
+    >>> name_of(len)
+    'len'
+    """
     name = getattr(fun, "__name__", None)
     return name if name and isinstance(name, str) else type(fun).__name__
 

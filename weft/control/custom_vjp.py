@@ -298,9 +298,17 @@ custom_lin_p = CustomLin()
 
 
 class CustomVJPPrimal:
-    """What a fwd rule with ``symbolic_zeros=True`` is given for each leaf of its arguments.
+    """What a fwd rule with ``symbolic_zeros=True`` receives for each leaf of its arguments.
 
     It is a leaf of trees itself.
+
+    Args:
+        value: the value of the leaf.
+        perturbed: whether it is differentiated.
+
+    >>> from weft.custom_derivatives import CustomVJPPrimal
+    >>> CustomVJPPrimal(1.0, True).value
+    1.0
     """
 
     __slots__ = ("value", "perturbed")
@@ -314,7 +322,18 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
-    """The values in a tree of ``CustomVJPPrimal``."""
+    """Return the values in a tree of ``CustomVJPPrimal``.
+
+    Args:
+        tree: the tree.
+
+    Returns:
+        A tree of values.
+
+    >>> from weft.custom_derivatives import CustomVJPPrimal, custom_vjp_primal_tree_values
+    >>> custom_vjp_primal_tree_values([CustomVJPPrimal(1.0, True)])
+    [1.0]
+    """
 
     def value(leaf: Any) -> Any:
         if type(leaf) is not CustomVJPPrimal:

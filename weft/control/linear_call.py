@@ -122,10 +122,17 @@ linear_call_p = LinearCall()
 def linear_call(
     fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any
 ) -> Any:
-    """Call ``fun(residual_args, linear_args)``, transposed by ``fun_transpose``.
+    """Return ``fun(residual_args, linear_args)``, which is transposed by another function.
 
-    ``fun`` is linear in its second argument; ``fun_transpose(residual_args, cotangent)`` gives
-    the cotangent of that argument.
+    Args:
+        fun: a function that is linear in its second argument.
+        fun_transpose: ``fun_transpose(residual_args, cotangent)`` returns the cotangent of that
+            argument.
+        residual_args: the first argument, a tree.
+        linear_args: the second argument, a tree.
+
+    Returns:
+        The result of ``fun``.
 
     >>> import weft
     >>> halve = lambda x: linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 2.0, x)

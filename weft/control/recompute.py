@@ -40,7 +40,16 @@ class RecomputeType:
 
 
 class Offloadable(Record):
-    """Keep the value in another memory; where there is one memory, keep it."""
+    """The answer of a policy to keep a value in another memory; where there is one memory, keep it.
+
+    Args:
+        src: the memory that the value comes from.
+        dst: the memory that it is kept in.
+
+    >>> from weft.ad_checkpoint import Offloadable
+    >>> Offloadable("device", "pinned_host").dst
+    'pinned_host'
+    """
 
     src: str
     dst: str

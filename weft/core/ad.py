@@ -13,7 +13,15 @@ from weft.core.trace import box, eval_trace, state, typeof
 
 
 class Zero:
-    """A tangent or cotangent known to be zero, of abstract value ``aval``."""
+    """A tangent or cotangent known to be zero.
+
+    Args:
+        aval: its type.
+
+    >>> import weft.numpy as jnp
+    >>> Zero(jnp.ones(3).aval).aval
+    ShapedArray(float32[3])
+    """
 
     __slots__ = ("aval",)
 

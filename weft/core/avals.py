@@ -281,7 +281,12 @@ class ShapedArray(AbstractValue):
 
 
 class AbstractToken(AbstractValue):
-    """Orders effects; carries no data."""
+    """The type of a token, which orders effects and carries no data.
+
+    >>> from weft.extend.core import AbstractToken
+    >>> AbstractToken().str_short()
+    'Tok'
+    """
 
     __slots__ = ()
 

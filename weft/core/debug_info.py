@@ -22,7 +22,18 @@ def hollow(function: Any) -> Any:
 
 
 class DebugInfo:
-    """Names of a function under a transformation; computed on demand, for messages only."""
+    """The names of a function under a transformation, for messages only.
+
+    Args:
+        traced_for: the name of the transformation.
+        function: the function, or its name.
+        arg_names: the names of its arguments.
+        result_paths: the paths of its results.
+
+    >>> from weft.extend.core import DebugInfo
+    >>> DebugInfo("jit").traced_for
+    'jit'
+    """
 
     __slots__ = ("traced_for", "function", "arg_names", "result_paths")
 

@@ -6,7 +6,12 @@ from typing import Any
 
 
 class Effect:
-    """A kind of side effect; equal kinds are equal."""
+    """A kind of side effect; equal kinds are equal.
+
+    >>> from weft.extend.core import Effect
+    >>> Effect() == Effect()
+    True
+    """
 
     ordered = False
     on_refs = False  # whether it reads or writes mutable references

@@ -12,7 +12,15 @@ from weft.core.trace import state, typeof
 
 
 class Var:
-    """A variable; identity is its name, letters are given when printing."""
+    """A variable of a program; its identity is its name, letters are given when printing.
+
+    Args:
+        aval: its type.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.invars[0].aval
+    ShapedArray(float32[], weak_type=True)
+    """
 
     __slots__ = ("aval", "__weakref__")
 
@@ -24,7 +32,13 @@ class Var:
 
 
 class DropVar(Var):
-    """A result that nobody reads."""
+    """A result of an equation that nobody reads.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.extend.core import DropVar
+    >>> DropVar(jnp.ones(2).aval).aval
+    ShapedArray(float32[2])
+    """
 
     __slots__ = ()
 
@@ -33,7 +47,16 @@ class DropVar(Var):
 
 
 class Literal:
-    """A scalar written into the program."""
+    """A scalar written into a program.
+
+    Args:
+        val: the scalar.
+        aval: its type. By default that of ``val``.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0].invars[1].val
+    1.0
+    """
 
     __slots__ = ("val", "aval")
 
@@ -49,7 +72,20 @@ Atom = Var | Literal
 
 
 class JaxprEqn:
-    """One step: results, primitive, parameters, operands, effects, and the user's line."""
+    """An equation of a program: one step.
+
+    Args:
+        invars: the operands, variables or literals.
+        outvars: the variables of the results.
+        primitive: the primitive.
+        params: its parameters.
+        effects: the effects of the step.
+        source_info: the user's line.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0].primitive
+    add
+    """
 
     __slots__ = ("invars", "outvars", "primitive", "params", "effects", "source_info")
 
@@ -82,7 +118,20 @@ class JaxprEqn:
 
 
 class Jaxpr:
-    """A program with its constants as variables."""
+    """A program with its constants as variables.
+
+    Args:
+        constvars: the variables of the constants.
+        invars: the variables of the arguments.
+        outvars: the results, variables or literals.
+        eqns: the equations, in order.
+        effects: the effects of the program.
+        debug_info: the names of the function and its arguments.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr
+    { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
+    """
 
     __slots__ = (
         "constvars",
@@ -133,7 +182,16 @@ class Jaxpr:
 
 
 class ClosedJaxpr:
-    """A Jaxpr together with the values of its constants."""
+    """A program together with the values of its constants.
+
+    Args:
+        jaxpr: the program.
+        consts: the values.
+
+    >>> import weft
+    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).consts
+    []
+    """
 
     __slots__ = ("jaxpr", "consts", "_memo", "__weakref__")
 
@@ -226,7 +284,19 @@ def remembered(program: Any, key: Any, make: Callable[[], Any]) -> Any:
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """The Jaxprs that an equation carries in its parameters."""
+    """Yield the programs that an equation carries in its parameters.
+
+    Args:
+        params: the parameters.
+
+    Returns:
+        An iterator of ``Jaxpr``.
+
+    >>> import weft
+    >>> eqn = weft.make_jaxpr(weft.jit(lambda x: x + 1.0))(1.0).jaxpr.eqns[0]
+    >>> len(list(jaxprs_in_params(eqn.params)))
+    1
+    """
     for value in params.values():
         yield from _jaxprs_in(value)
 
@@ -255,7 +325,18 @@ def with_programs(params: dict[str, Any], change: Callable[..., ClosedJaxpr]) ->
 
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    """The Jaxprs that the equations of a program carry in their parameters."""
+    """Yield the programs that the equations of a program carry in their parameters.
+
+    Args:
+        jaxpr: the program.
+
+    Returns:
+        An iterator of ``Jaxpr``.
+
+    >>> import weft
+    >>> len(list(subjaxprs(weft.make_jaxpr(weft.jit(lambda x: x + 1.0))(1.0).jaxpr)))
+    1
+    """
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
 
@@ -282,7 +363,21 @@ def join_effects(effects: Iterable[Effects]) -> Effects:
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Bind the equations one after the other; the current trace says what that means."""
+    """Return the results of a program; its equations are bound one after the other.
+
+    Args:
+        jaxpr: the program.
+        consts: the values of its constants.
+        *args: its arguments.
+
+    Returns:
+        A list of results.
+
+    >>> import weft
+    >>> closed = weft.make_jaxpr(lambda x: x + 1.0)(1.0)
+    >>> float(eval_jaxpr(closed.jaxpr, closed.consts, 2.0)[0])
+    3.0
+    """
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     previous, strictly = state.source, state.loosely
@@ -304,7 +399,18 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Any:
-    """A function of flat arguments that binds the program's equations."""
+    """Return a function of flat arguments that binds the program's equations.
+
+    Args:
+        closed: the program.
+
+    Returns:
+        A function that returns a list.
+
+    >>> import weft
+    >>> float(jaxpr_as_fun(weft.make_jaxpr(lambda x: x + 1.0)(1.0))(2.0)[0])
+    3.0
+    """
 
     def fun(*args: Any) -> list[Any]:
         return eval_jaxpr(closed.jaxpr, closed.consts, *args)

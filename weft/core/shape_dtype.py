@@ -120,7 +120,17 @@ aval_handlers[ShapeDtypeStruct] = _aval_of_struct  # a value that only staging c
 
 
 def abstractify(x: Any) -> Any:
-    """The abstract value of an array, or of anything that has a shape and a dtype."""
+    """Return the type of an array, or of anything that has a shape and a dtype.
+
+    Args:
+        x: the array or number.
+
+    Returns:
+        A ``ShapedArray``.
+
+    >>> abstractify(1.5)
+    ShapedArray(float32[], weak_type=True)
+    """
     try:
         return typeof(x)
     except TypeError:

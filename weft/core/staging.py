@@ -40,7 +40,18 @@ literal_types: set[type] = {bool, int, float, complex}
 
 
 class StagingTracer(Tracer):
-    """A value of the program being written: it is a variable of it."""
+    """A value of the program being written: it is a variable of it.
+
+    Args:
+        trace: the trace that it belongs to.
+        var: the variable.
+
+    >>> import weft
+    >>> seen = []
+    >>> _ = weft.make_jaxpr(lambda x: seen.append(isinstance(x, StagingTracer)))(1.0)
+    >>> seen
+    [True]
+    """
 
     __slots__ = ("_var",)
     display = "JitTracer"
@@ -343,7 +354,20 @@ def check_tracing(fun: Any, what: str) -> None:
 def stage(
     fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any], debug_info: Any = None
 ) -> ClosedJaxpr:
-    """The program of a function of flat arguments that returns a flat sequence."""
+    """Return the program of a function of flat arguments that returns a flat sequence.
+
+    Args:
+        fun: the function.
+        in_avals: the types of its arguments.
+        debug_info: the names of the function and its arguments.
+
+    Returns:
+        A ``ClosedJaxpr``.
+
+    >>> import weft, weft.numpy as jnp
+    >>> stage(lambda x: [jnp.sin(x)], [weft.typeof(1.0)])
+    { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    """
     trace = StagingTrace(debug_info)
     args = [trace.new_arg(aval) for aval in in_avals]
     before = state.trace, state.source, state.name_stack

@@ -110,7 +110,18 @@ state = State()
 
 @contextmanager
 def set_trace(trace: Trace) -> Iterator[None]:
-    """Make ``trace`` the current one for the extent of the block."""
+    """Return a context manager that makes ``trace`` the current one for the block.
+
+    Args:
+        trace: the trace.
+
+    Returns:
+        A context manager.
+
+    >>> from weft.extend.core import find_top_trace
+    >>> with set_trace(find_top_trace([])):
+    ...     pass
+    """
     previous = state.trace
     state.trace = trace
     try:
@@ -164,7 +175,19 @@ def is_tracing() -> bool:
 
 
 class Tracer(Array):
-    """A value that stands for one that is not known while a function is traced."""
+    """A value that stands for one that is not known while a function is traced.
+
+    Args:
+        trace: the trace that it belongs to.
+        aval: its type.
+
+    >>> import weft
+    >>> from weft.custom_derivatives import Tracer
+    >>> seen = []
+    >>> _ = weft.make_jaxpr(lambda x: seen.append(isinstance(x, Tracer)))(1.0)
+    >>> seen
+    [True]
+    """
 
     __slots__ = ("_trace", "aval", "__weakref__")
 

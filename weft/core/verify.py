@@ -12,7 +12,14 @@ from weft.core.trace import extend_axis_env, typeof
 
 
 def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
-    """Raise ``JaxprTypeError`` unless the program is well formed and well typed."""
+    """Raise ``JaxprTypeError`` unless the program is well formed and well typed.
+
+    Args:
+        program: the program.
+
+    >>> import weft
+    >>> check_jaxpr(weft.make_jaxpr(lambda x: x + 1.0)(1.0))
+    """
     jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
     bound: set[Any] = set()
     for v in [*jaxpr.constvars, *jaxpr.invars]:

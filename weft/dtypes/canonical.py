@@ -36,22 +36,50 @@ def default_bool_dtype() -> DType:
 
 
 def default_int_dtype() -> DType:
-    """The dtype of Python's int: int32, or int64 under ``enable_x64``."""
+    """Return the dtype of Python's int: int32, or int64 under ``enable_x64``.
+
+    Returns:
+        A dtype.
+
+    >>> default_int_dtype()
+    dtype('int32')
+    """
     return _INT64 if _knobs.enable_x64 else _INT32
 
 
 def default_uint_dtype() -> DType:
-    """The default unsigned dtype: uint32, or uint64 under ``enable_x64``."""
+    """Return the default unsigned dtype: uint32, or uint64 under ``enable_x64``.
+
+    Returns:
+        A dtype.
+
+    >>> default_uint_dtype()
+    dtype('uint32')
+    """
     return _UINT64 if _knobs.enable_x64 else _UINT32
 
 
 def default_float_dtype() -> DType:
-    """The dtype of Python's float: float32, or float64 under ``enable_x64``."""
+    """Return the dtype of Python's float: float32, or float64 under ``enable_x64``.
+
+    Returns:
+        A dtype.
+
+    >>> default_float_dtype()
+    dtype('float32')
+    """
     return _FLOAT64 if _knobs.enable_x64 else _FLOAT32
 
 
 def default_complex_dtype() -> DType:
-    """The dtype of Python's complex: complex64, or complex128 under ``enable_x64``."""
+    """Return the dtype of Python's complex: complex64, or complex128 under ``enable_x64``.
+
+    Returns:
+        A dtype.
+
+    >>> default_complex_dtype()
+    dtype('complex64')
+    """
     return _COMPLEX128 if _knobs.enable_x64 else _COMPLEX64
 
 
@@ -95,7 +123,14 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool) -> Any: ...
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
-    """The dtype as weft uses it: 64-bit ones become 32-bit ones unless ``enable_x64`` is on.
+    """Return the dtype as weft uses it: 64-bit ones become 32-bit unless ``enable_x64`` is on.
+
+    Args:
+        dtype: a dtype, or what stands for one.
+        allow_extended_dtype: accept dtypes such as those of random keys.
+
+    Returns:
+        A dtype.
 
     >>> canonicalize_dtype("float16")
     dtype('float16')
@@ -146,10 +181,17 @@ def check_user_dtype(dtype: Any, name: str | None = None) -> Any: ...
 
 
 def check_user_dtype(dtype: Any, name: str | None = None) -> Any:
-    """The canonical form of a dtype argument of the function ``name``, checked.
+    """Return the canonical form of a dtype argument, checked.
 
     Python's scalar types stand for the default dtypes; 64-bit dtypes asked for while they are
     off are narrowed with a warning.
+
+    Args:
+        dtype: a dtype, or what stands for one.
+        name: the name of the function, for messages.
+
+    Returns:
+        A dtype.
 
     >>> check_user_dtype("int8", "zeros"), check_user_dtype(float) == default_float_dtype()
     (dtype('int8'), True)
@@ -184,10 +226,17 @@ _settled: dict[Any, Any] = {}
 
 
 def dtype(x: Any, *, canonicalize: bool = True) -> Any:
-    """The dtype of a value, or the dtype that a dtype-like object stands for.
+    """Return the dtype of a value, or the dtype that a dtype-like object stands for.
 
     Values of weft keep their dtype; all else is narrowed to 32 bits unless ``enable_x64`` is on
     or ``canonicalize`` is false.
+
+    Args:
+        x: a value, or what stands for a dtype.
+        canonicalize: narrow 64-bit dtypes unless ``enable_x64`` is on.
+
+    Returns:
+        A dtype.
 
     >>> dtype(np.ones(3, np.int8)), dtype("float16"), dtype(True)
     (dtype('int8'), dtype('float16'), dtype('bool'))
@@ -232,12 +281,28 @@ def _dtype_of_object(x: Any) -> AnyDType:
 
 
 def is_python_scalar(x: Any) -> bool:
-    """Whether ``x`` is a bool, int, float or complex of Python itself, not of a subclass."""
+    """Return whether ``x`` is a bool, int, float or complex of Python itself, not of a subclass.
+
+    Args:
+        x: a value.
+
+    Returns:
+        True or False.
+
+    >>> is_python_scalar(1.0), is_python_scalar(np.float32(1.0))
+    (True, False)
+    """
     return type(x) in python_scalar_dtypes
 
 
 def scalar_type_of(x: Any) -> type:
-    """The Python type (bool, int, float or complex) for the elements of a value.
+    """Return the Python type (bool, int, float or complex) for the elements of a value.
+
+    Args:
+        x: a value.
+
+    Returns:
+        A type.
 
     >>> scalar_type_of(np.ones(3, np.float16))
     <class 'float'>
@@ -255,7 +320,14 @@ def scalar_type_of(x: Any) -> type:
 
 
 def scalar_type_to_dtype(typ: type, value: Any = None) -> DType:
-    """The dtype of a Python scalar type; with a value, checks that an int fits into it.
+    """Return the dtype of a Python scalar type.
+
+    Args:
+        typ: bool, int, float or complex.
+        value: if given, an int is checked to fit into the dtype.
+
+    Returns:
+        A dtype.
 
     >>> scalar_type_to_dtype(int, 7) == default_int_dtype()
     True
@@ -269,7 +341,18 @@ def scalar_type_to_dtype(typ: type, value: Any = None) -> DType:
 
 
 def coerce_to_array(x: Any, dtype: DTypeLike | None = None) -> np.ndarray[Any, Any]:
-    """A NumPy array of a scalar or array, Python scalars taking weft's default dtypes."""
+    """Return a NumPy array of a scalar or array; Python scalars take weft's default dtypes.
+
+    Args:
+        x: a value.
+        dtype: the dtype of the result. By default that of the value.
+
+    Returns:
+        A NumPy array.
+
+    >>> coerce_to_array(1.5).dtype
+    dtype('float32')
+    """
     if dtype is None and type(x) in python_scalar_dtypes:
         dtype = scalar_type_to_dtype(type(x), x)
     return np.asarray(x, dtype)
@@ -283,23 +366,63 @@ _INEXACT: dict[DType, DType] = {
 
 
 def to_numeric_dtype(dtype: DTypeLike) -> DType:
-    """The dtype itself, or int32 for bool."""
+    """Return the dtype itself, or int32 for bool.
+
+    Args:
+        dtype: a dtype, or what stands for one.
+
+    Returns:
+        A dtype.
+
+    >>> to_numeric_dtype("bool")
+    dtype('int32')
+    """
     given = np.dtype(dtype)
     return _INT32 if given == _BOOL else given
 
 
 def to_inexact_dtype(dtype: DTypeLike) -> DType:
-    """The dtype itself if floating or complex; float32 or float64 for bools and integers."""
+    """Return the dtype itself if floating or complex; float32 or float64 for bools and integers.
+
+    Args:
+        dtype: a dtype, or what stands for one.
+
+    Returns:
+        A dtype.
+
+    >>> to_inexact_dtype("int8")
+    dtype('float32')
+    """
     given = np.dtype(dtype)
     return _INEXACT.get(given, given)
 
 
 def to_floating_dtype(dtype: DTypeLike) -> DType:
-    """The real floating dtype of as many bits: also the one of a complex dtype's parts."""
+    """Return the real floating dtype that goes with a dtype, such as that of a complex one's parts.
+
+    Args:
+        dtype: a dtype, or what stands for one.
+
+    Returns:
+        A dtype.
+
+    >>> to_floating_dtype("complex64")
+    dtype('float32')
+    """
     return kinds.finfo(to_inexact_dtype(dtype)).dtype
 
 
 def to_complex_dtype(dtype: DTypeLike) -> DType:
-    """complex128 for dtypes that become float64 or complex128, complex64 for all others."""
+    """Return complex128 for dtypes that become float64 or complex128, complex64 for all others.
+
+    Args:
+        dtype: a dtype, or what stands for one.
+
+    Returns:
+        A dtype.
+
+    >>> to_complex_dtype("float32")
+    dtype('complex64')
+    """
     wide = to_inexact_dtype(dtype) in (_FLOAT64, _COMPLEX128)
     return _COMPLEX128 if wide else _COMPLEX64

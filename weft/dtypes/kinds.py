@@ -29,11 +29,21 @@ DTypeLike: TypeAlias = str | type[Any] | DType | SupportsDType
 
 
 class extended(np.generic):
-    """Scalar class of all extended dtypes; exists for ``issubdtype`` and has no instances."""
+    """Scalar class of all extended dtypes; exists for ``issubdtype`` and has no instances.
+
+    >>> import weft
+    >>> weft.dtypes.issubdtype(weft.random.key(0).dtype, weft.dtypes.extended)
+    True
+    """
 
 
 class prng_key(extended):
-    """Scalar class of random key dtypes; exists for ``issubdtype`` and has no instances."""
+    """Scalar class of random key dtypes; exists for ``issubdtype`` and has no instances.
+
+    >>> import weft
+    >>> weft.dtypes.issubdtype(weft.random.key(0).dtype, weft.dtypes.prng_key)
+    True
+    """
 
 
 class ExtendedDType(abc.ABC):
@@ -41,6 +51,10 @@ class ExtendedDType(abc.ABC):
 
     Subclasses define equality and hash, print as Jaxprs should show them, and name the shape and
     dtype of one element once it is made physical.
+
+    >>> import weft
+    >>> isinstance(weft.random.key(0).dtype, weft.dtypes.ExtendedDType)
+    True
     """
 
     @property
@@ -153,7 +167,14 @@ _HASHABLE = (type, np.dtype, ExtendedDType)
 
 
 def issubdtype(a: Any, b: Any) -> bool:
-    """Whether dtype or scalar class ``a`` belongs to ``b``, narrow and extended dtypes too.
+    """Return whether a dtype or scalar class belongs to another, narrow and extended ones too.
+
+    Args:
+        a: a dtype or scalar class.
+        b: a dtype or scalar class such as ``np.floating``.
+
+    Returns:
+        True or False.
 
     >>> import numpy as np
     >>> from ml_dtypes import bfloat16
@@ -243,7 +264,13 @@ def _bits(dtype: DType) -> int:
 
 
 def itemsize_bits(dtype: DTypeLike) -> int:
-    """Number of bits of one element; unlike ``dtype.itemsize``, right below one byte.
+    """Return the number of bits of one element; unlike ``dtype.itemsize``, right below one byte.
+
+    Args:
+        dtype: the dtype.
+
+    Returns:
+        An integer.
 
     >>> itemsize_bits("int4"), itemsize_bits(bool), itemsize_bits(np.complex64)
     (4, 8, 64)
@@ -254,7 +281,13 @@ def itemsize_bits(dtype: DTypeLike) -> int:
 
 
 def supports_inf(dtype: DTypeLike) -> bool:
-    """Whether the dtype can hold infinity; the narrow floats named ``...fn`` cannot.
+    """Return whether a dtype can hold infinity; the narrow floats named ``...fn`` cannot.
+
+    Args:
+        dtype: the dtype.
+
+    Returns:
+        True or False.
 
     >>> supports_inf(bfloat16), supports_inf(float8_e4m3fn), supports_inf(np.int32)
     (True, False, False)
@@ -267,7 +300,13 @@ def supports_inf(dtype: DTypeLike) -> bool:
 
 @functools.lru_cache(256)
 def short_name(dtype: AnyDType) -> str:
-    """The dtype as Jaxprs print it: ``f32``, ``bf16``, ``i4``, ``u8``, ``bool``, ``key<fry>``.
+    """Return the dtype as Jaxprs print it: ``f32``, ``bf16``, ``i4``, ``bool``, ``key<fry>``.
+
+    Args:
+        dtype: the dtype.
+
+    Returns:
+        The name.
 
     >>> [short_name(np.dtype(name)) for name in ("float32", "uint8", "bool", "complex64")]
     ['f32', 'u8', 'bool', 'c64']
@@ -284,7 +323,13 @@ def short_name(dtype: AnyDType) -> str:
 
 @functools.lru_cache(256)
 def primal_to_tangent_dtype(dtype: AnyDType) -> AnyDType:
-    """The dtype of tangents: the dtype itself where one can differentiate, else ``float0``.
+    """Return the dtype of tangents: the dtype itself where one can differentiate, else ``float0``.
+
+    Args:
+        dtype: the dtype.
+
+    Returns:
+        A dtype.
 
     >>> primal_to_tangent_dtype(np.dtype("float32"))
     dtype('float32')
@@ -297,7 +342,13 @@ def primal_to_tangent_dtype(dtype: AnyDType) -> AnyDType:
 
 
 def check_valid_dtype(dtype: AnyDType) -> None:
-    """Raise TypeError unless arrays can have this dtype."""
+    """Raise TypeError unless arrays can have this dtype.
+
+    Args:
+        dtype: the dtype.
+
+    >>> check_valid_dtype(np.dtype("float32"))
+    """
     if dtype not in all_dtypes and not isinstance(dtype, ExtendedDType):
         raise TypeError(
             f"dtype {dtype} is not one of weft's; arrays hold booleans, integers, floats or "

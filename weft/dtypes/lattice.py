@@ -55,7 +55,16 @@ WEAK_NODES: tuple[type, ...] = (int, float, complex)
 
 
 class TypePromotionError(ValueError):
-    """Raised when dtypes have no common dtype that they may be converted to unasked."""
+    """The error where dtypes have no common dtype that they may be converted to unasked.
+
+    >>> import weft.numpy as jnp
+    >>> from weft import dtypes
+    >>> try:
+    ...     jnp.promote_types("float8_e4m3fn", "float8_e5m2")
+    ... except dtypes.TypePromotionError:
+    ...     print("convert one of them")
+    convert one of them
+    """
 
 
 def weak_node(dtype: DType) -> Node:

@@ -17,7 +17,17 @@ class primal_tangent_dtype_scalar(extended):
 
 
 class PrimalTangentDType(ExtendedDType):
-    """A dtype that is held as one dtype and has tangents of another."""
+    """A dtype that is held as one dtype and has tangents of another.
+
+    Args:
+        primal_dtype: the dtype of the values.
+        tangent_dtype: the dtype of tangents and gradients.
+        name: its name.
+
+    >>> from weft.experimental import primal_tangent_dtype
+    >>> isinstance(primal_tangent_dtype("float32", "bfloat16"), PrimalTangentDType)
+    True
+    """
 
     def __init__(self, primal_dtype: DType, tangent_dtype: DType, name: str) -> None:
         self._fields = primal_dtype, tangent_dtype, name

@@ -34,7 +34,13 @@ _knobs = knobs.thread
 
 
 def is_weakly_typed(x: Any) -> bool:
-    """Whether ``x`` is a Python number or a weakly typed array, whose width gives way.
+    """Return whether ``x`` is a Python number or a weakly typed array, whose width gives way.
+
+    Args:
+        x: a value.
+
+    Returns:
+        True or False.
 
     >>> is_weakly_typed(1.0), is_weakly_typed(np.float32(1.0)), is_weakly_typed(True)
     (True, False, False)
@@ -48,12 +54,28 @@ def is_weakly_typed(x: Any) -> bool:
 
 
 def is_weakly_typed_scalar(x: Any) -> bool:
-    """Whether ``x`` is a Python scalar or a weakly typed array of no dimensions."""
+    """Return whether ``x`` is a Python scalar or a weakly typed array of no dimensions.
+
+    Args:
+        x: a value.
+
+    Returns:
+        True or False.
+
+    >>> is_weakly_typed_scalar(1.0)
+    True
+    """
     return is_python_scalar(x) or (is_weakly_typed(x) and np.ndim(x) == 0)
 
 
 def dtype_and_weak_type(x: Any) -> Typed:
-    """The dtype and weak type of a value, or of a dtype-like object.
+    """Return the dtype and weak type of a value, or of a dtype-like object.
+
+    Args:
+        x: a value, or what stands for a dtype.
+
+    Returns:
+        A pair of a dtype and a boolean.
 
     >>> dtype_and_weak_type(np.int8(1)), dtype_and_weak_type(float)[1]
     ((dtype('int8'), False), True)
@@ -76,7 +98,16 @@ _joins: dict[Any, Typed] = {}
 
 
 def promote_pair(dtype1: AnyDType, weak1: bool, dtype2: AnyDType, weak2: bool) -> Typed:
-    """The dtype and weak type that two operands of known types meet in.
+    """Return the dtype and weak type that two operands of known types promote to.
+
+    Args:
+        dtype1: the dtype of the first.
+        weak1: whether it is weakly typed.
+        dtype2: the dtype of the second.
+        weak2: whether it is weakly typed.
+
+    Returns:
+        A pair of a dtype and a boolean.
 
     >>> promote_pair(np.dtype("int8"), False, np.dtype("float32"), True)[1]
     True
@@ -122,7 +153,13 @@ def _settle(node: Node, weak: bool) -> Typed:
 
 
 def lattice_result_type(*args: Any) -> Typed:
-    """The dtype and weak type that values or dtypes are brought to in one operation.
+    """Return the dtype and weak type that values or dtypes promote to in one operation.
+
+    Args:
+        *args: values or dtypes.
+
+    Returns:
+        A pair of a dtype and a boolean.
 
     >>> lattice_result_type(np.int8(1), np.uint8(1), 2)
     (dtype('int16'), False)
@@ -154,7 +191,14 @@ def result_type(*args: Any, return_weak_type_flag: Literal[False] = False) -> An
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """The dtype that an operation on these values or dtypes has, and its weak type if asked.
+    """Return the dtype that an operation on these values or dtypes has.
+
+    Args:
+        *args: values or dtypes.
+        return_weak_type_flag: return a pair with the weak type.
+
+    Returns:
+        A dtype, or a pair of a dtype and a boolean.
 
     >>> result_type("int32", "float16", 3.0)
     dtype('float16')
@@ -201,7 +245,14 @@ def _node_of(given: Any) -> Node:
 
 
 def safe_to_cast(input_dtype_or_value: Any, output_dtype_or_value: Any) -> bool:
-    """Whether promotion alone would bring the first dtype or value to the second's dtype.
+    """Return whether promotion alone would bring one dtype or value to another's dtype.
+
+    Args:
+        input_dtype_or_value: the dtype or value to bring.
+        output_dtype_or_value: the dtype or value to reach.
+
+    Returns:
+        True or False.
 
     >>> safe_to_cast("int16", "float32"), safe_to_cast("float32", "int16")
     (True, False)

@@ -27,6 +27,16 @@ Schedule = Callable[[Any], Any]
 
 # The states of all parameters, the tree of the parameters, and the tree of each one's state.
 OptimizerState = namedtuple("OptimizerState", ["packed_state", "tree_def", "subtree_defs"])
+OptimizerState.__doc__ = """The state of an optimiser of trees.
+
+Args:
+    packed_state: the states of all parameters, as flat lists.
+    tree_def: the structure of the parameters.
+    subtree_defs: the structure of the state of each parameter.
+
+>>> type(sgd(0.1).init_fn({"w": 1.0})).__name__
+'OptimizerState'
+"""
 register_pytree_node(
     OptimizerState,
     lambda state: ((state.packed_state,), (state.tree_def, state.subtree_defs)),
@@ -35,7 +45,16 @@ register_pytree_node(
 
 
 class Optimizer(NamedTuple):
-    """The three functions of an optimiser."""
+    """The three functions of an optimiser.
+
+    Args:
+        init_fn: from parameters to the first state.
+        update_fn: from step, gradients and state to the next state.
+        params_fn: from a state to the parameters.
+
+    >>> sgd(0.1)._fields
+    ('init_fn', 'update_fn', 'params_fn')
+    """
 
     init_fn: Callable[[Any], Any]
     update_fn: Callable[[Any, Any, Any], Any]
@@ -43,7 +62,13 @@ class Optimizer(NamedTuple):
 
 
 def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
-    """Make an optimiser of trees from one of single arrays.
+    """Return an optimiser of trees, made from one of single arrays.
+
+    Args:
+        opt_maker: a function that returns the three functions for single arrays.
+
+    Returns:
+        A function of the same arguments that returns an ``Optimizer``.
 
     >>> @optimizer
     ... def descent(rate):
@@ -97,7 +122,13 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
 
 @optimizer
 def sgd(step_size: Any) -> Any:
-    """Gradient descent: ``x - step_size * g``.
+    """Return gradient descent: ``x - step_size * g``.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
 
     >>> init, update, get_params = sgd(0.1)
     >>> float(get_params(update(0, 2.0, init(1.0))))
@@ -109,7 +140,19 @@ def sgd(step_size: Any) -> Any:
 
 @optimizer
 def momentum(step_size: Any, mass: float) -> Any:
-    """Gradient descent with momentum: ``v = mass * v + g``; ``x - step_size * v``."""
+    """Return gradient descent with momentum: ``v = mass * v + g``; ``x - step_size * v``.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        mass: the decay of the momentum.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = momentum(0.1, mass=0.9)
+    >>> float(get_params(update(0, 2.0, init(1.0))))
+    0.800000011920929
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -122,7 +165,19 @@ def momentum(step_size: Any, mass: float) -> Any:
 
 @optimizer
 def nesterov(step_size: Any, mass: float) -> Any:
-    """Gradient descent with Nesterov momentum: ``x - step_size * (mass * v + g)``."""
+    """Return gradient descent with Nesterov momentum: ``x - step_size * (mass * v + g)``.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        mass: the decay of the momentum.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = nesterov(0.1, mass=0.5)
+    >>> round(float(get_params(update(0, 2.0, init(1.0)))), 4)
+    0.7
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -135,7 +190,19 @@ def nesterov(step_size: Any, mass: float) -> Any:
 
 @optimizer
 def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
-    """Adagrad (Duchi, Hazan and Singer, 2011), with momentum."""
+    """Return Adagrad (Duchi, Hazan and Singer, 2011), with momentum.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        momentum: the decay of the momentum.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = adagrad(0.1)
+    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+    0.99
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -149,7 +216,20 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
 
 @optimizer
 def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
-    """RMSProp: gradients over the root of the average of their squares."""
+    """Return RMSProp: gradients over the root of the average of their squares.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        gamma: the weight of the past in the mean of squared gradients.
+        eps: a small number added to the divisor.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = rmsprop(0.1)
+    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+    0.6838
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -164,7 +244,21 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
 def rmsprop_momentum(
     step_size: Any, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
 ) -> Any:
-    """RMSProp with momentum on its steps."""
+    """Return RMSProp with momentum on its steps.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        gamma: the weight of the past in the mean of squared gradients.
+        eps: a small number added to the divisor.
+        momentum: the decay of the momentum.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = rmsprop_momentum(0.1)
+    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+    0.6838
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -178,7 +272,16 @@ def rmsprop_momentum(
 
 @optimizer
 def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
-    """Adam (Kingma and Ba, 2014).
+    """Return Adam (Kingma and Ba, 2014).
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
 
     >>> init, update, get_params = adam(0.1)
     >>> state = init({"w": jnp.ones(2)})
@@ -201,7 +304,21 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
 
 @optimizer
 def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
-    """AdaMax: Adam with the largest gradient in place of the root of squares."""
+    """Return AdaMax: Adam with the largest gradient in place of the root of squares.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        b1: the weight of the past in the mean of the gradient.
+        b2: the weight of the past in the mean of its square.
+        eps: a small number added to the divisor.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = adamax(0.1)
+    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+    0.9
+    """
     rate = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -217,7 +334,19 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
 @optimizer
 def sm3(step_size: Any, momentum: float = 0.9) -> Any:
-    """SM3 (Anil, Gupta, Koren and Singer, 2019): Adagrad in less memory."""
+    """Return SM3 (Anil, Gupta, Koren and Singer, 2019): Adagrad in less memory.
+
+    Args:
+        step_size: the step size, a number or a function of the step.
+        momentum: the decay of the momentum.
+
+    Returns:
+        An ``Optimizer``: the functions init, update and get_params.
+
+    >>> init, update, get_params = sm3(0.1)
+    >>> get_params(update(0, jnp.array([2.0]), init(jnp.array([1.0])))).shape
+    (1,)
+    """
     rate = make_schedule(step_size)
 
     def init(x: Any) -> Any:
@@ -257,7 +386,13 @@ def _inverse_root(x: Any) -> Any:
 
 
 def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """A number as a schedule; a schedule as it is.
+    """Return a number as a schedule; a schedule as it is.
+
+    Args:
+        scalar_or_schedule: a number, or a function of the step.
+
+    Returns:
+        A function of the step.
 
     >>> make_schedule(0.1)(7)
     0.1
@@ -270,19 +405,54 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
 
 
 def constant(step_size: Any) -> Schedule:
-    """The same step size always."""
+    """Return a schedule with the same step size always.
+
+    Args:
+        step_size: the step size.
+
+    Returns:
+        A function of the step.
+
+    >>> constant(0.1)(7)
+    0.1
+    """
     return lambda i: step_size
 
 
 def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
-    """``step_size * decay_rate ** (i / decay_steps)``."""
+    """Return the schedule ``step_size * decay_rate ** (i / decay_steps)``.
+
+    Args:
+        step_size: the first step size.
+        decay_steps: how many steps the decay takes.
+        decay_rate: the rate of the decay.
+
+    Returns:
+        A function of the step.
+
+    >>> float(exponential_decay(1.0, 10, 0.5)(10))
+    0.5
+    """
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
 
 def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
 ) -> Schedule:
-    """``step_size / (1 + decay_rate * i / decay_steps)``, in steps if ``staircase``."""
+    """Return the schedule ``step_size / (1 + decay_rate * i / decay_steps)``.
+
+    Args:
+        step_size: the first step size.
+        decay_steps: how many steps the decay takes.
+        decay_rate: the rate of the decay.
+        staircase: change in jumps, every ``decay_steps`` steps.
+
+    Returns:
+        A function of the step.
+
+    >>> float(inverse_time_decay(1.0, 10, 1.0)(10))
+    0.5
+    """
     if staircase:
         return lambda i: step_size / (1 + decay_rate * jnp.floor(i / decay_steps))
     return lambda i: step_size / (1 + decay_rate * i / decay_steps)
@@ -291,7 +461,20 @@ def inverse_time_decay(
 def polynomial_decay(
     step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
 ) -> Schedule:
-    """From one step size to another, by a power of the part of the steps that is left."""
+    """Return a schedule from one step size to another, by a power of the fraction of steps left.
+
+    Args:
+        step_size: the first step size.
+        decay_steps: how many steps the decay takes.
+        final_step_size: the last step size.
+        power: the power; 1 is a line.
+
+    Returns:
+        A function of the step.
+
+    >>> float(polynomial_decay(1.0, 10, 0.0)(5))
+    0.5
+    """
 
     def schedule(step: Any) -> Any:
         left = 1 - jnp.minimum(step, decay_steps) / decay_steps
@@ -301,7 +484,18 @@ def polynomial_decay(
 
 
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """The value before the first boundary, between each two, and after the last."""
+    """Return a schedule whose value changes at each boundary.
+
+    Args:
+        boundaries: the steps at which the value changes.
+        values: the values, one more than boundaries.
+
+    Returns:
+        A function of the step.
+
+    >>> float(piecewise_constant([10], [1.0, 0.5])(20))
+    0.5
+    """
     boundaries, values = jnp.array(boundaries), jnp.array(values)
     if boundaries.ndim != 1 or values.shape != (boundaries.size + 1,):
         raise ValueError(
@@ -315,7 +509,13 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 
 
 def l2_norm(tree: Any) -> Any:
-    """The Euclidean norm of all arrays of a tree.
+    """Return the Euclidean norm of all arrays of a tree.
+
+    Args:
+        tree: the tree.
+
+    Returns:
+        A scalar.
 
     >>> float(l2_norm([jnp.array(3.0), jnp.array(4.0)]))
     5.0
@@ -324,7 +524,18 @@ def l2_norm(tree: Any) -> Any:
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """Gradients scaled down to a norm, if theirs is above it."""
+    """Return gradients scaled down to a norm, if theirs is above it.
+
+    Args:
+        grad_tree: the gradients, a tree of arrays.
+        max_norm: the largest norm.
+
+    Returns:
+        A tree of the same structure.
+
+    >>> clip_grads([jnp.array([3.0, 4.0])], 1.0)
+    [Array([0.6, 0.8], dtype=float32)]
+    """
     norm = l2_norm(grad_tree)
     return tree_map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
 
@@ -333,7 +544,14 @@ def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
 
 
 class JoinPoint:
-    """Marks where the state of one parameter hangs in the tree of parameters."""
+    """A mark where the state of one parameter hangs in the tree of parameters.
+
+    Args:
+        subtree: the state of the parameter.
+
+    >>> JoinPoint((1.0,)).subtree
+    (1.0,)
+    """
 
     def __init__(self, subtree: Any) -> None:
         self.subtree = subtree
@@ -343,14 +561,35 @@ class JoinPoint:
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """The state as the tree of parameters, with a ``JoinPoint`` in the place of each."""
+    """Return the state as the tree of parameters, with a ``JoinPoint`` in the place of each.
+
+    Args:
+        opt_state: the state.
+
+    Returns:
+        A tree.
+
+    >>> unpack_optimizer_state(sgd(0.1).init_fn({"w": 1.0}))["w"].subtree
+    1.0
+    """
     packed, tree, subtrees = opt_state
     states = [tree_unflatten(t, s) for t, s in zip(subtrees, packed, strict=True)]
     return tree_unflatten(tree, [JoinPoint(s) for s in states])
 
 
 def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
-    """The reverse of ``unpack_optimizer_state``."""
+    """Return the state that ``unpack_optimizer_state`` took apart.
+
+    Args:
+        marked_pytree: the tree with a ``JoinPoint`` in the place of each parameter.
+
+    Returns:
+        The state.
+
+    >>> state = sgd(0.1).init_fn({"w": 1.0})
+    >>> sgd(0.1).params_fn(pack_optimizer_state(unpack_optimizer_state(state)))
+    {'w': 1.0}
+    """
     points, tree = tree_flatten(marked_pytree)
     if not all(isinstance(point, JoinPoint) for point in points):
         raise TypeError("pack_optimizer_state takes a tree whose leaves are JoinPoints")

@@ -44,7 +44,15 @@ glorot, randn, logsoftmax = glorot_normal, normal, log_softmax
 
 
 def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
-    """A fully connected layer.
+    """Return a fully connected layer.
+
+    Args:
+        out_dim: the number of output features.
+        W_init: the initialiser of the weights.
+        b_init: the initialiser of the bias.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
     >>> init_fun, apply_fun = Dense(3)
     >>> shape, params = init_fun(random.key(0), (-1, 4))
@@ -123,7 +131,25 @@ def GeneralConv(
     W_init: Any = None,
     b_init: Any = None,
 ) -> Layer:
-    """A convolution, of arrays laid out as ``dimension_numbers`` says."""
+    """Return a convolution of arrays with a given layout.
+
+    Args:
+        dimension_numbers: the layouts of inputs, kernels and outputs, such as ``('NHWC', 'HWIO',
+            'NHWC')``.
+        out_chan: the number of output channels.
+        filter_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each spatial axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+        W_init: the initialiser of the weights.
+        b_init: the initialiser of the bias.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = GeneralConv(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
+    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+    (1, 6, 6, 4)
+    """
     rest = (out_chan, filter_shape, strides, padding, W_init, b_init)
     return _conv_layer(dimension_numbers, *rest, transposed=False)
 
@@ -137,7 +163,25 @@ def GeneralConvTranspose(
     W_init: Any = None,
     b_init: Any = None,
 ) -> Layer:
-    """A transposed convolution, of arrays laid out as ``dimension_numbers`` says."""
+    """Return a transposed convolution of arrays with a given layout.
+
+    Args:
+        dimension_numbers: the layouts of inputs, kernels and outputs, such as ``('NHWC', 'HWIO',
+            'NHWC')``.
+        out_chan: the number of output channels.
+        filter_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each spatial axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+        W_init: the initialiser of the weights.
+        b_init: the initialiser of the bias.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
+    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+    (1, 10, 10, 4)
+    """
     rest = (out_chan, filter_shape, strides, padding, W_init, b_init)
     return _conv_layer(dimension_numbers, *rest, transposed=True)
 
@@ -146,17 +190,59 @@ _IMAGES, _SIGNALS = ("NHWC", "HWIO", "NHWC"), ("NHC", "HIO", "NHC")
 
 
 def Conv(out_chan: int, filter_shape: Any, *args: Any, **kwargs: Any) -> Layer:
-    """A convolution of images ``(batch, height, width, channels)``."""
+    """Return a convolution of images ``(batch, height, width, channels)``.
+
+    Args:
+        out_chan: the number of output channels.
+        filter_shape: the size of the window along each spatial axis.
+        *args: further arguments of the general layer: strides, padding, initialisers.
+        **kwargs: the same by keyword.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = Conv(4, (3, 3))
+    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+    (1, 6, 6, 4)
+    """
     return GeneralConv(_IMAGES, out_chan, filter_shape, *args, **kwargs)
 
 
 def ConvTranspose(out_chan: int, filter_shape: Any, *args: Any, **kwargs: Any) -> Layer:
-    """A transposed convolution of images ``(batch, height, width, channels)``."""
+    """Return a transposed convolution of images ``(batch, height, width, channels)``.
+
+    Args:
+        out_chan: the number of output channels.
+        filter_shape: the size of the window along each spatial axis.
+        *args: further arguments of the general layer: strides, padding, initialisers.
+        **kwargs: the same by keyword.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = ConvTranspose(4, (3, 3))
+    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+    (1, 10, 10, 4)
+    """
     return GeneralConvTranspose(_IMAGES, out_chan, filter_shape, *args, **kwargs)
 
 
 def Conv1DTranspose(out_chan: int, filter_shape: Any, *args: Any, **kwargs: Any) -> Layer:
-    """A transposed convolution of signals ``(batch, length, channels)``."""
+    """Return a transposed convolution of signals ``(batch, length, channels)``.
+
+    Args:
+        out_chan: the number of output channels.
+        filter_shape: the size of the window along each spatial axis.
+        *args: further arguments of the general layer: strides, padding, initialisers.
+        **kwargs: the same by keyword.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = Conv1DTranspose(4, (3,))
+    >>> init_fun(random.key(0), (1, 8, 3))[0]
+    (1, 10, 4)
+    """
     return GeneralConvTranspose(_SIGNALS, out_chan, filter_shape, *args, **kwargs)
 
 
@@ -168,7 +254,24 @@ def BatchNorm(
     beta_init: Any = zeros,
     gamma_init: Any = ones,
 ) -> Layer:
-    """Normalisation over a batch, by the mean and variance of that batch."""
+    """Return a layer that normalises by the mean and variance of each batch.
+
+    Args:
+        axis: the axes over which both are taken.
+        epsilon: a small number added to the variance.
+        center: whether to add a learnt bias.
+        scale: whether to multiply by a learnt scale.
+        beta_init: the initialiser of the bias.
+        gamma_init: the initialiser of the scale.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = BatchNorm()
+    >>> shape, params = init_fun(random.key(0), (2, 4, 4, 3))
+    >>> apply_fun(params, jnp.ones((2, 4, 4, 3))).shape
+    (2, 4, 4, 3)
+    """
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
@@ -189,7 +292,7 @@ def BatchNorm(
 
 
 def _pool_layer(
-    doc: str, reducer: Any, initial: float, rescale: Any = None
+    name: str, what: str, reducer: Any, initial: float, rescale: Any = None
 ) -> Callable[..., Layer]:
     def layer(
         window_shape: Any, strides: Any = None, padding: Any = "VALID", spec: Any = None
@@ -212,7 +315,22 @@ def _pool_layer(
 
         return init_fun, apply_fun
 
-    layer.__doc__ = doc
+    layer.__name__ = layer.__qualname__ = name
+    layer.__doc__ = f"""Return a layer that takes {what} of every window.
+
+    Args:
+        window_shape: the size of the window along each spatial axis.
+        strides: the step of the window along each spatial axis; 1 by default.
+        padding: ``'SAME'``, ``'VALID'``, or pairs of padding before and after each axis.
+        spec: the layout of the inputs, such as ``'NHWC'``. By default channels come last.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = {name}((2, 2))
+    >>> apply_fun((), jnp.ones((1, 4, 4, 3))).shape
+    (1, 3, 3, 3)
+    """
     return layer
 
 
@@ -221,13 +339,20 @@ def _by_count(out: Any, pool: Any, inputs: Any) -> Any:
     return out / pool(jnp.ones(inputs.shape, inputs.dtype))
 
 
-MaxPool = _pool_layer("The largest element of every window.", lax.max, -jnp.inf)
-SumPool = _pool_layer("The sum over every window.", lax.add, 0.0)
-AvgPool = _pool_layer("The mean over every window.", lax.add, 0.0, _by_count)
+MaxPool = _pool_layer("MaxPool", "the largest element", lax.max, -jnp.inf)
+SumPool = _pool_layer("SumPool", "the sum", lax.add, 0.0)
+AvgPool = _pool_layer("AvgPool", "the mean", lax.add, 0.0, _by_count)
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """A layer that applies a function and has no parameters.
+    """Return a layer that applies a function and has no parameters.
+
+    Args:
+        fun: the function of an array.
+        **fun_kwargs: further arguments of it.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
     >>> init_fun, apply_fun = elementwise(jnp.tanh)
     >>> float(apply_fun((), 0.0))
@@ -259,7 +384,19 @@ Flatten: Layer = (
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
-    """Keeps elements with probability ``rate``, scaled up, in mode ``train``; needs ``rng=``."""
+    """Return a layer that keeps elements with probability ``rate``, scaled up; it needs ``rng=``.
+
+    Args:
+        rate: the probability that an element is kept.
+        mode: ``'train'``, or anything else to keep all.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = Dropout(0.5, mode="test")
+    >>> apply_fun((), jnp.ones(2), rng=random.key(0))
+    Array([1., 1.], dtype=float32)
+    """
 
     def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
         rng = kwargs.get("rng")
@@ -277,7 +414,18 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 
 def FanOut(num: int) -> Layer:
-    """The input several times."""
+    """Return a layer that repeats its input several times.
+
+    Args:
+        num: how many times.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = FanOut(2)
+    >>> apply_fun((), 1.0)
+    [1.0, 1.0]
+    """
     return (
         lambda rng, input_shape: ([input_shape] * num, ()),
         lambda params, inputs, **kwargs: [inputs] * num,
@@ -291,7 +439,18 @@ FanInSum: Layer = (
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """Several inputs joined along an axis."""
+    """Return a layer that joins several inputs along an axis.
+
+    Args:
+        axis: the axis.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = FanInConcat()
+    >>> apply_fun((), [jnp.ones(1), jnp.zeros(1)])
+    Array([1., 0.], dtype=float32)
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
         at = axis % len(input_shape[0])
@@ -302,7 +461,13 @@ def FanInConcat(axis: int = -1) -> Layer:
 
 
 def serial(*layers: Layer) -> Layer:
-    """Layers one after the other.
+    """Return layers one after the other, as a layer.
+
+    Args:
+        *layers: the layers.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
     >>> init_fun, apply_fun = serial(Dense(8), Relu, Dense(2))
     >>> _, params = init_fun(random.key(0), (-1, 4))
@@ -330,7 +495,19 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers side by side, each with an input of its own."""
+    """Return layers side by side, each with an input of its own, as a layer.
+
+    Args:
+        *layers: the layers.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = parallel(Identity, Relu)
+    >>> _, params = init_fun(random.key(0), ((1,), (1,)))
+    >>> apply_fun(params, (jnp.ones(1), -jnp.ones(1)))
+    [Array([1.], dtype=float32), Array([0.], dtype=float32)]
+    """
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
@@ -348,7 +525,18 @@ def parallel(*layers: Layer) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """A layer made when the shape of its input is known."""
+    """Return a layer that is made when the shape of its input is known.
+
+    Args:
+        make_layer: a function from the shape to a layer.
+
+    Returns:
+        A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
+
+    >>> init_fun, apply_fun = shape_dependent(lambda shape: Dense(shape[-1]))
+    >>> init_fun(random.key(0), (-1, 4))[0]
+    (-1, 4)
+    """
     return (
         lambda rng, input_shape: make_layer(input_shape)[0](rng, input_shape),
         lambda params, inputs, **kwargs: make_layer(inputs.shape)[1](params, inputs, **kwargs),

@@ -40,11 +40,17 @@ call_param_updaters: dict[Any, Callable[..., Any]] = {}
 def jet(
     fun: Callable[..., Any], primals: Any, series: Any, factorial_scaled: bool = True, **_: Any
 ) -> tuple[Any, Any]:
-    """The series of ``fun`` of arguments that are series: its value and higher terms.
+    """Return the series of a function of arguments that are series: its value and higher terms.
 
-    ``primals`` are the values of the arguments; ``series`` has for each the list of its higher
-    terms: derivatives along a curve, or their Taylor coefficients (derivative / k!) with
-    ``factorial_scaled=False``. The terms of the result are of the same kind.
+    Args:
+        fun: the function.
+        primals: the values of the arguments.
+        series: for each argument the list of its higher terms.
+        factorial_scaled: whether terms are derivatives along a curve; False for Taylor coefficients
+            (derivative / k!).
+
+    Returns:
+        A pair: the result, and its higher terms, of the same kind.
 
     >>> import weft.numpy as jnp
     >>> value, (first, second) = jet(lambda x: x**3, (2.0,), ((1.0, 0.0),))
@@ -84,7 +90,16 @@ def jet(
 def jet2(
     fun: Callable[..., Any], primals: Any, series: Any, *, factorial_scaled: bool = False, **_: Any
 ) -> tuple[Any, Any]:
-    """``jet`` on plain Taylor coefficients.
+    """Return the series of a function as ``jet`` does, on plain Taylor coefficients.
+
+    Args:
+        fun: the function.
+        primals: the values of the arguments.
+        series: for each argument the list of its higher coefficients.
+        factorial_scaled: whether terms are derivatives instead.
+
+    Returns:
+        A pair: the result, and its higher coefficients.
 
     >>> value, terms = jet2(lambda x: x * x, (3.0,), ((1.0, 0.0),))
     >>> [float(t) for t in terms]
@@ -94,7 +109,13 @@ def jet2(
 
 
 def fact(n: Any) -> Any:
-    """The factorial, as a float.
+    """Return the factorial, as a float.
+
+    Args:
+        n: a whole number.
+
+    Returns:
+        A float.
 
     >>> fact(4)
     24.0
@@ -108,7 +129,15 @@ def fact(n: Any) -> Any:
 
 
 def jet_fun(fun: WrappedFun, order: int) -> WrappedFun:
-    """From a ``jet_subtrace`` to a function of primals and series, with all terms there."""
+    """Return a function of primals and series, with all terms there, from a ``jet_subtrace``.
+
+    Args:
+        fun: the wrapped function.
+        order: the number of higher terms.
+
+    Returns:
+        A wrapped function.
+    """
 
     def run(primals: Any, series: Any) -> tuple[list[Any], list[Any]]:
         outs, terms = fun.call_wrapped(None, order, primals, series)
@@ -118,7 +147,14 @@ def jet_fun(fun: WrappedFun, order: int) -> WrappedFun:
 
 
 def jet_subtrace(fun: WrappedFun) -> WrappedFun:
-    """A function of a tag, an order, primals and series that runs ``fun`` on tracers of them."""
+    """Return a function of tag, order, primals and series that runs ``fun`` on tracers of them.
+
+    Args:
+        fun: the wrapped function.
+
+    Returns:
+        A wrapped function.
+    """
 
     def run(tag: Any, order: int, primals: Any, series: Any) -> tuple[list[Any], list[Any]]:
         return run_on_series(fun.call_wrapped, order, primals, series, tag)
@@ -127,7 +163,15 @@ def jet_subtrace(fun: WrappedFun) -> WrappedFun:
 
 
 def traceable(fun: WrappedFun, in_tree_def: Any) -> tuple[WrappedFun, Callable[[], Any]]:
-    """A function of flat values from one of primals and series, and its result's structure."""
+    """Return a function of flat values from one of primals and series, and its result's structure.
+
+    Args:
+        fun: the wrapped function.
+        in_tree_def: the structure of primals and series.
+
+    Returns:
+        A wrapped function, and a function that returns the structure of its result.
+    """
     trees: list[Any] = []
 
     def run(*values: Any) -> list[Any]:
@@ -142,41 +186,90 @@ def traceable(fun: WrappedFun, in_tree_def: Any) -> tuple[WrappedFun, Callable[[
 
 
 def defzero(prim: Any) -> None:
-    """Say that a primitive is piecewise constant."""
+    """Say that a primitive is piecewise constant.
+
+    Args:
+        prim: the primitive.
+    """
     jet_rules[prim] = functools.partial(zero_prop, prim)
 
 
 def zero_prop(prim: Any, primals_in: Any, series_in: Any, **params: Any) -> tuple[Any, Any]:
-    """The rule of piecewise constant primitives."""
+    """Return the value and zero terms of a piecewise constant primitive: its rule.
+
+    Args:
+        prim: the primitive.
+        primals_in: the values of the operands.
+        series_in: the higher terms of the operands.
+        **params: the parameters of the primitive.
+
+    Returns:
+        A pair of the result and its terms.
+    """
     return prim.bind(*primals_in, **params), zero_series
 
 
 def deflinear(prim: Any) -> None:
-    """Say that a primitive is linear in all its operands together."""
+    """Say that a primitive is linear in all its operands together.
+
+    Args:
+        prim: the primitive.
+    """
     jet_rules[prim] = functools.partial(linear_prop, prim)
 
 
 def linear_prop(prim: Any, primals_in: Any, series_in: Any, **params: Any) -> tuple[Any, Any]:
-    """The rule of linear primitives: each term by itself."""
+    """Return the value and terms of a linear primitive: each term by itself.
+
+    Args:
+        prim: the primitive.
+        primals_in: the values of the operands.
+        series_in: the higher terms of the operands.
+        **params: the parameters of the primitive.
+
+    Returns:
+        A pair of the result and its terms.
+    """
     out = prim.bind(*primals_in, **params)
     terms = [prim.bind(*given, **params) for given in safe_zip(*series_in)]
     return out, safe_zip(*terms) if prim.multiple_results else terms
 
 
 def def_deriv(prim: Any, deriv: Callable[[Any], Any]) -> None:
-    """Give the rule of a primitive of one operand by its derivative."""
+    """Give the rule of a primitive of one operand by its derivative.
+
+    Args:
+        prim: the primitive.
+        deriv: the derivative, a function of the operand.
+    """
     jet_rules[prim] = functools.partial(deriv_prop, prim, deriv)
 
 
 def deriv_prop(
     prim: Any, deriv: Callable[[Any], Any], primals_in: Any, series_in: Any
 ) -> tuple[Any, Any]:
-    """The rule of a primitive with this derivative."""
+    """Return the value and terms of a primitive with a given derivative.
+
+    Args:
+        prim: the primitive.
+        deriv: the derivative, a function of the operand.
+        primals_in: the values of the operands.
+        series_in: the higher terms of the operands.
+
+    Returns:
+        A pair of the result and its terms.
+    """
     (x,), (terms,) = primals_in, series_in
     slope, slope_terms = jet2(deriv, (x,), (terms[:-1],)) if terms else (None, [])
     return prim.bind(x), integral([slope, *slope_terms], [x, *terms])
 
 
 def def_comp(prim: Any, comp: Callable[..., Any], **kwargs: Any) -> None:
-    """Give the rule of a primitive as a composition of others."""
+    """Give the rule of a primitive as a composition of others.
+
+    Args:
+        prim: the primitive.
+        comp: a function of the operands made of other primitives.
+        **kwargs: further arguments of it.
+    """
     jet_rules[prim] = functools.partial(jet2, comp, **kwargs)

@@ -65,12 +65,35 @@ _MIDDLE = 0.5 * np.array(
 
 
 def ravel_first_arg(f: Callable[..., Any], unravel: Any, debug_info: Any = None) -> Any:
-    """``f`` with its first argument and its result as vectors."""
+    """Return a function with its first argument and its result as vectors.
+
+    Args:
+        f: the function.
+        unravel: the function from a vector to the argument.
+        debug_info: the names of the function and its arguments.
+
+    Returns:
+        A function.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.flatten_util import ravel_pytree
+    >>> flat, unravel = ravel_pytree({"a": jnp.ones(2)})
+    >>> ravel_first_arg(lambda y: {"a": 2 * y["a"]}, unravel)(flat)
+    Array([2., 2.], dtype=float32)
+    """
     return ravel_first_arg_(wrap_init(f, debug_info=debug_info), unravel).call_wrapped
 
 
 def ravel_first_arg_(fun: WrappedFun, unravel: Any) -> WrappedFun:
-    """``ravel_first_arg`` on a wrapped function."""
+    """Return a wrapped function with its first argument and its result as vectors.
+
+    Args:
+        fun: the wrapped function.
+        unravel: the function from a vector to the argument.
+
+    Returns:
+        A wrapped function.
+    """
 
     def raveled(y: Any, *args: Any) -> Any:
         return ravel_pytree(fun.call_wrapped(unravel(y), *args))[0]
@@ -79,7 +102,21 @@ def ravel_first_arg_(fun: WrappedFun, unravel: Any) -> WrappedFun:
 
 
 def interp_fit_dopri(y0: Any, y1: Any, k: Any, dt: Any) -> Any:
-    """Coefficients, highest power first, of the polynomial through a step."""
+    """Return the coefficients, highest power first, of the polynomial through a step.
+
+    Args:
+        y0: the state at the start.
+        y1: the state at the end of the step.
+        k: the derivatives of all stages.
+        dt: the length of the step.
+
+    Returns:
+        An array of coefficients.
+
+    >>> import weft.numpy as jnp
+    >>> interp_fit_dopri(jnp.zeros(1), jnp.ones(1), jnp.ones((7, 1)), jnp.array(1.0)).shape
+    (5, 1)
+    """
     middle = jnp.asarray(_MIDDLE, y0.dtype)
     y_mid = y0 + dt.astype(y0.dtype) * jnp.dot(middle, k)
     return jnp.asarray(fit_4th_order_polynomial(y0, y1, y_mid, k[0], k[-1], dt))
@@ -88,7 +125,24 @@ def interp_fit_dopri(y0: Any, y1: Any, k: Any, dt: Any) -> Any:
 def fit_4th_order_polynomial(
     y0: Any, y1: Any, y_mid: Any, dy0: Any, dy1: Any, dt: Any
 ) -> tuple[Any, ...]:
-    """The polynomial on [0, 1] with these values at 0, 1/2, 1 and slopes at 0 and 1."""
+    """Return the polynomial on [0, 1] with given values at 0, 1/2, 1 and slopes at 0 and 1.
+
+    Args:
+        y0: the state at the start.
+        y1: the state at the end of the step.
+        y_mid: the state at 1/2.
+        dy0: the derivative at the start.
+        dy1: the derivative at the end.
+        dt: the length of the step.
+
+    Returns:
+        Five coefficients, highest power first.
+
+    >>> import weft.numpy as jnp
+    >>> one = jnp.array(1.0)
+    >>> [float(c) for c in fit_4th_order_polynomial(0 * one, one, one / 2, one, one, one)]
+    [0.0, 0.0, 0.0, 1.0, 0.0]
+    """
     dt = dt.astype(y0.dtype)
     a = -2.0 * dt * dy0 + 2.0 * dt * dy1 - 8.0 * y0 - 8.0 * y1 + 16.0 * y_mid
     b = 5.0 * dt * dy0 - 3.0 * dt * dy1 + 18.0 * y0 + 14.0 * y1 - 32.0 * y_mid
@@ -99,9 +153,26 @@ def fit_4th_order_polynomial(
 def initial_step_size(
     fun: Callable[..., Any], t0: Any, y0: Any, order: Any, rtol: Any, atol: Any, f0: Any
 ) -> Any:
-    """A first step that keeps the error of a method of this order near the tolerance.
+    """Return a first step that keeps the error of a method near the tolerance.
 
     E. Hairer, S. P. Nørsett, G. Wanner, "Solving ordinary differential equations I", II.4.
+
+    Args:
+        fun: the derivative, ``fun(y, t)``.
+        t0: the time at the start.
+        y0: the state at the start.
+        order: the order of the method.
+        rtol: the relative error that is tolerated.
+        atol: the absolute error that is tolerated.
+        f0: the derivative at the start.
+
+    Returns:
+        A scalar.
+
+    >>> import weft.numpy as jnp
+    >>> f = lambda y, t: -y
+    >>> float(initial_step_size(f, 0.0, jnp.ones(1), 4, 1e-3, 1e-3, -jnp.ones(1))) > 0
+    True
     """
     y0, f0 = promote_dtypes_inexact(y0, f0)
     dtype = y0.dtype
@@ -121,7 +192,24 @@ def initial_step_size(
 def runge_kutta_step(
     func: Callable[..., Any], y0: Any, f0: Any, t0: Any, dt: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """One step: the result, its derivative, the estimated error, all stages' derivatives."""
+    """Return one step of the Dormand-Prince method.
+
+    Args:
+        func: the derivative, ``func(y, t)``.
+        y0: the state at the start.
+        f0: the derivative at the start.
+        t0: the time at the start.
+        dt: the length of the step.
+
+    Returns:
+        The state at the end, its derivative, the estimated error, and the derivatives of all
+        stages.
+
+    >>> import weft.numpy as jnp
+    >>> y, t, dt = jnp.ones(1), jnp.array(0.0), jnp.array(0.1)
+    >>> runge_kutta_step(lambda y, t: -y, y, -y, t, dt)[0].round(4)
+    Array([0.9048], dtype=float32)
+    """
     dtype = f0.dtype
     times = jnp.asarray(_TIMES, dt.dtype)
     stages = jnp.asarray(_STAGES, dtype)
@@ -139,7 +227,13 @@ def runge_kutta_step(
 
 
 def abs2(x: Any) -> Any:
-    """The square of the absolute value.
+    """Return the square of the absolute value.
+
+    Args:
+        x: an array, real or complex.
+
+    Returns:
+        A real array of the shape of ``x``.
 
     >>> import weft.numpy as jnp
     >>> float(abs2(jnp.array(3.0 + 4.0j)))
@@ -151,7 +245,22 @@ def abs2(x: Any) -> Any:
 
 
 def mean_error_ratio(error_estimate: Any, rtol: Any, atol: Any, y0: Any, y1: Any) -> Any:
-    """The error of a step in units of what is tolerated (root mean square)."""
+    """Return the error of a step in units of what is tolerated (root mean square).
+
+    Args:
+        error_estimate: the error of each element.
+        rtol: the relative error that is tolerated.
+        atol: the absolute error that is tolerated.
+        y0: the state at the start.
+        y1: the state at the end of the step.
+
+    Returns:
+        A scalar.
+
+    >>> import weft.numpy as jnp
+    >>> float(mean_error_ratio(jnp.ones(2), 0.0, 0.5, jnp.ones(2), jnp.ones(2)))
+    2.0
+    """
     tolerated = atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
     ratio = error_estimate / tolerated.astype(error_estimate.dtype)
     return jnp.sqrt(jnp.mean(abs2(ratio)))
@@ -165,7 +274,23 @@ def optimal_step_size(
     dfactor: Any = 0.2,
     order: Any = 5.0,
 ) -> Any:
-    """The next step: it grows by at most ``ifactor``, and shrinks only after a failed step."""
+    """Return the next step; it shrinks only after a failed step.
+
+    Args:
+        last_step: the length of the last step.
+        mean_error_ratio: its error in units of what is tolerated.
+        safety: a factor below 1 that makes steps shorter.
+        ifactor: the largest factor by which a step grows.
+        dfactor: the smallest factor by which it shrinks.
+        order: the order of the method.
+
+    Returns:
+        A scalar.
+
+    >>> import weft.numpy as jnp
+    >>> float(optimal_step_size(jnp.array(0.1), jnp.array(0.0)))
+    1.0
+    """
     least = jnp.where(mean_error_ratio < 1, 1.0, dfactor)
     wanted = jnp.maximum(mean_error_ratio ** (-1.0 / order) * safety, least)
     factor = jnp.minimum(ifactor, wanted)
@@ -183,11 +308,23 @@ def odeint(
     mxstep: float = np.inf,
     hmax: float = np.inf,
 ) -> Any:
-    """The solution of ``dy/dt = func(y, t, *args)``, ``y(t[0]) = y0`` at the times ``t``.
+    """Return the solution of ``dy/dt = func(y, t, *args)``, ``y(t[0]) = y0`` at given times.
 
-    ``y0`` is a tree of arrays; ``t`` increases strictly. ``mxstep`` bounds the steps between two
-    times, ``hmax`` the length of a step. Gradients with respect to ``y0``, ``t`` and ``args``
-    (and what ``func`` closes over) solve the adjoint equation backwards: no step is stored.
+    Gradients with respect to ``y0``, ``t`` and ``args`` (and what ``func`` closes over) solve the
+    adjoint equation backwards: no step is stored.
+
+    Args:
+        func: the derivative, ``func(y, t, *args)``.
+        y0: the state at the first time, a tree of arrays.
+        t: the times, strictly increasing.
+        *args: further arguments of ``func``.
+        rtol: the relative error that is tolerated.
+        atol: the absolute error that is tolerated.
+        mxstep: the largest number of steps between two times.
+        hmax: the largest length of a step.
+
+    Returns:
+        A tree like ``y0``, with a first axis for the times.
 
     >>> import weft.numpy as jnp
     >>> y = odeint(lambda y, t: -y, jnp.array(1.0), jnp.array([0.0, 1.0]), rtol=1e-6)

@@ -43,7 +43,16 @@ def _size(shape: tuple[int, ...]) -> int:
 def get_num_params_in_lstm(
     input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> int:
-    """How many weights there are.
+    """Return how many weights an LSTM has.
+
+    Args:
+        input_size: the number of input features.
+        hidden_size: the size of the state.
+        num_layers: the number of layers.
+        bidirectional: whether each layer also runs backwards.
+
+    Returns:
+        An integer.
 
     >>> get_num_params_in_lstm(3, 5, 2, False)
     440
@@ -55,7 +64,22 @@ def get_num_params_in_lstm(
 def init_lstm_weight(
     rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Any:
-    """Weights drawn evenly from within one over the root of the hidden size."""
+    """Return random weights, uniform within one over the root of the hidden size.
+
+    Args:
+        rng: a random key.
+        input_size: the number of input features.
+        hidden_size: the size of the state.
+        num_layers: the number of layers.
+        bidirectional: whether each layer also runs backwards.
+
+    Returns:
+        A vector of weights.
+
+    >>> import weft
+    >>> init_lstm_weight(weft.random.key(0), 3, 5, 1, False).shape
+    (200,)
+    """
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     bound = sqrt(1.0 / hidden_size)
     return random.uniform(rng, (count,), jnp.float32, -bound, bound)
@@ -64,7 +88,18 @@ def init_lstm_weight(
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[dict[int, Any], dict[int, Any], dict[int, Any], dict[int, Any]]:
-    """The two matrices and the two biases of every layer and direction, by its number.
+    """Return the two matrices and the two biases of every layer and direction.
+
+    Args:
+        weights: all weights as one vector.
+        input_size: the number of input features.
+        hidden_size: the size of the state.
+        num_layers: the number of layers.
+        bidirectional: whether each layer also runs backwards.
+
+    Returns:
+        Four dictionaries by the number of layer and direction: input and state matrices, and their
+        biases.
 
     >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
     >>> [part[0].shape for part in unpack_lstm_weights(w, 3, 5, 1, False)]
@@ -85,7 +120,22 @@ def unpack_lstm_weights(
 def swap_lstm_gates(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Any:
-    """The weights with the gates in the order input, forget, output, cell."""
+    """Return the weights with the gates in the order input, forget, output, cell.
+
+    Args:
+        weights: all weights as one vector.
+        input_size: the number of input features.
+        hidden_size: the size of the state.
+        num_layers: the number of layers.
+        bidirectional: whether each layer also runs backwards.
+
+    Returns:
+        A vector of weights.
+
+    >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
+    >>> swap_lstm_gates(w, 3, 5, 1, False).shape
+    (200,)
+    """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
 
     def swapped(x: Any) -> Any:
@@ -112,10 +162,29 @@ def lstm(
     bidirectional: bool,
     precision: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Outputs of the last layer, and the last hidden and cell states of all layers.
+    """Return the outputs of the last layer, and the last hidden and cell states of all layers.
 
-    ``x`` is ``(batch, time, input_size)``, the states are ``(layers * directions, batch,
-    hidden_size)``. Outputs past the length of a sequence are zero.
+    Args:
+        x: the inputs, of shape (batch, time, input_size).
+        h_0: the first hidden states, of shape (layers * directions, batch, hidden_size).
+        c_0: the first cell states, of the same shape.
+        weights: all weights as one vector.
+        seq_lengths: the length of each sequence, of shape (batch,). Outputs past it are zero.
+        input_size: the number of input features.
+        hidden_size: the size of the state.
+        num_layers: the number of layers.
+        dropout: the probability of dropout between layers; accepted for JAX, no effect.
+        bidirectional: whether each layer also runs backwards.
+        precision: the precision of the products on accelerators.
+
+    Returns:
+        Three arrays: outputs of shape (batch, time, directions * hidden_size), and both states.
+
+    >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
+    >>> h = c = jnp.zeros((1, 2, 5))
+    >>> y, _, _ = lstm(jnp.ones((2, 4, 3)), h, c, w, jnp.array([4, 4]), 3, 5, 1, 0.0, False)
+    >>> y.shape
+    (2, 4, 5)
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
     rest = (seq_lengths, input_size, hidden_size, num_layers, dropout, bidirectional)
@@ -137,7 +206,32 @@ def lstm_ref(
     dropout: float,
     bidirectional: bool,
 ) -> tuple[Any, Any, Any]:
-    """The same, of weights taken apart by ``unpack_lstm_weights``."""
+    """Return the same as ``lstm``, of weights that ``unpack_lstm_weights`` took apart.
+
+    Args:
+        x: the inputs, of shape (batch, time, input_size).
+        h_0: the first hidden states, of shape (layers * directions, batch, hidden_size).
+        c_0: the first cell states, of the same shape.
+        W_ih: the input matrices, by layer and direction.
+        W_hh: the state matrices.
+        b_ih: the input biases.
+        b_hh: the state biases.
+        seq_lengths: the length of each sequence, of shape (batch,). Outputs past it are zero.
+        input_size: the number of input features.
+        hidden_size: the size of the state.
+        num_layers: the number of layers.
+        dropout: the probability of dropout between layers; accepted for JAX, no effect.
+        bidirectional: whether each layer also runs backwards.
+
+    Returns:
+        Three arrays, as ``lstm``.
+
+    >>> parts = unpack_lstm_weights(jnp.zeros(200), 3, 5, 1, False)
+    >>> h = c = jnp.zeros((1, 2, 5))
+    >>> x, lengths = jnp.ones((2, 4, 3)), jnp.array([4, 4])
+    >>> lstm_ref(x, h, c, *parts, lengths, 3, 5, 1, 0.0, False)[0].shape
+    (2, 4, 5)
+    """
     if dropout:
         raise ValueError("lstm has no dropout between layers: pass dropout=0.0")
     steps = x.shape[1]

@@ -17,7 +17,15 @@ __all__ = [
 
 
 class Backend:
-    """The devices of one platform."""
+    """The devices of one platform.
+
+    Args:
+        platform: the name of the platform.
+
+    >>> from weft.extend.backend import get_backend
+    >>> get_backend("cpu").platform
+    'cpu'
+    """
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
@@ -54,7 +62,13 @@ _made: dict[str, Backend] = {}
 
 
 def get_backend(platform: Any = None) -> Backend:
-    """The backend of a platform, or the default one.
+    """Return the backend of a platform, or the default one.
+
+    Args:
+        platform: the name of the platform. By default the first one.
+
+    Returns:
+        A ``Backend``.
 
     >>> get_backend().platform
     'cpu'
@@ -67,7 +81,13 @@ def get_backend(platform: Any = None) -> Backend:
 
 
 def backend_xla_version(platform: Any = None) -> int | None:
-    """The version of XLA that a backend is made with: None, as there is no XLA here.
+    """Return the version of XLA that a backend is made with: None, as there is no XLA here.
+
+    Args:
+        platform: the name of the platform. By default the first one.
+
+    Returns:
+        None.
 
     >>> backend_xla_version()
     """
@@ -76,7 +96,10 @@ def backend_xla_version(platform: Any = None) -> int | None:
 
 
 def backends() -> dict[str, Backend]:
-    """All backends by platform.
+    """Return all backends by platform.
+
+    Returns:
+        A dictionary.
 
     >>> list(backends())
     ['cpu']
@@ -85,7 +108,14 @@ def backends() -> dict[str, Backend]:
 
 
 def get_default_device() -> Any:
-    """The device that arrays are made on."""
+    """Return the device that arrays are made on.
+
+    Returns:
+        A device.
+
+    >>> get_default_device() in get_backend().devices()
+    True
+    """
     return _devices.default_device()
 
 
@@ -98,12 +128,23 @@ _registered: list[_Clearing] = []
 
 
 def register_backend_cache(cache: Any, for_what: str) -> None:
-    """Have ``cache.cache_clear()`` called when all caches are cleared."""
+    """Call ``cache.cache_clear()`` when all caches are cleared.
+
+    Args:
+        cache: an object with that method.
+        for_what: what it caches, for people.
+
+    >>> import functools
+    >>> register_backend_cache(functools.lru_cache(len), "lengths")
+    """
     held = _Clearing(cache.cache_clear)
     _registered.append(held)
     register_cache(held)
 
 
 def clear_backends() -> None:
-    """Forget everything compiled; devices stay as they are."""
+    """Forget everything compiled; devices stay as they are.
+
+    >>> clear_backends()
+    """
     clear_in_memory_compilation_cache()

@@ -12,7 +12,11 @@ __all__ = [
 
 
 class StoreException(Exception):
-    """A side result was asked for before the function ran, or given twice."""
+    """The error when a side result is asked for before the function ran, or given twice.
+
+    >>> issubclass(StoreException, Exception)
+    True
+    """
 
 
 class Store:
@@ -35,9 +39,20 @@ class Store:
 
 
 class WrappedFun:
-    """A callable that interpreters call through ``call_wrapped``."""
+    """A callable that interpreters call through ``call_wrapped``.
 
-    def __init__(self, f: Callable[..., Any], params: dict[str, Any], debug_info: Any = None):
+    Args:
+        f: the function.
+        params: parameters of transformations, by name.
+        debug_info: the names of the function and its arguments.
+
+    >>> wrap_init(max).call_wrapped(1, 2)
+    2
+    """
+
+    def __init__(
+        self, f: Callable[..., Any], params: dict[str, Any], debug_info: Any = None
+    ) -> None:
         self.f = f
         self.params = params
         self.debug_info = debug_info
@@ -57,7 +72,15 @@ class WrappedFun:
 
 
 def wrap_init(f: Callable[..., Any], params: Any = None, *, debug_info: Any = None) -> WrappedFun:
-    """``f`` as a wrapped function.
+    """Return a function as a wrapped function.
+
+    Args:
+        f: the function.
+        params: parameters of transformations, by name.
+        debug_info: the names of the function and its arguments.
+
+    Returns:
+        A ``WrappedFun``.
 
     >>> wrap_init(max).call_wrapped(1, 2)
     2
@@ -66,7 +89,17 @@ def wrap_init(f: Callable[..., Any], params: Any = None, *, debug_info: Any = No
 
 
 def transformation(gen: Callable[..., Any], fun: Any = None, *static: Any) -> Any:
-    """A transformation written as a generator: it yields arguments, is sent results, yields again.
+    """Return a transformation written as a generator.
+
+    The generator yields arguments, is sent results, and yields the new results.
+
+    Args:
+        gen: the transformation.
+        fun: the wrapped function. Without it the result is a decorator.
+        *static: further arguments of the transformation.
+
+    Returns:
+        A wrapped function, or a function of wrapped functions.
 
     >>> @transformation
     ... def twice(*args):
@@ -87,9 +120,23 @@ def transformation(gen: Callable[..., Any], fun: Any = None, *static: Any) -> An
 
 
 def transformation_with_aux(gen: Callable[..., Any], fun: Any = None, *static: Any) -> Any:
-    """The same, of a generator that yields a result and a side result.
+    """Return a transformation written as a generator that yields a result and a side result.
 
-    Gives the function, and a function that gives the side result once that one has run.
+    Args:
+        gen: the transformation.
+        fun: the wrapped function. Without it the result is a decorator.
+        *static: further arguments of the transformation.
+
+    Returns:
+        A wrapped function, and a function that returns the side result once that one has run.
+
+    >>> @transformation_with_aux
+    ... def counted(*args):
+    ...     out = yield args, {}
+    ...     yield out, len(args)
+    >>> fun, count = counted(wrap_init(max))
+    >>> fun.call_wrapped(1, 2), count()
+    (2, 2)
     """
     if fun is None:
         return lambda fun, *static: transformation_with_aux(gen, fun, *static)
@@ -106,7 +153,15 @@ def transformation_with_aux(gen: Callable[..., Any], fun: Any = None, *static: A
 
 
 def transformation2(gen: Callable[..., Any], fun: Any = None, *static: Any) -> Any:
-    """A transformation written as a function of the function: ``gen(f, *static, *args)``.
+    """Return a transformation written as a function of the function: ``gen(f, *static, *args)``.
+
+    Args:
+        gen: the transformation.
+        fun: the wrapped function. Without it the result is a decorator.
+        *static: further arguments of the transformation.
+
+    Returns:
+        A wrapped function, or a function of wrapped functions.
 
     >>> @transformation2
     ... def twice(f, *args):
@@ -126,7 +181,27 @@ def transformation2(gen: Callable[..., Any], fun: Any = None, *static: Any) -> A
 def transformation_with_aux2(
     gen: Callable[..., Any], fun: Any = None, *static: Any, **options: Any
 ) -> Any:
-    """The same with a side result: ``gen(f, store, *static, *args)`` calls ``store.store``."""
+    """Return a transformation with a side result: ``gen(f, store, *static, *args)``.
+
+    ``gen`` calls ``store.store`` with the side result.
+
+    Args:
+        gen: the transformation.
+        fun: the wrapped function. Without it the result is a decorator.
+        *static: further arguments of the transformation.
+        **options: accepted for JAX, no effect.
+
+    Returns:
+        A wrapped function, and a function that returns the side result once that one has run.
+
+    >>> @transformation_with_aux2
+    ... def counted(f, store, *args):
+    ...     store.store(len(args))
+    ...     return f(*args)
+    >>> fun, count = counted(wrap_init(max))
+    >>> fun.call_wrapped(1, 2), count()
+    (2, 2)
+    """
     if fun is None:
         return lambda fun, *static, **options: transformation_with_aux2(gen, fun, *static)
     store = Store()
@@ -138,7 +213,20 @@ def transformation_with_aux2(
 
 
 def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[bool, Any]:
-    """The side result of whichever of two functions ran, and whether it was the first."""
+    """Return the side result of whichever of two functions ran, and whether it was the first.
+
+    Args:
+        aux1: the function that returns the first side result.
+        aux2: the function that returns the second.
+
+    Returns:
+        A pair of a boolean and the side result.
+
+    >>> def missing():
+    ...     raise StoreException
+    >>> merge_linear_aux(lambda: 5, missing)
+    (True, 5)
+    """
     try:
         return True, aux1()
     except StoreException:

@@ -34,11 +34,21 @@ def define_prng_impl(
     name: str = "<unnamed>",
     tag: str = "?",
 ) -> PRNGSpec:
-    """A generator of random keys of one's own, to be given as ``impl=`` to ``random.key``.
+    """Return a generator of random keys of one's own, to be given as ``impl=`` to ``random.key``.
 
-    A key is an array of ``uint32`` of shape ``key_shape``. The functions take and return arrays:
-    ``seed(integer)`` and ``fold_in(key, integer)`` give a key, ``split(key, shape)`` an array of
-    keys, ``random_bits(key, bit_width, shape)`` unsigned integers of that width.
+    A key is an array of ``uint32``. The functions take and return arrays.
+
+    Args:
+        key_shape: the shape of a key.
+        seed: ``seed(integer)`` returns a key.
+        split: ``split(key, shape)`` returns an array of keys.
+        random_bits: ``random_bits(key, bit_width, shape)`` returns unsigned integers of that width.
+        fold_in: ``fold_in(key, integer)`` returns a key.
+        name: the name of the generator.
+        tag: a short name, for printed dtypes.
+
+    Returns:
+        The generator.
 
     >>> import weft, weft.numpy as jnp
     >>> counting = define_prng_impl(
@@ -83,7 +93,14 @@ def _on_each(fun: Callable[..., Any], ndim: int, *arrays: Any) -> np.ndarray:
 
 
 def seed_with_impl(impl: PRNGImpl, seed: Any) -> Any:
-    """A key of a generator, made from an integer.
+    """Return a key of a generator, made from an integer.
+
+    Args:
+        impl: the generator.
+        seed: the integer.
+
+    Returns:
+        A key.
 
     >>> seed_with_impl(threefry_prng_impl, 3).dtype
     key<fry>
@@ -92,12 +109,32 @@ def seed_with_impl(impl: PRNGImpl, seed: Any) -> Any:
 
 
 def random_seed(seeds: Any, impl: PRNGImpl) -> Any:
-    """Keys of a generator, made from integers."""
+    """Return keys of a generator, made from integers.
+
+    Args:
+        seeds: the integers, an array.
+        impl: the generator.
+
+    Returns:
+        An array of keys.
+
+    >>> import weft.numpy as jnp
+    >>> from weft.extend.random import threefry_prng_impl
+    >>> random_seed(jnp.arange(2), threefry_prng_impl).shape
+    (2,)
+    """
     return _prims.random_seed_p.bind(asarray(seeds), impl=impl)
 
 
 def threefry_2x32(keypair: Any, count: Any) -> Any:
-    """The Threefry-2x32 hash of an array of counters, under a key of two words.
+    """Return the Threefry-2x32 hash of an array of counters.
+
+    Args:
+        keypair: the key, two words.
+        count: the counters, an array of uint32.
+
+    Returns:
+        An array of the shape of ``count``.
 
     >>> import weft.numpy as jnp
     >>> key = jnp.array([0, 7], jnp.uint32)

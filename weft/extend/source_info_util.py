@@ -17,22 +17,50 @@ __all__ = [
 
 
 def register_exclusion(path: str) -> None:
-    """Leave the files below a folder, or one file, out of tracebacks and reported lines."""
+    """Leave the files below a folder, or one file, out of tracebacks and reported lines.
+
+    Args:
+        path: the folder or file.
+
+    >>> register_exclusion("/no/such/folder")
+    """
     _source.register_exclusion(os.path.join(path, "") if os.path.isdir(path) else path)
 
 
 def current() -> Any:
-    """The line of the user's code that runs now."""
+    """Return the line of the user's code that runs now.
+
+    Returns:
+        An object for ``summarize``.
+
+    >>> isinstance(summarize(current()), str)
+    True
+    """
     return _source.current()
 
 
 def summarize(source_info: Any, num_frames: int = 1) -> str:
-    """A line of the user's code as text."""
+    """Return a line of the user's code as text.
+
+    Args:
+        source_info: the line, as ``current`` returns it.
+        num_frames: accepted for JAX, no effect.
+
+    Returns:
+        The text.
+
+    >>> isinstance(summarize(current()), str)
+    True
+    """
     return _source.summarize(source_info)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line of the user's code that runs now, whatever lies between.
+
+    Args:
+        message: the message.
+        category: the class of the warning.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -45,7 +73,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def current_name_stack() -> tuple[str, ...]:
-    """The names that are put on what is traced now.
+    """Return the names that are put on what is traced now.
+
+    Returns:
+        A tuple of names.
 
     >>> import weft
     >>> with weft.named_scope("layer"):
@@ -57,7 +88,18 @@ def current_name_stack() -> tuple[str, ...]:
 
 @contextmanager
 def extend_name_stack(name: str) -> Iterator[tuple[str, ...]]:
-    """Put one more name on what is traced in the block."""
+    """Return a context manager that puts one more name on what is traced in the block.
+
+    Args:
+        name: the name.
+
+    Returns:
+        A context manager of the names.
+
+    >>> with extend_name_stack("layer") as names:
+    ...     names
+    ('layer',)
+    """
     previous = state.name_stack
     state.name_stack = _source.NameStack((*previous, name))
     try:
@@ -68,7 +110,15 @@ def extend_name_stack(name: str) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def reset_name_stack() -> Iterator[None]:
-    """Put no names on what is traced in the block."""
+    """Return a context manager that puts no names on what is traced in the block.
+
+    Returns:
+        A context manager.
+
+    >>> with reset_name_stack():
+    ...     current_name_stack()
+    ()
+    """
     previous = state.name_stack
     state.name_stack = _source.NO_NAMES
     try:

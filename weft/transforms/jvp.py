@@ -23,7 +23,22 @@ without_refs = Late("weft.transforms.discharge")
 
 
 class JVPTracer(Tracer):
-    """A primal value with its tangent; both belong to the parent trace."""
+    """A primal value with its tangent; both belong to the parent trace.
+
+    Args:
+        trace: the trace that it belongs to.
+        primal: the value.
+        tangent: its tangent.
+
+    >>> import weft
+    >>> seen = []
+    >>> def f(x):
+    ...     seen.append(isinstance(x, JVPTracer))
+    ...     return x
+    >>> _ = weft.jvp(f, (1.0,), (1.0,))
+    >>> seen
+    [True]
+    """
 
     __slots__ = ("primal", "tangent")
 

@@ -71,9 +71,21 @@ def linearize(
     primals: Sequence[Any],
     perturbed: Sequence[bool] | None = None,
 ) -> tuple[list[Any], Linearized]:
-    """Results of a function of flat arguments and its linear map at ``primals``.
+    """Return the results of a function of flat arguments, and its linear map at ``primals``.
 
-    ``perturbed`` says which arguments have a tangent: those are the inputs of the linear map.
+    Args:
+        fun: the function.
+        primals: the arguments.
+        perturbed: which arguments have a tangent: those are the inputs of the linear map. By
+            default all.
+
+    Returns:
+        A pair of the list of results and the linear map.
+
+    >>> import weft.numpy as jnp
+    >>> out, linear = linearize(lambda x: [jnp.sin(x)], [0.0])
+    >>> [float(x) for x in out]
+    [0.0]
     """
     parent, names = state.trace, state.name_stack
     partial = PartialEvalTrace(parent)

@@ -24,7 +24,19 @@ without_refs = Late("weft.transforms.discharge")
 
 
 class BatchTracer(Tracer):
-    """A value of the parent trace of which one axis is mapped over."""
+    """A value of the parent trace of which one axis is mapped over.
+
+    Args:
+        trace: the trace that it belongs to.
+        val: the value.
+        batch_dim: the axis that is mapped over; None for none.
+
+    >>> import weft, weft.numpy as jnp
+    >>> seen = []
+    >>> _ = weft.vmap(lambda x: seen.append(isinstance(x, BatchTracer)))(jnp.ones(2))
+    >>> seen
+    [True]
+    """
 
     __slots__ = ("val", "batch_dim")
     display = "VmapTracer"

@@ -147,7 +147,6 @@ async def async_serialize(
         arr_inp: the array.
         tensorstore_spec: where and how the array is stored, from ``get_tensorstore_spec``.
         commit_future: a list that gets what says when the array is on disk.
-        **_: accepted for JAX, no effect.
 
     >>> import asyncio, tempfile, weft.numpy as jnp
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -194,7 +193,6 @@ async def async_deserialize(
         global_shape: the shape of the result: the array is cut or filled up to it. By default as
             stored.
         dtype: the dtype of the result. By default as stored.
-        **_: accepted for JAX, no effect.
 
     Returns:
         The array.

@@ -25,6 +25,16 @@ class Primitive(_Primitive):
 
     ``def_impl`` says how it is computed on arrays, or ``def_lowering`` gives it as a function of
     other primitives; ``def_abstract_eval`` gives the types of its results.
+
+    Args:
+        name: its name.
+
+    >>> import numpy as np
+    >>> from weft.extend.core import Primitive
+    >>> double_p = Primitive("double")
+    >>> _ = double_p.def_impl(lambda x: 2 * x)
+    >>> double_p.bind(np.float32(3.0))
+    np.float32(6.0)
     """
 
     def __init__(self, name: str) -> None:

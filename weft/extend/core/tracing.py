@@ -40,11 +40,21 @@ class OpaqueTraceState:
 
 
 class TraceTag:
-    """A mark that tells the traces of one transformation from those of others."""
+    """A mark that tells the traces of one transformation from those of others.
+
+    >>> TraceTag() == TraceTag()
+    False
+    """
 
 
 def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
-    """What is being traced now, to be compared with a later state.
+    """Return what is being traced now, to be compared with a later state.
+
+    Args:
+        convention: accepted for JAX, no effect.
+
+    Returns:
+        A state that can be compared and hashed.
 
     >>> get_opaque_trace_state() == get_opaque_trace_state()
     True
@@ -58,13 +68,31 @@ def trace_state_clean() -> bool:
 
 
 def find_top_trace(values: Any) -> Trace:
-    """The trace that a primitive of these operands would go to: the current one."""
+    """Return the trace that a primitive of these operands would go to: the current one.
+
+    Args:
+        values: the operands.
+
+    Returns:
+        A trace.
+
+    >>> find_top_trace([1.0]) is find_top_trace([])
+    True
+    """
     return state.trace
 
 
 @contextmanager
 def take_current_trace() -> Iterator[Trace]:
-    """The current trace, out of the way for the extent of the block: nothing is traced there."""
+    """Return a context manager that gives the current trace, and traces nothing in the block.
+
+    Returns:
+        A context manager.
+
+    >>> with take_current_trace() as trace:
+    ...     trace is not None
+    True
+    """
     previous = state.trace
     state.trace = eval_trace
     try:
@@ -74,7 +102,13 @@ def take_current_trace() -> Iterator[Trace]:
 
 
 def valid_jaxtype(x: Any) -> bool:
-    """Whether ``x`` is an array or a number.
+    """Return whether ``x`` is an array or a number.
+
+    Args:
+        x: any object.
+
+    Returns:
+        True or False.
 
     >>> valid_jaxtype(1.0), valid_jaxtype("one")
     (True, False)
@@ -87,7 +121,15 @@ def valid_jaxtype(x: Any) -> bool:
 
 
 def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
-    """The type of one element along an axis.
+    """Return the type of one element along an axis.
+
+    Args:
+        size: the size of the axis.
+        axis: the axis; None leaves the type as it is.
+        aval: the type.
+
+    Returns:
+        A type.
 
     >>> mapped_aval(3, 0, ShapedArray((3, 4), "float32"))
     ShapedArray(float32[4])
@@ -101,7 +143,16 @@ def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
 
 
 def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
-    """The type of several elements along a new axis.
+    """Return the type of several elements along a new axis.
+
+    Args:
+        size: the size of the axis.
+        axis: where the axis goes; None leaves the type as it is.
+        aval: the type of one element.
+        explicit_mesh_axis: the mesh axis over which the new axis is divided.
+
+    Returns:
+        A type.
 
     >>> unmapped_aval(3, 1, ShapedArray((4,), "float32"))
     ShapedArray(float32[4,3])
@@ -114,7 +165,19 @@ def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: An
 
 
 def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
-    """``force(val)`` of a value that must be known; the error for a traced one says why."""
+    """Return ``force(val)`` of a value that must be known; the error for a traced one says why.
+
+    Args:
+        force: a function of the value, such as ``int``, or None.
+        val: the value.
+        context: why it must be known, for the error.
+
+    Returns:
+        What ``force`` returns, or the value.
+
+    >>> concrete_or_error(int, 3.0)
+    3
+    """
     if isinstance(val, Tracer):
         known = val._concrete()
         if known is None:
@@ -132,27 +195,73 @@ def new_jaxpr_eqn(
     source_info: Any = None,
     ctx: Any = None,
 ) -> JaxprEqn:
-    """An equation of a program."""
+    """Return an equation of a program.
+
+    Args:
+        invars: the operands, variables or literals.
+        outvars: the variables of the results.
+        primitive: the primitive.
+        params: its parameters.
+        effects: the effects of the step.
+        source_info: the user's line. By default the current one.
+        ctx: accepted for JAX, no effect.
+
+    Returns:
+        A ``JaxprEqn``.
+
+    >>> import weft
+    >>> eqn = weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0]
+    >>> new_jaxpr_eqn(eqn.invars, eqn.outvars, eqn.primitive, eqn.params).primitive
+    add
+    """
     return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source_info)
 
 
 def nonempty_axis_env_DO_NOT_USE() -> bool:
-    """Whether a named axis is being mapped."""
+    """Return whether a named axis is being mapped.
+
+    Returns:
+        True or False.
+
+    >>> nonempty_axis_env_DO_NOT_USE()
+    False
+    """
     return bool(state.axis_env)
 
 
 def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:
-    """The names of the axes being mapped."""
+    """Return the names of the axes being mapped.
+
+    Returns:
+        A list.
+
+    >>> unsafe_get_axis_names_DO_NOT_USE()
+    []
+    """
     return [name for name, _ in state.axis_env]
 
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
-    """Whether a function is being staged."""
+    """Return whether a function is being staged.
+
+    Returns:
+        True or False.
+
+    >>> unsafe_am_i_under_a_jit_DO_NOT_USE()
+    False
+    """
     return any(isinstance(trace, StagingTrace) for trace in _traces())
 
 
 def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
-    """Whether a function is being mapped, with or without a named axis."""
+    """Return whether a function is being mapped, with or without a named axis.
+
+    Returns:
+        True or False.
+
+    >>> unsafe_am_i_under_a_vmap_DO_NOT_USE()
+    False
+    """
     return any(isinstance(trace, BatchTrace) for trace in _traces()) or bool(state.axis_env)
 
 
