@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.mlir.errors import StableHLOError
+from weft.mlir.errors import Unread
 from weft.mlir.lexer import Cursor
 from weft.mlir.tree import DTYPES, Other, Raw, Symbol, Tensor, Word
 
@@ -304,7 +304,7 @@ class Attributes:
         kind = self._suffix()
         try:
             if isinstance(kind, Tensor) and kind.dtype.kind not in "iub":
-                return float(_one(word, kind.dtype))
+                return float(_one(word, kind.dtype).reshape(()))
             return (
                 int(word, 0)
                 if re.fullmatch(r"-?(0x[0-9A-Fa-f]+|0|[1-9]\d*)", word)
@@ -431,5 +431,5 @@ def integers(value: Any, what: str) -> tuple[int, ...]:
     if isinstance(value, int) and not isinstance(value, bool):
         value = [value]
     if not isinstance(value, list) or not all(type(n) is int for n in value):
-        raise StableHLOError(f"{what} must be a list of integers")
+        raise Unread(f"{what} must be a list of integers")
     return tuple(value)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from weft import lax
-from weft.mlir.reading import TOKEN, Reading, Scope, Token, Unread, reader
+from weft.mlir.errors import Unread
+from weft.mlir.reading import TOKEN, Reading, Scope, Token, reader
 from weft.mlir.tree import Block, Operation, Symbol
 
 COUNTED_STEPS = 1 << 31  # of a loop whose number of steps is known

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weft import lax
-from weft.mlir.reading import Reading, Unread, known, reader
-from weft.mlir.tree import Operation, Symbol
+from weft.mlir.attributes import integers
+from weft.mlir.errors import Unread
+from weft.mlir.patterns import expressions
+from weft.mlir.reading import Reading, known, reader, sizes_of
+from weft.mlir.tree import Operation, Tensor
+from weft.numpy.index_functions import take_along_axis
 
 Call = Callable[[Reading, Operation, list[Any]], Any]
 targets: dict[str, Call] = {}
@@ -34,7 +39,20 @@ def _custom_call(r: Reading, op: Operation, ins: list[Any]) -> Any:
             f"weft has no custom call {name[:60]!r}; it knows {', '.join(sorted(targets)[:4])}, ..."
             " (docs/export.md). Write the module without it"
         )
-    return found(r, op, ins)
+    return found(r, *_with_known_shapes(op, ins))
+
+
+def _with_known_shapes(op: Operation, ins: list[Any]) -> tuple[Operation, list[Any]]:
+    """A call without the operands that are only the shapes of its results."""
+    given = op.attributes.get("indices_of_shape_operands")
+    if given is None:
+        return op, ins
+    at = integers(given, "indices_of_shape_operands")
+    if len(at) != len(op.types) or not all(0 <= i < len(ins) for i in at):
+        raise Unread("indices_of_shape_operands has an operand for each result")
+    shapes = [sizes_of(ins[i], "the shape of a result") for i in at]
+    types = [Tensor(shape, kind.dtype) for shape, kind in zip(shapes, op.types, strict=True)]
+    return replace(op, types=types), [x for i, x in enumerate(ins) if i not in at]
 
 
 def config(op: Operation) -> dict[str, Any]:
@@ -52,11 +70,6 @@ def _shape_assertion(r: Reading, op: Operation, ins: list[Any]) -> Any:
             message = message.replace(f"{{{i}}}", str(np.asarray(x)))
         raise Unread(message)
     return []
-
-
-@target("annotate_device_placement")
-def _same(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    return ins
 
 
 @target("mhlo.topk", "TopK")
@@ -82,9 +95,18 @@ def _function(r: Reading, op: Operation, ins: list[Any]) -> Any:
     return _BY_NAME[str(op.attributes["call_target_name"])](*ins)
 
 
-def called(r: Reading, op: Operation, ins: list[Any]) -> list[Any] | None:
-    """The results of the one function that a call names, if it names one."""
+@target("ApproxTopK", "PartialReduce")
+def _approximate_top_k(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    """The largest or smallest numbers along an axis, and what lies beside them."""
+    given = config(op)
+    axis, count = int(given["reduction_dim"]), int(given["top_k"])
     names = op.attributes.get("called_computations")
-    if isinstance(names, list) and len(names) == 1 and isinstance(names[0], Symbol):
-        return r.call(str(names[0]), ins)
-    return None
+    if not isinstance(names, list) or len(names) != 1 or len(ins) != 4:
+        raise Unread("it takes an array, positions and one comparator")
+    found = expressions(r.function(str(names[0])).body)
+    pair = (("arg", 0), ("arg", 1))
+    if not found or found[0][0] not in ("GT", "LT") or found[0][2:] != pair:
+        raise Unread("its comparator compares two numbers by GT or LT")
+    x, places = ins[:2]
+    _, order = lax.top_k(x if found[0][0] == "GT" else lax.neg(x), count, axis=axis)
+    return [take_along_axis(y, order, axis) for y in (x, places)]

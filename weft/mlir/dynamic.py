@@ -8,9 +8,12 @@ import numpy as np
 
 from weft import lax
 from weft.mlir.attributes import integers
+from weft.mlir.custom_calls import target
 from weft.mlir.elementwise import operands
-from weft.mlir.reading import FOLDED, Reading, Unread, known, reader, sizes_of
-from weft.mlir.structure import convolution, gathered
+from weft.mlir.errors import Unread
+from weft.mlir.reading import FOLDED, Reading, Scope, known, reader, sizes_of
+from weft.mlir.regions import reduced_windows
+from weft.mlir.structure import convolution, gathered, random_bits
 from weft.mlir.tree import Operation
 
 
@@ -83,6 +86,33 @@ def _dynamic_conv(r: Reading, op: Operation, ins: list[Any]) -> Any:
     x, kernel, pads = operands(op, ins, 3)
     found = known(pads, "the padding").reshape(-1, 2)
     return convolution(op, x, kernel, [(int(a), int(b)) for a, b in found])
+
+
+@target("stablehlo.dynamic_reduce_window")
+def _dynamic_reduce_window(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    names = op.attributes.get("called_computations")
+    half = (len(ins) - 5) // 2
+    if not isinstance(names, list) or len(names) != 1 or half < 1 or len(ins) != 2 * half + 5:
+        raise Unread("it takes arrays, initial values, five lists of sizes and one function")
+    *lists, pads = [known(x, "the window") for x in ins[2 * half :]]
+    window, strides, base, holes = [tuple(x.reshape(-1).tolist()) for x in lists]
+    body = r.function(str(names[0])).body
+    pairs = [(int(a), int(b)) for a, b in pads.reshape(-1, 2)]
+    given = (window, strides, pairs, base, holes)
+    fold = r.region(body, Scope())
+    return reduced_windows(body, fold, ins[:half], ins[half : 2 * half], given)
+
+
+@target("stablehlo.dynamic_top_k")
+def _dynamic_top_k(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    x, count = operands(op, ins, 2)
+    return lax.top_k(x, *sizes_of(count, "k"))
+
+
+@target("stablehlo.dynamic_rng_bit_generator")
+def _dynamic_bits(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    key, shape = operands(op, ins, 2)
+    return random_bits(op, key, sizes_of(shape, "the shape"))
 
 
 def _folded_reshape(r: Reading, op: Operation, ins: list[Any]) -> list[Any]:

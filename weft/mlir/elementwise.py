@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from weft import lax
-from weft.mlir.reading import FOLDED, Reading, Scope, Unread, reader, readers
+from weft.mlir.errors import Unread
+from weft.mlir.reading import FOLDED, Reading, Scope, reader, readers
 from weft.mlir.tree import Operation
 
 UNARY = {
@@ -136,7 +137,8 @@ def _clamp(r: Reading, op: Operation, ins: list[Any]) -> Any:
 def _round(r: Reading, op: Operation, ins: list[Any]) -> Any:
     even = op.name.endswith("even")
     method = lax.RoundingMethod.TO_NEAREST_EVEN if even else lax.RoundingMethod.AWAY_FROM_ZERO
-    return lax.round(*operands(op, ins, 1), method)
+    (x,) = operands(op, ins, 1)
+    return lax.round(x, method)
 
 
 @reader("convert")
@@ -149,15 +151,14 @@ def _convert(r: Reading, op: Operation, ins: list[Any]) -> Any:
 
 @reader("bitcast_convert")
 def _bitcast(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    return lax.bitcast_convert_type(*operands(op, ins, 1), op.types[0].dtype)
+    (x,) = operands(op, ins, 1)
+    return lax.bitcast_convert_type(x, op.types[0].dtype)
 
 
 @reader("reduce_precision")
 def _reduce_precision(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    given = op.attributes
-    return lax.reduce_precision(
-        *operands(op, ins, 1), given["exponent_bits"], given["mantissa_bits"]
-    )
+    (x,), given = operands(op, ins, 1), op.attributes
+    return lax.reduce_precision(x, given["exponent_bits"], given["mantissa_bits"])
 
 
 @reader("chlo.is_inf", "chlo.is_pos_inf", "chlo.is_neg_inf")

@@ -27,6 +27,10 @@ class StableHLOError(ValueError):
         super().__init__(place + message + (f"\n    {shown}" if shown else ""))
 
 
+class Unread(Exception):
+    """What is wrong with an operation; where it stands is added by the one who runs it."""
+
+
 def error_at(text: str, position: int, message: str) -> StableHLOError:
     """The error for a place in a text."""
     position = min(position, len(text))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weft.api.batching import vmap
 from weft.base.knobs import enable_x64
 from weft.base.traceback import api_boundary
 from weft.control.jit import jit_p, jit_parameters
@@ -17,19 +20,28 @@ from weft.core.dims.text import SymbolicScope, symbolic_shape
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
-from weft.mlir import control as control  # their readers
+from weft.mlir import collectives as collectives  # their readers
+from weft.mlir import control as control
 from weft.mlir import custom_calls as custom_calls
 from weft.mlir import dynamic as dynamic
 from weft.mlir import elementwise as elementwise
+from weft.mlir import linear_algebra as linear_algebra
 from weft.mlir import regions as regions
 from weft.mlir import structure as structure
-from weft.mlir.errors import StableHLOError
+from weft.mlir.errors import StableHLOError, Unread
 from weft.mlir.parser import parse
-from weft.mlir.reading import Reading, Unread, types_of
-from weft.mlir.tree import Function, Module, Tensor
+from weft.mlir.reading import Reading, types_of
+from weft.mlir.tree import Function, Module, Raw, Tensor, operations_of
 
 MAX_INSTANCES = 256  # programs for the sizes of calls that a function remembers
 BYTECODE = b"ML\xefR"  # how MLIR's binary form begins
+MAX_DEVICES = 1 << 20
+DEVICE_KINDS = ("replicas", "partitions")
+COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in "all_gather all_reduce all_to_all collective_broadcast collective_permute"
+    " partition_id reduce_scatter replica_id".split()
+)
 CONSTANT = "jax.global_constant"  # marks arguments that a call must know: sizes, the platform
 
 
@@ -43,6 +55,7 @@ class StableHLOFunction:
     Args:
         module: the module.
         function: the function of it.
+        mesh: the mesh that its shardings are over.
 
     >>> import weft
     >>> from weft import export
@@ -51,10 +64,10 @@ class StableHLOFunction:
     True
     """
 
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: Module, function: Function, mesh: Any = None) -> None:
         self.module_name, self.fun_name = module.name, function.name
-        self._module, self._function = module, function
-        reading = Reading(module)
+        self._module, self._function, self._mesh = module, function, mesh
+        reading = Reading(module, mesh)
         reading.check_names()
         for kind in (*function.body.types, *function.types):
             if not isinstance(kind, Tensor):
@@ -62,9 +75,12 @@ class StableHLOFunction:
         scope = SymbolicScope()
         self.in_avals = tuple([_aval(t, f"a{i}", scope) for i, t in enumerate(function.body.types)])
         self._static = [CONSTANT in given for given in function.argument_attributes]
+        self.nr_devices = prod([_count(module, f"mhlo.num_{kind}") for kind in DEVICE_KINDS])
         self._is_wide = holds_wide_types(module)
         self._programs: dict[Any, ClosedJaxpr] = {}
         if reading.is_dynamic or any(self._static):
+            self.out_avals = tuple([_aval(t, f"r{i}", scope) for i, t in enumerate(function.types)])
+        elif self.nr_devices > 1 and is_for_each_device(module):
             self.out_avals = tuple([_aval(t, f"r{i}", scope) for i, t in enumerate(function.types)])
         else:
             program = self._programs[()] = self._staged(self.in_avals, {})
@@ -124,13 +140,15 @@ class StableHLOFunction:
         return np.asarray(x)
 
     def _staged(self, avals: Any, fixed: dict[int, np.ndarray]) -> ClosedJaxpr:
-        reading = Reading(self._module)
+        reading = Reading(self._module, self._mesh)
 
         def whole(*args: Any) -> list[Any]:
             rest = iter(args)
             kinds = self._function.body.types
             given = [fixed[i] if i in fixed else next(rest) for i in range(len(kinds))]
-            return reading.run(self._function, given)
+            given = self._placed(reading, given, self._function.argument_attributes)
+            outs = reading.run(self._function, given)
+            return self._placed(reading, outs, self._function.result_attributes)
 
         try:
             with enable_x64(True):
@@ -140,8 +158,58 @@ class StableHLOFunction:
         except RecursionError:
             raise self._error("regions and calls are nested too deeply") from None
 
+    def _placed(self, reading: Reading, values: list[Any], marks: list[dict[str, Any]]) -> Any:
+        """Arguments or results with the shardings that the module gives them."""
+        if len(marks) != len(values):
+            return values
+        found = []
+        for x, given in zip(values, marks, strict=True):
+            mark = given.get("sdy.sharding")
+            if isinstance(mark, Raw):
+                x = collectives.constrained(reading, x, f"<{mark.text}>")
+            elif "mhlo.sharding" in given:
+                collectives.ignore(reading)
+            found.append(x)
+        return found
+
+    @api_boundary
+    def per_device(self, *args: Any) -> tuple[Any, ...]:
+        """The results of every device, for a function that is written for one of several.
+
+        Arguments and results have a leading axis, with an entry for each of ``nr_devices``
+        devices; collectives run along it.
+        """
+        kinds, count = self._function.body.types, self.nr_devices
+        if len(args) != len(kinds):
+            raise self._error(f"@{self.fun_name} takes {len(kinds)} arguments, got {len(args)}")
+        leaves = []
+        for i, (x, kind) in enumerate(zip(args, kinds, strict=True)):
+            leaves.append(self._argument(i, x, Tensor((count, *kind.shape), kind.dtype)))
+        reading = Reading(self._module)
+        reading.axes = reading.all_axes = {"devices": count}
+        counts = [_count(self._module, f"mhlo.num_{kind}") for kind in DEVICE_KINDS]
+        if min(counts) == 1 < max(counts):
+            reading.device_kind = "replica_id" if counts[0] > 1 else "partition_id"
+        one = lambda *xs: tuple(reading.run(self._function, xs))
+        with enable_x64(True) if self._is_wide else nullcontext():
+            if not leaves:
+                return vmap(lambda _: one(), axis_name="devices")(np.zeros(count, np.bool_))
+            return vmap(one, axis_name="devices")(*leaves)
+
     def _error(self, message: str) -> StableHLOError:
         return Reading(self._module).error(self._function.position, message)
+
+
+def _count(module: Module, name: str) -> int:
+    found = module.attributes.get(name, 1)
+    return found if type(found) is int and 0 < found < MAX_DEVICES else 1
+
+
+def is_for_each_device(module: Module) -> bool:
+    """Whether a module has collectives of its own, outside of manual computations."""
+    return not module.meshes and any(
+        op.name in COLLECTIVES for f in module.functions.values() for op in operations_of(f.body)
+    )
 
 
 def holds_wide_types(module: Module) -> bool:
@@ -160,7 +228,7 @@ def _aval(kind: Tensor, name: str, scope: SymbolicScope) -> ShapedArray:
 
 @api_boundary
 def from_stablehlo(
-    module: str | bytes | os.PathLike[str], *, function: str | None = None
+    module: str | bytes | os.PathLike[str], *, function: str | None = None, mesh: Any = None
 ) -> StableHLOFunction:
     """Return a function of a StableHLO module, to be called with arrays.
 
@@ -168,6 +236,8 @@ def from_stablehlo(
         module: the text of a module or the path of a file that holds it, in the form that JAX
             (``jit(f).lower(x).as_text()``, ``Exported.mlir_module()``), other tools and weft write.
         function: the name of the function. By default ``main`` or the only public one.
+        mesh: a mesh with the axes that the module's shardings name. Without it they are ignored,
+            and one device computes all parts of a manual computation.
 
     Returns:
         A ``StableHLOFunction``. Text that weft cannot read raises ``StableHLOError`` with the line.
@@ -189,7 +259,7 @@ def from_stablehlo(
     if function not in functions:
         given = ", ".join(f"@{name}" for name in [*functions][:10])
         raise StableHLOError(f"name one of the module's functions with function=: {given}")
-    return StableHLOFunction(read, functions[function])
+    return StableHLOFunction(read, functions[function], mesh)
 
 
 def _text(module: Any) -> str:

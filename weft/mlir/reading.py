@@ -19,7 +19,7 @@ from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.core.trace import Tracer
-from weft.mlir.errors import StableHLOError, error_at
+from weft.mlir.errors import StableHLOError, Unread, error_at
 from weft.mlir.tree import Block, Function, Module, Operation, Other, Tensor, operations_of
 
 Reader = Callable[..., Any]
@@ -73,16 +73,14 @@ class Scope(dict[str, Any]):
         raise KeyError(name)
 
 
-class Unread(Exception):
-    """What is wrong with an operation; where it stands is added by the one who runs it."""
-
-
 class Reading:
     """A module whose operations are being run."""
 
     def __init__(self, module: Module, mesh: Any = None) -> None:
         self.module, self.mesh = module, mesh
-        self.axes: tuple[str, ...] = ()  # of the mesh around, over which collectives run
+        self.axes: dict[str, int] = {}  # of a mesh, over which collectives run
+        self.all_axes: dict[str, int] = {}  # of the whole mesh, by which devices are numbered
+        self.device_kind = ""  # which of partition_id and replica_id numbers devices, if not both
         self.ignored: set[str] = set()  # kinds of annotations that nothing was done about
         self.is_dynamic = any(has_unknown_sizes(f) for f in module.functions.values())
         self.programs: dict[str, ClosedJaxpr] = {}

@@ -14,6 +14,7 @@ from weft.core.avals import ShapedArray
 from weft.core.staging import stage
 from weft.mlir.attributes import integers
 from weft.mlir.elementwise import is_float, total_order
+from weft.mlir.errors import Unread
 from weft.mlir.patterns import (
     comparator,
     expressions,
@@ -22,7 +23,7 @@ from weft.mlir.patterns import (
     monoid,
     returns_argument,
 )
-from weft.mlir.reading import Reading, Scope, Unread, reader
+from weft.mlir.reading import Reading, Scope, reader
 from weft.mlir.structure import given_or, index_rows, pairs
 from weft.mlir.tree import Block, Operation
 from weft.prims.reduce import max_identity, min_identity
@@ -85,9 +86,9 @@ def _reduce(r: Reading, op: Operation, ins: list[Any], scope: Scope) -> Any:
             return found
         start = lax.broadcast_in_dim(inits[0], np.shape(found), ())
         return FUNCTIONS[name](start, found)
-    found = _position(op, arrays, axes, scope)
-    if found is not None:
-        return found
+    both = _position(op, arrays, axes, scope)
+    if both is not None:
+        return both
     count = len(arrays)
     fold = lambda x, y: tuple(body(*_flat(x, count), *_flat(y, count)))
     return lax.reduce(tuple(arrays), tuple(inits), fold, axes)
@@ -121,18 +122,22 @@ def _reduce_window(r: Reading, op: Operation, ins: list[Any], scope: Scope) -> A
     strides = given_or(op, "window_strides", ones)
     base, holes = given_or(op, "base_dilations", ones), given_or(op, "window_dilations", ones)
     pads = pairs(op, "padding", len(window))
+    return reduced_windows(block, body, arrays, inits, (window, strides, pads, base, holes))
+
+
+def reduced_windows(block: Block, body: Any, arrays: Any, inits: Any, given: Any) -> Any:
+    """The reduction of windows by a region; ``given`` is as ``lax.reduce_window`` takes it."""
+    window, strides, pads, base, holes = given
+    ones = (1,) * len(window)
     name = monoid(block)
     if (strides, base, holes) == (ones, ones, ones) and len(arrays) == 1:
         found = _cumulative(arrays[0], inits[0], name, block, window, pads)
         if found is not None:
             return found
     if name is not None and len(arrays) == 1:
-        fold: Any = FUNCTIONS[name]
-        (x,), (init,) = arrays, inits
-        return lax.reduce_window(x, init, fold, window, strides, pads, base, holes)
+        return lax.reduce_window(arrays[0], inits[0], FUNCTIONS[name], *given)
     count = len(arrays)
     fold = lambda x, y: tuple(body(*_flat(x, count), *_flat(y, count)))
-    given = (window, strides, pads, base, holes)
     return lax.reduce_window(tuple(arrays), tuple(inits), fold, *given)
 
 
@@ -266,7 +271,7 @@ def _sorted_by(body: Any, ins: list[Any], axis: int) -> list[Any]:
 
 # --- scatter --------------------------------------------------------------------------------------
 
-SCATTERS = {
+SCATTERS: dict[str, Any] = {
     "add": lax.scatter_add, "mul": lax.scatter_mul, "max": lax.scatter_max, "min": lax.scatter_min,
 }  # fmt: skip
 
@@ -288,7 +293,7 @@ def _scatter(r: Reading, op: Operation, ins: list[Any], scope: Scope) -> Any:
         operand_batching_dims=at("input_batching_dims"),
         scatter_indices_batching_dims=batching,
     )
-    given = {
+    given: dict[str, Any] = {
         "indices_are_sorted": bool(op.attributes.get("indices_are_sorted", False)),
         "unique_indices": bool(op.attributes.get("unique_indices", False)),
         "mode": lax.GatherScatterMode.FILL_OR_DROP,

@@ -9,7 +9,8 @@ import numpy as np
 from weft import lax
 from weft.mlir.attributes import integers
 from weft.mlir.elementwise import operands
-from weft.mlir.reading import FOLDED, Reading, Unread, reader, result_shape, sizes_of
+from weft.mlir.errors import Unread
+from weft.mlir.reading import FOLDED, Reading, reader, result_shape, sizes_of
 from weft.mlir.tree import Operation
 
 LARGE_SPLAT = 64  # elements from which a repeated number is broadcast by the program
@@ -73,17 +74,20 @@ def _broadcast_in_dim(r: Reading, op: Operation, ins: list[Any]) -> Any:
 
 @reader("broadcast")
 def _broadcast(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    return lax.broadcast(*operands(op, ins, 1), _given(op, "broadcast_sizes"))
+    (x,) = operands(op, ins, 1)
+    return lax.broadcast(x, _given(op, "broadcast_sizes"))
 
 
 @reader("transpose")
 def _transpose(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    return lax.transpose(*operands(op, ins, 1), _given(op, "permutation"))
+    (x,) = operands(op, ins, 1)
+    return lax.transpose(x, _given(op, "permutation"))
 
 
 @reader("reverse")
 def _reverse(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    return lax.rev(*operands(op, ins, 1), _given(op, "dimensions"))
+    (x,) = operands(op, ins, 1)
+    return lax.rev(x, _given(op, "dimensions"))
 
 
 @reader("concatenate")
@@ -187,7 +191,8 @@ def _convolution(r: Reading, op: Operation, ins: list[Any]) -> Any:
 @reader("fft")
 def _fft(r: Reading, op: Operation, ins: list[Any]) -> Any:
     kind = lax.FftType[str(op.attributes["fft_type"])]
-    return lax.fft(*operands(op, ins, 1), kind, _given(op, "fft_length"))
+    (x,) = operands(op, ins, 1)
+    return lax.fft(x, kind, _given(op, "fft_length"))
 
 
 @reader("cholesky")
@@ -222,7 +227,8 @@ def _triangular_solve(r: Reading, op: Operation, ins: list[Any]) -> Any:
 
 @reader("chlo.top_k")
 def _top_k(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    return lax.top_k(*operands(op, ins, 1), int(op.attributes["k"]))
+    (x,) = operands(op, ins, 1)
+    return lax.top_k(x, int(op.attributes["k"]))
 
 
 _ALGORITHMS = {"DEFAULT": "RNG_DEFAULT", "THREE_FRY": "RNG_THREE_FRY", "PHILOX": "RNG_PHILOX"}
@@ -231,9 +237,13 @@ _ALGORITHMS = {"DEFAULT": "RNG_DEFAULT", "THREE_FRY": "RNG_THREE_FRY", "PHILOX":
 @reader("rng_bit_generator")
 def _rng_bit_generator(r: Reading, op: Operation, ins: list[Any]) -> Any:
     (key,) = operands(op, ins, 1)
+    return random_bits(op, key, result_shape(op, 1))
+
+
+def random_bits(op: Operation, key: Any, shape: tuple[int, ...]) -> Any:
+    """The next state of a generator, and an array of bits."""
     algorithm = lax.RandomAlgorithm[_ALGORITHMS[str(op.attributes["rng_algorithm"])]]
-    kind = op.types[1]
-    return lax.rng_bit_generator(key, result_shape(op, 1), kind.dtype, algorithm)
+    return lax.rng_bit_generator(key, shape, op.types[1].dtype, algorithm)
 
 
 @reader("rng")
@@ -314,8 +324,8 @@ def _folded_broadcast(r: Reading, op: Operation, ins: list[Any]) -> list[Any]:
     dims = _given(op, "broadcast_dimensions")
     if len(dims) != x.ndim or any(not 0 <= d < len(shape) for d in dims):
         raise Unread("broadcast_dimensions has an axis of the result for each of the operand's")
-    if len(set(dims)) != len(dims) or list(dims) != sorted(dims):
-        return [np.asarray(lax.broadcast_in_dim_p.ref(x, shape=shape, broadcast_dimensions=dims))]
+    if list(dims) != sorted(set(dims)):
+        raise Unread("broadcast_dimensions are in order, each once")
     wide = [1] * len(shape)
     for d, n in zip(dims, x.shape, strict=True):
         wide[d] = n

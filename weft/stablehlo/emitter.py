@@ -72,6 +72,7 @@ class Emitter:
         self.partitions: Any = None  # of a program over several devices
         self.of_arguments: Sequence[str] = ()  # attributes of the main function's arguments
         self.of_results: Sequence[str] = ()  # and of its results
+        self.expanding: list[Any] = []  # operations and their types, whose decompositions these are
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -194,10 +195,15 @@ class Emitter:
         called = primitive.program(avals, params)
         if called is not None:
             return self.call(called, ins, params.get("name") or primitive.name)
-        if primitive.decompose is not None:
-            return self.staged(
-                lambda *xs: _as_list(primitive, primitive.decompose(*xs, **params)), avals, ins
-            )
+        kind = (primitive.name, tuple(avals))
+        if primitive.decompose is not None and kind not in self.expanding:
+            self.expanding.append(kind)
+            try:
+                return self.staged(
+                    lambda *xs: _as_list(primitive, primitive.decompose(*xs, **params)), avals, ins
+                )
+            finally:
+                self.expanding.pop()
         raise Unlowered(
             f"the program holds {primitive}, which has no StableHLO here; weft itself compiles it"
         )

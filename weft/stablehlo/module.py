@@ -10,6 +10,7 @@ from weft.stablehlo import control as control  # their rules
 from weft.stablehlo import elementwise as elementwise
 from weft.stablehlo import sharded as sharded
 from weft.stablehlo import structure as structure
+from weft.stablehlo import windows as windows
 from weft.stablehlo.emitter import module_text as module_text
 from weft.stablehlo.sharded import sharded_text as sharded_text
 from weft.stablehlo.types import Unlowered as Unlowered
