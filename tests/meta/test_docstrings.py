@@ -96,7 +96,7 @@ def test_docstrings_are_complete(module: str) -> None:
     assert not lacking, "\n" + "\n".join(lacking)
 
 
-@pytest.mark.parametrize("kind", [ArrayImpl, IndexUpdateRef])
+@pytest.mark.parametrize("kind", [ArrayImpl, IndexUpdateRef, ufunc])
 def test_docstrings_of_methods_are_complete(kind: type) -> None:
     members = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
     members = {k: v for k, v in members.items() if not isinstance(v, types.MemberDescriptorType)}

@@ -57,9 +57,10 @@ def pure_callback(
             returns.
         *args: Arguments, trees of arrays.
         sharding: Where the function runs, for programs over several devices.
-        vmap_method: What ``vmap`` does: "sequential" calls once for each element, "expand_dims"
-            once with arguments that aren't mapped given an axis of size 1, "broadcast_all" once
-            with every argument repeated to the batch. None raises an error under ``vmap``.
+        vmap_method: What ``vmap`` does: "sequential" (in a loop) and "sequential_unrolled" call
+            once for each element, "expand_dims" once with arguments that aren't mapped given an
+            axis of size 1, "broadcast_all" once with every argument repeated to the batch. None
+            raises an error under ``vmap``.
         **kwargs: Arguments by keyword, trees of arrays.
 
     Returns:

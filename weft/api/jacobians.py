@@ -42,8 +42,9 @@ def jacfwd(
             complex.
 
     Returns:
-        Function with the arguments of ``fun`` that returns an array of shape ``result.shape +
-        argument.shape``, or a tree of them; with ``has_aux`` a pair of it and the auxiliary data.
+        Function with the arguments of ``fun`` that returns an array of shape
+        ``result.shape + argument.shape``, or a tree of them; with ``has_aux`` a pair of it and the
+        auxiliary data.
 
     Forward mode is cheaper if there are fewer inputs than outputs.
 
@@ -100,8 +101,9 @@ def jacrev(
             float0.
 
     Returns:
-        Function with the arguments of ``fun`` that returns an array of shape ``result.shape +
-        argument.shape``, or a tree of them; with ``has_aux`` a pair of it and the auxiliary data.
+        Function with the arguments of ``fun`` that returns an array of shape
+        ``result.shape + argument.shape``, or a tree of them; with ``has_aux`` a pair of it and the
+        auxiliary data.
 
     Reverse mode is cheaper if there are fewer outputs than inputs.
 
@@ -162,8 +164,9 @@ def hessian(
             complex.
 
     Returns:
-        Function with the arguments of ``fun`` that returns an array of shape ``result.shape +
-        argument.shape + argument.shape``, or a tree of them; with ``has_aux`` a pair.
+        Function with the arguments of ``fun`` that returns an array of shape
+        ``result.shape + argument.shape + argument.shape``, or a tree of them; with ``has_aux`` a
+        pair.
 
     Example:
         >>> import weft, weft.numpy as jnp

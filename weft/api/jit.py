@@ -611,8 +611,8 @@ def jit(  # type: ignore[misc]
         donate_argnames: Names of such arguments.
         keep_unused: If false, arguments that the function doesn't use are dropped from the compiled
             program.
-        device: Device to run on. Deprecated: place the arguments with ``device_put``.
-        backend: Platform to run on, such as "cpu". Deprecated as well.
+        device: Device to run on. Prefer to place the arguments with ``device_put``.
+        backend: Platform to run on, such as "cpu"; by default that of the arguments.
         inline: If true, a caller that is traced takes in the equations instead of a call.
         compiler_options: Options for XLA, checked and without effect here.
 

@@ -464,7 +464,7 @@ def ensure_compile_time_eval() -> Iterator[None]:
     """Return a context manager in which operations on known values run at once, while tracing too.
 
     Returns:
-        Context manager. Operations on traced values raise an error in it.
+        Context manager. Operations on traced values are traced as usual.
 
     Example:
         >>> import weft, weft.numpy as jnp

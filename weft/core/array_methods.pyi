@@ -310,8 +310,8 @@ class Methods:
 
         Args:
             min: Lower bound, which broadcasts against the array; None for no bound.
-            max: Upper bound, which broadcasts against the array; None for no bound. Where ``min >
-                max``, the result is ``max``.
+            max: Upper bound, which broadcasts against the array; None for no bound. Where
+                ``min > max``, the result is ``max``.
 
         Returns:
             Array of the broadcast shape, in the dtype that the arguments promote to.

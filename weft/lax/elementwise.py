@@ -1206,7 +1206,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     """Return, at each position, the element of the case that ``which`` chooses.
 
     Args:
-        which: Boolean array for up to two cases (False chooses the first), or int32 indices of
+        which: Boolean array for up to two cases (False chooses the first), or integer indices of
             cases; a scalar, or of the shape of the cases.
         *cases: Arrays of one shape and dtype.
 

@@ -54,7 +54,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
         x: Array; real for "RFFT", else converted to complex.
         fft_type: "FFT", "IFFT", "RFFT" (of real values: half of the frequencies) or "IRFFT", or an
             ``FftType``.
-        fft_lengths: Sizes of the transformed axes, one to three; for "IRFFT" those of the result.
+        fft_lengths: Sizes of the transformed axes; for "IRFFT" those of the result.
 
     Returns:
         Complex array; real for "IRFFT". Inverses divide by the number of values.

@@ -383,8 +383,8 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     Args:
         a: Array of shape (..., m, n).
-        rtol: Singular values up to ``rtol`` times the largest count as zero; by default ``10 *
-            max(m, n) * eps``.
+        rtol: Singular values up to ``rtol`` times the largest count as zero; by default
+            ``10 * max(m, n) * eps``.
         hermitian: Your promise that the matrices are Hermitian, which is faster.
         rcond: Older name of ``rtol``.
 
@@ -447,8 +447,8 @@ def lstsq(
     Args:
         a: Matrix of shape (m, n).
         b: Right sides: a vector (m,) or a matrix (m, k).
-        rcond: Singular values below ``rcond`` times the largest count as zero; by default ``max(m,
-            n) * eps``.
+        rcond: Singular values below ``rcond`` times the largest count as zero; by default
+            ``max(m, n) * eps``.
         numpy_resid: If true, residuals are empty where NumPy returns none, which needs concrete
             values.
 

@@ -50,8 +50,8 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
             to False under ``jit``.
 
     Returns:
-        Complex vector of the roots; with ``strip_zeros=False`` padded with NaN to length ``len(p) -
-        1``.
+        Complex vector of the roots; with ``strip_zeros=False`` padded with NaN to length
+        ``len(p) - 1``.
 
     Example:
         >>> import weft.numpy as jnp
@@ -101,8 +101,8 @@ def polyfit(
         x: Vector of n sample points.
         y: Vector of n values, or matrix (n, k) of k sets of values.
         deg: Degree of the polynomial, a static integer.
-        rcond: Singular values below ``rcond`` times the largest count as zero; by default ``n *
-            eps``.
+        rcond: Singular values below ``rcond`` times the largest count as zero; by default
+            ``n * eps``.
         full: If true, also return residuals, rank, singular values and ``rcond``.
         w: Vector of n weights, which multiply the residuals.
         cov: If true, also return the covariance of the coefficients; "unscaled" leaves out the

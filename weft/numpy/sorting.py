@@ -60,7 +60,8 @@ def sort(
     """Return a sorted copy of an array.
 
     Args:
-        a: Array to sort; NaNs go last, complex numbers are ordered by real, then imaginary part.
+        a: Array to sort; NaNs count as largest, complex numbers are ordered by real, then
+            imaginary part.
         axis: Axis to sort along; None sorts the flattened array.
         kind: Must be None: choose with ``stable``.
         order: Must be None: there are no structured arrays.
@@ -95,7 +96,8 @@ def argsort(
     """Return the indices that sort an array.
 
     Args:
-        a: Array to sort; NaNs go last, complex numbers are ordered by real, then imaginary part.
+        a: Array to sort; NaNs count as largest, complex numbers are ordered by real, then
+            imaginary part.
         axis: Axis to sort along; None sorts the flattened array.
         kind: Must be None: choose with ``stable``.
         order: Must be None: there are no structured arrays.

@@ -148,7 +148,27 @@ class ufunc:
         initial: Any = None,
         where: Any = None,
     ) -> Array:
-        """The function applied along an axis, from the first element to the last."""
+        """Return an array reduced along axes by applying the function to neighbours.
+
+        Args:
+            a: Array to reduce.
+            axis: Axis, or None for all; some functions, such as ``add``, take a tuple of axes too.
+            dtype: Dtype to compute in and to return; by default that of the result of the function.
+            out: Must be None; arrays are immutable.
+            keepdims: If true, reduced axes stay with size 1.
+            initial: Scalar to start from; by default the identity of the function. Needed with
+                ``where`` if there is none.
+            where: Boolean mask that broadcasts against ``a``; elements where it is false are left
+                out.
+
+        Returns:
+            Array without the reduced axes.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.add.reduce(jnp.ones((2, 3)), axis=1)
+            Array([3., 3.], dtype=float32)
+        """
         check_arraylike(f"{self.__name__}.reduce", a)
         self._need_binary("reduce")
         self._refuse_out("reduce", out)
@@ -203,7 +223,22 @@ class ufunc:
 
     @api_boundary
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
-        """All results on the way of ``reduce``."""
+        """Return the running results of applying the function along an axis.
+
+        Args:
+            a: Array to accumulate.
+            axis: Axis along which to accumulate.
+            dtype: Dtype to compute in and to return; by default that of the result of the function.
+            out: Must be None; arrays are immutable.
+
+        Returns:
+            Array with the shape of ``a``.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.multiply.accumulate(jnp.array([1, 2, 3]))
+            Array([1, 2, 6], dtype=int32)
+        """
         self._need_binary("accumulate")
         self._refuse_out("accumulate", out)
         rule = self._accumulate or self._accumulate_by_scan
@@ -232,7 +267,23 @@ class ufunc:
 
     @api_boundary
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
-        """A copy of an array with the function applied at indices, once for each."""
+        """Return a copy of an array with the function applied at indices, once for each.
+
+        Args:
+            a: Array to copy.
+            indices: Any index that ``a[indices]`` takes.
+            b: Second operand, which broadcasts to ``a[indices]``; None for functions of one
+                argument.
+            inplace: Must be False: arrays are immutable, the result is a new array.
+
+        Returns:
+            Array with the shape and dtype of ``a``.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.add.at(jnp.zeros(2), jnp.array([1, 1]), 3.0, inplace=False)
+            Array([0., 6.], dtype=float32)
+        """
         if inplace:
             raise NotImplementedError(
                 f"arrays are immutable: write a = {self.__name__}.at(a, indices, b, inplace=False)"
@@ -271,7 +322,23 @@ class ufunc:
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
     ) -> Array:
-        """Reductions of the slices that begin at each of the indices."""
+        """Return the reductions of the slices that begin at each of the indices.
+
+        Args:
+            a: Array to reduce.
+            indices: Integer vector: where each slice begins; it ends where the next begins.
+            axis: Axis to reduce along.
+            dtype: Dtype to compute in and to return; by default that of the result of the function.
+            out: Must be None; arrays are immutable.
+
+        Returns:
+            Array with one element for each index along ``axis``.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.add.reduceat(jnp.arange(5), jnp.array([0, 3]))
+            Array([3, 7], dtype=int32)
+        """
         self._need_binary("reduceat")
         self._refuse_out("reduceat", out)
         rule = self._reduceat or self._reduceat_by_loop
@@ -305,7 +372,21 @@ class ufunc:
 
     @api_boundary
     def outer(self, A: Any, B: Any, /) -> Array:
-        """The function of every element of one array with every element of another."""
+        """Return the function of every element of one array with every element of another.
+
+        Args:
+            A: First array.
+            B: Second array.
+
+        Returns:
+            Array of shape ``A.shape + B.shape``.
+
+        Example:
+            >>> import weft.numpy as jnp
+            >>> jnp.add.outer(jnp.arange(2), jnp.arange(3))
+            Array([[0, 1, 2],
+                   [1, 2, 3]], dtype=int32)
+        """
         self._need_binary("outer")
         check_arraylike(f"{self.__name__}.outer", A, B)
         x, y = ravel(A), ravel(B)
