@@ -7,8 +7,10 @@ import weft
 import weft.numpy as jnp
 import weft.scipy.linalg
 from weft import image, lax, nn, random
+from weft.dtypes import TypePromotionError
 from weft.experimental import sparse
 from weft.scipy import fft, signal, special, stats
+from weft.scipy.cluster.vq import vq
 
 
 def zeros(*shape):
@@ -189,6 +191,10 @@ REFUSED = {
     "an array as a number of rows": (
         TypeError,
         lambda: lax.linalg.lu_pivots_to_permutation(jnp.zeros((5, 7), int), zeros(7, 7)),
+    ),
+    "an orthogonal matrix of a negative size": (
+        ValueError,
+        lambda: random.orthogonal(random.key(0), -1),
     ),
     "one size of pieces of a scalar": (TypeError, lambda: lax.split(zeros(), -1)),
     "positions along no axes": (ValueError, lambda: lax.index_take(zeros(3), (), ())),
@@ -473,3 +479,10 @@ def test_the_mode_of_nothing_is_of_the_default_dtype():
         assert stats.mode(jnp.zeros(0, dtype)).mode.dtype == jnp.float32
         with weft.enable_x64(True):
             assert stats.mode(jnp.zeros(0, dtype)).mode.dtype == jnp.float64
+
+
+def test_dtypes_of_codes_come_before_ranks():
+    with weft.numpy_dtype_promotion("strict"), pytest.raises(TypePromotionError):
+        vq(zeros(2, 2), jnp.zeros(2, bool))
+    with pytest.raises(ValueError, match="ranks 2 and 1"):
+        vq(zeros(2, 2), jnp.zeros(2, bool))

@@ -175,6 +175,8 @@ def orthogonal(
     dtype = check_dtype("orthogonal", dtype, np.inexact)
     n = _static(n, "orthogonal")
     m = n if m is None else _static(m, "orthogonal")
+    if n < 0 or m < 0:
+        raise ValueError(f"orthogonal needs sizes that are not negative, got {n} and {m}")
     shape = check_shape("orthogonal", shape)
     return placed(_orthogonal(key, n, m, shape, dtype), out_sharding)
 

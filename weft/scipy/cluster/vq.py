@@ -30,9 +30,9 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
     """
     promotion.check_arraylike("vq", obs, code_book)
-    if jnp.ndim(obs) != jnp.ndim(code_book):
-        raise ValueError(f"vq got operands of ranks {jnp.ndim(obs)} and {jnp.ndim(code_book)}")
     points, codes = map(jnp.asarray, promotion.promote_dtypes_inexact(obs, code_book))
+    if points.ndim != codes.ndim:
+        raise ValueError(f"vq got operands of ranks {points.ndim} and {codes.ndim}")
     if points.ndim == 1:
         points, codes = points[:, None], codes[:, None]
     if points.ndim != 2:
