@@ -138,8 +138,11 @@ def test_wrong_input_says_what_to_write():
         model.generate(variables, PROMPT, max_length=9, padding="both")
     with pytest.raises(ValueError, match="at least 1 token a pass"):
         model.generate(variables, PROMPT, max_length=9, prefill=0)
+    with pytest.raises(ValueError, match=r"at least 1 token a pass, not 2\.5"):
+        model.generate(variables, PROMPT, max_length=9, prefill=2.5)
     with pytest.raises(ValueError, match="no room for prompts of 7"):
-        model.generate(variables, PROMPT, max_length=6)
+        model.generate(variables, PROMPT, max_length=5)
+    assert model.generate(variables, PROMPT[:0], max_length=9).shape == (0, 9)
     with pytest.raises(ValueError, match="integers of shape"):
         align_prompts(np.ones((2, 3)))
     with pytest.raises(ValueError, match="needs eos_id"):

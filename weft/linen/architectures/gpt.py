@@ -179,6 +179,10 @@ class GPT(nn.Module):
         if beams > 1 and (eos_id is None or prompt_lengths is not None):
             raise ValueError("a beam search needs eos_id and prompts of the same length")
         prompt, lengths = align_prompts(prompt, prompt_lengths, padding)
+        if prompt.shape[1] > max_length:
+            raise ValueError(
+                f"max_length={max_length} has no room for prompts of {prompt.shape[1]} tokens"
+            )
         params = {"params": variables["params"]}
         apply = lambda state, tokens: self.apply(state, tokens, decode=True, mutable=["cache"])
 

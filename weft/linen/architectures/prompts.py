@@ -73,8 +73,8 @@ def prefill(step: Step, cache: Any, prompt: Any, lengths: Any, size: int | None 
     prompt = jnp.asarray(prompt)
     batch, rest = prompt.shape[0], prompt.shape[1] - 1
     size = rest if size is None else size
-    if rest and size < 1:
-        raise ValueError(f"prefill is at least 1 token a pass, not {size}")
+    if not isinstance(size, int) or (rest and size < 1):
+        raise ValueError(f"prefill is at least 1 token a pass, not {size!r}")
     count = rest // size if rest else 0
     if count == 1:
         cache = step(prompt[:, :size], cache)[1]
@@ -84,6 +84,6 @@ def prefill(step: Step, cache: Any, prompt: Any, lengths: Any, size: int | None 
     if rest and rest % size:
         cache = step(prompt[:, count * size : rest], cache)[1]
     # Longer prompts have left something behind the shortest: it is written over, and not read.
-    start = (jnp.min(lengths) - 1).astype(jnp.int32)
+    start = (jnp.min(lengths, initial=rest + 1) - 1).astype(jnp.int32)
     back = lambda x: jnp.full_like(x, start) if jnp.issubdtype(x.dtype, jnp.integer) else x
     return weft.tree.map(back, cache), start
