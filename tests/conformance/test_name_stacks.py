@@ -109,9 +109,33 @@ TEXTS = {
     "call": (lambda x: jax.jit(net)(x), {"jit(<lambda>)/jit(net)", "foo/bar/cos"}),
     "checkpoint": (
         jax.grad(jax.checkpoint(net)),
-        {"jit(net)/transpose(jvp())/checkpoint/foo/bar/mul"},
+        {
+            "jit(net)/transpose(jvp())/checkpoint/foo/bar/mul",
+            "jit(net)/transpose(jvp())/checkpoint/rematted_computation/foo/sin",
+        },
     ),
 }
+
+
+def test_what_is_computed_again_says_so():
+    @jax.checkpoint
+    def f(x):
+        with jax.named_scope("foo"):
+            y = jnp.sin(x)
+        with jax.named_scope("bar"):
+            return lax.scan(lambda c, _: (jnp.cos(c) * y, None), y, None, length=2)[0]
+
+    closed = jax.make_jaxpr(jax.grad(f))(1.0)
+    (again,) = [eqn for eqn in closed.eqns if eqn.primitive.name == "remat2"]
+    names = [f"{e.source_info.name_stack} {e.primitive}" for e in again.params["jaxpr"].eqns]
+    assert names == [
+        "rematted_computation/foo sin",
+        "rematted_computation/foo cos",
+        "rematted_computation/bar scan",
+        "bar scan",
+        "bar add_any",
+        "foo mul",
+    ]
 
 
 @pytest.mark.parametrize("case", TEXTS)

@@ -38,6 +38,8 @@ from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr
 
 _LOGGER = "weft.ad_checkpoint"
+# What name stacks say of what is computed again.
+_AGAIN = source.NameStack(["rematted_computation"])
 
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
@@ -248,12 +250,20 @@ def _split(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Spli
     inputs = merge_lists(unknown, in_known, backward.invars[n_res:])
     whole = backward.replace(
         invars=[*saved, *in_consts, *inputs],
-        eqns=_interleaved(again, backward_eqns),
+        eqns=_interleaved([_named(eqn) for eqn in again], backward_eqns),
         outvars=[substituted(x, stand_in) for x in backward.outvars],
         debug_info=None,
     )
     pruned, used = dce_jaxpr(whole, [True] * len(whole.outvars))
     return Split(kept_forward, count, known.consts, pruned, used, out_unknown)
+
+
+def _named(eqn: JaxprEqn) -> JaxprEqn:
+    """An equation that is computed again, with a name stack that says so."""
+    info = eqn.source_info
+    if info is None:
+        return eqn
+    return eqn.replace(source_info=info.replace(name_stack=info.name_stack.inside(_AGAIN)))
 
 
 def _interleaved(first: Sequence[JaxprEqn], second: Sequence[JaxprEqn]) -> list[JaxprEqn]:
