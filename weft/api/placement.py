@@ -442,8 +442,6 @@ def copy_to_host_async(x: Any) -> Any:
     Returns:
         ``x`` itself. Arrays on the CPU are there already.
 
-    Other leaves are asked, if they have a method of this name.
-
     Example:
         >>> import weft, weft.numpy as jnp
         >>> weft.copy_to_host_async(jnp.ones(2))

@@ -1,4 +1,13 @@
-"""Functions over primitives: checked, documented, and nothing hidden in between."""
+"""The operations that programs are made of, loops and conditionals, and collectives.
+
+``weft.numpy`` is built on these. They are stricter: dtypes are not promoted, and most arguments
+have no defaults. Use them for control flow (``scan``, ``while_loop``, ``cond``), for convolutions,
+and for communication between devices (``psum``, ``all_gather``).
+
+>>> from weft import lax
+>>> lax.fori_loop(0, 3, lambda i, x: 2 * x, 1)
+Array(8, dtype=int32, weak_type=True)
+"""
 
 import typing as _typing
 

@@ -77,8 +77,8 @@ def cond(
     Returns:
         The result of the chosen function.
 
-    Both functions are traced and must return the same types; only one of them is run, unless
-    ``vmap`` makes a batch of predicates, which selects between the results of both.
+    Both functions are traced; only one of them runs. Under ``vmap`` over ``pred`` both run, and
+    each element takes its result from one of them.
 
     Example:
         >>> from weft import lax
@@ -417,7 +417,7 @@ def associative_scan(
     Returns:
         Tree like ``elems``: element k is the combination of the elements up to k.
 
-    Takes logarithmically many steps, each a call of ``fn`` on whole arrays.
+    It takes O(log n) steps; each calls ``fn`` on whole arrays.
 
     Example:
         >>> from weft import lax

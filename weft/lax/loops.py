@@ -310,7 +310,7 @@ def fori_loop(
     Returns:
         Last value, a tree like ``init_val``.
 
-    With bounds known now it is a ``scan`` and can be differentiated in reverse; with traced
+    With static bounds the loop is a ``scan`` and can be differentiated in reverse mode; with traced
     bounds it is a ``while_loop``.
 
     Example:

@@ -440,9 +440,6 @@ def all_to_all(
     Returns:
         Tree like ``x``.
 
-    Without ``tiled`` the split axis has the size of the named axis and disappears, and the joined
-    axis is new.
-
     Example:
         >>> import weft, weft.numpy as jnp
         >>> x = jnp.array([[1, 2], [3, 4]])
@@ -521,8 +518,7 @@ def ragged_all_to_all(
     ``output_offsets[i]`` of its output. ``recv_sizes[i]`` is the number of rows that come from
     member ``i // (n // size)``.
 
-    Reverse mode counts a row that is sent several times once for each only where ``vmap`` is
-    inside: inside of ``vmap``, slices of the operand must not overlap.
+    Inside of ``vmap``, slices of the operand must not overlap if you differentiate in reverse mode.
 
     Example:
         >>> import weft, weft.numpy as jnp

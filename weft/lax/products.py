@@ -242,8 +242,9 @@ def ragged_dot_general(
         Array as from ``dot_general``; with a group axis in front if the ragged dimension is
         contracted.
 
-    A free dimension in groups meets a matrix of ``rhs`` for each; a contracting one gives a result
-    for each, in front; a batch one is a plain product. Sizes may differ along the batch.
+    If the ragged dimension is free, each group meets its own matrix of ``rhs``. If it is
+    contracted, there is one result for each group, along a new first axis. If it is a batch
+    dimension, the product is a plain one.
 
     Example:
         >>> from weft import lax

@@ -580,7 +580,7 @@ def scatter_apply(
     Returns:
         Array with the shape and dtype of ``operand``.
 
-    Where an element is met several times, ``func`` is applied as often. Not differentiable.
+    If an element is named several times, ``func`` is applied as often. Not differentiable.
 
     Example:
         >>> from weft import lax

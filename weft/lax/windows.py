@@ -40,8 +40,8 @@ def padtype_to_pads(
     Returns:
         List of (before, after) pairs.
 
-    'VALID' is none; 'SAME' pads so that there is a window for every stride of the input, the odd
-    element at the end; 'SAME_LOWER' has the odd element in front.
+    "VALID" adds none. "SAME" adds so much that the result has ``ceil(size / stride)`` elements,
+    with an odd one at the end; "SAME_LOWER" puts the odd one in front.
 
     Example:
         >>> from weft import lax

@@ -1,4 +1,19 @@
-"""NumPy's functions on arrays of weft, under NumPy's names."""
+"""NumPy's functions under NumPy's names, on arrays that can be differentiated and compiled.
+
+What differs from NumPy, as in JAX:
+
+- Arrays are immutable. Write ``x.at[i].set(y)`` instead of ``x[i] = y``; ``out=`` must be None.
+- Without ``enable_x64``, floats and integers have at most 32 bits. Python scalars are weak: they
+  take the dtype of the array they are combined with.
+- Functions take arrays and scalars. Lists raise TypeError: wrap them in ``jnp.array``.
+- Indices out of bounds raise no error: reading clips them, updates leave them out.
+- Under ``jit``, shapes must not depend on values. Functions such as ``nonzero`` and ``unique`` take
+  a static ``size`` for that.
+
+>>> import weft.numpy as jnp
+>>> jnp.arange(3).at[0].set(7)
+Array([7, 1, 2], dtype=int32)
+"""
 
 import typing as _typing
 

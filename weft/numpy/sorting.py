@@ -211,7 +211,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
     Returns:
         Array with the shape and dtype of ``a``.
 
-    In which order elements come before and after it is not promised.
+    The order of the elements before and after it is unspecified.
 
     Example:
         >>> import weft.numpy as jnp

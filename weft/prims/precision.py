@@ -16,7 +16,8 @@ from weft.base.record import Record
 class Precision(enum.Enum):
     """How much of float32 a product on an accelerator keeps; CPUs always keep all of it.
 
-    ``DEFAULT`` is the fastest, ``HIGHEST`` is full float32. Strings stand for members.
+    ``DEFAULT`` is the fastest, ``HIGHEST`` is full float32. Functions take their names too, such as
+    "highest", "tensorfloat32" or "float32".
 
     Example:
         >>> Precision("float32")
