@@ -40,10 +40,11 @@ TOPICS = "lax numpy random scipy ops image nn parallel".split()
 
 # Public side rooms may import all of the above and, without cycles, each other.
 SIDE = (
-    "ad ad_checkpoint api_util as_jax checkpoint_policies custom_batching custom_derivatives debug "
+    "__main__ ad ad_checkpoint api_util as_jax checkpoint_policies custom_batching "
+    "custom_derivatives debug "
     "distributed dlpack errors example_libraries experimental export extend flatten_util "
-    "interpreters memory mlir monitoring profiler ref sharding stages state test_util testing "
-    "tree_util typing version"
+    "interpreters memory mlir monitoring moving profiler ref sharding stages state test_util "
+    "testing tree_util typing version"
 ).split()
 
 # Libraries written as a user would write them: on public rooms only, not imported by weft. As

@@ -26,19 +26,18 @@ experimental.layout experimental.mesh_utils experimental.multihost_utils experim
 experimental.pjit experimental.profiler experimental.random experimental.rnn experimental.shard_map
 experimental.sparse experimental.sparse.linalg experimental.xla_metadata export extend
 extend.backend extend.core extend.core.primitives extend.linear_util extend.random
-extend.source_info_util flatten_util image lax lax.linalg memory monitoring nn nn.initializers numpy
-numpy.fft numpy.linalg ops profiler random ref scipy scipy.cluster.vq scipy.fft scipy.integrate
-scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal scipy.sparse.linalg
-scipy.spatial.transform scipy.special scipy.stats scipy.stats.bernoulli scipy.stats.beta
-scipy.stats.betabinom scipy.stats.binom scipy.stats.cauchy scipy.stats.chi2 scipy.stats.dirichlet
-scipy.stats.expon scipy.stats.gamma scipy.stats.gennorm scipy.stats.geom scipy.stats.gumbel_l
-scipy.stats.gumbel_r scipy.stats.laplace scipy.stats.logistic scipy.stats.multinomial
-scipy.stats.multivariate_normal scipy.stats.nbinom scipy.stats.norm scipy.stats.pareto
-scipy.stats.poisson scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform scipy.stats.vonmises
-scipy.stats.wrapcauchy sharding stages test_util testing tree tree_util typing linen
-linen.architectures optim train
-train.checkpoint train.data train.launch train.metrics train.report train.tasks
-train.tasks.metrics train.tasks.preprocessors train.tfrecord
+extend.source_info_util flatten_util image lax lax.linalg memory monitoring moving nn
+nn.initializers numpy numpy.fft numpy.linalg ops profiler random ref scipy scipy.cluster.vq
+scipy.fft scipy.integrate scipy.interpolate scipy.linalg scipy.ndimage scipy.optimize scipy.signal
+scipy.sparse.linalg scipy.spatial.transform scipy.special scipy.stats scipy.stats.bernoulli
+scipy.stats.beta scipy.stats.betabinom scipy.stats.binom scipy.stats.cauchy scipy.stats.chi2
+scipy.stats.dirichlet scipy.stats.expon scipy.stats.gamma scipy.stats.gennorm scipy.stats.geom
+scipy.stats.gumbel_l scipy.stats.gumbel_r scipy.stats.laplace scipy.stats.logistic
+scipy.stats.multinomial scipy.stats.multivariate_normal scipy.stats.nbinom scipy.stats.norm
+scipy.stats.pareto scipy.stats.poisson scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform
+scipy.stats.vonmises scipy.stats.wrapcauchy sharding stages test_util testing tree tree_util typing
+linen linen.architectures optim train train.checkpoint train.data train.launch train.metrics
+train.report train.tasks train.tasks.metrics train.tasks.preprocessors train.tfrecord
 train.vocabularies train.writers
 """.split()
 

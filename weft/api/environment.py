@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import platform as system
 import sys
 from typing import Any
 
 import numpy as np
 
+from weft.base import disk
 from weft.runtime.array import ArrayImpl
 from weft.runtime.devices import devices, process_count
 
@@ -35,6 +38,18 @@ def live_arrays(platform: str | None = None) -> list[Any]:
     return [x for x in found if not x.is_deleted()]
 
 
+def _cache() -> str:
+    """Where compiled code is kept, and how much."""
+    where = disk.folder()
+    if where is None:
+        return "off"
+    count = size = 0
+    with contextlib.suppress(OSError), os.scandir(where) as entries:
+        for entry in entries:
+            count, size = count + 1, size + entry.stat().st_size
+    return f"{where}, {count} entries, {size / 2**20:.1f} MiB"
+
+
 def print_environment_info(return_string: bool = False) -> str | None:
     """Print versions, machine and devices, for a bug report.
 
@@ -59,6 +74,10 @@ def print_environment_info(return_string: bool = False) -> str | None:
         f"process_count: {process_count()}",
         f"platform: {machine.system} {machine.release} {machine.machine}",
     ]
+    clients = dict.fromkeys([d.client for d in [*devices("cpu"), *devices()]])
+    for client in clients:
+        lines += [f"{name}: {told}" for name, told in client.about().items()]
+    lines.append(f"disk cache: {_cache()}")
     text = "\n".join(lines)
     if return_string:
         return text

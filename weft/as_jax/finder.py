@@ -22,7 +22,7 @@ from weft.as_jax.table import TABLE
 ROOTS = ("jax", "jaxlib")
 # Rooms of weft that are no modules of JAX.
 HIDDEN = frozenset(
-    "api as_jax backends base compiler control core kernel prims runtime state transforms"
+    "api as_jax backends base compiler control core kernel moving prims runtime state transforms"
     " linen optim train".split()
 )
 

@@ -159,6 +159,10 @@ class Client(ABC):
     platform_version = runtime_type = "weft"
     memory: Memory
 
+    def about(self) -> dict[str, str]:
+        """What there is to know of it, in words, for reports."""
+        return {}
+
     # --- programs ---------------------------------------------------------------------------------
 
     @abstractmethod

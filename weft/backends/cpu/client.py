@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.native import processor
+from weft.base.cores import threads, usable_cores
 from weft.base.lazy import Late
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import state, typeof
@@ -36,6 +38,16 @@ class Cpu(HostClient):
     """The processor."""
 
     learns = True
+
+    def about(self) -> dict[str, str]:
+        count, cores = threads(), usable_cores()
+        told = {
+            "processor": f"{processor.architecture()}, vectors of {processor.vector_bits()} bits",
+            "threads": f"{count} of {cores} usable cores",
+        }
+        works = dispatch.supported()
+        told["native code"] = "yes" if works else "no: NumPy computes everything, slowly"
+        return told
 
     def prepare(self, wholly: bool = False, own: bool = False) -> None:
         """Have LLVM loaded, for a program that is about to be compiled.

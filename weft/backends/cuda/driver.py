@@ -282,6 +282,13 @@ def per_device(size: int) -> Any:
     return decorate
 
 
+def driver_version() -> int:
+    """The version of CUDA that the driver has, as a thousand times the major number."""
+    version = _INT()
+    library().cuDriverGetVersion(ctypes.byref(version))
+    return version.value
+
+
 def count() -> int:
     """How many GPUs there are; 0 without a driver."""
     try:

@@ -110,6 +110,16 @@ class Gpu(DeviceClient):
         if driver.in_use() is not device:
             device.use()
 
+    def about(self) -> dict[str, str]:
+        device = driver.device(self.number)
+        free, total = device.memory()
+        version = driver.driver_version()
+        return {
+            f"GPU {self.number}": f"{device.name}, sm_{device.architecture},"
+            f" {free / 2**30:.0f} of {total / 2**30:.0f} GiB free",
+            "CUDA driver": f"{version // 1000}.{version % 1000 // 10}",
+        }
+
     # --- waiting ----------------------------------------------------------------------------------
 
     def wait(self) -> None:

@@ -1,0 +1,119 @@
+"""Builds a release and checks it: python tools/release.py [--tag].
+
+Builds the wheel and the source distribution, looks at their size and contents, has twine look at
+their description, installs the wheel into an empty environment, and runs it there. With `--tag` the
+commit gets the version's tag, if all is well. What was built lies in `dist/`.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_WHEEL_BYTES = 3_000_000
+# What a wheel must have, and what neither distribution may have.
+NEEDED = ("weft/__init__.py", "weft/py.typed", "weft/__main__.py", "weft/train/report/page.html")
+UNWANTED = re.compile(r"(^|/)(tests|bench|\.venv|__pycache__|\.git)(/|$)|\.(pyc|so|o)$")
+# A program that uses the installed package as a reader of the README does.
+PROGRAM = """
+import weft, weft.numpy as jnp
+f = weft.jit(weft.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)))
+assert f(jnp.ones(3)).shape == (3,)
+from weft import linen, optim
+model = linen.Dense(2)
+params = model.init(weft.random.key(0), jnp.ones((1, 3)))
+assert optim.adam(1e-3).init(params)
+print(weft.__version__)
+"""
+
+
+def version() -> str:
+    """The version that pyproject.toml names."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def agreement() -> list[str]:
+    """What does not agree about the version."""
+    now, found = version(), []
+    init = (ROOT / "weft" / "version.py").read_text() if (ROOT / "weft/version.py").exists() else ""
+    if init and now not in init:
+        found.append(f"weft/version.py does not name {now}")
+    if f"version: {now}\n" not in (ROOT / "CITATION.cff").read_text():
+        found.append(f"CITATION.cff does not name {now}")
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    if f"## {now}" not in changes and "## Unreleased" not in changes:
+        found.append(f"CHANGELOG.md has no section for {now}")
+    return found
+
+
+def problems(names: list[str], size: int, wheel: bool) -> list[str]:
+    """What is wrong with a distribution of these files and so many bytes."""
+    found = [f"{name} does not belong there" for name in names if UNWANTED.search(name) and wheel]
+    if wheel:
+        found += [f"{name} is missing" for name in NEEDED if name not in names]
+        if size > MAX_WHEEL_BYTES:
+            found.append(f"the wheel has {size:,} bytes, more than {MAX_WHEEL_BYTES:,}")
+    return found
+
+
+def run(*command: str, cwd: Path = ROOT) -> str:
+    print("$", " ".join(Path(c).name if "/" in c else c for c in command), flush=True)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{done.stderr}\nrelease: this failed: {' '.join(command[:4])}")
+    return done.stdout
+
+
+def environment(folder: Path) -> str:
+    """The interpreter of a new environment."""
+    venv.create(folder, with_pip=True)
+    return str(folder / "bin" / "python")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tag", action="store_true", help="tag the commit if all is well")
+    options = parser.parse_args()
+    wrong = agreement()
+    if options.tag and run("git", "status", "--porcelain"):
+        wrong.append("the working tree has changes that are not committed")
+    if wrong:
+        sys.exit("\n".join(wrong))
+    dist = ROOT / "dist"
+    for old in dist.glob("weft-*"):
+        old.unlink()
+    with tempfile.TemporaryDirectory() as folder:
+        tools = environment(Path(folder) / "tools")
+        run(tools, "-m", "pip", "install", "-q", "build", "twine")
+        run(tools, "-m", "build", "--outdir", str(dist))
+        (wheel,), (source,) = dist.glob("weft-*.whl"), dist.glob("weft-*.tar.gz")
+        names = zipfile.ZipFile(wheel).namelist()
+        wrong = problems(names, wheel.stat().st_size, True)
+        with tarfile.open(source) as opened:
+            wrong += problems(opened.getnames(), source.stat().st_size, False)
+        if wrong:
+            sys.exit("\n".join(wrong))
+        run(tools, "-m", "twine", "check", "--strict", str(wheel), str(source))
+        empty = environment(Path(folder) / "empty")
+        run(empty, "-m", "pip", "install", "-q", str(wheel))
+        assert run(empty, "-c", PROGRAM, cwd=Path(folder)).strip() == version()
+        print(run(empty, "-m", "weft", cwd=Path(folder)))
+        for extra in ("train", "mpi"):
+            run(empty, "-m", "pip", "install", "-q", f"{wheel}[{extra}]")
+        run(empty, "-c", "import weft.train.checkpoint, weft.train.data", cwd=Path(folder))
+    print(f"{wheel.name}: {wheel.stat().st_size:,} bytes, {len(names)} files")
+    print(f"{source.name}: {source.stat().st_size:,} bytes")
+    if options.tag:
+        run("git", "tag", "-a", f"v{version()}", "-m", f"weft {version()}")
+        print(f"tagged v{version()}")
+
+
+if __name__ == "__main__":
+    main()
