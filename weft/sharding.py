@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,13 @@ def make_single_device_sharding(
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
-def make_mesh(axis_shapes, axis_names, axis_types=None, *, devices=None):
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Any,
+    axis_types: Any = None,
+    *,
+    devices: Sequence[Any] | None = None,
+) -> Mesh:
     """Return a mesh of devices with named axes.
 
     Args:
@@ -352,7 +359,9 @@ def _cast(x, meshes):
     return _reshard_p.bind(x, dst_sharding=NamedSharding(mesh, spec))
 
 
-def make_array_from_callback(shape, sharding, data_callback, dtype=None):
+def make_array_from_callback(
+    shape: Sequence[int], sharding: Any, data_callback: Callable[..., Any], dtype: Any = None
+) -> _Array:
     """Return an array whose parts a function provides, one for each device.
 
     Args:
@@ -435,7 +444,9 @@ def _assembled(name, shape, sharding, data_callback, dtype):
     return _spanning(rows, _ShapedArray(shape, found), _placement(sharding, True))
 
 
-def make_array_from_process_local_data(sharding, local_data, global_shape=None):
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
+) -> Any:
     """Return an array made from the part of it that each process has, such as its rows of a batch.
 
     Args:
@@ -486,7 +497,9 @@ def _is_shape(x):
     return x is None or sizes
 
 
-def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None):
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[_Array], *, dtype: Any = None
+) -> _Array:
     """Return an array made from arrays that devices already hold.
 
     Args:

@@ -8,7 +8,6 @@ are better served by ``weft.optim``.
 from __future__ import annotations
 
 import functools
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,17 +25,25 @@ __all__ = [
 Schedule = Callable[[Any], Any]
 
 # The states of all parameters, the tree of the parameters, and the tree of each one's state.
-OptimizerState = namedtuple("OptimizerState", ["packed_state", "tree_def", "subtree_defs"])
-OptimizerState.__doc__ = """The state of an optimiser of trees.
 
-Args:
-    packed_state: the states of all parameters, as flat lists.
-    tree_def: the structure of the parameters.
-    subtree_defs: the structure of the state of each parameter.
 
->>> type(sgd(0.1).init_fn({"w": 1.0})).__name__
-'OptimizerState'
-"""
+class OptimizerState(NamedTuple):
+    """The state of an optimiser of trees.
+
+    Args:
+        packed_state: the states of all parameters, as flat lists.
+        tree_def: the structure of the parameters.
+        subtree_defs: the structure of the state of each parameter.
+
+    >>> type(sgd(0.1).init_fn({"w": 1.0})).__name__
+    'OptimizerState'
+    """
+
+    packed_state: Any
+    tree_def: Any
+    subtree_defs: Any
+
+
 register_pytree_node(
     OptimizerState,
     lambda state: ((state.packed_state,), (state.tree_def, state.subtree_defs)),

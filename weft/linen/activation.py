@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import weft
 from weft import numpy as jnp
 from weft.linen.module import Module, compact
 from weft.nn import celu as celu
@@ -48,7 +49,7 @@ class PReLU(Module):
     negative_slope_init: float = 0.01
 
     @compact
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> weft.Array:
         """Scale what is negative."""
         start = lambda _key: jnp.asarray(self.negative_slope_init, self.param_dtype)
         slope = jnp.asarray(self.param("negative_slope", start), inputs.dtype)

@@ -261,16 +261,16 @@ class MultiHeadDotProductAttention(Module):
     @compact
     def __call__(
         self,
-        inputs_q,
-        inputs_k=None,
-        inputs_v=None,
+        inputs_q: Any,
+        inputs_k: Any = None,
+        inputs_v: Any = None,
         *,
-        inputs_kv=None,
-        mask=None,
+        inputs_kv: Any = None,
+        mask: Any = None,
         deterministic: bool | None = None,
-        dropout_rng=None,
+        dropout_rng: Any = None,
         sow_weights: bool = False,
-    ):
+    ) -> weft.Array:
         """Attend from ``inputs_q`` over ``inputs_k`` (by default the same) and ``inputs_v``."""
         inputs_k, inputs_v = _keys_and_values(inputs_q, inputs_k, inputs_v, inputs_kv)
         width = self.qkv_features or inputs_q.shape[-1]
@@ -427,12 +427,12 @@ class SelfAttention(MultiHeadDotProductAttention):
     @compact
     def __call__(
         self,
-        inputs_q,
-        mask=None,
+        inputs_q: Any,
+        mask: Any = None,
         deterministic: bool | None = None,
-        dropout_rng=None,
+        dropout_rng: Any = None,
         sow_weights: bool = False,
-    ):
+    ) -> weft.Array:
         """Attend over the inputs."""
         warn(
             "SelfAttention is deprecated: use MultiHeadDotProductAttention with one input",

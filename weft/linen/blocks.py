@@ -55,7 +55,7 @@ class FFN(Module):
     bias_init: Callable = initializers.zeros
 
     @compact
-    def __call__(self, x, deterministic: bool = True):
+    def __call__(self, x: Any, deterministic: bool = True) -> weft.Array:
         """Up, activate, and down to ``features`` (by default as many as came in)."""
         dense = partial(
             Dense,
@@ -125,7 +125,7 @@ class RotaryEmbedding(Module):
     base: float = 10000.0
     interleaved: bool = False
 
-    def __call__(self, x, positions=None):
+    def __call__(self, x: Any, positions: Any = None) -> weft.Array:
         """Rotate queries or keys."""
         return apply_rotary_embedding(x, positions, self.base, self.interleaved)
 
@@ -173,7 +173,7 @@ class GroupedQueryAttention(Module):
     bias_init: Callable = initializers.zeros
 
     @compact
-    def __call__(self, x, mask=None, positions=None):
+    def __call__(self, x: Any, mask: Any = None, positions: Any = None) -> weft.Array:
         """Attend over the inputs."""
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
@@ -249,7 +249,7 @@ class MoE(Module):
     kernel_init: Callable = default_kernel_init
 
     @compact
-    def __call__(self, x, deterministic: bool = True):
+    def __call__(self, x: Any, deterministic: bool = True) -> weft.Array:
         """Route tokens (all axes but the last) and add up what their experts compute."""
         if not 1 <= self.top_k <= self.num_experts:
             raise ValueError(f"top_k={self.top_k} must be between 1 and {self.num_experts} experts")
@@ -355,7 +355,7 @@ class TransformerBlock(Module):
     param_dtype: Any = jnp.float32
 
     @compact
-    def __call__(self, x, mask=None, deterministic: bool = True):
+    def __call__(self, x: Any, mask: Any = None, deterministic: bool = True) -> weft.Array:
         """Attend, then transform every position."""
         types = {"dtype": self.dtype, "param_dtype": self.param_dtype}
         drop = Dropout(self.dropout_rate, deterministic=deterministic)

@@ -34,7 +34,7 @@ class Sequential(Module):
         super().__post_init__()
 
     @compact
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The last layer's output."""
         if not self.layers:
             raise ValueError("a Sequential needs at least one layer")
@@ -63,7 +63,7 @@ class BatchApply:
     def __init__(self, f: Callable[..., Any], num_dims: int = 2) -> None:
         self._f, self.num_dims = f, num_dims
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         n = self.num_dims
         deep = [x for x in tree_util.tree_leaves((args, kwargs)) if jnp.ndim(x) >= n]
         if not deep:

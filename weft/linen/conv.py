@@ -98,7 +98,7 @@ class _Conv(Module):
         return lax.conv_general_dilated if given is None else given
 
     @compact
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> weft.Array:
         """Convolve with the kernel and add the bias."""
         size = (self.kernel_size,) if isinstance(self.kernel_size, int) else tuple(self.kernel_size)
         rank = len(size)
@@ -280,7 +280,7 @@ class ConvTranspose(Module):
     preferred_element_type: Any = None
 
     @compact
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> weft.Array:
         """Spread the inputs by the strides, convolve, and add the bias."""
         size = (self.kernel_size,) if isinstance(self.kernel_size, int) else tuple(self.kernel_size)
         rank = len(size)

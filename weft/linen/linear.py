@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.linen import initializers
@@ -68,7 +69,7 @@ class Dense(Module):
     dot_general_cls: Any = None
 
     @compact
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> weft.Array:
         """Multiply by the kernel and add the bias."""
         given = inputs.shape if type(inputs) is CONCRETE else jnp.shape(inputs)
         shape = (given[-1], self.features)
@@ -120,7 +121,7 @@ class DenseGeneral(Module):
     dot_general_cls: Any = None
 
     @compact
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> weft.Array:
         """Contract the axes with the kernel and add the bias."""
         features, batch = as_tuple(self.features), as_tuple(self.batch_dims)
         if batch and set(batch) != set(range(max(batch) + 1)):
@@ -198,7 +199,7 @@ class Einsum(Module):
     preferred_element_type: Any = None
 
     @compact
-    def __call__(self, inputs, einsum_str: str | None = None):
+    def __call__(self, inputs: Any, einsum_str: str | None = None) -> weft.Array:
         """Contract with the kernel as the equation says."""
         equation = merge_param("einsum_str", self.einsum_str, einsum_str).replace(" ", "")
         if "->" not in equation or equation.count(",") != 1:
@@ -258,11 +259,11 @@ class Embed(Module):
     embedding_init: Callable = default_embed_init
     promote_dtype: Callable = promote_dtype
 
-    def setup(self):
+    def setup(self) -> None:
         shape = (self.num_embeddings, self.features)
         self.embedding = self.param("embedding", self.embedding_init, shape, self.param_dtype)
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> weft.Array:
         """The vectors at integer positions."""
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
             raise ValueError(f"Embed looks up integers, not {inputs.dtype}")
@@ -271,7 +272,7 @@ class Embed(Module):
             return jnp.broadcast_to(table, (*inputs.shape, self.features))
         return jnp.take(table, inputs, axis=0)
 
-    def attend(self, query):
+    def attend(self, query: Any) -> weft.Array:
         """The products of queries with all vectors of the table."""
         query, table = self.promote_dtype(query, self.embedding, dtype=self.dtype)
         return jnp.dot(query, table.T)

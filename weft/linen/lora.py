@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.linen import initializers
@@ -46,7 +47,7 @@ class LoRA(Module):
     b_init: Callable = initializers.zeros
 
     @compact
-    def __call__(self, x):
+    def __call__(self, x: Any) -> weft.Array:
         """Add the adapter to the base layer's output."""
         if self.rank < 1:
             raise ValueError(f"the rank of an adapter is at least 1, not {self.rank}")
@@ -95,7 +96,7 @@ class LoRADense(Module):
     b_init: Callable = initializers.zeros
 
     @compact
-    def __call__(self, x):
+    def __call__(self, x: Any) -> weft.Array:
         """The frozen layer plus the adapter."""
         shape = (x.shape[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.linen import initializers
@@ -127,7 +128,9 @@ class BatchNorm(Module):
     force_float32_reductions: bool = True
 
     @compact
-    def __call__(self, x, use_running_average: bool | None = None, *, mask=None):
+    def __call__(
+        self, x: Any, use_running_average: bool | None = None, *, mask: Any = None
+    ) -> weft.Array:
         """Normalise, and move the running averages where they are not used."""
         running = merge_param("use_running_average", self.use_running_average, use_running_average)
         features = canonical_axes(x.ndim, self.axis)
@@ -192,7 +195,7 @@ class LayerNorm(Module):
     force_float32_reductions: bool = True
 
     @compact
-    def __call__(self, x, *, mask=None):
+    def __call__(self, x: Any, *, mask: Any = None) -> weft.Array:
         """Normalise over the reduction axes."""
         mean, var = statistics(self, x, self.reduction_axes, mask, across=self.axis_name)
         axes = self.reduction_axes, self.feature_axes
@@ -236,7 +239,7 @@ class RMSNorm(Module):
     force_float32_reductions: bool = True
 
     @compact
-    def __call__(self, x, *, mask=None):
+    def __call__(self, x: Any, *, mask: Any = None) -> weft.Array:
         """Divide by the root mean square over the reduction axes."""
         across = self.axis_name
         _, var = statistics(self, x, self.reduction_axes, mask, use_mean=False, across=across)
@@ -288,7 +291,7 @@ class GroupNorm(Module):
     force_float32_reductions: bool = True
 
     @compact
-    def __call__(self, x, *, mask=None):
+    def __call__(self, x: Any, *, mask: Any = None) -> weft.Array:
         """Normalise each group over its channels and all axes but the batch."""
         given = self.reduction_axes
         axes = canonical_axes(x.ndim, [*range(1, x.ndim - 1), -1] if given is None else given)
@@ -357,7 +360,7 @@ class InstanceNorm(Module):
     force_float32_reductions: bool = True
 
     @compact
-    def __call__(self, x, *, mask=None):
+    def __call__(self, x: Any, *, mask: Any = None) -> weft.Array:
         """Normalise over all axes but the batch and the features."""
         features = canonical_axes(x.ndim, self.feature_axes)
         if 0 in features:

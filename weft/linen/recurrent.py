@@ -27,7 +27,7 @@ class RNNCellBase(Module):
     """
 
     @nowrap
-    def initialize_carry(self, rng, input_shape):
+    def initialize_carry(self, rng: Any, input_shape: Any) -> Any:
         """The carry before the first step, for inputs of a shape."""
         raise NotImplementedError(f"{type(self).__name__} must define initialize_carry")
 
@@ -46,7 +46,7 @@ class _VectorCell(RNNCellBase):
         return 1
 
     @nowrap
-    def initialize_carry(self, rng, input_shape):
+    def initialize_carry(self, rng: Any, input_shape: Any) -> Any:
         """The hidden state before the first step."""
         return self._carry(rng, input_shape)
 
@@ -79,7 +79,7 @@ class _CellWithMemory(_GatedCell):
     """A cell whose carry is a memory and a hidden state."""
 
     @nowrap
-    def initialize_carry(self, rng, input_shape):
+    def initialize_carry(self, rng: Any, input_shape: Any) -> Any:
         """The memory and the hidden state before the first step."""
         first, second = random.split(rng)
         return self._carry(first, input_shape), self._carry(second, input_shape)
@@ -109,7 +109,7 @@ class LSTMCell(_CellWithMemory):
     """
 
     @compact
-    def __call__(self, carry, inputs):
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, weft.Array]:
         """One step."""
         c, h = carry
         width = h.shape[-1]
@@ -134,7 +134,7 @@ class DenseParams(Module):
     bias_init: Callable = initializers.zeros
 
     @compact
-    def __call__(self, inputs):
+    def __call__(self, inputs: Any) -> Any:
         """The kernel for these inputs, and the bias or None."""
         shape = (inputs.shape[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
@@ -165,7 +165,7 @@ class OptimizedLSTMCell(_CellWithMemory):
     """
 
     @compact
-    def __call__(self, carry, inputs):
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, weft.Array]:
         """One step."""
         c, h = carry
         of_x, of_h = [], []
@@ -223,7 +223,7 @@ class SimpleCell(_VectorCell):
     residual: bool = False
 
     @compact
-    def __call__(self, carry, inputs):
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, weft.Array]:
         """One step."""
         width = carry.shape[-1]
         of_h = self._dense(width, use_bias=False, kernel_init=self.recurrent_kernel_init)
@@ -256,7 +256,7 @@ class GRUCell(_GatedCell):
     """
 
     @compact
-    def __call__(self, carry, inputs):
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, weft.Array]:
         """One step."""
         h = carry
         width, bias = h.shape[-1], {"bias_init": self.bias_init}
@@ -307,7 +307,7 @@ class MGUCell(_VectorCell):
     reset_gate: bool = True
 
     @compact
-    def __call__(self, carry, inputs):
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, weft.Array]:
         """One step."""
         h = carry
         width, bias = h.shape[-1], self.activation_bias_init
@@ -354,7 +354,7 @@ class ConvLSTMCell(RNNCellBase):
     carry_init: Callable = initializers.zeros
 
     @compact
-    def __call__(self, carry, inputs):
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, weft.Array]:
         """One step."""
         c, h = carry
         convolve = partial(
@@ -374,7 +374,7 @@ class ConvLSTMCell(RNNCellBase):
         return (c, h), h
 
     @nowrap
-    def initialize_carry(self, rng, input_shape):
+    def initialize_carry(self, rng: Any, input_shape: Any) -> Any:
         """The memory and the hidden state before the first step."""
         first, second = random.split(rng)
         shape = (*input_shape[:-1], self.features)
@@ -420,16 +420,16 @@ class RNN(Module):
 
     def __call__(
         self,
-        inputs,
+        inputs: Any,
         *,
-        initial_carry=None,
-        init_key=None,
-        seq_lengths=None,
+        initial_carry: Any = None,
+        init_key: Any = None,
+        seq_lengths: Any = None,
         return_carry: bool | None = None,
         time_major: bool | None = None,
         reverse: bool | None = None,
         keep_order: bool | None = None,
-    ):
+    ) -> Any:
         """The outputs of all steps and, with ``return_carry``, before them the last carry."""
         choose = lambda given, default: default if given is None else given
         return_carry = choose(return_carry, self.return_carry)
@@ -521,16 +521,16 @@ class Bidirectional(Module):
 
     def __call__(
         self,
-        inputs,
+        inputs: Any,
         *,
-        initial_carry=None,
-        init_key=None,
-        seq_lengths=None,
+        initial_carry: Any = None,
+        init_key: Any = None,
+        seq_lengths: Any = None,
         return_carry: bool | None = None,
         time_major: bool | None = None,
         reverse: bool | None = None,
         keep_order: bool | None = None,
-    ):
+    ) -> Any:
         """The joined outputs and, with ``return_carry``, both carries first."""
         time_major = self.time_major if time_major is None else time_major
         return_carry = self.return_carry if return_carry is None else return_carry

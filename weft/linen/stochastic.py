@@ -1,7 +1,9 @@
 """Layers that draw random numbers: Dropout, and the dropping of whole residual branches."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import weft
 from weft import lax, random
 from weft import numpy as jnp
 from weft.linen.module import Module, compact, merge_param
@@ -30,7 +32,9 @@ class Dropout(Module):
     rng_collection: str = "dropout"
 
     @compact
-    def __call__(self, inputs, deterministic: bool | None = None, rng=None):
+    def __call__(
+        self, inputs: Any, deterministic: bool | None = None, rng: Any = None
+    ) -> weft.Array:
         """Drop elements, or with ``deterministic`` return the inputs."""
         deterministic = merge_param("deterministic", self.deterministic, deterministic)
         if self.rate == 0.0 or deterministic:
@@ -68,7 +72,7 @@ class StochasticDepth(Module):
     rng_collection: str = "dropout"
 
     @compact
-    def __call__(self, inputs, deterministic: bool | None = None):
+    def __call__(self, inputs: Any, deterministic: bool | None = None) -> weft.Array:
         """Drop examples (along the first axis), or with ``deterministic`` return the inputs."""
         inner = tuple(range(1, inputs.ndim))
         deterministic = merge_param("deterministic", self.deterministic, deterministic)

@@ -56,7 +56,7 @@ class WeightNorm(Module):
     variable_filter: Iterable | None = field(default_factory=lambda: frozenset({"kernel"}))
 
     @compact
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer with normalised weights."""
         change = lambda tree: tree_util.tree_map_with_path(self._scaled, tree)
         call = lambda layer: layer(*args, **kwargs)
@@ -114,7 +114,7 @@ class SpectralNorm(Module):
     collection_name: str = "batch_stats"
 
     @compact
-    def __call__(self, *args, update_stats: bool, **kwargs):
+    def __call__(self, *args: Any, update_stats: bool, **kwargs: Any) -> Any:
         """Call the layer with normalised weights; ``update_stats`` keeps the iterated vectors."""
         one = functools.partial(self._divided, update_stats=update_stats)
         change = lambda tree: tree_util.tree_map_with_path(one, tree)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import weft
 import weft.numpy as jnp
@@ -43,7 +43,7 @@ class LookaheadParams(NamedTuple):
     slow: base.Params
 
     @classmethod
-    def init_synced(cls, params):
+    def init_synced(cls, params: Any) -> LookaheadParams:
         """Both equal."""
         return cls(fast=params, slow=params)
 

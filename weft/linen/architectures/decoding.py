@@ -55,7 +55,7 @@ def sample(
     top_p: float = 1.0,
     eos_id: int | None = None,
     start: Any = 0,
-):
+) -> weft.Array:
     """Continue prompts token by token, with the likeliest tokens or with drawn ones.
 
     Args:
@@ -126,7 +126,7 @@ def beam_search(
     length_penalty: float = 0.6,
     cache_axis: int = 0,
     start: Any = 0,
-):
+) -> tuple[weft.Array, weft.Array]:
     """The likeliest texts that a search finds which keeps the best ``beams`` beginnings.
 
     Scores are log probabilities divided by ``((5 + n) / 6) ** length_penalty`` for n tokens after

@@ -77,15 +77,15 @@ class WrappedSchedule:
     def __init__(self, schedule_fn: base.Schedule) -> None:
         self.schedule_fn = schedule_fn
 
-    def init(self):
+    def init(self) -> Any:
         """The state before the first step."""
         return WrappedScheduleState(jnp.zeros([], jnp.int32))
 
-    def update(self, state, **extra_args):
+    def update(self, state: Any, **extra_args: Any) -> Any:
         """The state after a step."""
         return WrappedScheduleState(safe_increment(state.count))
 
-    def __call__(self, state, **extra_args):
+    def __call__(self, state: Any, **extra_args: Any) -> Any:
         """The value of this step."""
         return self.schedule_fn(state.count)
 

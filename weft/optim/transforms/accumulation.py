@@ -68,7 +68,7 @@ class MultiStepsState(NamedTuple):
 class ShouldSkipUpdateFunction(Protocol):
     """Says whether to leave out these gradients, and what to record about it."""
 
-    def __call__(self, updates, gradient_step, params) -> tuple[weft.Array, Any]:
+    def __call__(self, updates: Any, gradient_step: Any, params: Any) -> tuple[weft.Array, Any]:
         """A boolean scalar and a tree of arrays."""
 
 
@@ -243,11 +243,11 @@ class MultiSteps:
         self._should_skip_update_fn = should_skip_update_fn or _never_skip
 
     @property
-    def inner_opt(self):
+    def inner_opt(self) -> base.GradientTransformationExtraArgs:
         """The inner optimiser."""
         return self._opt
 
-    def init(self, params):
+    def init(self, params: Any) -> MultiStepsState:
         """The state before the first step."""
         step = jnp.zeros([], jnp.int32)
         _, skip_state = self._should_skip_update_fn(tree.zeros_like(params), step, params)
@@ -259,7 +259,9 @@ class MultiSteps:
             skip_state=skip_state,
         )
 
-    def update(self, updates, state, params=None, **extra_args):
+    def update(
+        self, updates: Any, state: Any, params: Any = None, **extra_args: Any
+    ) -> tuple[base.Updates, MultiStepsState]:
         """Accumulate; every k-th time an update, else zeros."""
         base.check_updates("MultiSteps", updates, state.acc_grads)
         skip, skip_state = self._should_skip_update_fn(updates, state.gradient_step, params)
@@ -306,11 +308,11 @@ class MultiSteps:
         )
         return weft.tree.map(lambda g: emit * g, inner), new_state
 
-    def has_updated(self, state):
+    def has_updated(self, state: Any) -> weft.Array:
         """Whether the last call of `update` gave an update of the inner optimiser."""
         return jnp.logical_and(state.mini_step == 0, state.gradient_step > 0)
 
-    def gradient_transformation(self):
+    def gradient_transformation(self) -> base.GradientTransformation:
         """The same as a pair of `init` and `update`."""
         return base.GradientTransformation(init=self.init, update=self.update)
 
