@@ -486,3 +486,36 @@ def test_dtypes_of_codes_come_before_ranks():
         vq(zeros(2, 2), jnp.zeros(2, bool))
     with pytest.raises(ValueError, match="ranks 2 and 1"):
         vq(zeros(2, 2), jnp.zeros(2, bool))
+
+
+RULES = {
+    "custom_jvp": lambda f: _with_rule(weft.custom_jvp, f),
+    "custom_vjp": lambda f: _with_rule(weft.custom_vjp, f),
+    "checkpoint": weft.checkpoint,
+    "jit": weft.jit,
+    "cond": lambda f: lambda x: lax.cond(x.sum() > 0, f, f, x),
+}
+
+
+def _with_rule(kind, f):
+    made = kind(f)
+    if kind is weft.custom_jvp:
+        made.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))
+    else:
+        made.defvjp(lambda x: (f(x), x), lambda x, g: (f(x),))
+    return made
+
+
+@pytest.mark.parametrize("around", RULES)
+@pytest.mark.parametrize("transform", [weft.vmap, weft.grad])
+def test_errors_of_functions_stay_what_they_are(around, transform):
+    def f(x):
+        raise ZeroDivisionError("of my own")
+
+    with pytest.raises(ZeroDivisionError, match="of my own"):
+        transform(RULES[around](f))(jnp.float32(1) if transform is weft.grad else jnp.ones(2))
+
+
+def test_nans_in_functions_with_rules_are_named():
+    with weft.debug_nans(True), pytest.raises(FloatingPointError):
+        weft.jvp(lambda x: jnp.logaddexp(x, x), (jnp.array([-jnp.inf]),), (jnp.ones(1),))

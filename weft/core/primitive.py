@@ -24,6 +24,7 @@ Primitives that carry a Jaxpr may also say how they are evaluated (``evaluate``)
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -245,7 +246,11 @@ class Primitive:
         class stays as it is: it may say more.
         """
         try:
-            self.shape(*avals, **params)
+            given = inspect.signature(self.shape).bind(*avals, **params)
+        except TypeError:
+            return  # a call that is not staged yet, as of a function with rules of its own
+        try:
+            self.shape(*given.args, **given.kwargs)
         except Exception as own:
             if type(own) is not type(error):
                 raise own from None
