@@ -7,14 +7,13 @@ import pytest
 
 import weft
 from weft.backends.cuda import driver
-from weft.backends.cuda.commands import HostFallbackWarning
 from weft.backends.cuda.program import Cuda
 from weft.base import knobs
 from weft.lax import linalg
 
 pytestmark = [
     pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine"),
-    pytest.mark.filterwarnings(f"error::{HostFallbackWarning.__module__}.HostFallbackWarning"),
+    pytest.mark.filterwarnings("error::weft.base.errors.HostFallbackWarning"),
 ]
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
