@@ -29,6 +29,7 @@ from weft.dtypes.kinds import dtype_by_name
 from weft.export.checking import check_constant, check_equation, check_literal
 from weft.export.encoding import MARK
 from weft.export.placement import read_sharding
+from weft.mlir.errors import BYTECODE
 from weft.random.keys import key_dtype
 from weft.runtime.array import box
 
@@ -36,6 +37,9 @@ from weft.runtime.array import box
 MAX_BYTES = 1 << 56
 _PLAIN = (bool, int, float, str, type(None))
 _OPAQUE = re.compile(r"\|V([1-9][0-9]{0,2})")
+
+
+MAX_HEADER = 1 << 16  # bytes before the module in an export of JAX's
 
 
 class MalformedExportError(ValueError):
@@ -58,6 +62,12 @@ class Reader:
     """Makes values of what a writer made; raises ValueError and the like where it cannot."""
 
     def __init__(self, data: bytes) -> None:
+        if not data.startswith(MARK) and BYTECODE in data[:MAX_HEADER]:
+            raise MalformedExportError(
+                "these bytes hold MLIR bytecode, as those of JAX's own exports do, which weft does"
+                " not read; write the module as text with Exported.mlir_module(), and read it with"
+                " weft.export.from_stablehlo"
+            )
         if not data.startswith(MARK):
             raise MalformedExportError(
                 "these bytes are not an exported function of this version of weft"

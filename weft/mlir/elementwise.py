@@ -85,7 +85,7 @@ def _power(r: Reading, op: Operation, ins: list[Any], scope: Scope) -> Any:
     if maker is not None and maker.name == "stablehlo.broadcast_in_dim":
         base = scope[maker.operands[0]]
         is_two = isinstance(base, np.ndarray) and base.size == 1 and base.reshape(()) == 2
-        if is_two and is_float(y.dtype):
+        if is_two and (is_float(y.dtype) or y.dtype.kind == "c"):
             return lax.exp2(y)
     return _binary(r, op, ins)
 
@@ -168,6 +168,33 @@ def _is_inf(r: Reading, op: Operation, ins: list[Any]) -> Any:
         x = lax.abs(x)
     bound = -np.inf if op.name.endswith("neg_inf") else np.inf
     return lax.eq(x, lax.full_like(x, bound))
+
+
+BROADCAST = {
+    "chlo.broadcast_add": "add", "chlo.broadcast_subtract": "subtract",
+    "chlo.broadcast_multiply": "multiply", "chlo.broadcast_divide": "divide",
+    "chlo.broadcast_maximum": "maximum", "chlo.broadcast_minimum": "minimum",
+    "chlo.broadcast_power": "power", "chlo.broadcast_remainder": "remainder",
+    "chlo.broadcast_and": "and", "chlo.broadcast_or": "or", "chlo.broadcast_xor": "xor",
+    "chlo.broadcast_atan2": "atan2",
+}  # fmt: skip
+
+
+@reader(*BROADCAST, "chlo.broadcast_compare", "chlo.broadcast_select")
+def _broadcast(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    """Operations whose operands are repeated as NumPy repeats them."""
+    shape = np.broadcast_shapes(*[np.shape(x) for x in ins])
+    wide = [_repeated(x, shape) for x in ins]
+    if op.name in BROADCAST:
+        return BINARY[BROADCAST[op.name]](*wide)
+    if op.name.endswith("select"):
+        return lax.select(*operands(op, wide, 3))
+    return _compare(r, op, wide)
+
+
+def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+    first = len(shape) - np.ndim(x)
+    return lax.broadcast_in_dim(x, shape, tuple(range(first, len(shape))))
 
 
 @reader("uniform_quantize", "uniform_dequantize")

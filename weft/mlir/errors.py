@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+BYTECODE = b"ML\xefR"  # how MLIR's binary form begins
 SHOWN_CHARACTERS = 120  # of the line that an error shows
 
 

@@ -74,6 +74,7 @@ KEYS: dict[str, dict[str, str]] = {
 # The attributes that words without a name stand for, in order.
 WORDS: dict[str, tuple[str, ...]] = {
     "stablehlo.compare": ("comparison_direction", "compare_type"),
+    "chlo.broadcast_compare": ("comparison_direction", "compare_type"),
     "stablehlo.custom_call": ("call_target_name",),
     "stablehlo.composite": ("name",),
     "call": ("callee",),

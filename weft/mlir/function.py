@@ -26,15 +26,15 @@ from weft.mlir import custom_calls as custom_calls
 from weft.mlir import dynamic as dynamic
 from weft.mlir import elementwise as elementwise
 from weft.mlir import linear_algebra as linear_algebra
+from weft.mlir import normalization as normalization
 from weft.mlir import regions as regions
 from weft.mlir import structure as structure
-from weft.mlir.errors import StableHLOError, Unread
+from weft.mlir.errors import BYTECODE, StableHLOError, Unread
 from weft.mlir.parser import parse
 from weft.mlir.reading import Reading, types_of
 from weft.mlir.tree import Function, Module, Raw, Tensor, operations_of
 
 MAX_INSTANCES = 256  # programs for the sizes of calls that a function remembers
-BYTECODE = b"ML\xefR"  # how MLIR's binary form begins
 MAX_DEVICES = 1 << 20
 DEVICE_KINDS = ("replicas", "partitions")
 COLLECTIVES = frozenset(

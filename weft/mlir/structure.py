@@ -12,6 +12,7 @@ from weft.mlir.elementwise import operands
 from weft.mlir.errors import Unread
 from weft.mlir.reading import FOLDED, Reading, reader, result_shape, sizes_of
 from weft.mlir.tree import Operation
+from weft.numpy.einstein import einsum
 
 LARGE_SPLAT = 64  # elements from which a repeated number is broadcast by the program
 
@@ -252,6 +253,11 @@ def _rng(r: Reading, op: Operation, ins: list[Any]) -> Any:
     if str(op.attributes["rng_distribution"]) != "UNIFORM":
         raise Unread("weft draws uniform numbers here; use rng_bit_generator for others")
     return lax.rng_uniform(low, high, sizes_of(shape, "the shape of rng"))
+
+
+@reader("einsum", "unary_einsum")
+def _einsum(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    return einsum(str(op.attributes["einsum_config"]), *ins)
 
 
 # --- indexing -------------------------------------------------------------------------------------

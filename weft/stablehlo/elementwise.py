@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.stablehlo.emitter import Emitter, Typed, rule, rules
-from weft.stablehlo.types import physical
+from weft.stablehlo.types import Unlowered, physical
 
 UNARY = {
     "abs": "abs", "cbrt": "cbrt", "ceil": "ceil", "clz": "count_leading_zeros",
@@ -55,7 +55,10 @@ def _unary(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 
 
 def _binary(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
-    return [e.one(BINARY[eqn.primitive.name], spread(e, eqn, ins), *out_of(eqn))]
+    shape, dtype = out_of(eqn)
+    if eqn.primitive.name == "mul":  # whose result may be wider
+        ins = [convert(e, x, dtype) for x in ins]
+    return [e.one(BINARY[eqn.primitive.name], spread(e, eqn, ins), shape, dtype)]
 
 
 for _name in UNARY:
@@ -194,6 +197,8 @@ def _bitcast(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 def _mulhi(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     shape, dtype = out_of(eqn)
     bits = np.dtype(dtype).itemsize * 8
+    if bits > 32:
+        raise Unlowered("the upper half of a product of 64 bits has no StableHLO here")
     wide = np.dtype(f"{np.dtype(dtype).kind}{2 * np.dtype(dtype).itemsize}")
     x, y = (convert(e, v, wide) for v in spread(e, eqn, ins))
     product = e.one("multiply", [x, y], shape, wide)

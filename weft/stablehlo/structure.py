@@ -552,7 +552,7 @@ def _scatter(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
         low = e.broadcast(e.constant(np.zeros((), indices.dtype)), indices.shape)
         indices = e.one("clamp", [low, indices, high], indices.shape, indices.dtype)
     operation = _SCATTERS[eqn.primitive.name]
-    body = (lambda a, b: [b]) if operation is None else _by(e, operation)
+    body = _by(e, operation) if operation else _replacing(e, p)
     region = e.block([((), x.dtype)] * 2, body)
     text = (
         "scatter_dimension_numbers = #stablehlo.scatter<"
@@ -566,6 +566,14 @@ def _scatter(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
         f" unique_indices = {'true' if p['unique_indices'] else 'false'}"
     )
     return e.op("scatter", [x, indices, updates], [out_of(eqn)], text, [region])
+
+
+def _replacing(e: Emitter, p: dict[str, Any]) -> Any:
+    """The region of a scatter that replaces elements, or applies a function to them."""
+    jaxpr = p.get("update_jaxpr")
+    if jaxpr is None:
+        return lambda a, b: [b]
+    return lambda a, b: e.program(jaxpr, p.get("update_consts") or (), [a, b])
 
 
 def _window_sizes(x: Typed, updates: Typed, d: Any) -> list[int]:
