@@ -409,7 +409,8 @@ def svd(
         full_matrices: If true, U is (m, m) and Vᴴ (n, n); else they have min(m, n) columns and
             rows.
         compute_uv: If false, return the singular values only.
-        subset_by_index: Pair (start, stop): keep only these singular values and vectors.
+        subset_by_index: Pair (start, stop): keep only these singular values and vectors; needs
+            ``full_matrices=False``.
         algorithm: A ``SvdAlgorithm``; by default one that suits the device.
 
     Returns:

@@ -165,7 +165,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
 
     Args:
         operand: Array of real numbers to search.
-        axis: Axis to search, which is not empty.
+        axis: Axis to search, counted from 0 up; it must not be empty.
         index_dtype: Integer dtype of the result.
 
     Returns:
@@ -186,7 +186,7 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
 
     Args:
         operand: Array of real numbers to search.
-        axis: Axis to search, which is not empty.
+        axis: Axis to search, counted from 0 up; it must not be empty.
         index_dtype: Integer dtype of the result.
 
     Returns:

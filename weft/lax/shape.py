@@ -400,7 +400,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
 
     Args:
         operand: Array of any dtype.
-        dimensions: Dimensions to reverse.
+        dimensions: Dimensions to reverse, counted from 0 up.
 
     Returns:
         Array with the shape and dtype of ``operand``.

@@ -154,7 +154,8 @@ def svd(
             rows.
         compute_uv: If false, return the singular values only.
         hermitian: Your promise that the matrices are Hermitian, which is faster.
-        subset_by_index: Pair (start, stop): keep only these singular values and vectors.
+        subset_by_index: Pair (start, stop): keep only these singular values and vectors; needs
+            ``full_matrices=False``.
 
     Returns:
         Named tuple of ``U``, ``S`` (real, descending) and ``Vh``; only ``S`` without
@@ -651,7 +652,7 @@ def cond(x: Any, p: Any = None) -> Array:
         p: Kind of norm, as ``ord`` of ``norm``; by default the 2-norm, from singular values.
 
     Returns:
-        Real array of shape (...,); inf for singular matrices.
+        Real array of shape (...,); inf or NaN for singular matrices.
 
     Example:
         >>> import weft.numpy as jnp

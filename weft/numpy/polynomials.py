@@ -184,7 +184,7 @@ def poly(seq_of_zeros: Any) -> Array:
             returned.
 
     Returns:
-        Vector of coefficients, highest power first; the first is 1.
+        Vector of coefficients, highest power first; the first is 1. Complex for a matrix.
 
     Example:
         >>> import weft.numpy as jnp
