@@ -67,7 +67,7 @@ def prefill(step: Step, cache: Any, prompt: Any, lengths: Any, size: int | None 
         The cache, and how many tokens it has of every text.
 
     >>> count = lambda tokens, seen: (None, seen + tokens.shape[1])
-    >>> prefill(count, jnp.array(0), jnp.ones((2, 5), int), jnp.array([5, 3]))
+    >>> prefill(count, jnp.zeros((), int), jnp.ones((2, 5), int), jnp.array([5, 3]))
     (Array(2, dtype=int32), Array(2, dtype=int32))
     """
     prompt = jnp.asarray(prompt)
