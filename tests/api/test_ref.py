@@ -172,7 +172,7 @@ def test_ds_indexes_arrays():
         (ValueError, "out of bounds", lambda r: r[weft.ds(3, 2)]),
         (ValueError, "step of 1 or more", lambda r: r[::-1]),
         (ValueError, "longer than the shape", lambda r: r[0, 0]),
-        (TypeError, "cannot have None", lambda r: r[None, 0]),
+        (TypeError, "cannot contain None", lambda r: r[None, 0]),
         (TypeError, "made of integers", lambda r: r[0.5]),
         (TypeError, "made of integers", lambda r: r[[0, 1]]),
         (IndexError, "one ellipsis", lambda r: r[..., ...]),

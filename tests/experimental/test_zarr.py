@@ -69,7 +69,7 @@ def test_headers_that_are_none_of_the_format(tmp_path, changes, text):
 def test_headers_that_are_no_dictionaries(tmp_path, text):
     saved(str(tmp_path))
     (tmp_path / zarr.HEADER).write_text(text)
-    with pytest.raises(ValueError, match="is no header of zarr"):
+    with pytest.raises(ValueError, match="isn't a zarr header"):
         read(str(tmp_path))
 
 

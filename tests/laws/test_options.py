@@ -197,5 +197,5 @@ def test_gathers_from_sparse_arrays_have_no_mode():
 
 
 def test_there_is_one_debugger():
-    with pytest.raises(ValueError, match="one debugger"):
+    with pytest.raises(ValueError, match="only debugger"):
         weft.debug.breakpoint(backend="web")

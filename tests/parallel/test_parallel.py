@@ -46,7 +46,7 @@ TEXTS = {
     "too_few_parts": "8 devices need as many arrays, got 1",
     "pmap_devices": "a mapped axis of size 9, which needs 9 devices, and there are 8",
     "pmap_sizes": "different sizes [4, 8]",
-    "pmap_scalar": "use in_axes=None for what all devices share",
+    "pmap_scalar": "use in_axes=None for arguments that all devices share",
     "pmap_nothing_mapped": "no axis_size is given",
     "pmap_devices_given": "was given 2 devices and a mapped axis of size 8",
     "pcast_twice": "varies over ['x'] already",

@@ -302,7 +302,7 @@ def test_shapes_and_layouts():
 ERRORS = [
     (TypeError, "equal rank", {"rhs": (3, 2, 2, 2)}),
     (ValueError, "one number in window_strides", {"strides": (1, 1), "padding": "VALID"}),
-    (ValueError, "as many strides", {"strides": (1, 1)}),
+    (ValueError, "one stride per dimension", {"strides": (1, 1)}),
     (ValueError, "positive window_strides", {"strides": (0,), "padding": "VALID"}),
     (TypeError, "positive lhs_dilation", {"lhs_dilation": (0,), "padding": ((0, 0),)}),
     (TypeError, "one pair in padding", {"padding": ((0, 0), (1, 1))}),

@@ -234,7 +234,7 @@ def test_keys_in_programs():
         (lambda k: random.key(1.5), TypeError, r"integer seed, got float32\[\]"),
         (lambda k: random.key(k), TypeError, "got a random key"),
         (lambda k: random.key(np.arange(2)), TypeError, r"scalar seed, got .*\(2,\)"),
-        (lambda k: random.key(0, impl="foo"), ValueError, "no generator of random keys 'foo'"),
+        (lambda k: random.key(0, impl="foo"), ValueError, "no random generator 'foo'"),
         (lambda k: random.key(0, impl=3), TypeError, "got 3 of type int"),
         (lambda k: random.key(0, impl="rbg", dtype="rbg"), ValueError, "impl or dtype, not both"),
         (lambda k: random.key(2**63), OverflowError, "too large"),

@@ -221,7 +221,7 @@ def test_errors_name_task_and_feature():
         next(iter(translate(preprocessors=[REKEY]).get_dataset(shuffle=False)))
     with pytest.raises(tasks.TaskError, match="no split 'test', only train, validation"):
         translate().get_dataset(split="test")
-    with pytest.raises(tasks.TaskError, match="no name of a task"):
+    with pytest.raises(tasks.TaskError, match="valid task name"):
         translate(name="a/../b")
     with pytest.raises(tasks.TaskError, match="needs sequence_length="):
         text_task(preprocessors=STEPS["span_corruption"]).get_dataset()
@@ -556,7 +556,7 @@ def test_tasks_like_those_of_seqio():
         "of.seqio": {"accuracy": 1.0}
     }
     assert len(tasks.sample_seqio_task(StandInTask(), num_examples=2)) == 2
-    with pytest.raises(TypeError, match="no task of seqio: it has no name"):
+    with pytest.raises(TypeError, match="a seqio task: it has no name"):
         tasks.from_seqio(3)
 
 

@@ -233,7 +233,7 @@ def test_damaged_sentencepiece_models_are_refused(tmp_path):
     path, rng, refused = tmp_path / "some.model", random.Random(0), 0
     for case in [b"", b"text", good[:1000], good[:-1]]:
         path.write_bytes(case)
-        with pytest.raises(ValueError, match=r"some\.model is no SentencePiece model"):
+        with pytest.raises(ValueError, match=r"some\.model isn't a SentencePiece model"):
             vocabularies.SentencePieceVocabulary(path)
     for _ in range(150):
         changed = bytearray(good)

@@ -78,7 +78,7 @@ def refuse_nested_options(jaxpr: Jaxpr) -> None:
     for eqn in jaxpr.eqns:
         if eqn.params.get("compiler_options_kvs"):
             raise ValueError(
-                "compiler_options can only be given to the outermost jit, but"
+                "compiler_options can only be passed to the outermost jit, but"
                 f" {eqn.params['name']}, which it calls, has"
                 f" {dict(eqn.params['compiler_options_kvs'])}"
             )

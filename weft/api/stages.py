@@ -235,7 +235,7 @@ class Lowered(_Stage):
 
     def _module(self, dialect: str | None, debug_info: bool = False) -> Any:
         if dialect not in (None, "stablehlo", "hlo"):
-            raise ValueError(f"a program is told as 'stablehlo' or 'hlo', not as {dialect!r}")
+            raise ValueError(f"the dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
         return stablehlo.Module(self._program, self.fun_name, debug_info, self._divided())
 
     def cost_analysis(self) -> dict[str, float]:

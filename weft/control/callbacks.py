@@ -215,7 +215,7 @@ class PureCallback(PythonCall):
             return one_by_one(self, axis, args, dims, params, max(unroll, 1))
         if vmap_method is None:
             raise NotImplementedError(
-                "pure_callback needs to be told what vmap makes of it: vmap_method='sequential',"
+                "pure_callback needs a vmap_method under vmap: vmap_method='sequential',"
                 " 'sequential_unrolled', 'expand_dims', 'broadcast_all' or 'legacy_vectorized'"
             )
         size = {"expand_dims": 1, "broadcast_all": axis.size}.get(vmap_method)

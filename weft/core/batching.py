@@ -59,7 +59,7 @@ def match_axis(size: int, source: int | None, destination: int | None, x: Any) -
         assert destination is not None
         return broadcast_axis(x, size, destination)
     if destination is None:
-        raise ValueError("a mapped value was given where an unmapped one is wanted")
+        raise ValueError("expected an unmapped value, got a mapped one")
     return moveaxis(x, source, destination)
 
 

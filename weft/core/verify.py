@@ -83,7 +83,7 @@ def _check_types(eqn: JaxprEqn) -> None:
 def check_call(what: str, program: Any, ins: Any, outs: Any = None) -> None:
     """Raise unless a parameter is a program of operands, and maybe results, of given types."""
     if type(program) is not ClosedJaxpr:
-        raise JaxprTypeError(f"{what} is no closed program: {type(program).__name__}")
+        raise JaxprTypeError(f"{what} isn't a closed program: {type(program).__name__}")
     _check_avals(f"{what} takes", program.in_avals, ins)
     if outs is not None:
         _check_avals(f"{what} gives", program.out_avals, outs)
@@ -92,7 +92,7 @@ def check_call(what: str, program: Any, ins: Any, outs: Any = None) -> None:
 def check_combination(what: str, jaxpr: Any, consts: Any, scalars: Any, outs: Any = None) -> None:
     """Raise unless a parameter is a program of pairs of scalars, with its constants."""
     if type(jaxpr) is not Jaxpr:
-        raise JaxprTypeError(f"{what} is no program: {type(jaxpr).__name__}")
+        raise JaxprTypeError(f"{what} isn't a program: {type(jaxpr).__name__}")
     _check_avals(f"{what} has constants", [v.aval for v in jaxpr.constvars], map(typeof, consts))
     _check_avals(f"{what} takes", jaxpr.in_avals, [*scalars, *scalars])
     _check_avals(f"{what} gives", jaxpr.out_avals, scalars if outs is None else outs)

@@ -81,7 +81,7 @@ def breakpoint(
     3
     """
     if backend not in (None, "cli"):
-        raise ValueError(f"there is one debugger, 'cli'; got backend={backend!r}")
+        raise ValueError(f"the only debugger is 'cli', got backend={backend!r}")
     frames = _user_frames(num_frames, filter_frames)
     # Variables are handed over by way of the program: it knows the values of traced ones.
     tree_leaves: list[Any] = []

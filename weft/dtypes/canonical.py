@@ -277,7 +277,7 @@ def _dtype_of_object(x: Any) -> AnyDType:
     try:
         return np.result_type(x)
     except TypeError as error:
-        raise TypeError(f"no dtype can be told for {x!r} of type {type(x).__name__}") from error
+        raise TypeError(f"cannot determine a dtype for {x!r} of type {type(x).__name__}") from error
 
 
 def is_python_scalar(x: Any) -> bool:

@@ -53,7 +53,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     sources = np.flatnonzero(_of_all(np.array(source), "broadcast_one_to_all"))
     if len(sources) != 1:
         raise ValueError(
-            f"broadcast_one_to_all sends what one process has, and {len(sources)} of"
+            f"broadcast_one_to_all sends the value of one process, but {len(sources)} of"
             f" {processes.count} say that they are the source"
         )
     name = "broadcast_one_to_all"

@@ -42,7 +42,7 @@ def get_topology_desc(
     wanted = platform or "tpu"  # as in JAX
     if topology_name or options or wanted not in {default_backend(), "cpu"}:
         raise RuntimeError(
-            f"weft knows no devices but those that are attached, and cannot describe"
+            f"weft knows attached devices only and cannot describe"
             f" {topology_name or wanted!r}; get_attached_topology() describes them"
         )
     return get_attached_topology(wanted)

@@ -89,11 +89,11 @@ def _axis(part: Any) -> Any:
 
 def _name(x: Any) -> str:
     if type(x) is not str:
-        raise ValueError(f"{x!r} is no name of an axis")
+        raise ValueError(f"{x!r} isn't the name of an axis")
     return x
 
 
 def _list(x: Any) -> list[Any]:
     if type(x) is not list or len(x) > MAX_AXES:
-        raise ValueError(f"{x!r} is no list of axes")
+        raise ValueError(f"{x!r} isn't a list of axes")
     return x

@@ -297,14 +297,14 @@ def _symbolic(text: str, scope: SymbolicScope) -> Dim:
     _check_dim_text(text)
     found = Parser(text, None, scope).one()
     if type(found) is not Dim or str(found) != text:
-        raise ValueError(f"{text!r} is no symbolic dimension")
+        raise ValueError(f"{text!r} isn't a symbolic dimension")
     return found
 
 
 def _check_dim_text(text: str) -> None:
     """Raise for text whose meaning would take long to find."""
     if len(text) > MAX_DIM_TEXT or text.count("(") > MAX_DIM_CALLS or not text.isascii():
-        raise ValueError(f"{text[:80]!r} is no symbolic dimension")
+        raise ValueError(f"{text[:80]!r} isn't a symbolic dimension")
     if any(len(digits) > MAX_DIM_DIGITS for digits in re.findall(r"[0-9]+", text)):
         raise ValueError(f"{text!r} has too large a number")
     if any(int(power) > MAX_DIM_POWER for power in re.findall(r"\^\s*([0-9]+)", text)):
@@ -351,7 +351,7 @@ def _primitive(name: Any) -> Any:
     try:
         return lookup(_is(name, str))
     except KeyError:
-        raise ValueError(f"{name!r} is no operation of this weft") from None
+        raise ValueError(f"{name!r} isn't an operation of this version of weft") from None
 
 
 def _class(home: Any, base: type) -> Any:
@@ -359,7 +359,7 @@ def _class(home: Any, base: type) -> Any:
     module, _, name = _is(home, str).partition(":")
     found = getattr(sys.modules.get(module), name, None) if module.startswith("weft.") else None
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise ValueError(f"{home!r} is no class of values of this weft")
+        raise ValueError(f"{home!r} isn't a value class of this version of weft")
     if base is tuple and not hasattr(found, "_fields"):
-        raise ValueError(f"{home!r} is no class of named values")
+        raise ValueError(f"{home!r} isn't a class of named values")
     return found

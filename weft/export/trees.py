@@ -50,7 +50,7 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     'Point'
     """
     if not (issubclass(nodetype, tuple) and hasattr(nodetype, "_fields")):
-        raise ValueError(f"{nodetype} is no class of named tuples")
+        raise ValueError(f"{nodetype} isn't a named tuple class")
     make = lambda aux, children: nodetype(*children)
     _register(_Kind(nodetype, serialized_name, lambda aux: b"", lambda data: None, make))
     return nodetype
@@ -90,12 +90,12 @@ def register_pytree_node_serialization(
     'Pair'
     """
     if not is_tree_node(nodetype):
-        raise ValueError(f"{nodetype} is no tree node; register it with tree_util first")
+        raise ValueError(f"{nodetype} isn't a tree node; register it with tree_util first")
     make = from_children
     if make is None:
         unflatten = getattr(nodetype, "tree_unflatten", None)
         if unflatten is None:
-            raise ValueError(f"{nodetype} says not how it is made: pass from_children")
+            raise ValueError(f"{nodetype} has no constructor from children: pass from_children")
         make = unflatten
     _register(_Kind(nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, make))
     return nodetype
@@ -144,7 +144,7 @@ def read_tree(written: Any) -> Any:
 
 def _read(written: Any) -> Any:
     if type(written) is not tuple:
-        raise ValueError(f"{written!r} is no structure")
+        raise ValueError(f"{written!r} isn't a structure")
     what = written[0]
     if what == "leaf":
         return _Leaf()

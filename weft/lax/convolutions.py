@@ -145,8 +145,8 @@ def _pads(
         )
     if not len(sizes) == len(window) == len(strides):
         raise ValueError(
-            f"a convolution over {len(sizes)} spatial dimensions needs as many strides, got"
-            f" {tuple(strides)}"
+            f"a convolution over {len(sizes)} spatial dimensions needs one stride per dimension,"
+            f" got {tuple(strides)}"
         )
     return tuple(padtype_to_pads(sizes, window, strides, kind))
 

@@ -318,7 +318,7 @@ def _stage_reduction(computation: Any, avals: tuple[Any, ...], structure: Any) -
         if made.shape != given.shape or made.dtype != given.dtype:
             raise TypeError(
                 f"the function of a reduction over {given.str_short()} returned"
-                f" {made.str_short()}: it must return what it is given"
+                f" {made.str_short()}: it must return the type that it takes"
             )
     if builtins.any(isinstance(c, Tracer) for c in closed.consts):
         raise NotImplementedError(

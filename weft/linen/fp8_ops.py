@@ -26,7 +26,7 @@ def get_fp8_max(fp8_dtype, out_dtype):
     if fp8_dtype not in _FORMATS:
         names = ", ".join(jnp.dtype(known).name for known in _FORMATS)
         raise TypeError(
-            f"{jnp.dtype(fp8_dtype)} is no 8-bit format with a scale: pass one of {names}"
+            f"{jnp.dtype(fp8_dtype)} isn't an 8-bit format with a scale: pass one of {names}"
         )
     return jnp.asarray(float(jnp.finfo(fp8_dtype).max), out_dtype)
 

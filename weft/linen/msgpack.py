@@ -109,8 +109,8 @@ class _Reader:
         end = self.at + count
         if end > len(self.data):
             raise ValueError(
-                f"the data end in the middle of a value: {count} bytes wanted at byte {self.at} of "
-                f"{len(self.data)}. Is the file complete?"
+                f"the data end in the middle of a value: expected {count} bytes at byte {self.at}"
+                f" of {len(self.data)}. Is the file complete?"
             )
         part = self.data[self.at : end]
         self.at = end

@@ -169,7 +169,7 @@ def check_mapping(state, what: str) -> None:
 
 def _mapping_state(xs) -> dict[str, Any]:
     if len({str(key) for key in xs}) != len(xs):
-        raise ValueError(f"keys that are equal as text cannot be told apart: {list(xs)}")
+        raise ValueError(f"these keys are the same text: {list(xs)}")
     return {str(key): to_state_dict(value) for key, value in xs.items()}
 
 

@@ -130,7 +130,7 @@ class SpectralNorm(Module):
         if value.ndim > 2:
             if self.error_on_non_matrix:
                 raise ValueError(
-                    f"the weight {_path_text(self.layer_instance, path)!r} is no matrix"
+                    f"the weight {_path_text(self.layer_instance, path)!r} isn't a matrix"
                 )
             value = jnp.reshape(value, (-1, shape[-1]))
         where, name = self.collection_name, _path_text(self.layer_instance, path)

@@ -388,8 +388,8 @@ def _paired_axes(x: Any, y: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int,
         count = int(axes)
         if count > min(x.ndim, y.ndim):
             raise TypeError(
-                f"tensordot over {count} axes needs arrays of so many dimensions, got shapes"
-                f" {x.shape} and {y.shape}"
+                f"tensordot over {count} axes needs arrays with at least that many dimensions, got"
+                f" shapes {x.shape} and {y.shape}"
             )
         return tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if not isinstance(axes, (tuple, list)) or len(axes) != 2:
@@ -400,7 +400,7 @@ def _paired_axes(x: Any, y: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int,
     if not isinstance(first, (tuple, list)) or not isinstance(second, (tuple, list)):
         raise TypeError(f"tensordot axes must be two integers or two sequences, got {axes!r}")
     if len(first) != len(second):
-        raise TypeError(f"tensordot needs as many axes of each array, got {axes}")
+        raise TypeError(f"tensordot needs the same number of axes for both arrays, got {axes}")
     return (
         tuple(canonical_axis(i, x.ndim) for i in first),
         tuple(canonical_axis(i, y.ndim) for i in second),

@@ -202,7 +202,7 @@ def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
         view = memoryview(x)
     except TypeError:
         if isinstance(x, str) and dtype is not None:
-            raise ValueError(f"the text {x!r} is no number of dtype {dtype}") from None
+            raise ValueError(f"the text {x!r} isn't a number of dtype {dtype}") from None
         if not _holds_numbers(x):
             raise _not_data(x) from None
         return _from_numpy(np.asarray(x), dtype)
@@ -247,7 +247,7 @@ def _from_numpy(x: np.ndarray, dtype: Any) -> Array:
     if isinstance(dtype, dtypes.PrimalTangentDType):
         return lax.convert_element_type(_from_numpy(x, None), dtype)
     if isinstance(dtype, dtypes.ExtendedDType):
-        raise TypeError(f"an array of dtype {dtype} is made with weft.random.wrap_key_data")
+        raise TypeError(f"make an array of dtype {dtype} with weft.random.wrap_key_data")
     if dtype is None or dtype == x.dtype:
         value = x.astype(own if dtype is None else dtype, "C", "unsafe", False)
     else:

@@ -159,7 +159,7 @@ def take_along_axis(
         a, axis = flattened(a), 0
     if a.ndim != indices.ndim:
         raise ValueError(
-            "take_along_axis needs an array and indices with as many axes, got shapes "
+            "take_along_axis needs an array and indices with the same number of axes, got shapes "
             f"{a.shape} and {indices.shape}"
         )
     axis = canonical_axis(axis, a.ndim)
@@ -264,7 +264,7 @@ def put_along_axis(
         a, axis = flattened(a), 0
     if a.ndim != indices.ndim:
         raise ValueError(
-            "put_along_axis needs an array and indices with as many axes, got shapes "
+            "put_along_axis needs an array and indices with the same number of axes, got shapes "
             f"{a.shape} and {indices.shape}"
         )
     if broadcast_for("put_along_axis", np.shape(values), indices.shape) != indices.shape:

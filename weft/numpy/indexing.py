@@ -249,7 +249,9 @@ def update_masked(x: Any, mask: Any, value: Any, combine: Any) -> Array:
     """
     target = typeof(x)
     if combine is not None and not kind_of(target.dtype) & (INTEGER | FLOAT):
-        raise TypeError(f"no update of {target.dtype} is made of a mask that is not known")
+        raise TypeError(
+            f"no update of {target.dtype} can use a mask whose values are unknown while tracing"
+        )
     value = _updates_of(value, target)
     _warn_of_lossy_update(value, target)
     dtype, weak_type = dtypes.lattice_result_type(x, value)

@@ -156,7 +156,7 @@ def _check_fit(x: Any, y: Any, order: int) -> None:
     if y.ndim not in (1, 2):
         raise TypeError(f"polyfit takes y of one or two dimensions, got shape {y.shape}")
     if x.shape[0] != y.shape[0]:
-        raise TypeError(f"polyfit needs as many x as y, got {x.shape} and {y.shape}")
+        raise TypeError(f"polyfit needs x and y of the same length, got {x.shape} and {y.shape}")
 
 
 def _fit_covariance(

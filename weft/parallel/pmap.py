@@ -212,8 +212,8 @@ class PmapFunction:
             shape = np.shape(leaf)
             if not -len(shape) <= axis < len(shape):
                 raise ValueError(
-                    f"pmap maps axis {axis} of an argument of shape {shape}, which has"
-                    f" {len(shape)} dimensions; use in_axes=None for what all devices share"
+                    f"pmap maps axis {axis} of an argument of shape {shape}, which has {len(shape)}"
+                    f" dimensions; use in_axes=None for arguments that all devices share"
                 )
             sizes.add(shape[axis])
         if not sizes:

@@ -61,7 +61,7 @@ def resolve_prng_impl(spec: Any) -> PRNGImpl:
         )
     if spec not in generators:
         names = ", ".join(map(repr, generators))
-        raise ValueError(f"there is no generator of random keys {spec!r}; there are {names}")
+        raise ValueError(f"there is no random generator {spec!r}; choose one of {names}")
     return generators[spec]
 
 

@@ -202,4 +202,4 @@ class gaussian_kde:
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Not available: a density does not change; make another with its ``bw_method``."""
-        raise NotImplementedError("make a new gaussian_kde with the bw_method wanted")
+        raise NotImplementedError("make a new gaussian_kde with the bw_method you want")

@@ -107,7 +107,7 @@ class Reshaped:
             sizes[sizes.index(-1)] = count // others if others else 0
         if -1 in sizes or prod(sizes) != count:
             raise ValueError(
-                f"a reference of shape {shape}, of {count} elements, cannot be seen as one of shape"
+                f"a reference of shape {shape}, of {count} elements, cannot be viewed with shape"
                 f" {tuple(wanted)}"
             )
         return Reshaped(shape, tuple(sizes))
@@ -149,7 +149,9 @@ def _expand(items: tuple[Any, ...], shape: Shape) -> list[Any]:
     for item in items:
         expanded.extend(_positions(item) if _is_mask(item) else [item])
     if any(item is None for item in expanded):
-        raise TypeError("an index into a reference cannot have None in it; reshape what is read")
+        raise TypeError(
+            "an index into a reference cannot contain None; reshape the value that you read"
+        )
     dots = [k for k, item in enumerate(expanded) if item is Ellipsis]
     if len(dots) > 1:
         raise IndexError("an index can only have one ellipsis ('...')")

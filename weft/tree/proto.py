@@ -95,7 +95,7 @@ def _text(key: Any) -> str:
     try:
         return key.decode()
     except (AttributeError, UnicodeDecodeError):
-        raise JaxRuntimeError("the bytes hold a key that is no text") from None
+        raise JaxRuntimeError("the bytes hold a key that isn't text") from None
 
 
 # --- protocol buffers -----------------------------------------------------------------------------

@@ -232,7 +232,7 @@ class Parser:
         if not text:
             raise self.error(f"has {self._here()} where a number or a name is meant to be")
         if not text.isdecimal():
-            raise self.error(f"has {text}, which is no whole number")
+            raise self.error(f"has {text}, which isn't an integer")
         self.advance()
         return int(text)
 

@@ -117,9 +117,9 @@ class Stored:
                 f"there is no array in {folder!r}: {HEADER} is missing"
             ) from None
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{HEADER} in {folder!r} is no header of zarr: {error}") from None
+            raise ValueError(f"{HEADER} in {folder!r} isn't a zarr header: {error}") from None
         if not isinstance(header, dict):
-            raise ValueError(f"{HEADER} in {folder!r} is no header of zarr: {header!r:.80}")
+            raise ValueError(f"{HEADER} in {folder!r} isn't a zarr header: {header!r:.80}")
         if header.get("compressor") or header.get("filters") or header.get("order") != "C":
             raise ValueError(
                 f"the array in {folder!r} is compressed; install tensorstore to read it"

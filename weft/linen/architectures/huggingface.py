@@ -134,7 +134,7 @@ def _fill(shapes: Any, path: tuple[str, ...], table: Table, tensors: Mapping, us
     ours = "/".join(path)
     source, form = table.find(ours)
     if source not in tensors:
-        raise ValueError(f"there is no {source!r}, which {ours} is read from")
+        raise ValueError(f"{source!r} is missing; {ours} is read from it")
     used.add(source)
     value = form(np.asarray(tensors[source]))
     if not _is_regrouped(value.shape, shapes.shape):

@@ -236,7 +236,7 @@ def restore_checkpoint(
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder, as Orbax writes: weft reads checkpoints of one file")
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"{path} is no file that holds a checkpoint, but a pipe or a device")
+        raise ValueError(f"{path} isn't a checkpoint file but a pipe or a device")
     with open(path, "rb") as file:
         state = serialization.msgpack_restore(file.read())
     if target is None:

@@ -414,7 +414,7 @@ def rank_and_size() -> tuple[int, int]:
     for rank, size in RANK_VARIABLES:
         if rank in os.environ and size in os.environ:
             return int(os.environ[rank]), int(os.environ[size])
-    raise LaunchError("neither mpiexec nor srun has told this process its rank")
+    raise LaunchError("neither mpiexec nor srun has set the rank of this process")
 
 
 def claim(folder: pathlib.Path, after: int, record: dict[str, Any]) -> tuple[int, pathlib.Path]:

@@ -60,7 +60,7 @@ def _found(task: Any) -> Any:
         needed = ("name", "get_dataset", "output_features", "splits")
         missing = [name for name in needed if not hasattr(task, name)]
         if missing:
-            raise TypeError(f"{type(task).__name__} is no task of seqio: it has no {missing[0]}")
+            raise TypeError(f"{type(task).__name__} isn't a seqio task: it has no {missing[0]}")
         return task
     try:
         seqio = importlib.import_module("seqio")

@@ -70,7 +70,7 @@ class Task:
     ) -> None:
         if not _NAME.fullmatch(name):
             raise TaskError(
-                f"{name!r} is no name of a task: use letters, digits, '_', '.', ':' and '-'"
+                f"{name!r} isn't a valid task name: use letters, digits, '_', '.', ':' and '-'"
             )
         self.name, self.source = name, as_source(source)
         self.output_features = dict(output_features)

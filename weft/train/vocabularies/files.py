@@ -88,9 +88,9 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     try:
         record: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no vocabulary: it is not JSON ({error})") from None
+        raise ValueError(f"{name} isn't a vocabulary: it isn't JSON ({error})") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise ValueError(f"{name} is no vocabulary that save_vocabulary wrote")
+        raise ValueError(f"{name} wasn't written by save_vocabulary")
     kind = record.get("kind")
     if record.get("version") != VERSION or not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"{name} is of a version or kind that is not known here: {kind!r}")

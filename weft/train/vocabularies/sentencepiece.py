@@ -65,7 +65,7 @@ class SentencePieceVocabulary(Vocabulary):
             self._rules = files.CharacterMap(model.charsmap) if model.charsmap else None
         except ValueError as error:
             raise ValueError(
-                f"{self.path} is no SentencePiece model, or damaged: {error}"
+                f"{self.path} isn't a SentencePiece model, or is damaged: {error}"
             ) from None
         self._checksum = hashlib.sha256(data).hexdigest()
         extra = [

@@ -98,7 +98,7 @@ def _piece(data: int | bytes) -> Piece:
     message = _message(data)
     packed = _data(message.get(2, b"\0\0\0\0"))
     if len(packed) != 4:
-        raise ValueError("a score that is no float of 32 bits")
+        raise ValueError("a score that isn't a 32-bit float")
     return Piece(_text(message, 1, ""), struct.unpack("<f", packed)[0], int(message.get(3, NORMAL)))
 
 
