@@ -249,6 +249,8 @@ def test_errors_of_calls_and_texts():
         export.from_stablehlo(b"ML\xefR\x0d")
     with pytest.raises(export.StableHLOError, match="no function"):
         export.from_stablehlo("module {\n}")
+    with pytest.raises(export.StableHLOError, match=r"line 2, column 1: expected a function"):
+        export.from_stablehlo("module {\n#loc2 here\n}")
 
 
 def test_files_and_functions(tmp_path):

@@ -208,7 +208,8 @@ class Attributes:
 
     def entries(self, end: str, depth: int = 0) -> dict[str, Any]:
         """Names and values up to a closing bracket."""
-        c, found = self.c, {}
+        c = self.c
+        found: dict[str, Any] = {}
         while not c.accept(end):
             if found:
                 c.expect(",")

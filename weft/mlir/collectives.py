@@ -155,7 +155,8 @@ def _by_vmap(axes: dict[str, int], body: Any, ins: list[Any], specs: Any, outs: 
 
 def _parts(x: Any, spec: Spec, axes: dict[str, int]) -> Any:
     """An array with its parts along leading axes, in the order of the mesh."""
-    shape, places = [], {}
+    shape: list[int] = []
+    places: dict[str, int] = {}
     if len(spec) != np.ndim(x):
         raise Unread("a sharding has a list of axes for each dimension")
     for n, part in zip(np.shape(x), spec, strict=True):
@@ -314,7 +315,7 @@ def _permute(r: Reading, op: Operation, ins: list[Any]) -> Any:
         raise Unread("source_target_pairs name devices that are not there")
     names = [name for name in r.all_axes if name in r.axes]
     manual = tuple([r.all_axes[name] for name in names])
-    kept = set()
+    kept: set[Any] = set()
     for source, goal in pairs:
         ends = []
         for device in (source, goal):

@@ -60,7 +60,9 @@ def _full(name: str) -> str:
     return name if "." in name else f"stablehlo.{name}"
 
 
-_FUNCTIONS = {_full(name): function for name, function in {**UNARY, **BINARY}.items()}
+_FUNCTIONS: dict[str, Any] = {
+    _full(name): function for name, function in {**UNARY, **BINARY}.items()
+}
 for _name in UNARY:
     readers[_full(_name)] = _unary
 for _name in BINARY:

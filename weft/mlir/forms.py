@@ -171,7 +171,7 @@ def _window(p: Parser, given: dict[str, Any]) -> None:
     if not isinstance(window, dict):
         p.c.fail("the window of a convolution is written {stride = [..], pad = [[..]], ..}")
     for key, value in window.items():
-        given[_WINDOW.get(key, key)] = value
+        given[_WINDOW.get(str(key), str(key))] = value
 
 
 def _precision_format(p: Parser, given: dict[str, Any]) -> None:
@@ -209,7 +209,9 @@ def _slice(p: Parser) -> Parts:
     """``%x [0:4:2, 1:3]``."""
     c = p.c
     parts = Parts([c.expect_kind("value", "an operand")])
-    starts, limits, strides = [], [], []
+    starts: list[int] = []
+    limits: list[int] = []
+    strides: list[int] = []
     c.expect("[")
     while not c.accept("]"):
         if starts:
@@ -241,7 +243,8 @@ def _tuple_element(p: Parser) -> Parts:
 
 def _while(p: Parser) -> Parts:
     """``(%a = %x, %b = %y) : types cond {...} do {...}``."""
-    c, parts, names = p.c, Parts(), []
+    c, parts = p.c, Parts()
+    names: list[str] = []
     c.expect("(")
     while not c.accept(")"):
         if names:
@@ -268,7 +271,8 @@ def _while(p: Parser) -> Parts:
 
 def _reduce(p: Parser) -> Parts:
     """``(%x init: %c), (%y init: %d) applies op across dimensions = [0] : types``."""
-    c, parts, starts = p.c, Parts(), []
+    c, parts = p.c, Parts()
+    starts: list[str] = []
     while True:
         c.expect("(")
         parts.operands.append(c.expect_kind("value", "an operand"))

@@ -56,7 +56,7 @@ class Parser:
     def _members(self, module: Module, end: str) -> None:
         c = self.c
         while c.kind != END and not (end and c.next_is(end)):
-            if c.kind == "alias" or c.kind == "resources":
+            if self._is_alias():
                 self._aliases()
             elif c.next_is("func.func"):
                 self._add(module, self.function())
@@ -75,10 +75,14 @@ class Parser:
     def _aliases(self) -> None:
         """``#name = attribute``, and constants kept outside."""
         c = self.c
-        while c.kind == "resources" or (c.kind in ("alias", "bang") and c.next_is("=", 1)):
+        while self._is_alias():
             name = c.take()
             if c.accept("="):
                 self.attributes.aliases[name[1:]] = self.attributes.value()
+
+    def _is_alias(self) -> bool:
+        c = self.c
+        return c.kind == "resources" or (c.kind in ("alias", "bang") and c.next_is("=", 1))
 
     def _mesh(self, module: Module) -> None:
         """``sdy.mesh @mesh = <["x"=2]>``."""

@@ -81,7 +81,7 @@ def log_add(dtype: Any) -> Any:
     """The logarithm of the sum of two exponentials, as weft writes it."""
     x, y = ("arg", 0), ("arg", 1)
     zero = _constant(0, dtype)
-    top = ("maximum", x, y)
+    top: Any = ("maximum", x, y)
     top = ("select", ("is_finite", top), top, zero)
     both = [("exponential", ("subtract", v, top)) for v in (x, y)]
     return ("add", ("log", ("add", *both)), top)
