@@ -32,8 +32,9 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     Returns:
         A list of pairs of a type and a text.
 
-    >>> saved_residuals(lambda x: x * x, 1.0)
-    [(ShapedArray(float32[], weak_type=True), 'from the argument x')]
+    Example:
+        >>> saved_residuals(lambda x: x * x, 1.0)
+        [(ShapedArray(float32[], weak_type=True), 'from the argument x')]
     """
     leaves, in_tree = tree_flatten((args, kwargs))
 
@@ -83,10 +84,11 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
         *args: its arguments.
         **kwargs: its keyword arguments.
 
-    >>> import weft
-    >>> print_saved_residuals(lambda x: 3.0 * x, 1.0)
-    >>> print_saved_residuals(lambda x: x * x, 1.0)
-    f32[] from the argument x
+    Example:
+        >>> import weft
+        >>> print_saved_residuals(lambda x: 3.0 * x, 1.0)
+        >>> print_saved_residuals(lambda x: x * x, 1.0)
+        f32[] from the argument x
     """
     for aval, origin in saved_residuals(f, *args, **kwargs):
         print(f"{aval.str_short(short_dtypes=True)} {origin}")

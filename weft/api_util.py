@@ -45,8 +45,9 @@ def debug_info(
     Returns:
         A ``DebugInfo``.
 
-    >>> debug_info("grad", lambda x, y: x, (1.0, {"w": 2.0}), {}).arg_names
-    ('x', "y['w']")
+    Example:
+        >>> debug_info("grad", lambda x, y: x, (1.0, {"w": 2.0}), {}).arg_names
+        ('x', "y['w']")
     """
     given = [None if i in static_argnums else x for i, x in enumerate(args)]
     named = {k: None if k in static_argnames else x for k, x in kwargs.items()}
@@ -81,11 +82,12 @@ def flatten_fun(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[],
         A wrapped function that returns a list, and a function that returns the structure of its
         result.
 
-    >>> from weft.extend.linear_util import wrap_init
-    >>> leaves, tree = tree_flatten(((1, 2), {}))
-    >>> flat, out_tree = flatten_fun(wrap_init(lambda x, y: {"sum": x + y}), tree)
-    >>> flat.call_wrapped(*leaves), out_tree()
-    ([3], PyTreeDef({'sum': *}))
+    Example:
+        >>> from weft.extend.linear_util import wrap_init
+        >>> leaves, tree = tree_flatten(((1, 2), {}))
+        >>> flat, out_tree = flatten_fun(wrap_init(lambda x, y: {"sum": x + y}), tree)
+        >>> flat.call_wrapped(*leaves), out_tree()
+        ([3], PyTreeDef({'sum': *}))
     """
     return _FLATTEN(fun, in_tree)
 
@@ -101,11 +103,12 @@ def flatten_fun_nokwargs(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Cal
         A wrapped function that returns a list, and a function that returns the structure of its
         result.
 
-    >>> from weft.extend.linear_util import wrap_init
-    >>> leaves, tree = tree_flatten((1, 2))
-    >>> flat, out_tree = flatten_fun_nokwargs(wrap_init(lambda x, y: {"sum": x + y}), tree)
-    >>> flat.call_wrapped(*leaves)
-    [3]
+    Example:
+        >>> from weft.extend.linear_util import wrap_init
+        >>> leaves, tree = tree_flatten((1, 2))
+        >>> flat, out_tree = flatten_fun_nokwargs(wrap_init(lambda x, y: {"sum": x + y}), tree)
+        >>> flat.call_wrapped(*leaves)
+        [3]
     """
     return _FLATTEN_POSITIONAL(fun, in_tree)
 
@@ -124,10 +127,11 @@ def argnums_partial(
     Returns:
         A wrapped function and a tuple of arguments.
 
-    >>> from weft.extend.linear_util import wrap_init
-    >>> g, dynamic = argnums_partial(wrap_init(lambda x, y: x - y), 1, (10, 3))
-    >>> dynamic, g.call_wrapped(4)
-    ((3,), 6)
+    Example:
+        >>> from weft.extend.linear_util import wrap_init
+        >>> g, dynamic = argnums_partial(wrap_init(lambda x, y: x - y), 1, (10, 3))
+        >>> dynamic, g.call_wrapped(4)
+        ((3,), 6)
     """
     numbers = [n % len(args) for n in as_tuple(dyn_argnums)]
     fixed = {i: x for i, x in enumerate(args) if i not in numbers}
@@ -154,8 +158,9 @@ def rebase_donate_argnums(donate_argnums: Any, static_argnums: Any) -> tuple[int
     Returns:
         A tuple of positions.
 
-    >>> rebase_donate_argnums((2,), (0,))
-    (1,)
+    Example:
+        >>> rebase_donate_argnums((2,), (0,))
+        (1,)
     """
     static = set(as_tuple(static_argnums))
     wrong = static & set(as_tuple(donate_argnums))
@@ -178,8 +183,9 @@ def donation_vector(
     Returns:
         A tuple of booleans.
 
-    >>> donation_vector((0,), (), tree_flatten((([1, 2], 3), {}))[1])
-    (True, True, False)
+    Example:
+        >>> donation_vector((0,), (), tree_flatten((([1, 2], 3), {}))[1])
+        (True, True, False)
     """
     marks = tree_unflatten(in_tree, range(in_tree.num_leaves))
     args, kwargs = marks if kws else (marks, {})

@@ -21,9 +21,10 @@ def everything_saveable(*_: Any, **__: Any) -> bool:
     Returns:
         True.
 
-    >>> from weft import checkpoint_policies
-    >>> checkpoint_policies.everything_saveable()
-    True
+    Example:
+        >>> from weft import checkpoint_policies
+        >>> checkpoint_policies.everything_saveable()
+        True
     """
     return True
 
@@ -34,9 +35,10 @@ def nothing_saveable(*_: Any, **__: Any) -> bool:
     Returns:
         False.
 
-    >>> from weft import checkpoint_policies
-    >>> checkpoint_policies.nothing_saveable()
-    False
+    Example:
+        >>> from weft import checkpoint_policies
+        >>> checkpoint_policies.nothing_saveable()
+        False
     """
     return False
 
@@ -47,9 +49,10 @@ class DotsSaveable:
     Args:
         only_if_no_batch_dims: keep only matrix products without batch dimensions.
 
-    >>> from weft import checkpoint_policies
-    >>> checkpoint_policies.dots_saveable
-    DotsSaveable(only_if_no_batch_dims=False)
+    Example:
+        >>> from weft import checkpoint_policies
+        >>> checkpoint_policies.dots_saveable
+        DotsSaveable(only_if_no_batch_dims=False)
     """
 
     def __init__(self, only_if_no_batch_dims: bool) -> None:
@@ -88,10 +91,11 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
     Returns:
         A policy, for ``weft.checkpoint(..., policy=...)``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> policy = offload_dot_with_no_batch_dims("device", "pinned_host")
-    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
-    1.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> policy = offload_dot_with_no_batch_dims("device", "pinned_host")
+        >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+        1.0
     """
 
     def policy(prim: Any, *args: Any, **params: Any) -> Any:
@@ -108,9 +112,10 @@ class SaveOnlyTheseNames:
     Args:
         saveable_names: the names.
 
-    >>> from weft import checkpoint_policies
-    >>> checkpoint_policies.save_only_these_names("hidden")
-    SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
+    Example:
+        >>> from weft import checkpoint_policies
+        >>> checkpoint_policies.save_only_these_names("hidden")
+        SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
     """
 
     def __init__(self, saveable_names: frozenset[str]) -> None:
@@ -129,9 +134,10 @@ class SaveAnyNamesButThese:
     Args:
         names: the names.
 
-    >>> from weft import checkpoint_policies
-    >>> checkpoint_policies.save_any_names_but_these("hidden")
-    SaveAnyNamesButThese(names=frozenset({'hidden'}))
+    Example:
+        >>> from weft import checkpoint_policies
+        >>> checkpoint_policies.save_any_names_but_these("hidden")
+        SaveAnyNamesButThese(names=frozenset({'hidden'}))
     """
 
     def __init__(self, names: frozenset[str]) -> None:
@@ -153,8 +159,9 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     Returns:
         A policy, for ``weft.checkpoint(..., policy=...)``.
 
-    >>> save_only_these_names("hidden")
-    SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
+    Example:
+        >>> save_only_these_names("hidden")
+        SaveOnlyTheseNames(saveable_names=frozenset({'hidden'}))
     """
     return SaveOnlyTheseNames(frozenset(names_which_can_be_saved))
 
@@ -168,8 +175,9 @@ def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     Returns:
         A policy, for ``weft.checkpoint(..., policy=...)``.
 
-    >>> save_any_names_but_these("hidden")
-    SaveAnyNamesButThese(names=frozenset({'hidden'}))
+    Example:
+        >>> save_any_names_but_these("hidden")
+        SaveAnyNamesButThese(names=frozenset({'hidden'}))
     """
     return SaveAnyNamesButThese(frozenset(names_not_to_save))
 
@@ -183,10 +191,11 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
     Returns:
         A policy, for ``weft.checkpoint(..., policy=...)``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> policy = save_anything_except_these_names("hidden")
-    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
-    1.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> policy = save_anything_except_these_names("hidden")
+        >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+        1.0
     """
 
     def policy(prim: Any, *_: Any, **params: Any) -> bool:
@@ -213,12 +222,13 @@ def save_and_offload_only_these_names(
     Returns:
         A policy, for ``weft.checkpoint(..., policy=...)``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> policy = save_and_offload_only_these_names(
-    ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"],
-    ...     offload_src="device", offload_dst="pinned_host")
-    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
-    1.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> policy = save_and_offload_only_these_names(
+        ...     names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"],
+        ...     offload_src="device", offload_dst="pinned_host")
+        >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+        1.0
     """
     saved, offloaded = set(names_which_can_be_saved), set(names_which_can_be_offloaded)
     both = saved & offloaded
@@ -249,10 +259,11 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     Returns:
         A policy, for ``weft.checkpoint(..., policy=...)``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> policy = save_from_both_policies(dots_saveable, save_only_these_names("hidden"))
-    >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
-    1.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> policy = save_from_both_policies(dots_saveable, save_only_these_names("hidden"))
+        >>> float(weft.grad(weft.checkpoint(jnp.sin, policy=policy))(0.0))
+        1.0
     """
 
     def policy(prim: Any, *args: Any, **params: Any) -> bool:

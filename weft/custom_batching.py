@@ -19,15 +19,16 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
     Returns:
         A ``custom_vmap`` function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> @sequential_vmap
-    ... def f(x):
-    ...     weft.debug.print("{}", x)
-    ...     return x + 1
-    >>> weft.vmap(f)(jnp.arange(2))
-    0
-    1
-    Array([1, 2], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> @sequential_vmap
+        ... def f(x):
+        ...     weft.debug.print("{}", x)
+        ...     return x + 1
+        >>> weft.vmap(f)(jnp.arange(2))
+        0
+        1
+        Array([1, 2], dtype=int32)
     """
     looped = custom_vmap(f)
 

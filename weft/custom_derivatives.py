@@ -55,12 +55,13 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     Returns:
         A function of the same arguments that returns the result.
 
-    >>> import weft
-    >>> @custom_gradient
-    ... def f(x):
-    ...     return x * x, lambda ct: ct * 3.0
-    >>> float(f(2.0)), float(weft.grad(f)(2.0))
-    (4.0, 3.0)
+    Example:
+        >>> import weft
+        >>> @custom_gradient
+        ... def f(x):
+        ...     return x * x, lambda ct: ct * 3.0
+        >>> float(f(2.0)), float(weft.grad(f)(2.0))
+        (4.0, 3.0)
     """
 
     @custom_vjp
@@ -109,12 +110,13 @@ def closure_convert(
     Returns:
         A pair: a function of these arguments and the values, and the list of values.
 
-    >>> import weft
-    >>> def at(c):
-    ...     converted, hoisted = closure_convert(lambda x: c * x, 1.0)
-    ...     return converted(2.0, *hoisted)
-    >>> float(weft.grad(at)(5.0))
-    2.0
+    Example:
+        >>> import weft
+        >>> def at(c):
+        ...     converted, hoisted = closure_convert(lambda x: c * x, 1.0)
+        ...     return converted(2.0, *hoisted)
+        >>> float(weft.grad(at)(5.0))
+        2.0
     """
     leaves, in_tree = tree_flatten(example_args)
     trees: list[Any] = []

@@ -25,9 +25,10 @@ def is_initialized() -> bool:
     Returns:
         True or False.
 
-    >>> import weft
-    >>> weft.distributed.is_initialized()
-    False
+    Example:
+        >>> import weft
+        >>> weft.distributed.is_initialized()
+        False
     """
     return _processes.are_joined()
 
@@ -68,8 +69,9 @@ def initialize(
         slice_index: accepted for JAX, no effect.
         partition_index: accepted for JAX, no effect.
 
-    >>> import weft
-    >>> weft.distributed.initialize()  # doctest: +SKIP
+    Example:
+        >>> import weft
+        >>> weft.distributed.initialize()  # doctest: +SKIP
     """
     if is_initialized():
         raise RuntimeError(

@@ -27,8 +27,9 @@ def is_supported_dtype(dtype: Any) -> bool:
     Returns:
         True or False.
 
-    >>> is_supported_dtype("float32"), is_supported_dtype("int4")
-    (True, False)
+    Example:
+        >>> is_supported_dtype("float32"), is_supported_dtype("int4")
+        (True, False)
     """
     if dtype is None:
         raise TypeError("is_supported_dtype needs a dtype, got None")
@@ -47,8 +48,9 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     Returns:
         An array.
 
-    >>> import numpy as np
-    >>> from_dlpack(np.ones(2, np.float32))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import numpy as np
+        >>> from_dlpack(np.ones(2, np.float32))
+        Array([1., 1.], dtype=float32)
     """
     return creation.from_dlpack(external_array, device=device, copy=copy)

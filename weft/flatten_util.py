@@ -77,12 +77,13 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     Returns:
         A pair: the vector, and a function from such a vector to a tree of the same structure.
 
-    >>> import weft.numpy as jnp
-    >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": 3.0})
-    >>> flat
-    Array([1., 1., 3.], dtype=float32)
-    >>> unravel(2 * flat)
-    {'a': Array([2., 2.], dtype=float32), 'b': Array(6., dtype=float32)}
+    Example:
+        >>> import weft.numpy as jnp
+        >>> flat, unravel = ravel_pytree({"a": jnp.ones(2), "b": 3.0})
+        >>> flat
+        Array([1., 1., 3.], dtype=float32)
+        >>> unravel(2 * flat)
+        {'a': Array([2., 2.], dtype=float32), 'b': Array(6., dtype=float32)}
     """
     leaves, treedef = tree_flatten(pytree)
     if not leaves:

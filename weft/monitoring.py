@@ -39,13 +39,14 @@ def record_event(event: str, **kwargs: Any) -> None:
         event: the name of the event, like a path.
         **kwargs: what else listeners should know.
 
-    >>> import weft.monitoring
-    >>> seen = []
-    >>> weft.monitoring.register_event_listener(lambda event, **kwargs: seen.append(event))
-    >>> weft.monitoring.record_event("/mine/saved")
-    >>> seen
-    ['/mine/saved']
-    >>> weft.monitoring.clear_event_listeners()
+    Example:
+        >>> import weft.monitoring
+        >>> seen = []
+        >>> weft.monitoring.register_event_listener(lambda event, **kwargs: seen.append(event))
+        >>> weft.monitoring.record_event("/mine/saved")
+        >>> seen
+        ['/mine/saved']
+        >>> weft.monitoring.clear_event_listeners()
     """
     for callback in [*_event]:
         callback(event, **kwargs)
@@ -59,8 +60,9 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> No
         duration: the time in seconds.
         **kwargs: what else listeners should know.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.record_event_duration_secs("/mine/saved", 0.5)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.record_event_duration_secs("/mine/saved", 0.5)
     """
     for callback in [*_duration]:
         callback(event, duration, **kwargs)
@@ -75,8 +77,9 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
         end_time: the end, in seconds since the epoch.
         **kwargs: what else listeners should know.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.record_event_time_span("/mine/saved", 1.0, 2.5)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.record_event_time_span("/mine/saved", 1.0, 2.5)
     """
     for callback in [*_span]:
         callback(event, start_time, end_time, **kwargs)
@@ -90,8 +93,9 @@ def record_scalar(event: str, value: float, **kwargs: Any) -> None:
         value: the number.
         **kwargs: what else listeners should know.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.record_scalar("/mine/loss", 0.5)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.record_scalar("/mine/loss", 0.5)
     """
     for callback in [*_scalar]:
         callback(event, value, **kwargs)
@@ -131,11 +135,12 @@ def register_event_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_event_listener(lambda event, **kwargs: print(event))
-    >>> weft.monitoring.record_event("/mine/saved")
-    /mine/saved
-    >>> weft.monitoring.clear_event_listeners()
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_event_listener(lambda event, **kwargs: print(event))
+        >>> weft.monitoring.record_event("/mine/saved")
+        /mine/saved
+        >>> weft.monitoring.clear_event_listeners()
     """
     _register(_event, callback)
 
@@ -146,16 +151,17 @@ def register_event_duration_secs_listener(callback: Callable[..., None]) -> None
     Args:
         callback: the listener.
 
-    >>> import weft, weft.monitoring
-    >>> seen = []
-    >>> weft.monitoring.register_event_duration_secs_listener(
-    ...     lambda event, seconds, **kwargs: seen.append((event, kwargs["fun_name"])))
-    >>> def double(x):
-    ...     return 2 * x
-    >>> _ = weft.jit(double)(1.0)
-    >>> seen[0]
-    ('/jax/core/compile/jaxpr_trace_duration', 'double')
-    >>> weft.monitoring.clear_event_listeners()
+    Example:
+        >>> import weft, weft.monitoring
+        >>> seen = []
+        >>> weft.monitoring.register_event_duration_secs_listener(
+        ...     lambda event, seconds, **kwargs: seen.append((event, kwargs["fun_name"])))
+        >>> def double(x):
+        ...     return 2 * x
+        >>> _ = weft.jit(double)(1.0)
+        >>> seen[0]
+        ('/jax/core/compile/jaxpr_trace_duration', 'double')
+        >>> weft.monitoring.clear_event_listeners()
     """
     _register(_duration, callback)
 
@@ -166,11 +172,12 @@ def register_event_time_span_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_event_time_span_listener(lambda event, a, b, **_: print(b - a))
-    >>> weft.monitoring.record_event_time_span("/mine/saved", 1.0, 2.5)
-    1.5
-    >>> weft.monitoring.clear_event_listeners()
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_event_time_span_listener(lambda event, a, b, **_: print(b - a))
+        >>> weft.monitoring.record_event_time_span("/mine/saved", 1.0, 2.5)
+        1.5
+        >>> weft.monitoring.clear_event_listeners()
     """
     _register(_span, callback)
 
@@ -181,11 +188,12 @@ def register_scalar_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_scalar_listener(lambda event, value, **kwargs: print(value))
-    >>> weft.monitoring.record_scalar("/mine/loss", 0.5)
-    0.5
-    >>> weft.monitoring.clear_event_listeners()
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_scalar_listener(lambda event, value, **kwargs: print(value))
+        >>> weft.monitoring.record_scalar("/mine/loss", 0.5)
+        0.5
+        >>> weft.monitoring.clear_event_listeners()
     """
     _register(_scalar, callback)
 
@@ -196,9 +204,10 @@ def unregister_event_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_event_listener(print)
-    >>> weft.monitoring.unregister_event_listener(print)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_event_listener(print)
+        >>> weft.monitoring.unregister_event_listener(print)
     """
     _unregister(_event, callback)
 
@@ -209,9 +218,10 @@ def unregister_event_duration_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_event_duration_secs_listener(print)
-    >>> weft.monitoring.unregister_event_duration_listener(print)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_event_duration_secs_listener(print)
+        >>> weft.monitoring.unregister_event_duration_listener(print)
     """
     _unregister(_duration, callback)
 
@@ -222,9 +232,10 @@ def unregister_event_time_span_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_event_time_span_listener(print)
-    >>> weft.monitoring.unregister_event_time_span_listener(print)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_event_time_span_listener(print)
+        >>> weft.monitoring.unregister_event_time_span_listener(print)
     """
     _unregister(_span, callback)
 
@@ -235,9 +246,10 @@ def unregister_scalar_listener(callback: Callable[..., None]) -> None:
     Args:
         callback: the listener.
 
-    >>> import weft.monitoring
-    >>> weft.monitoring.register_scalar_listener(print)
-    >>> weft.monitoring.unregister_scalar_listener(print)
+    Example:
+        >>> import weft.monitoring
+        >>> weft.monitoring.register_scalar_listener(print)
+        >>> weft.monitoring.unregister_scalar_listener(print)
     """
     _unregister(_scalar, callback)
 

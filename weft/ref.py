@@ -60,11 +60,12 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     Returns:
         A ``Ref``.
 
-    >>> import weft.numpy as jnp
-    >>> ref = new_ref(jnp.arange(3))
-    >>> ref[0] = 7
-    >>> ref
-    Ref([7, 1, 2], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> ref = new_ref(jnp.arange(3))
+        >>> ref[0] = 7
+        >>> ref
+        Ref([7, 1, 2], dtype=int32)
     """
     try:
         aval = typeof(init_val)
@@ -91,9 +92,10 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     Returns:
         A ``Ref``.
 
-    >>> import weft
-    >>> empty_ref(weft.ShapeDtypeStruct((2, 3), "float32")).shape
-    (2, 3)
+    Example:
+        >>> import weft
+        >>> empty_ref(weft.ShapeDtypeStruct((2, 3), "float32")).shape
+        (2, 3)
     """
     return empty_ref_p.bind(ty=abstractify(ty), memory_space=memory_space)
 
@@ -108,11 +110,12 @@ def freeze(ref: Any) -> Any:
     Returns:
         An array.
 
-    >>> import weft.numpy as jnp
-    >>> ref = new_ref(jnp.arange(3))
-    >>> ref[1] = 5
-    >>> freeze(ref)
-    Array([0, 5, 2], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> ref = new_ref(jnp.arange(3))
+        >>> ref[1] = 5
+        >>> freeze(ref)
+        Array([0, 5, 2], dtype=int32)
     """
     return ref if isinstance(ref, Array) and not ref.aval.is_ref else freeze_p.bind(_checked(ref))
 
@@ -124,8 +127,9 @@ def free_ref(ref: Any) -> None:
     Args:
         ref: the reference.
 
-    >>> import weft.numpy as jnp
-    >>> free_ref(new_ref(jnp.zeros(3)))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> free_ref(new_ref(jnp.zeros(3)))
     """
     free_ref_p.bind(_checked(ref))
 

@@ -66,9 +66,10 @@ def make_single_device_sharding(
     Returns:
         A ``SingleDeviceSharding``.
 
-    >>> import weft
-    >>> weft.sharding.make_single_device_sharding(weft.devices()[0]).num_devices
-    1
+    Example:
+        >>> import weft
+        >>> weft.sharding.make_single_device_sharding(weft.devices()[0]).num_devices
+        1
     """
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
@@ -138,10 +139,11 @@ def set_mesh(mesh: Any) -> Any:
     Returns:
         A context manager, whose end restores the mesh before.
 
-    >>> import weft
-    >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
-    ...     weft.sharding.get_mesh().axis_names
-    ('x',)
+    Example:
+        >>> import weft
+        >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
+        ...     weft.sharding.get_mesh().axis_names
+        ('x',)
     """
     if mesh is None:
         mesh = _NO_MESH
@@ -159,11 +161,12 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     Returns:
         A context manager.
 
-    >>> import weft
-    >>> from weft.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
-    >>> with use_abstract_mesh(AbstractMesh((8,), ('x',))):
-    ...     get_abstract_mesh().size
-    8
+    Example:
+        >>> import weft
+        >>> from weft.sharding import AbstractMesh, get_abstract_mesh, use_abstract_mesh
+        >>> with use_abstract_mesh(AbstractMesh((8,), ('x',))):
+        ...     get_abstract_mesh().size
+        8
     """
     if not isinstance(mesh, AbstractMesh):
         raise ValueError(f"use_abstract_mesh takes an AbstractMesh, got {mesh!r}")
@@ -177,9 +180,10 @@ def get_mesh() -> Mesh:
     Returns:
         The mesh.
 
-    >>> import weft
-    >>> weft.sharding.get_mesh().empty
-    True
+    Example:
+        >>> import weft
+        >>> weft.sharding.get_mesh().empty
+        True
     """
     current = _knobs.thread.mesh
     return _NO_MESH if current is None or current[0] is None else current[0]
@@ -191,9 +195,10 @@ def get_abstract_mesh() -> AbstractMesh:
     Returns:
         The mesh, with no axes if none is set.
 
-    >>> import weft
-    >>> weft.sharding.get_abstract_mesh()
-    AbstractMesh((), axis_types=())
+    Example:
+        >>> import weft
+        >>> weft.sharding.get_abstract_mesh()
+        AbstractMesh((), axis_types=())
     """
     current = _knobs.thread.mesh
     return NO_AXES if current is None else current[1]
@@ -211,10 +216,11 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     Returns:
         The arrays.
 
-    >>> import weft, weft.numpy as jnp
-    >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
-    ...     weft.typeof(weft.reshard(jnp.ones(4), weft.P('x')))
-    ShapedArray(float32[4@x])
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
+        ...     weft.typeof(weft.reshard(jnp.ones(4), weft.P('x')))
+        ShapedArray(float32[4@x])
     """
     leaves, tree = tree_flatten(xs)
     try:
@@ -250,12 +256,13 @@ def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -
     Returns:
         A function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
-    ...     x = weft.reshard(jnp.arange(4.0), weft.P('x'))
-    ...     f = auto_axes(lambda x: x[::-1] + x, out_sharding=weft.P('x'))
-    ...     weft.typeof(f(x))
-    ShapedArray(float32[4@x])
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> with weft.set_mesh(weft.make_mesh((1,), 'x')):
+        ...     x = weft.reshard(jnp.arange(4.0), weft.P('x'))
+        ...     f = auto_axes(lambda x: x[::-1] + x, out_sharding=weft.P('x'))
+        ...     weft.typeof(f(x))
+        ShapedArray(float32[4@x])
     """
     if f is None:
         return lambda g: auto_axes(g, axes=axes, out_sharding=out_sharding)
@@ -287,15 +294,16 @@ def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None
     Returns:
         A function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft.sharding import AxisType
-    >>> def f(x):
-    ...     print(weft.typeof(x))
-    ...     return x * 2
-    >>> mesh = weft.make_mesh((1,), 'x', axis_types=(AxisType.Auto,))
-    >>> with weft.set_mesh(mesh):
-    ...     y = explicit_axes(f, in_sharding=weft.P('x'))(jnp.ones(4))
-    float32[4@x]
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft.sharding import AxisType
+        >>> def f(x):
+        ...     print(weft.typeof(x))
+        ...     return x * 2
+        >>> mesh = weft.make_mesh((1,), 'x', axis_types=(AxisType.Auto,))
+        >>> with weft.set_mesh(mesh):
+        ...     y = explicit_axes(f, in_sharding=weft.P('x'))(jnp.ones(4))
+        float32[4@x]
     """
     if f is None:
         return lambda g: explicit_axes(g, axes=axes, in_sharding=in_sharding)

@@ -81,8 +81,9 @@ def numerical_jvp(f: Callable[..., Any], primals: Any, tangents: Any, eps: float
     Returns:
         The derivative, with the structure of the result.
 
-    >>> float(numerical_jvp(lambda x: 3.0 * x, (1.0,), (1.0,)).round(2))
-    3.0
+    Example:
+        >>> float(numerical_jvp(lambda x: 3.0 * x, (1.0,), (1.0,)).round(2))
+        3.0
     """
 
     def at(scale: float) -> Any:
@@ -130,9 +131,10 @@ def check_jvp(
         eps: the step of the differences.
         err_msg: what an error says first.
 
-    >>> import functools, weft
-    >>> f = lambda x: x * x
-    >>> check_jvp(f, functools.partial(weft.jvp, f), (3.0,))
+    Example:
+        >>> import functools, weft
+        >>> f = lambda x: x * x
+        >>> check_jvp(f, functools.partial(weft.jvp, f), (3.0,))
     """
     rng = np.random.default_rng(0)
     tangents = _direction(rng, tuple(args))
@@ -163,9 +165,10 @@ def check_vjp(
         eps: the step of the differences.
         err_msg: what an error says first.
 
-    >>> import functools, weft
-    >>> f = lambda x: x * x
-    >>> check_vjp(f, functools.partial(weft.vjp, f), (3.0,))
+    Example:
+        >>> import functools, weft
+        >>> f = lambda x: x * x
+        >>> check_vjp(f, functools.partial(weft.vjp, f), (3.0,))
     """
     rng = np.random.default_rng(0)
     tangents = _direction(rng, tuple(args))
@@ -201,8 +204,9 @@ def check_grads(
         rtol: the relative tolerance, or one for each dtype. By default by dtype.
         eps: the step of the differences.
 
-    >>> import weft.numpy as jnp
-    >>> check_grads(jnp.sin, (1.0,), order=2)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> check_grads(jnp.sin, (1.0,), order=2)
     """
     unknown = set(modes) - {"fwd", "rev"}
     if unknown:

@@ -152,8 +152,9 @@ def argument_names(fun: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str
     Returns:
         A tuple of names.
 
-    >>> argument_names(lambda x, y: x, (1.0, {"w": 2.0}), {})
-    ('x', "y['w']")
+    Example:
+        >>> argument_names(lambda x, y: x, (1.0, {"w": 2.0}), {})
+        ('x', "y['w']")
     """
     sig = signature(fun)
     names: list[str] = []

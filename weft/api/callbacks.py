@@ -110,11 +110,13 @@ def io_callback(
     Returns:
         The results, as arrays.
 
-    >>> import weft
-    >>> seen = []
-    >>> f = weft.jit(lambda x: io_callback(lambda v: seen.append(int(v)), None, x, ordered=True))
-    >>> f(1); f(2); seen
-    [1, 2]
+    Example:
+        >>> import weft
+        >>> seen = []
+        >>> keep = lambda v: seen.append(int(v))
+        >>> f = weft.jit(lambda x: io_callback(keep, None, x, ordered=True))
+        >>> f(1); f(2); seen
+        [1, 2]
     """
     leaves, in_tree = tree_flatten((args, kwargs))
     avals, out_tree = _promised("io_callback", result_shape_dtypes)

@@ -153,9 +153,10 @@ class JitFunction(NativeFunction):
         fun: the function.
         options: the options of ``jit``.
 
-    >>> import weft
-    >>> type(weft.jit(lambda x: x + 1)).__name__
-    'PjitFunction'
+    Example:
+        >>> import weft
+        >>> type(weft.jit(lambda x: x + 1)).__name__
+        'PjitFunction'
     """
 
     __signature__ = _Signature()

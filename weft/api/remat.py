@@ -167,7 +167,8 @@ def checkpoint_name(x: Any, name: str) -> Any:
     Returns:
         ``x``.
 
-    >>> checkpoint_name(3, "three")
-    Array(3, dtype=int32, weak_type=True)
+    Example:
+        >>> checkpoint_name(3, "three")
+        Array(3, dtype=int32, weak_type=True)
     """
     return tree_map(lambda leaf: name_p.bind(leaf, name=name), x)

@@ -35,10 +35,11 @@ class ArgInfo:
     Args:
         donated: whether the argument's memory may be reused.
 
-    >>> import weft, weft.numpy as jnp
-    >>> info, _ = weft.jit(lambda x: x + 1).lower(jnp.ones(3)).args_info
-    >>> info[0].shape, info[0].donated
-    ((3,), False)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> info, _ = weft.jit(lambda x: x + 1).lower(jnp.ones(3)).args_info
+        >>> info[0].shape, info[0].donated
+        ((3,), False)
     """
 
     __slots__ = ("_aval", "donated")
@@ -172,9 +173,10 @@ class Traced(_Stage):
         args: the types of the arguments.
         in_tree: their structure.
 
-    >>> import weft
-    >>> weft.jit(lambda x: x + 1).trace(1.0).jaxpr.eqns[0].primitive
-    add
+    Example:
+        >>> import weft
+        >>> weft.jit(lambda x: x + 1).trace(1.0).jaxpr.eqns[0].primitive
+        add
     """
 
     @property
@@ -196,9 +198,10 @@ class Lowered(_Stage):
         args: the types of the arguments.
         in_tree: their structure.
 
-    >>> import weft
-    >>> "stablehlo.add" in weft.jit(lambda x: x + 1).lower(1.0).as_text()
-    True
+    Example:
+        >>> import weft
+        >>> "stablehlo.add" in weft.jit(lambda x: x + 1).lower(1.0).as_text()
+        True
     """
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -276,9 +279,10 @@ class Compiled(_Stage):
         args: the types of the arguments.
         in_tree: their structure.
 
-    >>> import weft
-    >>> float(weft.jit(lambda x: x + 1).lower(1.0).compile()(2.0))
-    3.0
+    Example:
+        >>> import weft
+        >>> float(weft.jit(lambda x: x + 1).lower(1.0).compile()(2.0))
+        3.0
     """
 
     @property

@@ -57,8 +57,9 @@ def is_installed() -> bool:
     Returns:
         True or False.
 
-    >>> import weft.as_jax
-    >>> isinstance(weft.as_jax.is_installed(), bool)
-    True
+    Example:
+        >>> import weft.as_jax
+        >>> isinstance(weft.as_jax.is_installed(), bool)
+        True
     """
     return any(isinstance(finder, Finder) for finder in sys.meta_path)

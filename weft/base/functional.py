@@ -60,11 +60,12 @@ def wraps(fun: Any, what: str = "", updated: Sequence[str] = ("__dict__",)) -> C
     Returns:
         A decorator.
 
-    >>> @wraps(len)
-    ... def size(x):
-    ...     return len(x)
-    >>> size.__name__
-    'len'
+    Example:
+        >>> @wraps(len)
+        ... def size(x):
+        ...     return len(x)
+        >>> size.__name__
+        'len'
     """
 
     def decorate(wrapper: F) -> F:
@@ -88,8 +89,9 @@ def safe_map(f: Callable[..., T], *args: Iterable[Any]) -> list[T]:
     Returns:
         A list.
 
-    >>> safe_map(max, [1, 5], [4, 2])
-    [4, 5]
+    Example:
+        >>> safe_map(max, [1, 5], [4, 2])
+        [4, 5]
     """
     if len(args) == 1:
         return list(map(f, args[0]))

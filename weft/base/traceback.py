@@ -27,8 +27,9 @@ def api_boundary(fun: F) -> F:
     Returns:
         A function of the same arguments.
 
-    >>> api_boundary(len)([1, 2])
-    2
+    Example:
+        >>> api_boundary(len)([1, 2])
+        2
     """
 
     def wrapped(*args, **kwargs):  # type: ignore[no-untyped-def]

@@ -206,15 +206,16 @@ class custom_vmap(CustomFunction):
     Args:
         fun: the function.
 
-    >>> import weft, weft.numpy as jnp
-    >>> @custom_vmap
-    ... def f(x):
-    ...     return x + 1
-    >>> @f.def_vmap
-    ... def rule(axis_size, in_batched, xs):
-    ...     return xs + 10, in_batched[0]
-    >>> f(jnp.zeros(2)), weft.vmap(f)(jnp.zeros(2))
-    (Array([1., 1.], dtype=float32), Array([10., 10.], dtype=float32))
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> @custom_vmap
+        ... def f(x):
+        ...     return x + 1
+        >>> @f.def_vmap
+        ... def rule(axis_size, in_batched, xs):
+        ...     return xs + 10, in_batched[0]
+        >>> f(jnp.zeros(2)), weft.vmap(f)(jnp.zeros(2))
+        (Array([1., 1.], dtype=float32), Array([10., 10.], dtype=float32))
     """
 
     def __init__(self, fun: Callable[..., Any]) -> None:

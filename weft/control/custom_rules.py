@@ -30,9 +30,10 @@ class SymbolicZero:
     Args:
         aval: its type.
 
-    >>> from weft.custom_derivatives import zero_from_primal
-    >>> zero_from_primal(1.5, symbolic_zeros=True).shape
-    ()
+    Example:
+        >>> from weft.custom_derivatives import zero_from_primal
+        >>> zero_from_primal(1.5, symbolic_zeros=True).shape
+        ()
     """
 
     def __init__(self, aval: Any) -> None:
@@ -61,8 +62,9 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     Returns:
         A tree of the same structure.
 
-    >>> zero_from_primal(1.5, symbolic_zeros=True)
-    SymbolicZero
+    Example:
+        >>> zero_from_primal(1.5, symbolic_zeros=True)
+        SymbolicZero
     """
     make = SymbolicZero if symbolic_zeros else zeros
     return tree_map(lambda x: make(typeof(x).to_tangent_aval()), val)
@@ -160,8 +162,9 @@ def name_of(fun: Any) -> str:
     Returns:
         The name.
 
-    >>> name_of(len)
-    'len'
+    Example:
+        >>> name_of(len)
+        'len'
     """
     name = getattr(fun, "__name__", None)
     return name if name and isinstance(name, str) else type(fun).__name__

@@ -306,9 +306,10 @@ class CustomVJPPrimal:
         value: the value of the leaf.
         perturbed: whether it is differentiated.
 
-    >>> from weft.custom_derivatives import CustomVJPPrimal
-    >>> CustomVJPPrimal(1.0, True).value
-    1.0
+    Example:
+        >>> from weft.custom_derivatives import CustomVJPPrimal
+        >>> CustomVJPPrimal(1.0, True).value
+        1.0
     """
 
     __slots__ = ("value", "perturbed")
@@ -330,9 +331,10 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     Returns:
         A tree of values.
 
-    >>> from weft.custom_derivatives import CustomVJPPrimal, custom_vjp_primal_tree_values
-    >>> custom_vjp_primal_tree_values([CustomVJPPrimal(1.0, True)])
-    [1.0]
+    Example:
+        >>> from weft.custom_derivatives import CustomVJPPrimal, custom_vjp_primal_tree_values
+        >>> custom_vjp_primal_tree_values([CustomVJPPrimal(1.0, True)])
+        [1.0]
     """
 
     def value(leaf: Any) -> Any:

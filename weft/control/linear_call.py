@@ -134,10 +134,11 @@ def linear_call(
     Returns:
         The result of ``fun``.
 
-    >>> import weft
-    >>> halve = lambda x: linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 2.0, x)
-    >>> float(halve(8.0)), float(weft.linear_transpose(halve, 1.0)(3.0)[0])
-    (4.0, 1.5)
+    Example:
+        >>> import weft
+        >>> halve = lambda x: linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 2.0, x)
+        >>> float(halve(8.0)), float(weft.linear_transpose(halve, 1.0)(3.0)[0])
+        (4.0, 1.5)
     """
     residuals, res_tree = tree_flatten(residual_args)
     operands, lin_tree = tree_flatten(linear_args)

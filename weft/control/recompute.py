@@ -46,9 +46,10 @@ class Offloadable(Record):
         src: the memory that the value comes from.
         dst: the memory that it is kept in.
 
-    >>> from weft.ad_checkpoint import Offloadable
-    >>> Offloadable("device", "pinned_host").dst
-    'pinned_host'
+    Example:
+        >>> from weft.ad_checkpoint import Offloadable
+        >>> Offloadable("device", "pinned_host").dst
+        'pinned_host'
     """
 
     src: str

@@ -18,9 +18,10 @@ class Zero:
     Args:
         aval: its type.
 
-    >>> import weft.numpy as jnp
-    >>> Zero(jnp.ones(3).aval).aval
-    ShapedArray(float32[3])
+    Example:
+        >>> import weft.numpy as jnp
+        >>> Zero(jnp.ones(3).aval).aval
+        ShapedArray(float32[3])
     """
 
     __slots__ = ("aval",)

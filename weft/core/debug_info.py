@@ -30,9 +30,10 @@ class DebugInfo:
         arg_names: the names of its arguments.
         result_paths: the paths of its results.
 
-    >>> from weft.extend.core import DebugInfo
-    >>> DebugInfo("jit").traced_for
-    'jit'
+    Example:
+        >>> from weft.extend.core import DebugInfo
+        >>> DebugInfo("jit").traced_for
+        'jit'
     """
 
     __slots__ = ("traced_for", "function", "arg_names", "result_paths")

@@ -17,9 +17,10 @@ class Var:
     Args:
         aval: its type.
 
-    >>> import weft
-    >>> weft.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.invars[0].aval
-    ShapedArray(float32[], weak_type=True)
+    Example:
+        >>> import weft
+        >>> weft.make_jaxpr(lambda x: x + 1)(1.0).jaxpr.invars[0].aval
+        ShapedArray(float32[], weak_type=True)
     """
 
     __slots__ = ("aval", "__weakref__")
@@ -53,9 +54,10 @@ class Literal:
         val: the scalar.
         aval: its type. By default that of ``val``.
 
-    >>> import weft
-    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0].invars[1].val
-    1.0
+    Example:
+        >>> import weft
+        >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0].invars[1].val
+        1.0
     """
 
     __slots__ = ("val", "aval")
@@ -82,9 +84,10 @@ class JaxprEqn:
         effects: the effects of the step.
         source_info: the user's line.
 
-    >>> import weft
-    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0].primitive
-    add
+    Example:
+        >>> import weft
+        >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0].primitive
+        add
     """
 
     __slots__ = ("invars", "outvars", "primitive", "params", "effects", "source_info")
@@ -128,9 +131,10 @@ class Jaxpr:
         effects: the effects of the program.
         debug_info: the names of the function and its arguments.
 
-    >>> import weft
-    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr
-    { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
+    Example:
+        >>> import weft
+        >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr
+        { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
     """
 
     __slots__ = (
@@ -188,9 +192,10 @@ class ClosedJaxpr:
         jaxpr: the program.
         consts: the values.
 
-    >>> import weft
-    >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).consts
-    []
+    Example:
+        >>> import weft
+        >>> weft.make_jaxpr(lambda x: x + 1.0)(1.0).consts
+        []
     """
 
     __slots__ = ("jaxpr", "consts", "_memo", "__weakref__")
@@ -292,10 +297,11 @@ def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
     Returns:
         An iterator of ``Jaxpr``.
 
-    >>> import weft
-    >>> eqn = weft.make_jaxpr(weft.jit(lambda x: x + 1.0))(1.0).jaxpr.eqns[0]
-    >>> len(list(jaxprs_in_params(eqn.params)))
-    1
+    Example:
+        >>> import weft
+        >>> eqn = weft.make_jaxpr(weft.jit(lambda x: x + 1.0))(1.0).jaxpr.eqns[0]
+        >>> len(list(jaxprs_in_params(eqn.params)))
+        1
     """
     for value in params.values():
         yield from _jaxprs_in(value)
@@ -333,9 +339,10 @@ def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     Returns:
         An iterator of ``Jaxpr``.
 
-    >>> import weft
-    >>> len(list(subjaxprs(weft.make_jaxpr(weft.jit(lambda x: x + 1.0))(1.0).jaxpr)))
-    1
+    Example:
+        >>> import weft
+        >>> len(list(subjaxprs(weft.make_jaxpr(weft.jit(lambda x: x + 1.0))(1.0).jaxpr)))
+        1
     """
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
@@ -373,10 +380,11 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     Returns:
         A list of results.
 
-    >>> import weft
-    >>> closed = weft.make_jaxpr(lambda x: x + 1.0)(1.0)
-    >>> float(eval_jaxpr(closed.jaxpr, closed.consts, 2.0)[0])
-    3.0
+    Example:
+        >>> import weft
+        >>> closed = weft.make_jaxpr(lambda x: x + 1.0)(1.0)
+        >>> float(eval_jaxpr(closed.jaxpr, closed.consts, 2.0)[0])
+        3.0
     """
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
@@ -407,9 +415,10 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Any:
     Returns:
         A function that returns a list.
 
-    >>> import weft
-    >>> float(jaxpr_as_fun(weft.make_jaxpr(lambda x: x + 1.0)(1.0))(2.0)[0])
-    3.0
+    Example:
+        >>> import weft
+        >>> float(jaxpr_as_fun(weft.make_jaxpr(lambda x: x + 1.0)(1.0))(2.0)[0])
+        3.0
     """
 
     def fun(*args: Any) -> list[Any]:

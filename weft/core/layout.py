@@ -26,9 +26,10 @@ class Layout(Record):
         tiling: accepted for JAX, no effect.
         sub_byte_element_size_in_bits: accepted for JAX, no effect.
 
-    >>> from weft.experimental.layout import Layout
-    >>> Layout((1, 0)).major_to_minor
-    (1, 0)
+    Example:
+        >>> from weft.experimental.layout import Layout
+        >>> Layout((1, 0)).major_to_minor
+        (1, 0)
     """
 
     major_to_minor: tuple[int, ...]
@@ -54,11 +55,12 @@ class Format:
         layout: a ``Layout``, or None for any.
         sharding: a ``Sharding``, or None for any.
 
-    >>> import weft
-    >>> from weft.experimental.layout import Format, Layout
-    >>> here = weft.sharding.SingleDeviceSharding(weft.devices()[0])
-    >>> weft.device_put(weft.numpy.ones((2, 3)), Format(Layout((1, 0)), here)).format.layout
-    Layout(major_to_minor=(0, 1), tiling=(), sub_byte_element_size_in_bits=0)
+    Example:
+        >>> import weft
+        >>> from weft.experimental.layout import Format, Layout
+        >>> here = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+        >>> weft.device_put(weft.numpy.ones((2, 3)), Format(Layout((1, 0)), here)).format.layout
+        Layout(major_to_minor=(0, 1), tiling=(), sub_byte_element_size_in_bits=0)
     """
 
     __slots__ = ("layout", "sharding")

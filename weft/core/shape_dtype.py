@@ -128,8 +128,9 @@ def abstractify(x: Any) -> Any:
     Returns:
         A ``ShapedArray``.
 
-    >>> abstractify(1.5)
-    ShapedArray(float32[], weak_type=True)
+    Example:
+        >>> abstractify(1.5)
+        ShapedArray(float32[], weak_type=True)
     """
     try:
         return typeof(x)

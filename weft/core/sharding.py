@@ -83,8 +83,9 @@ class PartitionSpec(tuple[Any, ...]):
         unreduced: the axes over which the values are parts of a sum.
         reduced: the axes over which gradients are parts of a sum.
 
-    >>> PartitionSpec('data', None)
-    P('data', None)
+    Example:
+        >>> PartitionSpec('data', None)
+        P('data', None)
     """
 
     unreduced: frozenset[Any]
@@ -240,8 +241,9 @@ class AbstractDevice:
         num_cores: the number of cores, if known.
         platform: the platform, such as ``'cpu'`` or ``'cuda'``.
 
-    >>> AbstractDevice('cpu', None, 'cpu')
-    AbstractDevice(device_kind=cpu, num_cores=None, platform=cpu)
+    Example:
+        >>> AbstractDevice('cpu', None, 'cpu')
+        AbstractDevice(device_kind=cpu, num_cores=None, platform=cpu)
     """
 
     __slots__ = ("device_kind", "num_cores", "platform")
@@ -376,8 +378,9 @@ class AbstractMesh(MeshAxes):
         axis_types: an ``AxisType`` for each axis. By default ``Auto``.
         abstract_device: the kind of the devices, if known.
 
-    >>> AbstractMesh((2, 4), ('x', 'y')).shape
-    {'x': 2, 'y': 4}
+    Example:
+        >>> AbstractMesh((2, 4), ('x', 'y')).shape
+        {'x': 2, 'y': 4}
     """
 
     abstract_device: AbstractDevice | None
@@ -437,8 +440,9 @@ class ManualAxisType:
         unreduced: the axes over which they are parts of a sum.
         reduced: the axes over which they are equal, and their gradients parts of a sum.
 
-    >>> ManualAxisType(varying={'x'}).varying
-    frozenset({'x'})
+    Example:
+        >>> ManualAxisType(varying={'x'}).varying
+        frozenset({'x'})
     """
 
     __slots__ = ("varying", "unreduced", "reduced")
@@ -528,9 +532,10 @@ class Mesh(MeshAxes):
         axis_names: the name of each axis of the array.
         axis_types: an ``AxisType`` for each axis. By default ``Auto``.
 
-    >>> import numpy as np, weft
-    >>> weft.sharding.Mesh(np.array(weft.devices()[:1]), ("data",)).shape
-    {'data': 1}
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.sharding.Mesh(np.array(weft.devices()[:1]), ("data",)).shape
+        {'data': 1}
     """
 
     devices: np.ndarray
@@ -758,9 +763,10 @@ class SingleDeviceSharding(Sharding):
         memory_kind: the memory on the device, such as ``'device'`` or ``'pinned_host'``. By default
             the device's own.
 
-    >>> import weft
-    >>> weft.sharding.SingleDeviceSharding(weft.devices()[0]).num_devices
-    1
+    Example:
+        >>> import weft
+        >>> weft.sharding.SingleDeviceSharding(weft.devices()[0]).num_devices
+        1
     """
 
     _device: Any
@@ -802,10 +808,11 @@ class NamedSharding(Sharding):
         memory_kind: the memory on the device, such as ``'device'`` or ``'pinned_host'``. By default
             the device's own.
 
-    >>> import weft
-    >>> mesh = weft.make_mesh((1,), ("data",))
-    >>> weft.sharding.NamedSharding(mesh, weft.P("data")).spec
-    P('data',)
+    Example:
+        >>> import weft
+        >>> mesh = weft.make_mesh((1,), ("data",))
+        >>> weft.sharding.NamedSharding(mesh, weft.P("data")).spec
+        P('data',)
     """
 
     mesh: Any

@@ -46,11 +46,12 @@ class StagingTracer(Tracer):
         trace: the trace that it belongs to.
         var: the variable.
 
-    >>> import weft
-    >>> seen = []
-    >>> _ = weft.make_jaxpr(lambda x: seen.append(isinstance(x, StagingTracer)))(1.0)
-    >>> seen
-    [True]
+    Example:
+        >>> import weft
+        >>> seen = []
+        >>> _ = weft.make_jaxpr(lambda x: seen.append(isinstance(x, StagingTracer)))(1.0)
+        >>> seen
+        [True]
     """
 
     __slots__ = ("_var",)
@@ -364,9 +365,10 @@ def stage(
     Returns:
         A ``ClosedJaxpr``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> stage(lambda x: [jnp.sin(x)], [weft.typeof(1.0)])
-    { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> stage(lambda x: [jnp.sin(x)], [weft.typeof(1.0)])
+        { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
     """
     trace = StagingTrace(debug_info)
     args = [trace.new_arg(aval) for aval in in_avals]

@@ -118,9 +118,10 @@ def set_trace(trace: Trace) -> Iterator[None]:
     Returns:
         A context manager.
 
-    >>> from weft.extend.core import find_top_trace
-    >>> with set_trace(find_top_trace([])):
-    ...     pass
+    Example:
+        >>> from weft.extend.core import find_top_trace
+        >>> with set_trace(find_top_trace([])):
+        ...     pass
     """
     previous = state.trace
     state.trace = trace
@@ -181,12 +182,13 @@ class Tracer(Array):
         trace: the trace that it belongs to.
         aval: its type.
 
-    >>> import weft
-    >>> from weft.custom_derivatives import Tracer
-    >>> seen = []
-    >>> _ = weft.make_jaxpr(lambda x: seen.append(isinstance(x, Tracer)))(1.0)
-    >>> seen
-    [True]
+    Example:
+        >>> import weft
+        >>> from weft.custom_derivatives import Tracer
+        >>> seen = []
+        >>> _ = weft.make_jaxpr(lambda x: seen.append(isinstance(x, Tracer)))(1.0)
+        >>> seen
+        [True]
     """
 
     __slots__ = ("_trace", "aval", "__weakref__")

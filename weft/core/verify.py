@@ -17,8 +17,9 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
     Args:
         program: the program.
 
-    >>> import weft
-    >>> check_jaxpr(weft.make_jaxpr(lambda x: x + 1.0)(1.0))
+    Example:
+        >>> import weft
+        >>> check_jaxpr(weft.make_jaxpr(lambda x: x + 1.0)(1.0))
     """
     jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
     bound: set[Any] = set()

@@ -70,15 +70,16 @@ def breakpoint(
         token: accepted for JAX, no effect.
         **kwargs: ``stdin=`` and ``stdout=``, to drive the prompt from elsewhere.
 
-    >>> import io, weft
-    >>> def f(x):
-    ...     y = x + 1
-    ...     weft.debug.breakpoint(stdin=io.StringIO("p y"), stdout=sys.stdout)
-    ...     return y
-    >>> int(weft.jit(f)(2))
-    (wdb) 3
-    (wdb)
-    3
+    Example:
+        >>> import io, weft
+        >>> def f(x):
+        ...     y = x + 1
+        ...     weft.debug.breakpoint(stdin=io.StringIO("p y"), stdout=sys.stdout)
+        ...     return y
+        >>> int(weft.jit(f)(2))
+        (wdb) 3
+        (wdb)
+        3
     """
     if backend not in (None, "cli"):
         raise ValueError(f"the only debugger is 'cli', got backend={backend!r}")

@@ -59,11 +59,12 @@ def callback(
     Returns:
         None, or a function that takes the callback and the values.
 
-    >>> import weft
-    >>> seen = []
-    >>> weft.jit(lambda x: weft.debug.callback(lambda v: seen.append(int(v)), x))(5)
-    >>> seen
-    [5]
+    Example:
+        >>> import weft
+        >>> seen = []
+        >>> weft.jit(lambda x: weft.debug.callback(lambda v: seen.append(int(v)), x))(5)
+        >>> seen
+        [5]
     """
 
     def call(function: Callable[..., None], *args: Any, **kwargs: Any) -> None:
@@ -138,10 +139,11 @@ def print(
     Returns:
         None, or a function that takes the format and the values.
 
-    >>> import weft
-    >>> f = weft.jit(lambda x: weft.debug.print("x = {x}, next {}", x + 1, x=x))
-    >>> f(3)
-    x = 3, next 4
+    Example:
+        >>> import weft
+        >>> f = weft.jit(lambda x: weft.debug.print("x = {x}, next {}", x + 1, x=x))
+        >>> f(3)
+        x = 3, next 4
     """
 
     def show(fmt: str, *args: Any, **kwargs: Any) -> None:

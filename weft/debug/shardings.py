@@ -17,9 +17,10 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> No
         value: the array.
         callback: the function of a sharding.
 
-    >>> import weft, weft.numpy as jnp
-    >>> inspect_array_sharding(jnp.zeros(3), callback=lambda s: print(s.num_devices))
-    1
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> inspect_array_sharding(jnp.zeros(3), callback=lambda s: print(s.num_devices))
+        1
     """
     inspect_sharding_p.bind(value, callback=callback)
 
@@ -45,11 +46,12 @@ def visualize_sharding(
         max_width: the largest width of the drawing.
         color_map: accepted for JAX, no effect.
 
-    >>> import weft.numpy as jnp
-    >>> visualize_sharding((4, 4), jnp.zeros(4).sharding)
-    +---------+
-    |  CPU 0  |
-    +---------+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> visualize_sharding((4, 4), jnp.zeros(4).sharding)
+        +---------+
+        |  CPU 0  |
+        +---------+
     """
     shape = tuple(shape)
     if not 1 <= len(shape) <= 2:
@@ -99,11 +101,12 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
         arr: the array.
         **kwargs: the options of ``visualize_sharding``.
 
-    >>> import weft.numpy as jnp
-    >>> visualize_array_sharding(jnp.zeros(4))
-    +---------+
-    |  CPU 0  |
-    +---------+
+    Example:
+        >>> import weft.numpy as jnp
+        >>> visualize_array_sharding(jnp.zeros(4))
+        +---------+
+        |  CPU 0  |
+        +---------+
     """
     shape = np.shape(arr)
     inspect_array_sharding(arr, callback=lambda s: visualize_sharding(shape, s, **kwargs))

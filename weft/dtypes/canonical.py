@@ -41,8 +41,9 @@ def default_int_dtype() -> DType:
     Returns:
         A dtype.
 
-    >>> default_int_dtype()
-    dtype('int32')
+    Example:
+        >>> default_int_dtype()
+        dtype('int32')
     """
     return _INT64 if _knobs.enable_x64 else _INT32
 
@@ -53,8 +54,9 @@ def default_uint_dtype() -> DType:
     Returns:
         A dtype.
 
-    >>> default_uint_dtype()
-    dtype('uint32')
+    Example:
+        >>> default_uint_dtype()
+        dtype('uint32')
     """
     return _UINT64 if _knobs.enable_x64 else _UINT32
 
@@ -65,8 +67,9 @@ def default_float_dtype() -> DType:
     Returns:
         A dtype.
 
-    >>> default_float_dtype()
-    dtype('float32')
+    Example:
+        >>> default_float_dtype()
+        dtype('float32')
     """
     return _FLOAT64 if _knobs.enable_x64 else _FLOAT32
 
@@ -77,8 +80,9 @@ def default_complex_dtype() -> DType:
     Returns:
         A dtype.
 
-    >>> default_complex_dtype()
-    dtype('complex64')
+    Example:
+        >>> default_complex_dtype()
+        dtype('complex64')
     """
     return _COMPLEX128 if _knobs.enable_x64 else _COMPLEX64
 
@@ -132,8 +136,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     Returns:
         A dtype.
 
-    >>> canonicalize_dtype("float16")
-    dtype('float16')
+    Example:
+        >>> canonicalize_dtype("float16")
+        dtype('float16')
     """
     x64 = _knobs.enable_x64
     found = (_CANONICAL_64 if x64 else _CANONICAL_32).get(dtype)
@@ -193,8 +198,9 @@ def check_user_dtype(dtype: Any, name: str | None = None) -> Any:
     Returns:
         A dtype.
 
-    >>> check_user_dtype("int8", "zeros"), check_user_dtype(float) == default_float_dtype()
-    (dtype('int8'), True)
+    Example:
+        >>> check_user_dtype("int8", "zeros"), check_user_dtype(float) == default_float_dtype()
+        (dtype('int8'), True)
     """
     try:
         return _settled[dtype]
@@ -238,8 +244,9 @@ def dtype(x: Any, *, canonicalize: bool = True) -> Any:
     Returns:
         A dtype.
 
-    >>> dtype(np.ones(3, np.int8)), dtype("float16"), dtype(True)
-    (dtype('int8'), dtype('float16'), dtype('bool'))
+    Example:
+        >>> dtype(np.ones(3, np.int8)), dtype("float16"), dtype(True)
+        (dtype('int8'), dtype('float16'), dtype('bool'))
     """
     if isinstance(x, (np.ndarray, np.generic)):
         return _checked(x, x.dtype, canonicalize)
@@ -289,8 +296,9 @@ def is_python_scalar(x: Any) -> bool:
     Returns:
         True or False.
 
-    >>> is_python_scalar(1.0), is_python_scalar(np.float32(1.0))
-    (True, False)
+    Example:
+        >>> is_python_scalar(1.0), is_python_scalar(np.float32(1.0))
+        (True, False)
     """
     return type(x) in python_scalar_dtypes
 
@@ -304,8 +312,9 @@ def scalar_type_of(x: Any) -> type:
     Returns:
         A type.
 
-    >>> scalar_type_of(np.ones(3, np.float16))
-    <class 'float'>
+    Example:
+        >>> scalar_type_of(np.ones(3, np.float16))
+        <class 'float'>
     """
     given = dtype(x)
     for kind, scalar in (
@@ -329,8 +338,9 @@ def scalar_type_to_dtype(typ: type, value: Any = None) -> DType:
     Returns:
         A dtype.
 
-    >>> scalar_type_to_dtype(int, 7) == default_int_dtype()
-    True
+    Example:
+        >>> scalar_type_to_dtype(int, 7) == default_int_dtype()
+        True
     """
     found = python_scalar_dtypes[typ]()
     if typ is int and value is not None:
@@ -350,8 +360,9 @@ def coerce_to_array(x: Any, dtype: DTypeLike | None = None) -> np.ndarray[Any, A
     Returns:
         A NumPy array.
 
-    >>> coerce_to_array(1.5).dtype
-    dtype('float32')
+    Example:
+        >>> coerce_to_array(1.5).dtype
+        dtype('float32')
     """
     if dtype is None and type(x) in python_scalar_dtypes:
         dtype = scalar_type_to_dtype(type(x), x)
@@ -374,8 +385,9 @@ def to_numeric_dtype(dtype: DTypeLike) -> DType:
     Returns:
         A dtype.
 
-    >>> to_numeric_dtype("bool")
-    dtype('int32')
+    Example:
+        >>> to_numeric_dtype("bool")
+        dtype('int32')
     """
     given = np.dtype(dtype)
     return _INT32 if given == _BOOL else given
@@ -390,8 +402,9 @@ def to_inexact_dtype(dtype: DTypeLike) -> DType:
     Returns:
         A dtype.
 
-    >>> to_inexact_dtype("int8")
-    dtype('float32')
+    Example:
+        >>> to_inexact_dtype("int8")
+        dtype('float32')
     """
     given = np.dtype(dtype)
     return _INEXACT.get(given, given)
@@ -406,8 +419,9 @@ def to_floating_dtype(dtype: DTypeLike) -> DType:
     Returns:
         A dtype.
 
-    >>> to_floating_dtype("complex64")
-    dtype('float32')
+    Example:
+        >>> to_floating_dtype("complex64")
+        dtype('float32')
     """
     return kinds.finfo(to_inexact_dtype(dtype)).dtype
 
@@ -421,8 +435,9 @@ def to_complex_dtype(dtype: DTypeLike) -> DType:
     Returns:
         A dtype.
 
-    >>> to_complex_dtype("float32")
-    dtype('complex64')
+    Example:
+        >>> to_complex_dtype("float32")
+        dtype('complex64')
     """
     wide = to_inexact_dtype(dtype) in (_FLOAT64, _COMPLEX128)
     return _COMPLEX128 if wide else _COMPLEX64

@@ -176,12 +176,13 @@ def issubdtype(a: Any, b: Any) -> bool:
     Returns:
         True or False.
 
-    >>> import numpy as np
-    >>> from ml_dtypes import bfloat16
-    >>> issubdtype(bfloat16, np.floating), issubdtype("int4", np.signedinteger)
-    (True, True)
-    >>> issubdtype(np.float32, np.integer)
-    False
+    Example:
+        >>> import numpy as np
+        >>> from ml_dtypes import bfloat16
+        >>> issubdtype(bfloat16, np.floating), issubdtype("int4", np.signedinteger)
+        (True, True)
+        >>> issubdtype(np.float32, np.integer)
+        False
     """
     # Objects that merely carry a dtype need not be hashable, so they are resolved before.
     return _issubdtype(
@@ -272,8 +273,9 @@ def itemsize_bits(dtype: DTypeLike) -> int:
     Returns:
         An integer.
 
-    >>> itemsize_bits("int4"), itemsize_bits(bool), itemsize_bits(np.complex64)
-    (4, 8, 64)
+    Example:
+        >>> itemsize_bits("int4"), itemsize_bits(bool), itemsize_bits(np.complex64)
+        (4, 8, 64)
     """
     if dtype is None or isinstance(dtype, ExtendedDType):
         raise ValueError(f"itemsize_bits needs a bool or numeric dtype; got {dtype}")
@@ -289,8 +291,9 @@ def supports_inf(dtype: DTypeLike) -> bool:
     Returns:
         True or False.
 
-    >>> supports_inf(bfloat16), supports_inf(float8_e4m3fn), supports_inf(np.int32)
-    (True, False, False)
+    Example:
+        >>> supports_inf(bfloat16), supports_inf(float8_e4m3fn), supports_inf(np.int32)
+        (True, False, False)
     """
     given = np.dtype(dtype)
     if given in small_float_dtypes:
@@ -308,8 +311,9 @@ def short_name(dtype: AnyDType) -> str:
     Returns:
         The name.
 
-    >>> [short_name(np.dtype(name)) for name in ("float32", "uint8", "bool", "complex64")]
-    ['f32', 'u8', 'bool', 'c64']
+    Example:
+        >>> [short_name(np.dtype(name)) for name in ("float32", "uint8", "bool", "complex64")]
+        ['f32', 'u8', 'bool', 'c64']
     """
     if isinstance(dtype, ExtendedDType):
         return str(dtype)
@@ -331,10 +335,11 @@ def primal_to_tangent_dtype(dtype: AnyDType) -> AnyDType:
     Returns:
         A dtype.
 
-    >>> primal_to_tangent_dtype(np.dtype("float32"))
-    dtype('float32')
-    >>> primal_to_tangent_dtype(np.dtype("int32"))
-    dtype([('float0', 'V')])
+    Example:
+        >>> primal_to_tangent_dtype(np.dtype("float32"))
+        dtype('float32')
+        >>> primal_to_tangent_dtype(np.dtype("int32"))
+        dtype([('float0', 'V')])
     """
     if isinstance(dtype, ExtendedDType):
         return dtype.tangent_dtype
@@ -347,7 +352,8 @@ def check_valid_dtype(dtype: AnyDType) -> None:
     Args:
         dtype: the dtype.
 
-    >>> check_valid_dtype(np.dtype("float32"))
+    Example:
+        >>> check_valid_dtype(np.dtype("float32"))
     """
     if dtype not in all_dtypes and not isinstance(dtype, ExtendedDType):
         raise TypeError(

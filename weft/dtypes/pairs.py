@@ -24,9 +24,10 @@ class PrimalTangentDType(ExtendedDType):
         tangent_dtype: the dtype of tangents and gradients.
         name: its name.
 
-    >>> from weft.experimental import primal_tangent_dtype
-    >>> isinstance(primal_tangent_dtype("float32", "bfloat16"), PrimalTangentDType)
-    True
+    Example:
+        >>> from weft.experimental import primal_tangent_dtype
+        >>> isinstance(primal_tangent_dtype("float32", "bfloat16"), PrimalTangentDType)
+        True
     """
 
     def __init__(self, primal_dtype: DType, tangent_dtype: DType, name: str) -> None:
@@ -82,12 +83,13 @@ def primal_tangent_dtype(
     Returns:
         A dtype, for ``lax.convert_element_type``.
 
-    >>> import weft
-    >>> from weft.experimental import primal_tangent_dtype
-    >>> small = primal_tangent_dtype("float32", "bfloat16")
-    >>> x = weft.lax.convert_element_type(weft.numpy.ones(2), small)
-    >>> weft.typeof(x).dtype, weft.typeof(x).to_tangent_aval().dtype
-    (PrimalTangentDType{f32/bf16}, dtype(bfloat16))
+    Example:
+        >>> import weft
+        >>> from weft.experimental import primal_tangent_dtype
+        >>> small = primal_tangent_dtype("float32", "bfloat16")
+        >>> x = weft.lax.convert_element_type(weft.numpy.ones(2), small)
+        >>> weft.typeof(x).dtype, weft.typeof(x).to_tangent_aval().dtype
+        (PrimalTangentDType{f32/bf16}, dtype(bfloat16))
     """
     primal, tangent = (_ordinary(x) for x in (primal_dtype, tangent_dtype))
     short = f"{short_name(primal)}/{short_name(tangent)}"

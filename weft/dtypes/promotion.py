@@ -42,8 +42,9 @@ def is_weakly_typed(x: Any) -> bool:
     Returns:
         True or False.
 
-    >>> is_weakly_typed(1.0), is_weakly_typed(np.float32(1.0)), is_weakly_typed(True)
-    (True, False, False)
+    Example:
+        >>> is_weakly_typed(1.0), is_weakly_typed(np.float32(1.0)), is_weakly_typed(True)
+        (True, False, False)
     """
     typ = type(x)
     if typ is int or typ is float or typ is complex:
@@ -62,8 +63,9 @@ def is_weakly_typed_scalar(x: Any) -> bool:
     Returns:
         True or False.
 
-    >>> is_weakly_typed_scalar(1.0)
-    True
+    Example:
+        >>> is_weakly_typed_scalar(1.0)
+        True
     """
     return is_python_scalar(x) or (is_weakly_typed(x) and np.ndim(x) == 0)
 
@@ -77,8 +79,9 @@ def dtype_and_weak_type(x: Any) -> Typed:
     Returns:
         A pair of a dtype and a boolean.
 
-    >>> dtype_and_weak_type(np.int8(1)), dtype_and_weak_type(float)[1]
-    ((dtype('int8'), False), True)
+    Example:
+        >>> dtype_and_weak_type(np.int8(1)), dtype_and_weak_type(float)[1]
+        ((dtype('int8'), False), True)
     """
     typ = type(x)
     if typ is float:
@@ -109,10 +112,11 @@ def promote_pair(dtype1: AnyDType, weak1: bool, dtype2: AnyDType, weak2: bool) -
     Returns:
         A pair of a dtype and a boolean.
 
-    >>> promote_pair(np.dtype("int8"), False, np.dtype("float32"), True)[1]
-    True
-    >>> promote_pair(np.dtype("float16"), False, np.dtype("float32"), True)
-    (dtype('float16'), False)
+    Example:
+        >>> promote_pair(np.dtype("int8"), False, np.dtype("float32"), True)[1]
+        True
+        >>> promote_pair(np.dtype("float16"), False, np.dtype("float32"), True)
+        (dtype('float16'), False)
     """
     if dtype1 is dtype2 and not (weak1 and weak2):
         return dtype1, False
@@ -161,10 +165,11 @@ def lattice_result_type(*args: Any) -> Typed:
     Returns:
         A pair of a dtype and a boolean.
 
-    >>> lattice_result_type(np.int8(1), np.uint8(1), 2)
-    (dtype('int16'), False)
-    >>> lattice_result_type("bfloat16", 1.5)
-    (dtype(bfloat16), False)
+    Example:
+        >>> lattice_result_type(np.int8(1), np.uint8(1), 2)
+        (dtype('int16'), False)
+        >>> lattice_result_type("bfloat16", 1.5)
+        (dtype(bfloat16), False)
     """
     if len(args) == 2:
         dtype1, weak1 = dtype_and_weak_type(args[0])
@@ -200,10 +205,11 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     Returns:
         A dtype, or a pair of a dtype and a boolean.
 
-    >>> result_type("int32", "float16", 3.0)
-    dtype('float16')
-    >>> result_type("uint8", 1, return_weak_type_flag=True)
-    (dtype('uint8'), False)
+    Example:
+        >>> result_type("int32", "float16", 3.0)
+        dtype('float16')
+        >>> result_type("uint8", 1, return_weak_type_flag=True)
+        (dtype('uint8'), False)
     """
     given = [default_float_dtype() if arg is None else arg for arg in args]
     found, weak = lattice_result_type(*given)
@@ -254,8 +260,9 @@ def safe_to_cast(input_dtype_or_value: Any, output_dtype_or_value: Any) -> bool:
     Returns:
         True or False.
 
-    >>> safe_to_cast("int16", "float32"), safe_to_cast("float32", "int16")
-    (True, False)
+    Example:
+        >>> safe_to_cast("int16", "float32"), safe_to_cast("float32", "int16")
+        (True, False)
     """
     source, target = dtype(input_dtype_or_value), dtype(output_dtype_or_value)
     if source == target:

@@ -35,8 +35,9 @@ class OptimizerState(NamedTuple):
         tree_def: the structure of the parameters.
         subtree_defs: the structure of the state of each parameter.
 
-    >>> type(sgd(0.1).init_fn({"w": 1.0})).__name__
-    'OptimizerState'
+    Example:
+        >>> type(sgd(0.1).init_fn({"w": 1.0})).__name__
+        'OptimizerState'
     """
 
     packed_state: Any
@@ -59,8 +60,9 @@ class Optimizer(NamedTuple):
         update_fn: from step, gradients and state to the next state.
         params_fn: from a state to the parameters.
 
-    >>> sgd(0.1)._fields
-    ('init_fn', 'update_fn', 'params_fn')
+    Example:
+        >>> sgd(0.1)._fields
+        ('init_fn', 'update_fn', 'params_fn')
     """
 
     init_fn: Callable[[Any], Any]
@@ -77,12 +79,13 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
     Returns:
         A function of the same arguments that returns an ``Optimizer``.
 
-    >>> @optimizer
-    ... def descent(rate):
-    ...     return (lambda x: x), (lambda i, g, x: x - rate * g), (lambda x: x)
-    >>> init, update, get_params = descent(0.5)
-    >>> get_params(update(0, [2.0], init([3.0])))
-    [2.0]
+    Example:
+        >>> @optimizer
+        ... def descent(rate):
+        ...     return (lambda x: x), (lambda i, g, x: x - rate * g), (lambda x: x)
+        >>> init, update, get_params = descent(0.5)
+        >>> get_params(update(0, [2.0], init([3.0])))
+        [2.0]
     """
 
     @functools.wraps(opt_maker)
@@ -137,9 +140,10 @@ def sgd(step_size: Any) -> Any:
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = sgd(0.1)
-    >>> float(get_params(update(0, 2.0, init(1.0))))
-    0.8
+    Example:
+        >>> init, update, get_params = sgd(0.1)
+        >>> float(get_params(update(0, 2.0, init(1.0))))
+        0.8
     """
     rate = make_schedule(step_size)
     return (lambda x: x), (lambda i, g, x: x - rate(i) * g), (lambda x: x)
@@ -156,9 +160,10 @@ def momentum(step_size: Any, mass: float) -> Any:
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = momentum(0.1, mass=0.9)
-    >>> float(get_params(update(0, 2.0, init(1.0))))
-    0.800000011920929
+    Example:
+        >>> init, update, get_params = momentum(0.1, mass=0.9)
+        >>> float(get_params(update(0, 2.0, init(1.0))))
+        0.800000011920929
     """
     rate = make_schedule(step_size)
 
@@ -181,9 +186,10 @@ def nesterov(step_size: Any, mass: float) -> Any:
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = nesterov(0.1, mass=0.5)
-    >>> round(float(get_params(update(0, 2.0, init(1.0)))), 4)
-    0.7
+    Example:
+        >>> init, update, get_params = nesterov(0.1, mass=0.5)
+        >>> round(float(get_params(update(0, 2.0, init(1.0)))), 4)
+        0.7
     """
     rate = make_schedule(step_size)
 
@@ -206,9 +212,10 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = adagrad(0.1)
-    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
-    0.99
+    Example:
+        >>> init, update, get_params = adagrad(0.1)
+        >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+        0.99
     """
     rate = make_schedule(step_size)
 
@@ -233,9 +240,10 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = rmsprop(0.1)
-    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
-    0.6838
+    Example:
+        >>> init, update, get_params = rmsprop(0.1)
+        >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+        0.6838
     """
     rate = make_schedule(step_size)
 
@@ -262,9 +270,10 @@ def rmsprop_momentum(
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = rmsprop_momentum(0.1)
-    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
-    0.6838
+    Example:
+        >>> init, update, get_params = rmsprop_momentum(0.1)
+        >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+        0.6838
     """
     rate = make_schedule(step_size)
 
@@ -290,10 +299,11 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = adam(0.1)
-    >>> state = init({"w": jnp.ones(2)})
-    >>> get_params(update(0, {"w": jnp.ones(2)}, state))["w"].round(3)
-    Array([0.9, 0.9], dtype=float32)
+    Example:
+        >>> init, update, get_params = adam(0.1)
+        >>> state = init({"w": jnp.ones(2)})
+        >>> get_params(update(0, {"w": jnp.ones(2)}, state))["w"].round(3)
+        Array([0.9, 0.9], dtype=float32)
     """
     rate = make_schedule(step_size)
 
@@ -322,9 +332,10 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = adamax(0.1)
-    >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
-    0.9
+    Example:
+        >>> init, update, get_params = adamax(0.1)
+        >>> round(float(get_params(update(0, jnp.array(2.0), init(jnp.array(1.0))))), 4)
+        0.9
     """
     rate = make_schedule(step_size)
 
@@ -350,9 +361,10 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
     Returns:
         An ``Optimizer``: the functions init, update and get_params.
 
-    >>> init, update, get_params = sm3(0.1)
-    >>> get_params(update(0, jnp.array([2.0]), init(jnp.array([1.0])))).shape
-    (1,)
+    Example:
+        >>> init, update, get_params = sm3(0.1)
+        >>> get_params(update(0, jnp.array([2.0]), init(jnp.array([1.0])))).shape
+        (1,)
     """
     rate = make_schedule(step_size)
 
@@ -401,8 +413,9 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
     Returns:
         A function of the step.
 
-    >>> make_schedule(0.1)(7)
-    0.1
+    Example:
+        >>> make_schedule(0.1)(7)
+        0.1
     """
     if callable(scalar_or_schedule):
         return scalar_or_schedule
@@ -420,8 +433,9 @@ def constant(step_size: Any) -> Schedule:
     Returns:
         A function of the step.
 
-    >>> constant(0.1)(7)
-    0.1
+    Example:
+        >>> constant(0.1)(7)
+        0.1
     """
     return lambda i: step_size
 
@@ -437,8 +451,9 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
     Returns:
         A function of the step.
 
-    >>> float(exponential_decay(1.0, 10, 0.5)(10))
-    0.5
+    Example:
+        >>> float(exponential_decay(1.0, 10, 0.5)(10))
+        0.5
     """
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
@@ -457,8 +472,9 @@ def inverse_time_decay(
     Returns:
         A function of the step.
 
-    >>> float(inverse_time_decay(1.0, 10, 1.0)(10))
-    0.5
+    Example:
+        >>> float(inverse_time_decay(1.0, 10, 1.0)(10))
+        0.5
     """
     if staircase:
         return lambda i: step_size / (1 + decay_rate * jnp.floor(i / decay_steps))
@@ -479,8 +495,9 @@ def polynomial_decay(
     Returns:
         A function of the step.
 
-    >>> float(polynomial_decay(1.0, 10, 0.0)(5))
-    0.5
+    Example:
+        >>> float(polynomial_decay(1.0, 10, 0.0)(5))
+        0.5
     """
 
     def schedule(step: Any) -> Any:
@@ -500,8 +517,9 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
     Returns:
         A function of the step.
 
-    >>> float(piecewise_constant([10], [1.0, 0.5])(20))
-    0.5
+    Example:
+        >>> float(piecewise_constant([10], [1.0, 0.5])(20))
+        0.5
     """
     boundaries, values = jnp.array(boundaries), jnp.array(values)
     if boundaries.ndim != 1 or values.shape != (boundaries.size + 1,):
@@ -524,8 +542,9 @@ def l2_norm(tree: Any) -> Any:
     Returns:
         A scalar.
 
-    >>> float(l2_norm([jnp.array(3.0), jnp.array(4.0)]))
-    5.0
+    Example:
+        >>> float(l2_norm([jnp.array(3.0), jnp.array(4.0)]))
+        5.0
     """
     return jnp.sqrt(sum([jnp.vdot(x, x).real for x in tree_leaves(tree)]))
 
@@ -540,8 +559,9 @@ def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
     Returns:
         A tree of the same structure.
 
-    >>> clip_grads([jnp.array([3.0, 4.0])], 1.0)
-    [Array([0.6, 0.8], dtype=float32)]
+    Example:
+        >>> clip_grads([jnp.array([3.0, 4.0])], 1.0)
+        [Array([0.6, 0.8], dtype=float32)]
     """
     norm = l2_norm(grad_tree)
     return tree_map(lambda g: jnp.where(norm < max_norm, g, g * (max_norm / norm)), grad_tree)
@@ -556,8 +576,9 @@ class JoinPoint:
     Args:
         subtree: the state of the parameter.
 
-    >>> JoinPoint((1.0,)).subtree
-    (1.0,)
+    Example:
+        >>> JoinPoint((1.0,)).subtree
+        (1.0,)
     """
 
     def __init__(self, subtree: Any) -> None:
@@ -576,8 +597,9 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     Returns:
         A tree.
 
-    >>> unpack_optimizer_state(sgd(0.1).init_fn({"w": 1.0}))["w"].subtree
-    1.0
+    Example:
+        >>> unpack_optimizer_state(sgd(0.1).init_fn({"w": 1.0}))["w"].subtree
+        1.0
     """
     packed, tree, subtrees = opt_state
     states = [tree_unflatten(t, s) for t, s in zip(subtrees, packed, strict=True)]
@@ -593,9 +615,10 @@ def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
     Returns:
         The state.
 
-    >>> state = sgd(0.1).init_fn({"w": 1.0})
-    >>> sgd(0.1).params_fn(pack_optimizer_state(unpack_optimizer_state(state)))
-    {'w': 1.0}
+    Example:
+        >>> state = sgd(0.1).init_fn({"w": 1.0})
+        >>> sgd(0.1).params_fn(pack_optimizer_state(unpack_optimizer_state(state)))
+        {'w': 1.0}
     """
     points, tree = tree_flatten(marked_pytree)
     if not all(isinstance(point, JoinPoint) for point in points):

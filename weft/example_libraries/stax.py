@@ -54,10 +54,11 @@ def Dense(out_dim: int, W_init: Any = None, b_init: Any = None) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = Dense(3)
-    >>> shape, params = init_fun(random.key(0), (-1, 4))
-    >>> shape, apply_fun(params, jnp.ones((2, 4))).shape
-    ((-1, 3), (2, 3))
+    Example:
+        >>> init_fun, apply_fun = Dense(3)
+        >>> shape, params = init_fun(random.key(0), (-1, 4))
+        >>> shape, apply_fun(params, jnp.ones((2, 4))).shape
+        ((-1, 3), (2, 3))
     """
     W_init, b_init = W_init or glorot_normal(), b_init or normal()
 
@@ -146,9 +147,10 @@ def GeneralConv(
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = GeneralConv(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
-    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
-    (1, 6, 6, 4)
+    Example:
+        >>> init_fun, apply_fun = GeneralConv(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
+        >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+        (1, 6, 6, 4)
     """
     rest = (out_chan, filter_shape, strides, padding, W_init, b_init)
     return _conv_layer(dimension_numbers, *rest, transposed=False)
@@ -178,9 +180,10 @@ def GeneralConvTranspose(
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
-    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
-    (1, 10, 10, 4)
+    Example:
+        >>> init_fun, apply_fun = GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
+        >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+        (1, 10, 10, 4)
     """
     rest = (out_chan, filter_shape, strides, padding, W_init, b_init)
     return _conv_layer(dimension_numbers, *rest, transposed=True)
@@ -201,9 +204,10 @@ def Conv(out_chan: int, filter_shape: Any, *args: Any, **kwargs: Any) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = Conv(4, (3, 3))
-    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
-    (1, 6, 6, 4)
+    Example:
+        >>> init_fun, apply_fun = Conv(4, (3, 3))
+        >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+        (1, 6, 6, 4)
     """
     return GeneralConv(_IMAGES, out_chan, filter_shape, *args, **kwargs)
 
@@ -220,9 +224,10 @@ def ConvTranspose(out_chan: int, filter_shape: Any, *args: Any, **kwargs: Any) -
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = ConvTranspose(4, (3, 3))
-    >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
-    (1, 10, 10, 4)
+    Example:
+        >>> init_fun, apply_fun = ConvTranspose(4, (3, 3))
+        >>> init_fun(random.key(0), (1, 8, 8, 3))[0]
+        (1, 10, 10, 4)
     """
     return GeneralConvTranspose(_IMAGES, out_chan, filter_shape, *args, **kwargs)
 
@@ -239,9 +244,10 @@ def Conv1DTranspose(out_chan: int, filter_shape: Any, *args: Any, **kwargs: Any)
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = Conv1DTranspose(4, (3,))
-    >>> init_fun(random.key(0), (1, 8, 3))[0]
-    (1, 10, 4)
+    Example:
+        >>> init_fun, apply_fun = Conv1DTranspose(4, (3,))
+        >>> init_fun(random.key(0), (1, 8, 3))[0]
+        (1, 10, 4)
     """
     return GeneralConvTranspose(_SIGNALS, out_chan, filter_shape, *args, **kwargs)
 
@@ -267,10 +273,11 @@ def BatchNorm(
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = BatchNorm()
-    >>> shape, params = init_fun(random.key(0), (2, 4, 4, 3))
-    >>> apply_fun(params, jnp.ones((2, 4, 4, 3))).shape
-    (2, 4, 4, 3)
+    Example:
+        >>> init_fun, apply_fun = BatchNorm()
+        >>> shape, params = init_fun(random.key(0), (2, 4, 4, 3))
+        >>> apply_fun(params, jnp.ones((2, 4, 4, 3))).shape
+        (2, 4, 4, 3)
     """
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
 
@@ -327,9 +334,10 @@ def _pool_layer(
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = {name}((2, 2))
-    >>> apply_fun((), jnp.ones((1, 4, 4, 3))).shape
-    (1, 3, 3, 3)
+    Example:
+        >>> init_fun, apply_fun = {name}((2, 2))
+        >>> apply_fun((), jnp.ones((1, 4, 4, 3))).shape
+        (1, 3, 3, 3)
     """
     return layer
 
@@ -354,9 +362,10 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = elementwise(jnp.tanh)
-    >>> float(apply_fun((), 0.0))
-    0.0
+    Example:
+        >>> init_fun, apply_fun = elementwise(jnp.tanh)
+        >>> float(apply_fun((), 0.0))
+        0.0
     """
     return _no_parameters, lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs)
 
@@ -393,9 +402,10 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = Dropout(0.5, mode="test")
-    >>> apply_fun((), jnp.ones(2), rng=random.key(0))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> init_fun, apply_fun = Dropout(0.5, mode="test")
+        >>> apply_fun((), jnp.ones(2), rng=random.key(0))
+        Array([1., 1.], dtype=float32)
     """
 
     def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -422,9 +432,10 @@ def FanOut(num: int) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = FanOut(2)
-    >>> apply_fun((), 1.0)
-    [1.0, 1.0]
+    Example:
+        >>> init_fun, apply_fun = FanOut(2)
+        >>> apply_fun((), 1.0)
+        [1.0, 1.0]
     """
     return (
         lambda rng, input_shape: ([input_shape] * num, ()),
@@ -447,9 +458,10 @@ def FanInConcat(axis: int = -1) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = FanInConcat()
-    >>> apply_fun((), [jnp.ones(1), jnp.zeros(1)])
-    Array([1., 0.], dtype=float32)
+    Example:
+        >>> init_fun, apply_fun = FanInConcat()
+        >>> apply_fun((), [jnp.ones(1), jnp.zeros(1)])
+        Array([1., 0.], dtype=float32)
     """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
@@ -469,10 +481,11 @@ def serial(*layers: Layer) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = serial(Dense(8), Relu, Dense(2))
-    >>> _, params = init_fun(random.key(0), (-1, 4))
-    >>> apply_fun(params, jnp.ones((3, 4))).shape
-    (3, 2)
+    Example:
+        >>> init_fun, apply_fun = serial(Dense(8), Relu, Dense(2))
+        >>> _, params = init_fun(random.key(0), (-1, 4))
+        >>> apply_fun(params, jnp.ones((3, 4))).shape
+        (3, 2)
     """
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
@@ -503,10 +516,11 @@ def parallel(*layers: Layer) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = parallel(Identity, Relu)
-    >>> _, params = init_fun(random.key(0), ((1,), (1,)))
-    >>> apply_fun(params, (jnp.ones(1), -jnp.ones(1)))
-    [Array([1.], dtype=float32), Array([0.], dtype=float32)]
+    Example:
+        >>> init_fun, apply_fun = parallel(Identity, Relu)
+        >>> _, params = init_fun(random.key(0), ((1,), (1,)))
+        >>> apply_fun(params, (jnp.ones(1), -jnp.ones(1)))
+        [Array([1.], dtype=float32), Array([0.], dtype=float32)]
     """
     inits, applies = zip(*layers, strict=True) if layers else ((), ())
 
@@ -533,9 +547,10 @@ def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
     Returns:
         A layer: the functions ``init_fun(rng, input_shape)`` and ``apply_fun(params, inputs)``.
 
-    >>> init_fun, apply_fun = shape_dependent(lambda shape: Dense(shape[-1]))
-    >>> init_fun(random.key(0), (-1, 4))[0]
-    (-1, 4)
+    Example:
+        >>> init_fun, apply_fun = shape_dependent(lambda shape: Dense(shape[-1]))
+        >>> init_fun(random.key(0), (-1, 4))[0]
+        (-1, 4)
     """
     return (
         lambda rng, input_shape: make_layer(input_shape)[0](rng, input_shape),

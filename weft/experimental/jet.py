@@ -52,10 +52,11 @@ def jet(
     Returns:
         A pair: the result, and its higher terms, of the same kind.
 
-    >>> import weft.numpy as jnp
-    >>> value, (first, second) = jet(lambda x: x**3, (2.0,), ((1.0, 0.0),))
-    >>> float(value), float(first), float(second)
-    (8.0, 12.0, 12.0)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> value, (first, second) = jet(lambda x: x**3, (2.0,), ((1.0, 0.0),))
+        >>> float(value), float(first), float(second)
+        (8.0, 12.0, 12.0)
     """
     lengths = set(map(len, series))
     if len(lengths) != 1:
@@ -101,9 +102,10 @@ def jet2(
     Returns:
         A pair: the result, and its higher coefficients.
 
-    >>> value, terms = jet2(lambda x: x * x, (3.0,), ((1.0, 0.0),))
-    >>> [float(t) for t in terms]
-    [6.0, 1.0]
+    Example:
+        >>> value, terms = jet2(lambda x: x * x, (3.0,), ((1.0, 0.0),))
+        >>> [float(t) for t in terms]
+        [6.0, 1.0]
     """
     return jet(fun, primals, series, factorial_scaled)
 
@@ -117,8 +119,9 @@ def fact(n: Any) -> Any:
     Returns:
         A float.
 
-    >>> fact(4)
-    24.0
+    Example:
+        >>> fact(4)
+        24.0
     """
     if isinstance(n, (int, np.integer)):
         return float(math.factorial(n))

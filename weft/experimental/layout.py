@@ -23,10 +23,11 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     Returns:
         ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental.layout import Layout, with_layout_constraint
-    >>> with_layout_constraint(jnp.ones((2, 3)), Layout((1, 0))).shape
-    (2, 3)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental.layout import Layout, with_layout_constraint
+        >>> with_layout_constraint(jnp.ones((2, 3)), Layout((1, 0))).shape
+        (2, 3)
     """
 
     def check(layout, part):

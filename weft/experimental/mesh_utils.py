@@ -34,9 +34,10 @@ def create_device_mesh(
     Returns:
         An array of devices.
 
-    >>> from weft.experimental.mesh_utils import create_device_mesh
-    >>> create_device_mesh((1, 1)).shape
-    (1, 1)
+    Example:
+        >>> from weft.experimental.mesh_utils import create_device_mesh
+        >>> create_device_mesh((1, 1)).shape
+        (1, 1)
     """
     available = list(_devices() if devices is None else devices)
     if math.prod(mesh_shape) != len(available):
@@ -76,9 +77,10 @@ def create_hybrid_device_mesh(
     Returns:
         An array of devices, of the product of both shapes.
 
-    >>> from weft.experimental.mesh_utils import create_hybrid_device_mesh
-    >>> create_hybrid_device_mesh((1, 1), (1, 1)).shape
-    (1, 1)
+    Example:
+        >>> from weft.experimental.mesh_utils import create_hybrid_device_mesh
+        >>> create_hybrid_device_mesh((1, 1), (1, 1)).shape
+        (1, 1)
     """
     available = list(_devices() if devices is None else devices)
     attribute = "process_index" if process_is_granule else "slice_index"

@@ -46,8 +46,9 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     Returns:
         A tree of NumPy arrays, the same in all processes.
 
-    >>> broadcast_one_to_all({"step": 3})
-    {'step': array(3)}
+    Example:
+        >>> broadcast_one_to_all({"step": 3})
+        {'step': array(3)}
     """
     source = processes.index == 0 if is_source is None else is_source
     sources = np.flatnonzero(_of_all(np.array(source), "broadcast_one_to_all"))
@@ -72,8 +73,9 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     Returns:
         A tree of NumPy arrays, the same in all processes.
 
-    >>> process_allgather(np.ones(2))
-    array([[1., 1.]])
+    Example:
+        >>> process_allgather(np.ones(2))
+        array([[1., 1.]])
     """
 
     def gather(x: Any) -> np.ndarray:
@@ -97,7 +99,8 @@ def sync_global_devices(name: str) -> None:
     Args:
         name: the name of the place.
 
-    >>> sync_global_devices("start")
+    Example:
+        >>> sync_global_devices("start")
     """
     if processes.count > 1:
         with processes.transport.at(f"sync_global_devices({name!r})", "sync_global_devices"):
@@ -117,7 +120,8 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
         in_tree: a tree of arrays.
         fail_message: what the error says first.
 
-    >>> assert_equal({"step": 3})
+    Example:
+        >>> assert_equal({"step": 3})
     """
     for x in tree_flatten(in_tree)[0]:
         value = np.asarray(x)
@@ -140,8 +144,9 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     Returns:
         False.
 
-    >>> reached_preemption_sync_point(3)
-    False
+    Example:
+        >>> reached_preemption_sync_point(3)
+        False
     """
     return False
 
@@ -156,10 +161,11 @@ def live_devices(devices: Any) -> Iterator[list[Any]]:
     Returns:
         A context manager of a list: all devices, since the job ends with the first process.
 
-    >>> import weft
-    >>> with live_devices(weft.devices()) as alive:
-    ...     len(alive) == len(weft.devices())
-    True
+    Example:
+        >>> import weft
+        >>> with live_devices(weft.devices()) as alive:
+        ...     len(alive) == len(weft.devices())
+        True
     """
     sync_global_devices("live_devices")
     yield list(devices)
@@ -176,10 +182,11 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs
     Returns:
         A tree of arrays over the mesh.
 
-    >>> import weft
-    >>> mesh = weft.make_mesh((1,), "x")
-    >>> host_local_array_to_global_array(np.ones(2, np.float32), mesh, weft.P("x"))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> mesh = weft.make_mesh((1,), "x")
+        >>> host_local_array_to_global_array(np.ones(2, np.float32), mesh, weft.P("x"))
+        Array([1., 1.], dtype=float32)
     """
 
     def made(x: Any, spec: Any) -> Any:
@@ -202,10 +209,11 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspec
     Returns:
         A tree of arrays on this process's part of the mesh.
 
-    >>> import weft
-    >>> mesh = weft.make_mesh((1,), "x")
-    >>> global_array_to_host_local_array(np.ones(2, np.float32), mesh, weft.P("x"))
-    array([1., 1.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> mesh = weft.make_mesh((1,), "x")
+        >>> global_array_to_host_local_array(np.ones(2, np.float32), mesh, weft.P("x"))
+        array([1., 1.], dtype=float32)
     """
 
     if processes.count == 1:

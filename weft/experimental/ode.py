@@ -75,11 +75,12 @@ def ravel_first_arg(f: Callable[..., Any], unravel: Any, debug_info: Any = None)
     Returns:
         A function.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.flatten_util import ravel_pytree
-    >>> flat, unravel = ravel_pytree({"a": jnp.ones(2)})
-    >>> ravel_first_arg(lambda y: {"a": 2 * y["a"]}, unravel)(flat)
-    Array([2., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.flatten_util import ravel_pytree
+        >>> flat, unravel = ravel_pytree({"a": jnp.ones(2)})
+        >>> ravel_first_arg(lambda y: {"a": 2 * y["a"]}, unravel)(flat)
+        Array([2., 2.], dtype=float32)
     """
     return ravel_first_arg_(wrap_init(f, debug_info=debug_info), unravel).call_wrapped
 
@@ -113,9 +114,10 @@ def interp_fit_dopri(y0: Any, y1: Any, k: Any, dt: Any) -> Any:
     Returns:
         An array of coefficients.
 
-    >>> import weft.numpy as jnp
-    >>> interp_fit_dopri(jnp.zeros(1), jnp.ones(1), jnp.ones((7, 1)), jnp.array(1.0)).shape
-    (5, 1)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> interp_fit_dopri(jnp.zeros(1), jnp.ones(1), jnp.ones((7, 1)), jnp.array(1.0)).shape
+        (5, 1)
     """
     middle = jnp.asarray(_MIDDLE, y0.dtype)
     y_mid = y0 + dt.astype(y0.dtype) * jnp.dot(middle, k)
@@ -138,10 +140,11 @@ def fit_4th_order_polynomial(
     Returns:
         Five coefficients, highest power first.
 
-    >>> import weft.numpy as jnp
-    >>> one = jnp.array(1.0)
-    >>> [float(c) for c in fit_4th_order_polynomial(0 * one, one, one / 2, one, one, one)]
-    [0.0, 0.0, 0.0, 1.0, 0.0]
+    Example:
+        >>> import weft.numpy as jnp
+        >>> one = jnp.array(1.0)
+        >>> [float(c) for c in fit_4th_order_polynomial(0 * one, one, one / 2, one, one, one)]
+        [0.0, 0.0, 0.0, 1.0, 0.0]
     """
     dt = dt.astype(y0.dtype)
     a = -2.0 * dt * dy0 + 2.0 * dt * dy1 - 8.0 * y0 - 8.0 * y1 + 16.0 * y_mid
@@ -169,10 +172,11 @@ def initial_step_size(
     Returns:
         A scalar.
 
-    >>> import weft.numpy as jnp
-    >>> f = lambda y, t: -y
-    >>> float(initial_step_size(f, 0.0, jnp.ones(1), 4, 1e-3, 1e-3, -jnp.ones(1))) > 0
-    True
+    Example:
+        >>> import weft.numpy as jnp
+        >>> f = lambda y, t: -y
+        >>> float(initial_step_size(f, 0.0, jnp.ones(1), 4, 1e-3, 1e-3, -jnp.ones(1))) > 0
+        True
     """
     y0, f0 = promote_dtypes_inexact(y0, f0)
     dtype = y0.dtype
@@ -205,10 +209,11 @@ def runge_kutta_step(
         The state at the end, its derivative, the estimated error, and the derivatives of all
         stages.
 
-    >>> import weft.numpy as jnp
-    >>> y, t, dt = jnp.ones(1), jnp.array(0.0), jnp.array(0.1)
-    >>> runge_kutta_step(lambda y, t: -y, y, -y, t, dt)[0].round(4)
-    Array([0.9048], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> y, t, dt = jnp.ones(1), jnp.array(0.0), jnp.array(0.1)
+        >>> runge_kutta_step(lambda y, t: -y, y, -y, t, dt)[0].round(4)
+        Array([0.9048], dtype=float32)
     """
     dtype = f0.dtype
     times = jnp.asarray(_TIMES, dt.dtype)
@@ -235,9 +240,10 @@ def abs2(x: Any) -> Any:
     Returns:
         A real array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> float(abs2(jnp.array(3.0 + 4.0j)))
-    25.0
+    Example:
+        >>> import weft.numpy as jnp
+        >>> float(abs2(jnp.array(3.0 + 4.0j)))
+        25.0
     """
     if jnp.iscomplexobj(x):
         return x.real**2 + x.imag**2
@@ -257,9 +263,10 @@ def mean_error_ratio(error_estimate: Any, rtol: Any, atol: Any, y0: Any, y1: Any
     Returns:
         A scalar.
 
-    >>> import weft.numpy as jnp
-    >>> float(mean_error_ratio(jnp.ones(2), 0.0, 0.5, jnp.ones(2), jnp.ones(2)))
-    2.0
+    Example:
+        >>> import weft.numpy as jnp
+        >>> float(mean_error_ratio(jnp.ones(2), 0.0, 0.5, jnp.ones(2), jnp.ones(2)))
+        2.0
     """
     tolerated = atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
     ratio = error_estimate / tolerated.astype(error_estimate.dtype)
@@ -287,9 +294,10 @@ def optimal_step_size(
     Returns:
         A scalar.
 
-    >>> import weft.numpy as jnp
-    >>> float(optimal_step_size(jnp.array(0.1), jnp.array(0.0)))
-    1.0
+    Example:
+        >>> import weft.numpy as jnp
+        >>> float(optimal_step_size(jnp.array(0.1), jnp.array(0.0)))
+        1.0
     """
     least = jnp.where(mean_error_ratio < 1, 1.0, dfactor)
     wanted = jnp.maximum(mean_error_ratio ** (-1.0 / order) * safety, least)
@@ -326,10 +334,11 @@ def odeint(
     Returns:
         A tree like ``y0``, with a first axis for the times.
 
-    >>> import weft.numpy as jnp
-    >>> y = odeint(lambda y, t: -y, jnp.array(1.0), jnp.array([0.0, 1.0]), rtol=1e-6)
-    >>> print(f"{y[1]:.4f}")
-    0.3679
+    Example:
+        >>> import weft.numpy as jnp
+        >>> y = odeint(lambda y, t: -y, jnp.array(1.0), jnp.array([0.0, 1.0]), rtol=1e-6)
+        >>> print(f"{y[1]:.4f}")
+        0.3679
     """
     for arg in tree_leaves(args):
         try:

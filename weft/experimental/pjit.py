@@ -73,11 +73,12 @@ def _pjit(
     Returns:
         The compiled function.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft.experimental.pjit import pjit
-    >>> with weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,)):
-    ...     pjit(lambda x: x + 1, in_shardings=weft.P('x'))(jnp.ones(2))
-    Array([2., 2.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft.experimental.pjit import pjit
+        >>> with weft.make_mesh((1,), 'x', (weft.sharding.AxisType.Auto,)):
+        ...     pjit(lambda x: x + 1, in_shardings=weft.P('x'))(jnp.ones(2))
+        Array([2., 2.], dtype=float32)
     """
     options = {name: value for name, value in locals().items() if name != "fun"}
     return _jit.compiled(fun, options, _PjitFunction)

@@ -142,11 +142,12 @@ def stateful_rng(seed: Any = None, *, impl: str | None = None) -> StatefulPRNG:
     Returns:
         A ``StatefulPRNG``.
 
-    >>> import weft
-    >>> rng = stateful_rng(42)
-    >>> draw = weft.jit(rng.normal)
-    >>> float(draw()) == float(draw())
-    False
+    Example:
+        >>> import weft
+        >>> rng = stateful_rng(42)
+        >>> draw = weft.jit(rng.normal)
+        >>> float(draw()) == float(draw())
+        False
     """
     if seed is None:
         if is_tracing():

@@ -54,8 +54,9 @@ def get_num_params_in_lstm(
     Returns:
         An integer.
 
-    >>> get_num_params_in_lstm(3, 5, 2, False)
-    440
+    Example:
+        >>> get_num_params_in_lstm(3, 5, 2, False)
+        440
     """
     shapes = _shapes(input_size, hidden_size, num_layers, bidirectional)
     return sum(_size(shape) for cell in shapes for shape in cell)
@@ -76,9 +77,10 @@ def init_lstm_weight(
     Returns:
         A vector of weights.
 
-    >>> import weft
-    >>> init_lstm_weight(weft.random.key(0), 3, 5, 1, False).shape
-    (200,)
+    Example:
+        >>> import weft
+        >>> init_lstm_weight(weft.random.key(0), 3, 5, 1, False).shape
+        (200,)
     """
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     bound = sqrt(1.0 / hidden_size)
@@ -101,9 +103,10 @@ def unpack_lstm_weights(
         Four dictionaries by the number of layer and direction: input and state matrices, and their
         biases.
 
-    >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
-    >>> [part[0].shape for part in unpack_lstm_weights(w, 3, 5, 1, False)]
-    [(20, 3), (20, 5), (20,), (20,)]
+    Example:
+        >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
+        >>> [part[0].shape for part in unpack_lstm_weights(w, 3, 5, 1, False)]
+        [(20, 3), (20, 5), (20,), (20,)]
     """
     shapes = _shapes(input_size, hidden_size, num_layers, bidirectional)
     parts: tuple[dict[int, Any], ...] = ({}, {}, {}, {})
@@ -132,9 +135,10 @@ def swap_lstm_gates(
     Returns:
         A vector of weights.
 
-    >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
-    >>> swap_lstm_gates(w, 3, 5, 1, False).shape
-    (200,)
+    Example:
+        >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
+        >>> swap_lstm_gates(w, 3, 5, 1, False).shape
+        (200,)
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
 
@@ -180,11 +184,12 @@ def lstm(
     Returns:
         Three arrays: outputs of shape (batch, time, directions * hidden_size), and both states.
 
-    >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
-    >>> h = c = jnp.zeros((1, 2, 5))
-    >>> y, _, _ = lstm(jnp.ones((2, 4, 3)), h, c, w, jnp.array([4, 4]), 3, 5, 1, 0.0, False)
-    >>> y.shape
-    (2, 4, 5)
+    Example:
+        >>> w = jnp.zeros(get_num_params_in_lstm(3, 5, 1, False))
+        >>> h = c = jnp.zeros((1, 2, 5))
+        >>> y, _, _ = lstm(jnp.ones((2, 4, 3)), h, c, w, jnp.array([4, 4]), 3, 5, 1, 0.0, False)
+        >>> y.shape
+        (2, 4, 5)
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
     rest = (seq_lengths, input_size, hidden_size, num_layers, dropout, bidirectional)
@@ -226,11 +231,12 @@ def lstm_ref(
     Returns:
         Three arrays, as ``lstm``.
 
-    >>> parts = unpack_lstm_weights(jnp.zeros(200), 3, 5, 1, False)
-    >>> h = c = jnp.zeros((1, 2, 5))
-    >>> x, lengths = jnp.ones((2, 4, 3)), jnp.array([4, 4])
-    >>> lstm_ref(x, h, c, *parts, lengths, 3, 5, 1, 0.0, False)[0].shape
-    (2, 4, 5)
+    Example:
+        >>> parts = unpack_lstm_weights(jnp.zeros(200), 3, 5, 1, False)
+        >>> h = c = jnp.zeros((1, 2, 5))
+        >>> x, lengths = jnp.ones((2, 4, 3)), jnp.array([4, 4])
+        >>> lstm_ref(x, h, c, *parts, lengths, 3, 5, 1, 0.0, False)[0].shape
+        (2, 4, 5)
     """
     if dropout:
         raise ValueError("lstm has no dropout between layers: pass dropout=0.0")

@@ -71,12 +71,13 @@ def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
     Returns:
         The value, the function, or a context manager.
 
-    >>> import weft, weft.numpy as jnp
-    >>> def f(x):
-    ...     with set_xla_metadata(scheduling="early"):
-    ...         return jnp.sin(x)
-    >>> 'mhlo.frontend_attributes = {scheduling = "early"}' in weft.jit(f).lower(1.0).as_text()
-    True
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> def f(x):
+        ...     with set_xla_metadata(scheduling="early"):
+        ...         return jnp.sin(x)
+        >>> 'mhlo.frontend_attributes = {scheduling = "early"}' in weft.jit(f).lower(1.0).as_text()
+        True
     """
     if x is None:
         return _Scope(kwargs)

@@ -80,8 +80,9 @@ def default_export_platform() -> str:
     Returns:
         Its name.
 
-    >>> default_export_platform()
-    'cpu'
+    Example:
+        >>> default_export_platform()
+        'cpu'
     """
     return _ALIASES.get(default_backend(), default_backend())
 
@@ -103,11 +104,12 @@ class Exported:
         get_vjp: a function that exports the derivative.
         shardings: how arguments and results are divided.
 
-    >>> import weft
-    >>> from weft import export
-    >>> made = export.export(weft.jit(lambda x: x + 1))(1.0)
-    >>> float(made.call(2.0))
-    3.0
+    Example:
+        >>> import weft
+        >>> from weft import export
+        >>> made = export.export(weft.jit(lambda x: x + 1))(1.0)
+        >>> float(made.call(2.0))
+        3.0
     """
 
     def __init__(
@@ -355,12 +357,14 @@ def export(
     Returns:
         A function of arguments, or of their ``ShapeDtypeStruct``, that returns an ``Exported``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import export
-    >>> made = export.export(weft.jit(lambda x: 2 * x))(weft.ShapeDtypeStruct((3,), jnp.float32))
-    >>> again = export.deserialize(made.serialize())
-    >>> again.call(jnp.arange(3.0))
-    Array([0., 2., 4.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import export
+        >>> x = weft.ShapeDtypeStruct((3,), jnp.float32)
+        >>> made = export.export(weft.jit(lambda x: 2 * x))(x)
+        >>> again = export.deserialize(made.serialize())
+        >>> again.call(jnp.arange(3.0))
+        Array([0., 2., 4.], dtype=float32)
     """
     if not isinstance(fun_jit, JitFunction):
         # functions of ours, as numpy.sin, are results of jit in JAX
@@ -450,11 +454,12 @@ def deserialize(blob: Any) -> Exported:
     Returns:
         An ``Exported``.
 
-    >>> import weft
-    >>> from weft import export
-    >>> blob = export.export(weft.jit(lambda x: x + 1))(1.0).serialize()
-    >>> export.deserialize(blob).in_avals
-    (ShapedArray(float32[], weak_type=True),)
+    Example:
+        >>> import weft
+        >>> from weft import export
+        >>> blob = export.export(weft.jit(lambda x: x + 1))(1.0).serialize()
+        >>> export.deserialize(blob).in_avals
+        (ShapedArray(float32[], weak_type=True),)
     """
     data = bytes(memoryview(blob))
     try:

@@ -31,10 +31,11 @@ def symbolic_args_specs(
     Returns:
         A tree of ``ShapeDtypeStruct`` with the structure of ``args``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import export
-    >>> export.symbolic_args_specs((jnp.ones((3, 4)), jnp.ones(4)), ("b, _", "..."))
-    (ShapeDtypeStruct(shape=(b, 4), dtype=float32), ShapeDtypeStruct(shape=(4,), dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import export
+        >>> export.symbolic_args_specs((jnp.ones((3, 4)), jnp.ones(4)), ("b, _", "..."))
+        (ShapeDtypeStruct(shape=(b, 4), dtype=float32), ShapeDtypeStruct(shape=(4,), dtype=float32))
     """
     if scope is None:
         scope = SymbolicScope(constraints)

@@ -42,12 +42,13 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     Returns:
         The class.
 
-    >>> from typing import NamedTuple
-    >>> class Point(NamedTuple):
-    ...     x: float
-    ...     y: float
-    >>> register_namedtuple_serialization(Point, serialized_name="docs.Point").__name__
-    'Point'
+    Example:
+        >>> from typing import NamedTuple
+        >>> class Point(NamedTuple):
+        ...     x: float
+        ...     y: float
+        >>> register_namedtuple_serialization(Point, serialized_name="docs.Point").__name__
+        'Point'
     """
     if not (issubclass(nodetype, tuple) and hasattr(nodetype, "_fields")):
         raise ValueError(f"{nodetype} isn't a named tuple class")
@@ -78,16 +79,18 @@ def register_pytree_node_serialization(
     Returns:
         The class.
 
-    >>> from weft import tree_util
-    >>> class Pair:
-    ...     def __init__(self, a, b):
-    ...         self.a, self.b = a, b
-    >>> take_apart = lambda pair: ((pair.a, pair.b), None)
-    >>> _ = tree_util.register_pytree_node(Pair, take_apart, lambda _, c: Pair(*c))
-    >>> register_pytree_node_serialization(
-    ...     Pair, serialized_name="docs.Pair", serialize_auxdata=lambda aux: b"",
-    ...     deserialize_auxdata=lambda data: None, from_children=lambda aux, c: Pair(*c)).__name__
-    'Pair'
+    Example:
+        >>> from weft import tree_util
+        >>> class Pair:
+        ...     def __init__(self, a, b):
+        ...         self.a, self.b = a, b
+        >>> take_apart = lambda pair: ((pair.a, pair.b), None)
+        >>> _ = tree_util.register_pytree_node(Pair, take_apart, lambda _, c: Pair(*c))
+        >>> register_pytree_node_serialization(
+        ...     Pair, serialized_name="docs.Pair", serialize_auxdata=lambda aux: b"",
+        ...     deserialize_auxdata=lambda data: None,
+        ...     from_children=lambda aux, c: Pair(*c)).__name__
+        'Pair'
     """
     if not is_tree_node(nodetype):
         raise ValueError(f"{nodetype} isn't a tree node; register it with tree_util first")

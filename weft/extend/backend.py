@@ -22,9 +22,10 @@ class Backend:
     Args:
         platform: the name of the platform.
 
-    >>> from weft.extend.backend import get_backend
-    >>> get_backend("cpu").platform
-    'cpu'
+    Example:
+        >>> from weft.extend.backend import get_backend
+        >>> get_backend("cpu").platform
+        'cpu'
     """
 
     def __init__(self, platform: str) -> None:
@@ -70,8 +71,9 @@ def get_backend(platform: Any = None) -> Backend:
     Returns:
         A ``Backend``.
 
-    >>> get_backend().platform
-    'cpu'
+    Example:
+        >>> get_backend().platform
+        'cpu'
     """
     if isinstance(platform, Backend):
         return platform
@@ -89,7 +91,8 @@ def backend_xla_version(platform: Any = None) -> int | None:
     Returns:
         None.
 
-    >>> backend_xla_version()
+    Example:
+        >>> backend_xla_version()
     """
     get_backend(platform)  # which raises for a platform that there is not
     return None
@@ -101,8 +104,9 @@ def backends() -> dict[str, Backend]:
     Returns:
         A dictionary.
 
-    >>> list(backends())
-    ['cpu']
+    Example:
+        >>> list(backends())
+        ['cpu']
     """
     return {name: get_backend(name) for name in {_devices.default_backend(), "cpu"}}
 
@@ -113,8 +117,9 @@ def get_default_device() -> Any:
     Returns:
         A device.
 
-    >>> get_default_device() in get_backend().devices()
-    True
+    Example:
+        >>> get_default_device() in get_backend().devices()
+        True
     """
     return _devices.default_device()
 
@@ -134,8 +139,9 @@ def register_backend_cache(cache: Any, for_what: str) -> None:
         cache: an object with that method.
         for_what: what it caches, for people.
 
-    >>> import functools
-    >>> register_backend_cache(functools.lru_cache(len), "lengths")
+    Example:
+        >>> import functools
+        >>> register_backend_cache(functools.lru_cache(len), "lengths")
     """
     held = _Clearing(cache.cache_clear)
     _registered.append(held)

@@ -46,8 +46,9 @@ class WrappedFun:
         params: parameters of transformations, by name.
         debug_info: the names of the function and its arguments.
 
-    >>> wrap_init(max).call_wrapped(1, 2)
-    2
+    Example:
+        >>> wrap_init(max).call_wrapped(1, 2)
+        2
     """
 
     def __init__(
@@ -82,8 +83,9 @@ def wrap_init(f: Callable[..., Any], params: Any = None, *, debug_info: Any = No
     Returns:
         A ``WrappedFun``.
 
-    >>> wrap_init(max).call_wrapped(1, 2)
-    2
+    Example:
+        >>> wrap_init(max).call_wrapped(1, 2)
+        2
     """
     return WrappedFun(f, dict(params or {}), debug_info)
 
@@ -101,12 +103,13 @@ def transformation(gen: Callable[..., Any], fun: Any = None, *static: Any) -> An
     Returns:
         A wrapped function, or a function of wrapped functions.
 
-    >>> @transformation
-    ... def twice(*args):
-    ...     out = yield args, {}
-    ...     yield 2 * out
-    >>> twice(wrap_init(max)).call_wrapped(1, 2)
-    4
+    Example:
+        >>> @transformation
+        ... def twice(*args):
+        ...     out = yield args, {}
+        ...     yield 2 * out
+        >>> twice(wrap_init(max)).call_wrapped(1, 2)
+        4
     """
     if fun is None:
         return lambda fun, *static: transformation(gen, fun, *static)
@@ -130,13 +133,14 @@ def transformation_with_aux(gen: Callable[..., Any], fun: Any = None, *static: A
     Returns:
         A wrapped function, and a function that returns the side result once that one has run.
 
-    >>> @transformation_with_aux
-    ... def counted(*args):
-    ...     out = yield args, {}
-    ...     yield out, len(args)
-    >>> fun, count = counted(wrap_init(max))
-    >>> fun.call_wrapped(1, 2), count()
-    (2, 2)
+    Example:
+        >>> @transformation_with_aux
+        ... def counted(*args):
+        ...     out = yield args, {}
+        ...     yield out, len(args)
+        >>> fun, count = counted(wrap_init(max))
+        >>> fun.call_wrapped(1, 2), count()
+        (2, 2)
     """
     if fun is None:
         return lambda fun, *static: transformation_with_aux(gen, fun, *static)
@@ -163,11 +167,12 @@ def transformation2(gen: Callable[..., Any], fun: Any = None, *static: Any) -> A
     Returns:
         A wrapped function, or a function of wrapped functions.
 
-    >>> @transformation2
-    ... def twice(f, *args):
-    ...     return 2 * f(*args)
-    >>> twice(wrap_init(max)).call_wrapped(1, 2)
-    4
+    Example:
+        >>> @transformation2
+        ... def twice(f, *args):
+        ...     return 2 * f(*args)
+        >>> twice(wrap_init(max)).call_wrapped(1, 2)
+        4
     """
     if fun is None:
         return lambda fun, *static: transformation2(gen, fun, *static)
@@ -194,13 +199,14 @@ def transformation_with_aux2(
     Returns:
         A wrapped function, and a function that returns the side result once that one has run.
 
-    >>> @transformation_with_aux2
-    ... def counted(f, store, *args):
-    ...     store.store(len(args))
-    ...     return f(*args)
-    >>> fun, count = counted(wrap_init(max))
-    >>> fun.call_wrapped(1, 2), count()
-    (2, 2)
+    Example:
+        >>> @transformation_with_aux2
+        ... def counted(f, store, *args):
+        ...     store.store(len(args))
+        ...     return f(*args)
+        >>> fun, count = counted(wrap_init(max))
+        >>> fun.call_wrapped(1, 2), count()
+        (2, 2)
     """
     if fun is None:
         return lambda fun, *static, **options: transformation_with_aux2(gen, fun, *static)
@@ -222,10 +228,11 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
     Returns:
         A pair of a boolean and the side result.
 
-    >>> def missing():
-    ...     raise StoreException
-    >>> merge_linear_aux(lambda: 5, missing)
-    (True, 5)
+    Example:
+        >>> def missing():
+        ...     raise StoreException
+        >>> merge_linear_aux(lambda: 5, missing)
+        (True, 5)
     """
     try:
         return True, aux1()

@@ -50,18 +50,19 @@ def define_prng_impl(
     Returns:
         The generator.
 
-    >>> import weft, weft.numpy as jnp
-    >>> counting = define_prng_impl(
-    ...     key_shape=(1,),
-    ...     seed=lambda n: jnp.full((1,), n, jnp.uint32),
-    ...     split=lambda key, shape: key + jnp.arange(
-    ...         int(jnp.prod(jnp.array(shape))), dtype=jnp.uint32).reshape(*shape, 1),
-    ...     random_bits=lambda key, width, shape: jnp.broadcast_to(key[0], shape),
-    ...     fold_in=lambda key, n: key + n,
-    ...     name="counting", tag="count")
-    >>> key = weft.random.key(5, impl=counting)
-    >>> weft.random.bits(key, (2,))
-    Array([5, 5], dtype=uint32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> counting = define_prng_impl(
+        ...     key_shape=(1,),
+        ...     seed=lambda n: jnp.full((1,), n, jnp.uint32),
+        ...     split=lambda key, shape: key + jnp.arange(
+        ...         int(jnp.prod(jnp.array(shape))), dtype=jnp.uint32).reshape(*shape, 1),
+        ...     random_bits=lambda key, width, shape: jnp.broadcast_to(key[0], shape),
+        ...     fold_in=lambda key, n: key + n,
+        ...     name="counting", tag="count")
+        >>> key = weft.random.key(5, impl=counting)
+        >>> weft.random.bits(key, (2,))
+        Array([5, 5], dtype=uint32)
     """
     own = (seed, split, random_bits, fold_in)
     impl = PRNGImpl(
@@ -102,8 +103,9 @@ def seed_with_impl(impl: PRNGImpl, seed: Any) -> Any:
     Returns:
         A key.
 
-    >>> seed_with_impl(threefry_prng_impl, 3).dtype
-    key<fry>
+    Example:
+        >>> seed_with_impl(threefry_prng_impl, 3).dtype
+        key<fry>
     """
     return random_seed(seed, impl)
 
@@ -118,10 +120,11 @@ def random_seed(seeds: Any, impl: PRNGImpl) -> Any:
     Returns:
         An array of keys.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.extend.random import threefry_prng_impl
-    >>> random_seed(jnp.arange(2), threefry_prng_impl).shape
-    (2,)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.extend.random import threefry_prng_impl
+        >>> random_seed(jnp.arange(2), threefry_prng_impl).shape
+        (2,)
     """
     return _prims.random_seed_p.bind(asarray(seeds), impl=impl)
 
@@ -136,10 +139,11 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
     Returns:
         An array of the shape of ``count``.
 
-    >>> import weft.numpy as jnp
-    >>> key = jnp.array([0, 7], jnp.uint32)
-    >>> threefry_2x32((key[0], key[1]), jnp.arange(4, dtype=jnp.uint32)).shape
-    (4,)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> key = jnp.array([0, 7], jnp.uint32)
+        >>> threefry_2x32((key[0], key[1]), jnp.arange(4, dtype=jnp.uint32)).shape
+        (4,)
     """
     if isinstance(keypair, (tuple, list)):
         key1, key2 = keypair

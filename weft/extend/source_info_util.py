@@ -22,7 +22,8 @@ def register_exclusion(path: str) -> None:
     Args:
         path: the folder or file.
 
-    >>> register_exclusion("/no/such/folder")
+    Example:
+        >>> register_exclusion("/no/such/folder")
     """
     _source.register_exclusion(os.path.join(path, "") if os.path.isdir(path) else path)
 
@@ -33,8 +34,9 @@ def current() -> Any:
     Returns:
         An object for ``summarize``.
 
-    >>> isinstance(summarize(current()), str)
-    True
+    Example:
+        >>> isinstance(summarize(current()), str)
+        True
     """
     return _source.current()
 
@@ -49,8 +51,9 @@ def summarize(source_info: Any, num_frames: int = 1) -> str:
     Returns:
         The text.
 
-    >>> isinstance(summarize(current()), str)
-    True
+    Example:
+        >>> isinstance(summarize(current()), str)
+        True
     """
     return _source.summarize(source_info)
 
@@ -62,12 +65,13 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         message: the message.
         category: the class of the warning.
 
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn("this is old", DeprecationWarning)
-    >>> caught[0].category.__name__, str(caught[0].message)
-    ('DeprecationWarning', 'this is old')
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     warn("this is old", DeprecationWarning)
+        >>> caught[0].category.__name__, str(caught[0].message)
+        ('DeprecationWarning', 'this is old')
     """
     _source.warn(message, category)
 
@@ -78,10 +82,11 @@ def current_name_stack() -> tuple[str, ...]:
     Returns:
         A tuple of names.
 
-    >>> import weft
-    >>> with weft.named_scope("layer"):
-    ...     current_name_stack()
-    ('layer',)
+    Example:
+        >>> import weft
+        >>> with weft.named_scope("layer"):
+        ...     current_name_stack()
+        ('layer',)
     """
     return state.name_stack
 
@@ -96,9 +101,10 @@ def extend_name_stack(name: str) -> Iterator[tuple[str, ...]]:
     Returns:
         A context manager of the names.
 
-    >>> with extend_name_stack("layer") as names:
-    ...     names
-    ('layer',)
+    Example:
+        >>> with extend_name_stack("layer") as names:
+        ...     names
+        ('layer',)
     """
     previous = state.name_stack
     state.name_stack = _source.NameStack((*previous, name))
@@ -115,9 +121,10 @@ def reset_name_stack() -> Iterator[None]:
     Returns:
         A context manager.
 
-    >>> with reset_name_stack():
-    ...     current_name_stack()
-    ()
+    Example:
+        >>> with reset_name_stack():
+        ...     current_name_stack()
+        ()
     """
     previous = state.name_stack
     state.name_stack = _source.NO_NAMES

@@ -26,10 +26,11 @@ def adjust_brightness(image: Array, delta: Any) -> Array:
     Returns:
         The image, of the same shape and dtype.
 
-    >>> import weft
-    >>> weft.image.adjust_brightness(weft.numpy.zeros((1, 2, 1)), 0.25)
-    Array([[[0.25],
-            [0.25]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.adjust_brightness(weft.numpy.zeros((1, 2, 1)), 0.25)
+        Array([[[0.25],
+                [0.25]]], dtype=float32)
     """
     image = jnp.asarray(image)
     return image + jnp.asarray(delta, image.dtype)
@@ -46,10 +47,11 @@ def adjust_contrast(image: Array, factor: Any, *, channel_axis: int = -1) -> Arr
     Returns:
         The image, of the same shape and dtype.
 
-    >>> import weft
-    >>> weft.image.adjust_contrast(weft.numpy.array([[[0.25], [0.75]]]), 2)
-    Array([[[0.],
-            [1.]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.adjust_contrast(weft.numpy.array([[[0.25], [0.75]]]), 2)
+        Array([[[0.],
+                [1.]]], dtype=float32)
     """
     image = jnp.asarray(image)
     axes = spatial_axes("adjust_contrast", image, channel_axis)
@@ -71,9 +73,10 @@ def adjust_gamma(
     Returns:
         The image, of the same shape and dtype.
 
-    >>> import weft
-    >>> weft.image.adjust_gamma(weft.numpy.array([0.5, 2.0]), 2)
-    Array([0.25, 1.  ], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.adjust_gamma(weft.numpy.array([0.5, 2.0]), 2)
+        Array([0.25, 1.  ], dtype=float32)
     """
     image = jnp.asarray(image)
     if not assume_in_bounds:
@@ -92,9 +95,10 @@ def adjust_hue(image: Array, delta: Any, *, channel_axis: int = -1) -> Array:
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.adjust_hue(weft.numpy.array([[[1.0, 0.0, 0.0]]]), 0.5)
-    Array([[[0., 1., 1.]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.adjust_hue(weft.numpy.array([[[1.0, 0.0, 0.0]]]), 0.5)
+        Array([[[0., 1., 1.]]], dtype=float32)
     """
     rgb = planes("adjust_hue", jnp.asarray(image), channel_axis)
     hue, saturation, value = hsv_of_planes(*rgb)
@@ -112,9 +116,10 @@ def adjust_saturation(image: Array, factor: Any, *, channel_axis: int = -1) -> A
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.adjust_saturation(weft.numpy.array([[[1.0, 0.5, 0.5]]]), 0)
-    Array([[[1., 1., 1.]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.adjust_saturation(weft.numpy.array([[[1.0, 0.5, 0.5]]]), 0)
+        Array([[[1., 1., 1.]]], dtype=float32)
     """
     image = jnp.asarray(image)
     hue, saturation, value = hsv_of_planes(*planes("adjust_saturation", image, channel_axis))
@@ -132,9 +137,10 @@ def solarize(image: Array, threshold: Any) -> Array:
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.solarize(weft.numpy.array([0.25, 0.75]), 0.5)
-    Array([0.25, 0.25], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.solarize(weft.numpy.array([0.25, 0.75]), 0.5)
+        Array([0.25, 0.25], dtype=float32)
     """
     image = jnp.asarray(image)
     return jnp.where(image < threshold, image, 1.0 - image)
@@ -160,9 +166,10 @@ def gaussian_blur(
     Returns:
         The image; with 'VALID', smaller by the window less one pixel.
 
-    >>> import weft
-    >>> weft.image.gaussian_blur(weft.numpy.ones((3, 3, 1)), 1.0, 3)[1, 1]
-    Array([1.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.gaussian_blur(weft.numpy.ones((3, 3, 1)), 1.0, 3)[1, 1]
+        Array([1.], dtype=float32)
     """
     image = image_of("gaussian_blur", image)
     high, wide = spatial_axes("gaussian_blur", image, channel_axis)

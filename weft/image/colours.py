@@ -57,9 +57,10 @@ def rgb_to_hsv(image_rgb: Array, *, channel_axis: int = -1) -> Array:
     Returns:
         An array of the same shape, from 0 to 1.
 
-    >>> import weft
-    >>> weft.image.rgb_to_hsv(weft.numpy.array([[[0.0, 0.5, 0.0]]])).round(3)
-    Array([[[0.333, 1.   , 0.5  ]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.rgb_to_hsv(weft.numpy.array([[[0.0, 0.5, 0.0]]])).round(3)
+        Array([[[0.333, 1.   , 0.5  ]]], dtype=float32)
     """
     image = jnp.asarray(image_rgb)
     image = jnp.where(jnp.abs(image) < jnp.finfo(image.dtype).eps, 0, image)
@@ -76,9 +77,10 @@ def hsv_to_rgb(image_hsv: Array, *, channel_axis: int = -1) -> Array:
     Returns:
         An array of the same shape, from 0 to 1.
 
-    >>> import weft
-    >>> weft.image.hsv_to_rgb(weft.numpy.array([[[0.5, 1.0, 0.5]]])).round(3)
-    Array([[[0. , 0.5, 0.5]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.hsv_to_rgb(weft.numpy.array([[[0.5, 1.0, 0.5]]])).round(3)
+        Array([[[0. , 0.5, 0.5]]], dtype=float32)
     """
     image = jnp.asarray(image_hsv)
     return jnp.stack(planes_of_hsv(*planes("hsv_to_rgb", image, channel_axis)), axis=channel_axis)
@@ -94,9 +96,10 @@ def rgb_to_hsl(image_rgb: Array, *, channel_axis: int = -1) -> Array:
     Returns:
         An array from 0 to 1, with its channels along the last axis, as dm_pix has them.
 
-    >>> import weft
-    >>> weft.image.rgb_to_hsl(weft.numpy.array([[[0.0, 0.5, 0.0]]])).round(3)
-    Array([[[0.333, 1.   , 0.25 ]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.rgb_to_hsl(weft.numpy.array([[[0.0, 0.5, 0.0]]])).round(3)
+        Array([[[0.333, 1.   , 0.25 ]]], dtype=float32)
     """
     red, green, blue = planes("rgb_to_hsl", jnp.asarray(image_rgb), channel_axis)
     high = jnp.maximum(red, jnp.maximum(green, blue))
@@ -118,9 +121,10 @@ def hsl_to_rgb(image_hsl: Array, *, channel_axis: int = -1) -> Array:
     Returns:
         An array from 0 to 1, with its channels along the last axis, as dm_pix has them.
 
-    >>> import weft
-    >>> weft.image.hsl_to_rgb(weft.numpy.array([[[0.5, 1.0, 0.25]]])).round(3)
-    Array([[[0. , 0.5, 0.5]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.hsl_to_rgb(weft.numpy.array([[[0.5, 1.0, 0.25]]])).round(3)
+        Array([[[0. , 0.5, 0.5]]], dtype=float32)
     """
     hue, saturation, light = planes("hsl_to_rgb", jnp.asarray(image_hsl), channel_axis)
     product = light * saturation
@@ -156,9 +160,10 @@ def rgb_to_grayscale(
     Returns:
         An array of the same rank.
 
-    >>> import weft
-    >>> weft.image.rgb_to_grayscale(weft.numpy.ones((2, 4, 3))).shape
-    (2, 4, 1)
+    Example:
+        >>> import weft
+        >>> weft.image.rgb_to_grayscale(weft.numpy.ones((2, 4, 3))).shape
+        (2, 4, 1)
     """
     if luma_standard not in LUMA:
         known = ", ".join(LUMA)

@@ -26,9 +26,10 @@ def center_crop(image: Array, height: int, width: int, *, channel_axis: int = -1
     Returns:
         The cropped image.
 
-    >>> import weft
-    >>> weft.image.center_crop(weft.numpy.ones((5, 8, 3)), 2, 4).shape
-    (2, 4, 3)
+    Example:
+        >>> import weft
+        >>> weft.image.center_crop(weft.numpy.ones((5, 8, 3)), 2, 4).shape
+        (2, 4, 3)
     """
     image = image_of("center_crop", image)
     for axis, size in zip(spatial_axes("center_crop", image, channel_axis), (height, width)):
@@ -60,9 +61,10 @@ def pad_to_size(
     Returns:
         The padded image. If one side gets more, it is the lower or right one.
 
-    >>> import weft
-    >>> weft.image.pad_to_size(weft.numpy.ones((1, 2, 1)), 1, 5)[0, :, 0]
-    Array([0., 1., 1., 0., 0.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.pad_to_size(weft.numpy.ones((1, 2, 1)), 1, 5)[0, :, 0]
+        Array([0., 1., 1., 0., 0.], dtype=float32)
     """
     image = image_of("pad_to_size", image)
     widths = [(0, 0)] * image.ndim
@@ -97,9 +99,10 @@ def resize_with_crop_or_pad(
     Returns:
         An image of the given height and width.
 
-    >>> import weft
-    >>> weft.image.resize_with_crop_or_pad(weft.numpy.ones((5, 8, 3)), 7, 4).shape
-    (7, 4, 3)
+    Example:
+        >>> import weft
+        >>> weft.image.resize_with_crop_or_pad(weft.numpy.ones((5, 8, 3)), 7, 4).shape
+        (7, 4, 3)
     """
     image = center_crop(image, target_height, target_width, channel_axis=channel_axis)
     return pad_to_size(
@@ -122,9 +125,10 @@ def flip_left_right(image: Array, *, channel_axis: int = -1) -> Array:
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.flip_left_right(weft.numpy.array([[[1], [2]]]))[0, :, 0]
-    Array([2, 1], dtype=int32)
+    Example:
+        >>> import weft
+        >>> weft.image.flip_left_right(weft.numpy.array([[[1], [2]]]))[0, :, 0]
+        Array([2, 1], dtype=int32)
     """
     image = jnp.asarray(image)
     return jnp.flip(image, spatial_axes("flip_left_right", image, channel_axis)[1])
@@ -140,9 +144,10 @@ def flip_up_down(image: Array, *, channel_axis: int = -1) -> Array:
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.flip_up_down(weft.numpy.array([[[1]], [[2]]]))[:, 0, 0]
-    Array([2, 1], dtype=int32)
+    Example:
+        >>> import weft
+        >>> weft.image.flip_up_down(weft.numpy.array([[[1]], [[2]]]))[:, 0, 0]
+        Array([2, 1], dtype=int32)
     """
     image = jnp.asarray(image)
     return jnp.flip(image, spatial_axes("flip_up_down", image, channel_axis)[0])
@@ -159,9 +164,10 @@ def rot90(image: Array, k: int = 1, *, channel_axis: int = -1) -> Array:
     Returns:
         The image; height and width are swapped for odd ``k``.
 
-    >>> import weft
-    >>> weft.image.rot90(weft.numpy.array([[[1], [2]]]))[:, 0, 0]
-    Array([2, 1], dtype=int32)
+    Example:
+        >>> import weft
+        >>> weft.image.rot90(weft.numpy.array([[[1], [2]]]))[:, 0, 0]
+        Array([2, 1], dtype=int32)
     """
     image = jnp.asarray(image)
     return jnp.rot90(image, k, spatial_axes("rot90", image, channel_axis))
@@ -190,12 +196,14 @@ def affine_transform(
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> image = weft.numpy.arange(3.0).reshape(1, 3, 1)
-    >>> weft.image.affine_transform(image, weft.numpy.ones(3), offset=weft.numpy.array([0, 1, 0]))
-    Array([[[1.],
-            [2.],
-            [2.]]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> image = weft.numpy.arange(3.0).reshape(1, 3, 1)
+        >>> offset = weft.numpy.array([0, 1, 0])
+        >>> weft.image.affine_transform(image, weft.numpy.ones(3), offset=offset)
+        Array([[[1.],
+                [2.],
+                [2.]]], dtype=float32)
     """
     image, matrix = image_of("affine_transform", image, (3,)), jnp.asarray(matrix)
     if matrix.ndim == 1:
@@ -231,10 +239,11 @@ def rotate(
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> image = weft.numpy.arange(3.0).reshape(1, 3, 1)
-    >>> weft.image.rotate(image, weft.numpy.pi).round(3)[0, :, 0]
-    Array([2., 1., 0.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> image = weft.numpy.arange(3.0).reshape(1, 3, 1)
+        >>> weft.image.rotate(image, weft.numpy.pi).round(3)[0, :, 0]
+        Array([2., 1., 0.], dtype=float32)
     """
     image = image_of("rotate", image, (3,))
     height, width, _ = image.shape
@@ -274,10 +283,11 @@ def elastic_deformation(
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> image = weft.numpy.ones((8, 8, 3))
-    >>> weft.image.elastic_deformation(weft.random.key(0), image, 10.0, 2.0).shape
-    (8, 8, 3)
+    Example:
+        >>> import weft
+        >>> image = weft.numpy.ones((8, 8, 3))
+        >>> weft.image.elastic_deformation(weft.random.key(0), image, 10.0, 2.0).shape
+        (8, 8, 3)
     """
     image = jnp.moveaxis(image_of("elastic_deformation", image, (3,)), channel_axis, -1)
     height, width, _ = image.shape

@@ -26,10 +26,11 @@ def flat_nd_linear_interpolate(
         The values, in the shape of ``coordinates`` without its first axis and the dtype of the
         volume.
 
-    >>> import weft
-    >>> volume = weft.numpy.array([[0.0, 1.0], [2.0, 3.0]])
-    >>> weft.image.flat_nd_linear_interpolate(volume, weft.numpy.array([0.5, 0.5]))
-    Array(1.5, dtype=float32)
+    Example:
+        >>> import weft
+        >>> volume = weft.numpy.array([[0.0, 1.0], [2.0, 3.0]])
+        >>> weft.image.flat_nd_linear_interpolate(volume, weft.numpy.array([0.5, 0.5]))
+        Array(1.5, dtype=float32)
     """
     volume, shape = _volume("flat_nd_linear_interpolate", volume, unflattened_vol_shape)
     return interpolate(volume.reshape(shape), jnp.asarray(coordinates))
@@ -53,10 +54,11 @@ def flat_nd_linear_interpolate_constant(
     Returns:
         The values, in the shape of ``coordinates`` without its first axis.
 
-    >>> import weft
-    >>> volume = weft.numpy.array([1.0, 2.0])
-    >>> weft.image.flat_nd_linear_interpolate_constant(volume, weft.numpy.array([[0.5, 1.5]]))
-    Array([1.5, 0. ], dtype=float32)
+    Example:
+        >>> import weft
+        >>> volume = weft.numpy.array([1.0, 2.0])
+        >>> weft.image.flat_nd_linear_interpolate_constant(volume, weft.numpy.array([[0.5, 1.5]]))
+        Array([1.5, 0. ], dtype=float32)
     """
     name = "flat_nd_linear_interpolate_constant"
     volume, shape = _volume(name, volume, unflattened_vol_shape)

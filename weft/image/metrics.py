@@ -37,9 +37,10 @@ def mae(a: Array, b: Array, *, ignore_nans: bool = False) -> Array:
     Returns:
         A number, or one for each pair.
 
-    >>> import weft
-    >>> weft.image.mae(weft.numpy.ones((2, 2, 1)), weft.numpy.zeros((2, 2, 1)))
-    Array(1., dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.mae(weft.numpy.ones((2, 2, 1)), weft.numpy.zeros((2, 2, 1)))
+        Array(1., dtype=float32)
     """
     a, b = _pair("mae", a, b)
     return (jnp.nanmean if ignore_nans else jnp.mean)(jnp.abs(a - b), axis=AXES)
@@ -56,9 +57,10 @@ def mse(a: Array, b: Array, *, ignore_nans: bool = False) -> Array:
     Returns:
         A number, or one for each pair.
 
-    >>> import weft
-    >>> weft.image.mse(weft.numpy.full((2, 2, 1), 2.0), weft.numpy.zeros((2, 2, 1)))
-    Array(4., dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.mse(weft.numpy.full((2, 2, 1), 2.0), weft.numpy.zeros((2, 2, 1)))
+        Array(4., dtype=float32)
     """
     a, b = _pair("mse", a, b)
     return (jnp.nanmean if ignore_nans else jnp.mean)(jnp.square(a - b), axis=AXES)
@@ -75,9 +77,10 @@ def rmse(a: Array, b: Array, *, ignore_nans: bool = False) -> Array:
     Returns:
         A number, or one for each pair.
 
-    >>> import weft
-    >>> weft.image.rmse(weft.numpy.full((2, 2, 1), 2.0), weft.numpy.zeros((2, 2, 1)))
-    Array(2., dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.rmse(weft.numpy.full((2, 2, 1), 2.0), weft.numpy.zeros((2, 2, 1)))
+        Array(2., dtype=float32)
     """
     a, b = _pair("rmse", a, b)
     return jnp.sqrt(mse(a, b, ignore_nans=ignore_nans))
@@ -94,9 +97,10 @@ def psnr(a: Array, b: Array, *, ignore_nans: bool = False) -> Array:
     Returns:
         A number, or one for each pair.
 
-    >>> import weft
-    >>> weft.image.psnr(weft.numpy.full((2, 2, 1), 0.1), weft.numpy.zeros((2, 2, 1))).round(3)
-    Array(20., dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.psnr(weft.numpy.full((2, 2, 1), 0.1), weft.numpy.zeros((2, 2, 1))).round(3)
+        Array(20., dtype=float32)
     """
     a, b = _pair("psnr", a, b)
     return -10.0 * jnp.log(mse(a, b, ignore_nans=ignore_nans)) / np.log(10.0).astype(np.float32)
@@ -113,10 +117,11 @@ def simse(a: Array, b: Array, *, ignore_nans: bool = False) -> Array:
     Returns:
         A number, or one for each pair.
 
-    >>> import weft
-    >>> image = weft.numpy.arange(4.0).reshape(2, 2, 1)
-    >>> weft.image.simse(image, 3 * image)
-    Array(0., dtype=float32)
+    Example:
+        >>> import weft
+        >>> image = weft.numpy.arange(4.0).reshape(2, 2, 1)
+        >>> weft.image.simse(image, 3 * image)
+        Array(0., dtype=float32)
     """
     a, b = _pair("simse", a, b)
     total = jnp.nansum if ignore_nans else jnp.sum
@@ -164,10 +169,11 @@ def ssim(
     Returns:
         A number, or one for each pair, or the map.
 
-    >>> import weft
-    >>> image = weft.random.uniform(weft.random.key(0), (16, 16, 3))
-    >>> weft.image.ssim(image, image).round(3)
-    Array(1., dtype=float32)
+    Example:
+        >>> import weft
+        >>> image = weft.random.uniform(weft.random.key(0), (16, 16, 3))
+        >>> weft.image.ssim(image, image).round(3)
+        Array(1., dtype=float32)
     """
     a, b = _pair("ssim", a, b)
     if filter_fn is None:

@@ -22,9 +22,10 @@ def depth_to_space(inputs: Array, block_size: int) -> Array:
     Returns:
         (height * block_size, width * block_size, channels / block_size**2), or a batch of them.
 
-    >>> import weft
-    >>> weft.image.depth_to_space(weft.numpy.ones((2, 3, 8)), 2).shape
-    (4, 6, 2)
+    Example:
+        >>> import weft
+        >>> weft.image.depth_to_space(weft.numpy.ones((2, 3, 8)), 2).shape
+        (4, 6, 2)
     """
     inputs = image_of("depth_to_space", inputs)
     *batch, height, width, depth = inputs.shape
@@ -48,9 +49,10 @@ def space_to_depth(inputs: Array, block_size: int) -> Array:
     Returns:
         (height / block_size, width / block_size, channels * block_size**2), or a batch of them.
 
-    >>> import weft
-    >>> weft.image.space_to_depth(weft.numpy.ones((4, 6, 2)), 2).shape
-    (2, 3, 8)
+    Example:
+        >>> import weft
+        >>> weft.image.space_to_depth(weft.numpy.ones((4, 6, 2)), 2).shape
+        (2, 3, 8)
     """
     inputs = image_of("space_to_depth", inputs)
     *batch, height, width, depth = inputs.shape
@@ -83,10 +85,11 @@ def extract_patches(
     Returns:
         (batch, patches..., pixels of a patch * channels).
 
-    >>> import weft
-    >>> images = weft.numpy.ones((2, 8, 8, 3))
-    >>> weft.image.extract_patches(images, (1, 4, 4, 1), (1, 2, 2, 1), (1, 1, 1, 1)).shape
-    (2, 3, 3, 48)
+    Example:
+        >>> import weft
+        >>> images = weft.numpy.ones((2, 8, 8, 3))
+        >>> weft.image.extract_patches(images, (1, 4, 4, 1), (1, 2, 2, 1), (1, 1, 1, 1)).shape
+        (2, 3, 3, 48)
     """
     images = jnp.asarray(images)
     inner = images.ndim - 2

@@ -29,9 +29,10 @@ def random_brightness(key: Any, image: Array, max_delta: Any) -> Array:
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.random_brightness(weft.random.key(0), weft.numpy.zeros(1), 0.5).shape
-    (1,)
+    Example:
+        >>> import weft
+        >>> weft.image.random_brightness(weft.random.key(0), weft.numpy.zeros(1), 0.5).shape
+        (1,)
     """
     return adjust_brightness(image, random.uniform(key, (), minval=-max_delta, maxval=max_delta))
 
@@ -58,9 +59,10 @@ def random_gamma(
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.random_gamma(weft.random.key(0), weft.numpy.ones(1), 0.5, 2)
-    Array([1.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.image.random_gamma(weft.random.key(0), weft.numpy.ones(1), 0.5, 2)
+        Array([1.], dtype=float32)
     """
     gamma = random.uniform(key, (), minval=min_gamma, maxval=max_gamma)
     return adjust_gamma(image, gamma, gain=gain, assume_in_bounds=assume_in_bounds)
@@ -78,9 +80,10 @@ def random_hue(key: Any, image: Array, max_delta: Any, *, channel_axis: int = -1
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.random_hue(weft.random.key(0), weft.numpy.ones((2, 2, 3)), 0.1).shape
-    (2, 2, 3)
+    Example:
+        >>> import weft
+        >>> weft.image.random_hue(weft.random.key(0), weft.numpy.ones((2, 2, 3)), 0.1).shape
+        (2, 2, 3)
     """
     delta = random.uniform(key, (), minval=-max_delta, maxval=max_delta)
     return adjust_hue(image, delta, channel_axis=channel_axis)
@@ -101,9 +104,10 @@ def random_contrast(
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.random_contrast(weft.random.key(0), weft.numpy.ones((2, 2, 3)), 0.5, 2).shape
-    (2, 2, 3)
+    Example:
+        >>> import weft
+        >>> weft.image.random_contrast(weft.random.key(0), weft.numpy.ones((2, 2, 3)), 0.5, 2).shape
+        (2, 2, 3)
     """
     factor = random.uniform(key, (), minval=lower, maxval=upper)
     return adjust_contrast(image, factor, channel_axis=channel_axis)
@@ -124,9 +128,10 @@ def random_saturation(
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> weft.image.random_saturation(weft.random.key(0), weft.numpy.ones((2, 2, 3)), 0, 2).shape
-    (2, 2, 3)
+    Example:
+        >>> import weft
+        >>> weft.image.random_saturation(weft.random.key(0), weft.numpy.ones((2, 2, 3)), 0, 2).shape
+        (2, 2, 3)
     """
     factor = random.uniform(key, (), minval=lower, maxval=upper)
     return adjust_saturation(image, factor, channel_axis=channel_axis)
@@ -143,10 +148,11 @@ def random_flip_left_right(key: Any, image: Array, *, probability: Any = 0.5) ->
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> image = weft.numpy.array([[[1], [2]]])
-    >>> weft.image.random_flip_left_right(weft.random.key(0), image, probability=1.0)[0, :, 0]
-    Array([2, 1], dtype=int32)
+    Example:
+        >>> import weft
+        >>> image = weft.numpy.array([[[1], [2]]])
+        >>> weft.image.random_flip_left_right(weft.random.key(0), image, probability=1.0)[0, :, 0]
+        Array([2, 1], dtype=int32)
     """
     image = jnp.asarray(image)
     return jnp.where(random.bernoulli(key, probability), flip_left_right(image), image)
@@ -163,10 +169,11 @@ def random_flip_up_down(key: Any, image: Array, *, probability: Any = 0.5) -> Ar
     Returns:
         The image, of the same shape.
 
-    >>> import weft
-    >>> image = weft.numpy.array([[[1]], [[2]]])
-    >>> weft.image.random_flip_up_down(weft.random.key(0), image, probability=1.0)[:, 0, 0]
-    Array([2, 1], dtype=int32)
+    Example:
+        >>> import weft
+        >>> image = weft.numpy.array([[[1]], [[2]]])
+        >>> weft.image.random_flip_up_down(weft.random.key(0), image, probability=1.0)[:, 0, 0]
+        Array([2, 1], dtype=int32)
     """
     image = jnp.asarray(image)
     return jnp.where(random.bernoulli(key, probability), flip_up_down(image), image)
@@ -183,9 +190,10 @@ def random_crop(key: Any, image: Array, crop_sizes: Sequence[int]) -> Array:
     Returns:
         The part.
 
-    >>> import weft
-    >>> weft.image.random_crop(weft.random.key(0), weft.numpy.ones((8, 8, 3)), (4, 5, 3)).shape
-    (4, 5, 3)
+    Example:
+        >>> import weft
+        >>> weft.image.random_crop(weft.random.key(0), weft.numpy.ones((8, 8, 3)), (4, 5, 3)).shape
+        (4, 5, 3)
     """
     image, sizes = jnp.asarray(image), tuple(crop_sizes)
     fits = len(sizes) == image.ndim

@@ -40,9 +40,10 @@ class PReLU(Module):
         param_dtype: the dtype of the parameters.
         negative_slope_init: the slope at the start.
 
-    >>> import weft
-    >>> PReLU().init_with_output(weft.random.key(0), jnp.array([-2.0, 3.0]))[0]
-    Array([-0.02,  3.  ], dtype=float32)
+    Example:
+        >>> import weft
+        >>> PReLU().init_with_output(weft.random.key(0), jnp.array([-2.0, 3.0]))[0]
+        Array([-0.02,  3.  ], dtype=float32)
     """
 
     param_dtype: Any = jnp.float32

@@ -79,9 +79,10 @@ def dot_product_attention_weights(
     Returns:
         The weights, of shape (batch..., heads, queries, keys).
 
-    >>> x = jnp.ones((1, 5, 2, 4))
-    >>> dot_product_attention_weights(x, x).shape
-    (1, 2, 5, 5)
+    Example:
+        >>> x = jnp.ones((1, 5, 2, 4))
+        >>> dot_product_attention_weights(x, x).shape
+        (1, 2, 5, 5)
     """
     if einsum and (precision or einsum_dot_general):
         raise ValueError("pass einsum, or precision and einsum_dot_general, but not both")
@@ -154,9 +155,10 @@ def dot_product_attention(
     Returns:
         An array of the shape of ``query``, with the depth of ``value``.
 
-    >>> x = jnp.ones((1, 5, 2, 4))
-    >>> dot_product_attention(x, x, x).shape
-    (1, 5, 2, 4)
+    Example:
+        >>> x = jnp.ones((1, 5, 2, 4))
+        >>> dot_product_attention(x, x, x).shape
+        (1, 5, 2, 4)
     """
     custom = (qk_attn_weights_einsum, attn_weights_value_einsum)
     if (custom[0] is None) != (custom[1] is None):
@@ -227,10 +229,11 @@ class MultiHeadDotProductAttention(Module):
         attn_weights_value_einsum_cls: a class whose instances are used instead of ``jnp.einsum``
             for the result.
 
-    >>> layer = MultiHeadDotProductAttention(num_heads=2)
-    >>> x = jnp.ones((1, 5, 8))
-    >>> layer.init_with_output(weft.random.key(0), x, mask=make_causal_mask(x[..., 0]))[0].shape
-    (1, 5, 8)
+    Example:
+        >>> layer = MultiHeadDotProductAttention(num_heads=2)
+        >>> x = jnp.ones((1, 5, 8))
+        >>> layer.init_with_output(weft.random.key(0), x, mask=make_causal_mask(x[..., 0]))[0].shape
+        (1, 5, 8)
     """
 
     num_heads: int
@@ -462,10 +465,11 @@ def make_attention_mask(
     Returns:
         A mask of shape (batch..., 1, queries, keys).
 
-    >>> make_attention_mask(jnp.array([1, 1, 0]), jnp.array([1, 0]))[0]
-    Array([[1., 0.],
-           [1., 0.],
-           [0., 0.]], dtype=float32)
+    Example:
+        >>> make_attention_mask(jnp.array([1, 1, 0]), jnp.array([1, 0]))[0]
+        Array([[1., 0.],
+               [1., 0.],
+               [0., 0.]], dtype=float32)
     """
     pairs = pairwise_fn(jnp.expand_dims(query_input, -1), jnp.expand_dims(key_input, -2))
     mask = jnp.expand_dims(jnp.expand_dims(pairs, -3), tuple(range(extra_batch_dims)))
@@ -483,10 +487,11 @@ def make_causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = jnp.float32
     Returns:
         A mask of shape (batch..., 1, length, length).
 
-    >>> make_causal_mask(jnp.zeros(3))[0]
-    Array([[1., 0., 0.],
-           [1., 1., 0.],
-           [1., 1., 1.]], dtype=float32)
+    Example:
+        >>> make_causal_mask(jnp.zeros(3))[0]
+        Array([[1., 0., 0.],
+               [1., 1., 0.],
+               [1., 1., 1.]], dtype=float32)
     """
     positions = jnp.broadcast_to(jnp.arange(x.shape[-1], dtype=jnp.int32), x.shape)
     return make_attention_mask(positions, positions, jnp.greater_equal, extra_batch_dims, dtype)
@@ -502,8 +507,9 @@ def combine_masks(*masks: Any, dtype: Any = jnp.float32) -> weft.Array | None:
     Returns:
         A mask, or None if there are none.
 
-    >>> combine_masks(jnp.array([1, 1]), None, jnp.array([1, 0]))
-    Array([1., 0.], dtype=float32)
+    Example:
+        >>> combine_masks(jnp.array([1, 1]), None, jnp.array([1, 0]))
+        Array([1., 0.], dtype=float32)
     """
     given = [mask for mask in masks if mask is not None]
     if not given:

@@ -38,9 +38,10 @@ class FFN(Module):
         kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
         bias_init: the initialiser of the bias.
 
-    >>> layer = FFN(hidden=16, gated=True, activation=weft.nn.silu)
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 4)))[0].shape
-    (1, 4)
+    Example:
+        >>> layer = FFN(hidden=16, gated=True, activation=weft.nn.silu)
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 4)))[0].shape
+        (1, 4)
     """
 
     hidden: int
@@ -89,9 +90,10 @@ def apply_rotary_embedding(
     Returns:
         An array of the shape of ``x``.
 
-    >>> x = jnp.ones((1, 3, 2, 4))
-    >>> bool(jnp.allclose(apply_rotary_embedding(x)[0, 0], x[0, 0]))
-    True
+    Example:
+        >>> x = jnp.ones((1, 3, 2, 4))
+        >>> bool(jnp.allclose(apply_rotary_embedding(x)[0, 0], x[0, 0]))
+        True
     """
     depth = x.shape[-1]
     if depth % 2:
@@ -117,9 +119,10 @@ class RotaryEmbedding(Module):
         base: the largest period of the angles, over 2π.
         interleaved: rotate pairs of neighbours, not the pairs (i, i + depth / 2).
 
-    >>> import weft
-    >>> RotaryEmbedding().apply({}, jnp.ones((1, 3, 2, 4))).shape
-    (1, 3, 2, 4)
+    Example:
+        >>> import weft
+        >>> RotaryEmbedding().apply({}, jnp.ones((1, 3, 2, 4))).shape
+        (1, 3, 2, 4)
     """
 
     base: float = 10000.0
@@ -153,9 +156,10 @@ class GroupedQueryAttention(Module):
         kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
         bias_init: the initialiser of the bias.
 
-    >>> layer = GroupedQueryAttention(num_heads=4, num_kv_heads=2, causal=True)
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
-    (1, 5, 8)
+    Example:
+        >>> layer = GroupedQueryAttention(num_heads=4, num_kv_heads=2, causal=True)
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
+        (1, 5, 8)
     """
 
     num_heads: int
@@ -229,11 +233,12 @@ class MoE(Module):
         param_dtype: the dtype of the parameters.
         kernel_init: the initialiser of the kernel: a function of key, shape and dtype.
 
-    >>> layer = MoE(num_experts=4, hidden=8, top_k=2)
-    >>> variables = layer.init(weft.random.key(0), jnp.ones((2, 3, 6)))
-    >>> y, aux = layer.apply(variables, jnp.ones((2, 3, 6)), mutable=["losses"])
-    >>> y.shape, sorted(aux["losses"])
-    ((2, 3, 6), ['load_balance', 'router_z'])
+    Example:
+        >>> layer = MoE(num_experts=4, hidden=8, top_k=2)
+        >>> variables = layer.init(weft.random.key(0), jnp.ones((2, 3, 6)))
+        >>> y, aux = layer.apply(variables, jnp.ones((2, 3, 6)), mutable=["losses"])
+        >>> y.shape, sorted(aux["losses"])
+        ((2, 3, 6), ['load_balance', 'router_z'])
     """
 
     num_experts: int
@@ -336,9 +341,10 @@ class TransformerBlock(Module):
         dtype: the dtype of the computation. By default what inputs and parameters promote to.
         param_dtype: the dtype of the parameters.
 
-    >>> block = TransformerBlock(num_heads=2, hidden=16)
-    >>> block.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
-    (1, 5, 8)
+    Example:
+        >>> block = TransformerBlock(num_heads=2, hidden=16)
+        >>> block.init_with_output(weft.random.key(0), jnp.ones((1, 5, 8)))[0].shape
+        (1, 5, 8)
     """
 
     num_heads: int

@@ -31,12 +31,13 @@ def check_variables(
         collections: the collections to check.
         **kwargs: the keyword arguments of the call.
 
-    >>> from weft import linen as nn
-    >>> check_variables(nn.Dense(2), {"params": {"kernel": jnp.ones((3, 2))}}, jnp.ones(3))
-    Traceback (most recent call last):
-      ...
-    ValueError: the variables do not fit Dense:
-      params/bias is missing, float32[2]
+    Example:
+        >>> from weft import linen as nn
+        >>> check_variables(nn.Dense(2), {"params": {"kernel": jnp.ones((3, 2))}}, jnp.ones(3))
+        Traceback (most recent call last):
+          ...
+        ValueError: the variables do not fit Dense:
+          params/bias is missing, float32[2]
     """
     streams = rngs if rngs is not None else weft.random.key(0)
     options = {"mutable": ALL_BUT_INTERMEDIATES, **kwargs}

@@ -18,11 +18,12 @@ class Sequential(Module):
     Args:
         layers: the layers: modules or functions.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> model = nn.Sequential([nn.Dense(4), nn.relu, nn.Dense(2)])
-    >>> sorted(model.init(weft.random.key(0), jnp.ones(3))["params"])
-    ['layers_0', 'layers_2']
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> model = nn.Sequential([nn.Dense(4), nn.relu, nn.Dense(2)])
+        >>> sorted(model.init(weft.random.key(0), jnp.ones(3))["params"])
+        ['layers_0', 'layers_2']
     """
 
     layers: Sequence[Callable]
@@ -56,8 +57,9 @@ class BatchApply:
         f: the function to call. The merged axis of its results is split again.
         num_dims: how many leading axes to merge.
 
-    >>> BatchApply(lambda x: x.sum(-1))(jnp.ones((2, 3, 4))).shape
-    (2, 3)
+    Example:
+        >>> BatchApply(lambda x: x.sum(-1))(jnp.ones((2, 3, 4))).shape
+        (2, 3)
     """
 
     def __init__(self, f: Callable[..., Any], num_dims: int = 2) -> None:

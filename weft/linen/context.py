@@ -57,9 +57,10 @@ def override_named_call(enable: bool = True) -> Iterator[None]:
     Returns:
         A context manager.
 
-    >>> from weft import linen as nn
-    >>> with nn.override_named_call(False):
-    ...     pass
+    Example:
+        >>> from weft import linen as nn
+        >>> with nn.override_named_call(False):
+        ...     pass
     """
     before, naming.enabled = naming.enabled, enable
     try:
@@ -88,15 +89,16 @@ def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
     Returns:
         A context manager.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> def double(next_fun, args, kwargs, context):
-    ...     return next_fun(*args, **kwargs) * 2
-    >>> model = nn.Dense(1, kernel_init=nn.initializers.ones)
-    >>> with nn.intercept_methods(double):
-    ...     out, _ = model.init_with_output(weft.random.key(0), jnp.ones(3))
-    >>> out
-    Array([6.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> def double(next_fun, args, kwargs, context):
+        ...     return next_fun(*args, **kwargs) * 2
+        >>> model = nn.Dense(1, kernel_init=nn.initializers.ones)
+        >>> with nn.intercept_methods(double):
+        ...     out, _ = model.init_with_output(weft.random.key(0), jnp.ones(3))
+        >>> out
+        Array([6.], dtype=float32)
     """
     context.interceptors.append(interceptor)
     try:

@@ -186,10 +186,11 @@ class Conv(_Conv):
         conv_general_dilated_cls: a class whose instances are used instead of
             ``lax.conv_general_dilated``.
 
-    >>> import weft
-    >>> layer = Conv(features=4, kernel_size=(3, 3), strides=2)
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 8, 3)))[0].shape
-    (1, 4, 4, 4)
+    Example:
+        >>> import weft
+        >>> layer = Conv(features=4, kernel_size=(3, 3), strides=2)
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 8, 3)))[0].shape
+        (1, 4, 4, 4)
     """
 
     @property
@@ -223,10 +224,11 @@ class ConvLocal(_Conv):
         conv_general_dilated_cls: a class whose instances are used instead of
             ``lax.conv_general_dilated``.
 
-    >>> import weft
-    >>> layer = ConvLocal(features=4, kernel_size=(3,))
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 3)))[0].shape
-    (1, 8, 4)
+    Example:
+        >>> import weft
+        >>> layer = ConvLocal(features=4, kernel_size=(3,))
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 3)))[0].shape
+        (1, 8, 4)
     """
 
     @property
@@ -257,10 +259,11 @@ class ConvTranspose(Module):
         promote_dtype: the function that brings inputs and parameters to one dtype.
         preferred_element_type: the dtype in which products are summed.
 
-    >>> import weft
-    >>> layer = ConvTranspose(features=4, kernel_size=(3, 3), strides=(2, 2))
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 8, 3)))[0].shape
-    (1, 16, 16, 4)
+    Example:
+        >>> import weft
+        >>> layer = ConvTranspose(features=4, kernel_size=(3, 3), strides=(2, 2))
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 8, 8, 3)))[0].shape
+        (1, 16, 16, 4)
     """
 
     features: int

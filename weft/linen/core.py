@@ -14,8 +14,9 @@ class FrozenDict(Mapping):
         *args: what ``dict`` takes: a mapping, or pairs of key and value.
         **kwargs: further entries by keyword.
 
-    >>> FrozenDict({"a": 1, "b": 2})["b"]
-    2
+    Example:
+        >>> FrozenDict({"a": 1, "b": 2})["b"]
+        2
     """
 
     __slots__ = ("_dict", "_hash")

@@ -14,8 +14,9 @@ class DenyList:
     Args:
         deny: the other filter: a name, a collection of names, True for all, or False for none.
 
-    >>> in_filter(DenyList(["params"]), "cache")
-    True
+    Example:
+        >>> in_filter(DenyList(["params"]), "cache")
+        True
     """
 
     deny: Any

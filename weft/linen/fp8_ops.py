@@ -344,12 +344,13 @@ class Fp8DotGeneralOp(Fp8DotGeneralBase):
         e4m3_dtype: the 8-bit dtype of inputs and kernels.
         e5m2_dtype: the 8-bit dtype of gradients.
 
-    >>> import warnings
-    >>> from weft import linen as nn
-    >>> layer = nn.Dense(16, dot_general_cls=nn.Fp8DotGeneralOp)
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     layer.init_with_output(weft.random.key(0), jnp.ones((8, 32)))[0].shape
-    (8, 16)
+    Example:
+        >>> import warnings
+        >>> from weft import linen as nn
+        >>> layer = nn.Dense(16, dot_general_cls=nn.Fp8DotGeneralOp)
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     layer.init_with_output(weft.random.key(0), jnp.ones((8, 32)))[0].shape
+        (8, 16)
     """
 
     def __post_init__(self):
@@ -387,13 +388,14 @@ class Fp8DirectDotGeneralOp(Fp8DotGeneralBase):
         e4m3_dtype: the 8-bit dtype of inputs and kernels.
         e5m2_dtype: the 8-bit dtype of gradients.
 
-    >>> from weft import linen as nn
-    >>> layer = nn.Dense(16, dot_general_cls=Fp8DirectDotGeneralOp)
-    >>> variables = layer.init(weft.random.key(0), jnp.ones((8, 32)))
-    >>> sorted(variables)
-    ['_overwrite_with_gradient', 'params']
-    >>> layer.apply(variables, jnp.ones((8, 32))).dtype
-    dtype('float32')
+    Example:
+        >>> from weft import linen as nn
+        >>> layer = nn.Dense(16, dot_general_cls=Fp8DirectDotGeneralOp)
+        >>> variables = layer.init(weft.random.key(0), jnp.ones((8, 32)))
+        >>> sorted(variables)
+        ['_overwrite_with_gradient', 'params']
+        >>> layer.apply(variables, jnp.ones((8, 32))).dtype
+        dtype('float32')
     """
 
     def __call__(self, x, kernel, dimension_numbers, **kwargs):
@@ -418,10 +420,11 @@ class NANOOFp8DotGeneralOp(Fp8DotGeneralOp):
         amax_history_length: how many steps the largest magnitudes are kept for, from which scales
             follow.
 
-    >>> from weft import linen as nn
-    >>> layer = nn.Dense(16, dot_general_cls=nn.NANOOFp8DotGeneralOp)
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((8, 32)))[0].shape
-    (8, 16)
+    Example:
+        >>> from weft import linen as nn
+        >>> layer = nn.Dense(16, dot_general_cls=nn.NANOOFp8DotGeneralOp)
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((8, 32)))[0].shape
+        (8, 16)
     """
 
     e4m3_dtype: Any = jnp.float8_e4m3fnuz
@@ -437,10 +440,11 @@ class Fp8Einsum(Fp8DotGeneralBase):
         e4m3_dtype: the 8-bit dtype of inputs and kernels.
         e5m2_dtype: the 8-bit dtype of gradients.
 
-    >>> layer = Fp8Einsum()
-    >>> args = "bk,kn->bn", jnp.ones((8, 32)), jnp.ones((32, 16))
-    >>> layer.init_with_output(weft.random.key(0), *args)[0].shape
-    (8, 16)
+    Example:
+        >>> layer = Fp8Einsum()
+        >>> args = "bk,kn->bn", jnp.ones((8, 32)), jnp.ones((32, 16))
+        >>> layer.init_with_output(weft.random.key(0), *args)[0].shape
+        (8, 16)
     """
 
     def __call__(self, eqn, lhs, rhs, precision=None, preferred_element_type=None):

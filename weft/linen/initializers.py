@@ -28,10 +28,11 @@ def zeros_init() -> Initializer:
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> nn.initializers.zeros_init()(weft.random.key(0), (2,))
-    Array([0., 0.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> nn.initializers.zeros_init()(weft.random.key(0), (2,))
+        Array([0., 0.], dtype=float32)
     """
     return zeros
 
@@ -42,9 +43,10 @@ def ones_init() -> Initializer:
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> nn.initializers.ones_init()(weft.random.key(0), (2,))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> nn.initializers.ones_init()(weft.random.key(0), (2,))
+        Array([1., 1.], dtype=float32)
     """
     return ones

@@ -53,9 +53,10 @@ def prefetch_to_device(
     Returns:
         An iterator of batches on the devices.
 
-    >>> import numpy as np
-    >>> [batch.shape for batch in prefetch_to_device(iter([np.ones((1, 2))]), 1)]
-    [(1, 2)]
+    Example:
+        >>> import numpy as np
+        >>> [batch.shape for batch in prefetch_to_device(iter([np.ones((1, 2))]), 1)]
+        [(1, 2)]
     """
     _, where = _over_devices(devices, axis_name)
     put = lambda x: weft.device_put(jnp.asarray(x), where)
@@ -142,10 +143,11 @@ def pad_shard_unpad(
     Returns:
         A function of the same arguments.
 
-    >>> import numpy as np, weft
-    >>> double = pad_shard_unpad(weft.pmap(lambda x: 2 * x), static_argnums=())
-    >>> double(np.ones(3, np.float32)).shape
-    (3,)
+    Example:
+        >>> import numpy as np, weft
+        >>> double = pad_shard_unpad(weft.pmap(lambda x: 2 * x), static_argnums=())
+        >>> double(np.ones(3, np.float32)).shape
+        (3,)
     """
 
     def call(*args, min_device_batch: int | None = None, **kwargs):

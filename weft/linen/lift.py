@@ -45,9 +45,10 @@ class In:
     Args:
         axis: the axis, as ``variable_axes`` of ``vmap`` and ``scan`` takes it.
 
-    >>> from weft import linen as nn
-    >>> nn.In(0).axis
-    0
+    Example:
+        >>> from weft import linen as nn
+        >>> nn.In(0).axis
+        0
     """
 
     axis: object
@@ -60,9 +61,10 @@ class Out:
     Args:
         axis: the axis, as ``variable_axes`` of ``vmap`` and ``scan`` takes it.
 
-    >>> from weft import linen as nn
-    >>> nn.Out(0).axis
-    0
+    Example:
+        >>> from weft import linen as nn
+        >>> nn.Out(0).axis
+        0
     """
 
     axis: object

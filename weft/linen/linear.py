@@ -50,11 +50,12 @@ class Dense(Module):
         dot_general_cls: a class whose instances are used instead of ``lax.dot_general``, such as
             ``Fp8DotGeneralOp``.
 
-    >>> import weft
-    >>> layer = Dense(features=4)
-    >>> variables = layer.init(weft.random.key(0), jnp.ones((1, 3)))
-    >>> layer.apply(variables, jnp.ones((7, 3))).shape
-    (7, 4)
+    Example:
+        >>> import weft
+        >>> layer = Dense(features=4)
+        >>> variables = layer.init(weft.random.key(0), jnp.ones((1, 3)))
+        >>> layer.apply(variables, jnp.ones((7, 3))).shape
+        (7, 4)
     """
 
     features: int
@@ -101,10 +102,11 @@ class DenseGeneral(Module):
         dot_general_cls: a class whose instances are used instead of ``lax.dot_general``, such as
             ``Fp8DotGeneralOp``.
 
-    >>> import weft
-    >>> layer = DenseGeneral(features=(2, 3), axis=(-2, -1))
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((7, 4, 5)))[0].shape
-    (7, 2, 3)
+    Example:
+        >>> import weft
+        >>> layer = DenseGeneral(features=(2, 3), axis=(-2, -1))
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((7, 4, 5)))[0].shape
+        (7, 2, 3)
     """
 
     features: int | Sequence[int]
@@ -181,10 +183,11 @@ class Einsum(Module):
         promote_dtype: the function that brings inputs and parameters to one dtype.
         preferred_element_type: the dtype in which products are summed.
 
-    >>> import weft
-    >>> layer = Einsum((3, 4, 5), "abc,cde->abde")
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 2, 3)))[0].shape
-    (2, 2, 4, 5)
+    Example:
+        >>> import weft
+        >>> layer = Einsum((3, 4, 5), "abc,cde->abde")
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 2, 3)))[0].shape
+        (2, 2, 4, 5)
     """
 
     shape: Sequence[int]
@@ -246,10 +249,11 @@ class Embed(Module):
         embedding_init: the initialiser of the table.
         promote_dtype: the function that brings the table to ``dtype``.
 
-    >>> import weft
-    >>> layer = Embed(num_embeddings=10, features=3)
-    >>> layer.init_with_output(weft.random.key(0), jnp.array([[1, 2]]))[0].shape
-    (1, 2, 3)
+    Example:
+        >>> import weft
+        >>> layer = Embed(num_embeddings=10, features=3)
+        >>> layer.init_with_output(weft.random.key(0), jnp.array([[1, 2]]))[0].shape
+        (1, 2, 3)
     """
 
     num_embeddings: int

@@ -30,11 +30,12 @@ class LoRA(Module):
         b_init: the initialiser of the second factor; zeros, so that an adapted layer begins as it
             was.
 
-    >>> import weft
-    >>> from weft.linen import Dense
-    >>> layer = LoRA(features=4, rank=2, base=Dense(4))
-    >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
-    ['base', 'lora_a', 'lora_b']
+    Example:
+        >>> import weft
+        >>> from weft.linen import Dense
+        >>> layer = LoRA(features=4, rank=2, base=Dense(4))
+        >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
+        ['base', 'lora_a', 'lora_b']
     """
 
     features: int
@@ -78,10 +79,11 @@ class LoRADense(Module):
         b_init: the initialiser of the second factor; zeros, so that an adapted layer begins as it
             was.
 
-    >>> import weft
-    >>> layer = LoRADense(features=4, rank=2)
-    >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
-    ['bias', 'kernel', 'lora_a', 'lora_b']
+    Example:
+        >>> import weft
+        >>> layer = LoRADense(features=4, rank=2)
+        >>> sorted(layer.init(weft.random.key(0), jnp.ones((1, 3)))["params"])
+        ['bias', 'kernel', 'lora_a', 'lora_b']
     """
 
     features: int
@@ -121,9 +123,10 @@ def merge_lora(params: Any, alpha: float | None = None) -> Any:
     Returns:
         The parameters without adapters, whose products were added to the kernels.
 
-    >>> adapter = {"lora_a": jnp.ones((3, 1)), "lora_b": jnp.ones((1, 2))}
-    >>> merge_lora({"kernel": jnp.zeros((3, 2)), **adapter})["kernel"][0]
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> adapter = {"lora_a": jnp.ones((3, 1)), "lora_b": jnp.ones((1, 2))}
+        >>> merge_lora({"kernel": jnp.zeros((3, 2)), **adapter})["kernel"][0]
+        Array([1., 1.], dtype=float32)
     """
     if not isinstance(params, (dict, FrozenDict)):
         return params

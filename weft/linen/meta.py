@@ -66,9 +66,10 @@ def unbox(tree: Any) -> Any:
     Returns:
         The tree with the values of the boxes in their place.
 
-    >>> from weft import linen as nn
-    >>> nn.unbox({"w": nn.Partitioned(1.0, ("data",)), "b": 2.0})
-    {'b': 2.0, 'w': 1.0}
+    Example:
+        >>> from weft import linen as nn
+        >>> nn.unbox({"w": nn.Partitioned(1.0, ("data",)), "b": 2.0})
+        {'b': 2.0, 'w': 1.0}
     """
     return map_axis_meta(lambda x: unbox(x.unbox()), tree)
 
@@ -97,10 +98,11 @@ class Partitioned(struct.PyTreeNode, AxisMetadata):
         names: for each axis the name of a mesh axis, or None.
         mesh: the mesh. By default the one that is set.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> nn.Partitioned(jnp.ones((2, 3)), ("data", None)).get_partition_spec()
-    P('data', None)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> nn.Partitioned(jnp.ones((2, 3)), ("data", None)).get_partition_spec()
+        P('data', None)
     """
 
     value: object
@@ -159,10 +161,11 @@ def with_partitioning(fn: Callable[..., Any], names: Any, mesh: Any = None) -> C
     Returns:
         An initialiser that returns ``Partitioned`` values.
 
-    >>> import weft
-    >>> init = with_partitioning(weft.nn.initializers.ones, ("data", None))
-    >>> init(weft.random.key(0), (2, 3)).names
-    ('data', None)
+    Example:
+        >>> import weft
+        >>> init = with_partitioning(weft.nn.initializers.ones, ("data", None))
+        >>> init(weft.random.key(0), (2, 3)).names
+        ('data', None)
     """
 
     @functools.wraps(fn)
@@ -187,10 +190,11 @@ def get_partition_spec(tree: Any) -> Any:
     Returns:
         A tree of ``PartitionSpec``, empty where a variable has no box.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> nn.get_partition_spec({"w": nn.Partitioned(jnp.ones(2), ("data",)), "b": jnp.ones(2)})
-    {'b': P(), 'w': P('data',)}
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> nn.get_partition_spec({"w": nn.Partitioned(jnp.ones(2), ("data",)), "b": jnp.ones(2)})
+        {'b': P(), 'w': P('data',)}
     """
     return tree_util.tree_map(_spec, tree, is_leaf=is_axis_metadata)
 
@@ -205,11 +209,12 @@ def get_sharding(tree: Any, mesh: Any) -> Any:
     Returns:
         A tree of ``NamedSharding``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> mesh = weft.make_mesh((1,), ("data",))
-    >>> nn.get_sharding(nn.Partitioned(jnp.ones(2), ("data",)), mesh).spec
-    P('data',)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> mesh = weft.make_mesh((1,), ("data",))
+        >>> nn.get_sharding(nn.Partitioned(jnp.ones(2), ("data",)), mesh).spec
+        P('data',)
     """
 
     def one(x):

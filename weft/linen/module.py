@@ -109,14 +109,15 @@ def compact(fun: _F) -> _F:
     Returns:
         The method, for use as a decorator.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Two(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x):
-    ...         return nn.Dense(2)(nn.relu(nn.Dense(8)(x)))
-    >>> sorted(Two().init(weft.random.key(0), jnp.ones(3))["params"])
-    ['Dense_0', 'Dense_1']
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Two(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         return nn.Dense(2)(nn.relu(nn.Dense(8)(x)))
+        >>> sorted(Two().init(weft.random.key(0), jnp.ones(3))["params"])
+        ['Dense_0', 'Dense_1']
     """
     fun.compact = True
     return fun
@@ -131,13 +132,14 @@ def nowrap(fun: _F) -> _F:
     Returns:
         The method, for use as a decorator.
 
-    >>> from weft import linen as nn
-    >>> class Net(nn.Module):
-    ...     @nn.nowrap
-    ...     def width(self):
-    ...         return 4
-    >>> Net().width()
-    4
+    Example:
+        >>> from weft import linen as nn
+        >>> class Net(nn.Module):
+        ...     @nn.nowrap
+        ...     def width(self):
+        ...         return 4
+        >>> Net().width()
+        4
     """
     fun.nowrap = True
     return fun
@@ -152,16 +154,17 @@ def compact_name_scope(fun: _F) -> _F:
     Returns:
         The method, for use as a decorator.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Net(nn.Module):
-    ...     @nn.compact_name_scope
-    ...     def up(self, x):
-    ...         return nn.Dense(2)(x)
-    ...     def __call__(self, x):
-    ...         return self.up(x)
-    >>> sorted(Net().init(weft.random.key(0), jnp.ones(3))["params"])
-    ['up']
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Net(nn.Module):
+        ...     @nn.compact_name_scope
+        ...     def up(self, x):
+        ...         return nn.Dense(2)(x)
+        ...     def __call__(self, x):
+        ...         return self.up(x)
+        >>> sorted(Net().init(weft.random.key(0), jnp.ones(3))["params"])
+        ['up']
     """
 
     @functools.wraps(fun)
@@ -332,19 +335,20 @@ class Module(_Fields):
         name: the name of the module in its parent. By default its class and a number, such as
             'Dense_0'.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class MLP(nn.Module):
-    ...     hidden: int
-    ...     def setup(self):
-    ...         self.first = nn.Dense(self.hidden)
-    ...         self.last = nn.Dense(1)
-    ...     def __call__(self, x):
-    ...         return self.last(nn.relu(self.first(x)))
-    >>> model = MLP(16)
-    >>> variables = model.init(weft.random.key(0), jnp.ones((4, 3)))
-    >>> model.apply(variables, jnp.ones((4, 3))).shape
-    (4, 1)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class MLP(nn.Module):
+        ...     hidden: int
+        ...     def setup(self):
+        ...         self.first = nn.Dense(self.hidden)
+        ...         self.last = nn.Dense(1)
+        ...     def __call__(self, x):
+        ...         return self.last(nn.relu(self.first(x)))
+        >>> model = MLP(16)
+        >>> variables = model.init(weft.random.key(0), jnp.ones((4, 3)))
+        >>> model.apply(variables, jnp.ones((4, 3))).shape
+        (4, 1)
     """
 
     if TYPE_CHECKING:
@@ -474,9 +478,10 @@ class Module(_Fields):
         Returns:
             A module of the same class.
 
-        >>> from weft import linen as nn
-        >>> nn.Dense(3).clone(features=4).features
-        4
+        Example:
+            >>> from weft import linen as nn
+            >>> nn.Dense(3).clone(features=4).features
+            4
         """
         cls = type(self)
         values = {name: self.__dict__[name] for name in (*cls._fields, "name")}
@@ -506,9 +511,10 @@ class Module(_Fields):
         Returns:
             A module of the same class.
 
-        >>> from weft import linen as nn
-        >>> nn.Dense(3).copy(name="other").name
-        'other'
+        Example:
+            >>> from weft import linen as nn
+            >>> nn.Dense(3).copy(name="other").name
+            'other'
         """
         return self.clone(parent=parent, name=name, _deep_clone=True, **updates)
 
@@ -638,14 +644,15 @@ class Module(_Fields):
         Returns:
             A ``Variable``: read or assign its ``value``.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> class Counter(nn.Module):
-        ...     @nn.compact
-        ...     def __call__(self):
-        ...         return self.variable("state", "count", lambda: jnp.array(0)).value
-        >>> int(Counter().init_with_output(weft.random.key(0))[0])
-        0
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> class Counter(nn.Module):
+            ...     @nn.compact
+            ...     def __call__(self):
+            ...         return self.variable("state", "count", lambda: jnp.array(0)).value
+            >>> int(Counter().init_with_output(weft.random.key(0))[0])
+            0
         """
         scope = self._new_name("variable", name, col)
         made = scope.variable(col, name, init_fn, *init_args, unbox=unbox, **init_kwargs)
@@ -672,14 +679,15 @@ class Module(_Fields):
         Returns:
             The value of the parameter.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> class Scale(nn.Module):
-        ...     @nn.compact
-        ...     def __call__(self, x):
-        ...         return x * self.param("scale", nn.initializers.ones, x.shape)
-        >>> Scale().init(weft.random.key(0), jnp.ones(2))["params"]["scale"]
-        Array([1., 1.], dtype=float32)
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> class Scale(nn.Module):
+            ...     @nn.compact
+            ...     def __call__(self, x):
+            ...         return x * self.param("scale", nn.initializers.ones, x.shape)
+            >>> Scale().init(weft.random.key(0), jnp.ones(2))["params"]["scale"]
+            Array([1., 1.], dtype=float32)
         """
         scope = self._new_name("param", name, "params")
         value = scope.param(name, init_fn, *init_args, unbox=unbox, **init_kwargs)
@@ -696,11 +704,12 @@ class Module(_Fields):
         Returns:
             True or False.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> bound = nn.Dense(2).bind({"params": {"kernel": jnp.ones((3, 2))}})
-        >>> bound.has_variable("params", "kernel"), bound.has_variable("params", "bias")
-        (True, False)
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> bound = nn.Dense(2).bind({"params": {"kernel": jnp.ones((3, 2))}})
+            >>> bound.has_variable("params", "kernel"), bound.has_variable("params", "bias")
+            (True, False)
         """
         return self._bound("variables").has_variable(col, name)
 
@@ -715,10 +724,11 @@ class Module(_Fields):
         Returns:
             The value.
 
-        >>> import weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> nn.Dense(2).bind({"params": {"bias": jnp.ones(2)}}).get_variable("params", "bias")
-        Array([1., 1.], dtype=float32)
+        Example:
+            >>> import weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> nn.Dense(2).bind({"params": {"bias": jnp.ones(2)}}).get_variable("params", "bias")
+            Array([1., 1.], dtype=float32)
         """
         return self._bound("variables").get_variable(col, name, default)
 
@@ -730,12 +740,13 @@ class Module(_Fields):
             name: the name of the variable.
             value: the new value.
 
-        >>> import weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> bound = nn.Dense(2).bind({"params": {"bias": jnp.ones(2)}}, mutable=True)
-        >>> bound.put_variable("params", "bias", jnp.zeros(2))
-        >>> bound.variables["params"]["bias"]
-        Array([0., 0.], dtype=float32)
+        Example:
+            >>> import weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> bound = nn.Dense(2).bind({"params": {"bias": jnp.ones(2)}}, mutable=True)
+            >>> bound.put_variable("params", "bias", jnp.zeros(2))
+            >>> bound.variables["params"]["bias"]
+            Array([0., 0.], dtype=float32)
         """
         self._bound("variables").put_variable(col, name, value)
 
@@ -748,9 +759,10 @@ class Module(_Fields):
         Returns:
             True or False.
 
-        >>> from weft import linen as nn
-        >>> nn.Dense(2).bind({}, mutable=["cache"]).is_mutable_collection("cache")
-        True
+        Example:
+            >>> from weft import linen as nn
+            >>> nn.Dense(2).bind({}, mutable=["cache"]).is_mutable_collection("cache")
+            True
         """
         return self._bound("collections").is_mutable_collection(col)
 
@@ -763,10 +775,11 @@ class Module(_Fields):
         Returns:
             True or False.
 
-        >>> import weft
-        >>> from weft import linen as nn
-        >>> nn.Dense(2).bind({}, rngs={"dropout": weft.random.key(0)}).has_rng("dropout")
-        True
+        Example:
+            >>> import weft
+            >>> from weft import linen as nn
+            >>> nn.Dense(2).bind({}, rngs={"dropout": weft.random.key(0)}).has_rng("dropout")
+            True
         """
         return self._bound("random streams").has_rng(name)
 
@@ -779,10 +792,11 @@ class Module(_Fields):
         Returns:
             A random key, a different one at each call.
 
-        >>> import weft
-        >>> from weft import linen as nn
-        >>> nn.Dense(2).bind({}, rngs={"dropout": weft.random.key(0)}).make_rng("dropout").shape
-        ()
+        Example:
+            >>> import weft
+            >>> from weft import linen as nn
+            >>> nn.Dense(2).bind({}, rngs={"dropout": weft.random.key(0)}).make_rng("dropout").shape
+            ()
         """
         return self._bound("random streams").make_rng(name)
 
@@ -792,9 +806,10 @@ class Module(_Fields):
         Returns:
             True or False.
 
-        >>> from weft import linen as nn
-        >>> nn.Dense(2).bind({}).is_initializing()
-        False
+        Example:
+            >>> from weft import linen as nn
+            >>> nn.Dense(2).bind({}).is_initializing()
+            False
         """
         return "initializing" in self._bound("init or apply call").flags
 
@@ -818,14 +833,15 @@ class Module(_Fields):
         Returns:
             Whether the collection is mutable.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> class Net(nn.Module):
-        ...     def __call__(self, x):
-        ...         self.sow("intermediates", "input", x)
-        ...         return x
-        >>> Net().apply({}, 1.0, mutable=["intermediates"])[1]
-        {'intermediates': {'input': (1.0,)}}
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> class Net(nn.Module):
+            ...     def __call__(self, x):
+            ...         self.sow("intermediates", "input", x)
+            ...         return x
+            >>> Net().apply({}, 1.0, mutable=["intermediates"])[1]
+            {'intermediates': {'input': (1.0,)}}
         """
         scope = self._bound("variables")
         if not scope.is_mutable_collection(col):
@@ -850,13 +866,14 @@ class Module(_Fields):
         Returns:
             The value.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> class Net(nn.Module):
-        ...     def __call__(self, x):
-        ...         return self.perturb("middle", x) * 3.0
-        >>> sorted(Net().init(weft.random.key(0), jnp.ones(2)))
-        ['perturbations']
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> class Net(nn.Module):
+            ...     def __call__(self, x):
+            ...         return self.perturb("middle", x) * 3.0
+            >>> sorted(Net().init(weft.random.key(0), jnp.ones(2)))
+            ['perturbations']
         """
         scope = self._bound("variables")
         if scope.is_mutable_collection(collection) and not scope.has_variable(collection, name):
@@ -883,10 +900,11 @@ class Module(_Fields):
         Returns:
             The table.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> "kernel" in nn.Dense(2).tabulate(weft.random.key(0), jnp.ones(3))
-        True
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> "kernel" in nn.Dense(2).tabulate(weft.random.key(0), jnp.ones(3))
+            True
         """
         names = "depth show_repeated mutable console_kwargs table_kwargs column_kwargs "
         names += "compute_flops compute_vjp_flops compute_time"
@@ -915,11 +933,12 @@ class Module(_Fields):
         Returns:
             A dictionary from paths such as 'encoder/Dense_0' to modules.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> model = nn.Sequential([nn.Dense(2), nn.relu])
-        >>> sorted(model.module_paths(weft.random.key(0), jnp.ones(3)))
-        ['', 'layers_0']
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> model = nn.Sequential([nn.Dense(2), nn.relu])
+            >>> sorted(model.module_paths(weft.random.key(0), jnp.ones(3)))
+            ['', 'layers_0']
         """
         options = {"mutable": mutable, **kwargs}
         table = weft.linen.summary.module_table
@@ -942,11 +961,12 @@ class Module(_Fields):
         Returns:
             A bound module, whose methods can be called directly.
 
-        >>> import weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> layer = nn.Dense(1, use_bias=False).bind({"params": {"kernel": jnp.ones((3, 1))}})
-        >>> layer(jnp.ones(3))
-        Array([3.], dtype=float32)
+        Example:
+            >>> import weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> layer = nn.Dense(1, use_bias=False).bind({"params": {"kernel": jnp.ones((3, 1))}})
+            >>> layer(jnp.ones(3))
+            Array([3.], dtype=float32)
         """
         _check_instance(self)
         scope = root_scope(variables, as_streams(rngs, "bind"), mutable)
@@ -958,11 +978,12 @@ class Module(_Fields):
         Returns:
             A pair of an unbound module and its variables.
 
-        >>> import weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> module, variables = nn.Dense(1).bind({"params": {"bias": jnp.ones(1)}}).unbind()
-        >>> variables
-        {'params': {'bias': Array([1.], dtype=float32)}}
+        Example:
+            >>> import weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> module, variables = nn.Dense(1).bind({"params": {"bias": jnp.ones(1)}}).unbind()
+            >>> variables
+            {'params': {'bias': Array([1.], dtype=float32)}}
         """
         _check_instance(self)
         if self.scope is None:
@@ -996,12 +1017,13 @@ class Module(_Fields):
         Returns:
             The output; with ``mutable`` a pair of it and the collections that may have changed.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> layer = nn.Dense(2)
-        >>> variables = layer.init(weft.random.key(0), jnp.ones((1, 3)))
-        >>> layer.apply(variables, jnp.ones((5, 3))).shape
-        (5, 2)
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> layer = nn.Dense(2)
+            >>> variables = layer.init(weft.random.key(0), jnp.ones((1, 3)))
+            >>> layer.apply(variables, jnp.ones((5, 3))).shape
+            (5, 2)
         """
         _check_instance(self)
         fn = _find_method(self, method)
@@ -1035,11 +1057,12 @@ class Module(_Fields):
         Returns:
             A pair of the output and the variables, by collection.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> y, variables = nn.Dense(2).init_with_output(weft.random.key(0), jnp.ones((1, 3)))
-        >>> y.shape
-        (1, 2)
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> y, variables = nn.Dense(2).init_with_output(weft.random.key(0), jnp.ones((1, 3)))
+            >>> y.shape
+            (1, 2)
         """
         _check_instance(self)
         fn = _find_method(self, method)
@@ -1071,11 +1094,12 @@ class Module(_Fields):
         Returns:
             The variables, nested dictionaries by collection; parameters are in 'params'.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> variables = nn.Dense(2).init(weft.random.key(0), jnp.ones((1, 3)))
-        >>> weft.tree.map(jnp.shape, variables)
-        {'params': {'bias': (2,), 'kernel': (3, 2)}}
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> variables = nn.Dense(2).init(weft.random.key(0), jnp.ones((1, 3)))
+            >>> weft.tree.map(jnp.shape, variables)
+            {'params': {'bias': (2,), 'kernel': (3, 2)}}
         """
         _check_instance(self)
         fn = _find_method(self, method)
@@ -1104,11 +1128,12 @@ class Module(_Fields):
         Returns:
             The variables, by collection.
 
-        >>> import weft, weft.numpy as jnp
-        >>> from weft import linen as nn
-        >>> x = weft.ShapeDtypeStruct((1, 4), jnp.float32)
-        >>> nn.Dense(2).lazy_init(weft.random.key(0), x)["params"]["kernel"].shape
-        (4, 2)
+        Example:
+            >>> import weft, weft.numpy as jnp
+            >>> from weft import linen as nn
+            >>> x = weft.ShapeDtypeStruct((1, 4), jnp.float32)
+            >>> nn.Dense(2).lazy_init(weft.random.key(0), x)["params"]["kernel"].shape
+            (4, 2)
         """
         is_type = lambda x: isinstance(x, weft.ShapeDtypeStruct)
         leaves, tree = tree_util.tree_flatten((args, kwargs), is_leaf=is_type)
@@ -1294,12 +1319,13 @@ def apply(
     Returns:
         A function that takes variables, the other arguments of ``fn``, and ``rngs=``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> layer = nn.Dense(2)
-    >>> variables = layer.init(weft.random.key(0), jnp.ones(3))
-    >>> nn.apply(lambda module, x: module(x) * 2, layer)(variables, jnp.ones(3)).shape
-    (2,)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.Dense(2)
+        >>> variables = layer.init(weft.random.key(0), jnp.ones(3))
+        >>> nn.apply(lambda module, x: module(x) * 2, layer)(variables, jnp.ones(3)).shape
+        (2,)
     """
     run = _runner(fn, module, mutable, capture_intermediates, ())
 
@@ -1329,11 +1355,12 @@ def init_with_output(
     Returns:
         A function that takes the keys of random streams and the other arguments of ``fn``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> make = nn.init_with_output(lambda module, x: module(x), nn.Dense(2))
-    >>> make(weft.random.key(0), jnp.ones(3))[0].shape
-    (2,)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> make = nn.init_with_output(lambda module, x: module(x), nn.Dense(2))
+        >>> make(weft.random.key(0), jnp.ones(3))[0].shape
+        (2,)
     """
     run = _runner(fn, module, mutable, capture_intermediates, ("initializing",))
 
@@ -1366,11 +1393,12 @@ def init(
     Returns:
         A function that takes the keys of random streams and the other arguments of ``fn``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> make = nn.init(lambda module, x: module(x), nn.Dense(2))
-    >>> sorted(make(weft.random.key(0), jnp.ones(3))["params"])
-    ['bias', 'kernel']
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> make = nn.init(lambda module, x: module(x), nn.Dense(2))
+        >>> sorted(make(weft.random.key(0), jnp.ones(3))["params"])
+        ['bias', 'kernel']
     """
     make = init_with_output(fn, module, mutable, capture_intermediates)
 
@@ -1392,9 +1420,10 @@ def merge_param(name: str, a: Any, b: Any) -> Any:
     Returns:
         The one that is not None.
 
-    >>> from weft import linen as nn
-    >>> nn.merge_param("train", None, True)
-    True
+    Example:
+        >>> from weft import linen as nn
+        >>> nn.merge_param("train", None, True)
+        True
     """
     if a is None and b is None:
         raise ValueError(f"{name!r} must be given, to the constructor or at the call")
@@ -1410,16 +1439,17 @@ def share_scope(module: Module, other: Module, /) -> None:
         module: a bound module.
         other: another bound module, usually one inside of the first.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Outer(nn.Module):
-    ...     def setup(self):
-    ...         self.inner = nn.Dense(2)
-    ...         nn.share_scope(self, self.inner)
-    ...     def __call__(self, x):
-    ...         return self.inner(x)
-    >>> sorted(Outer().init(weft.random.key(0), jnp.ones(3))["params"])
-    ['bias', 'kernel']
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Outer(nn.Module):
+        ...     def setup(self):
+        ...         self.inner = nn.Dense(2)
+        ...         nn.share_scope(self, self.inner)
+        ...     def __call__(self, x):
+        ...         return self.inner(x)
+        >>> sorted(Outer().init(weft.random.key(0), jnp.ones(3))["params"])
+        ['bias', 'kernel']
     """
     if module.scope is None or other.scope is None:
         raise errors.CallShareScopeOnUnboundModuleError()

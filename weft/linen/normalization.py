@@ -104,12 +104,13 @@ class BatchNorm(Module):
             precise.
         force_float32_reductions: compute statistics in float32 at least.
 
-    >>> import weft
-    >>> layer = BatchNorm(use_running_average=False)
-    >>> variables = layer.init(weft.random.key(0), jnp.ones((8, 3)))
-    >>> y, updates = layer.apply(variables, jnp.ones((8, 3)), mutable=["batch_stats"])
-    >>> updates["batch_stats"]["mean"]
-    Array([0.01, 0.01, 0.01], dtype=float32)
+    Example:
+        >>> import weft
+        >>> layer = BatchNorm(use_running_average=False)
+        >>> variables = layer.init(weft.random.key(0), jnp.ones((8, 3)))
+        >>> y, updates = layer.apply(variables, jnp.ones((8, 3)), mutable=["batch_stats"])
+        >>> updates["batch_stats"]["mean"]
+        Array([0.01, 0.01, 0.01], dtype=float32)
     """
 
     use_running_average: bool | None = None
@@ -175,9 +176,10 @@ class LayerNorm(Module):
             precise.
         force_float32_reductions: compute statistics in float32 at least.
 
-    >>> import weft
-    >>> LayerNorm().init_with_output(weft.random.key(0), jnp.array([[1.0, 3.0]]))[0].round(3)
-    Array([[-1.,  1.]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> LayerNorm().init_with_output(weft.random.key(0), jnp.array([[1.0, 3.0]]))[0].round(3)
+        Array([[-1.,  1.]], dtype=float32)
     """
 
     epsilon: float = 1e-6
@@ -221,9 +223,10 @@ class RMSNorm(Module):
             precise.
         force_float32_reductions: compute statistics in float32 at least.
 
-    >>> import weft
-    >>> RMSNorm().init_with_output(weft.random.key(0), jnp.array([[1.0, 7.0]]))[0].round(3)
-    Array([[0.2, 1.4]], dtype=float32)
+    Example:
+        >>> import weft
+        >>> RMSNorm().init_with_output(weft.random.key(0), jnp.array([[1.0, 7.0]]))[0].round(3)
+        Array([[0.2, 1.4]], dtype=float32)
     """
 
     epsilon: float = 1e-6
@@ -269,10 +272,11 @@ class GroupNorm(Module):
             precise.
         force_float32_reductions: compute statistics in float32 at least.
 
-    >>> import weft
-    >>> layer = GroupNorm(num_groups=2)
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 4)))[0].shape
-    (1, 5, 4)
+    Example:
+        >>> import weft
+        >>> layer = GroupNorm(num_groups=2)
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((1, 5, 4)))[0].shape
+        (1, 5, 4)
     """
 
     num_groups: int | None = 32
@@ -341,9 +345,10 @@ class InstanceNorm(Module):
             precise.
         force_float32_reductions: compute statistics in float32 at least.
 
-    >>> import weft
-    >>> InstanceNorm().init_with_output(weft.random.key(0), jnp.ones((1, 5, 4)))[0].shape
-    (1, 5, 4)
+    Example:
+        >>> import weft
+        >>> InstanceNorm().init_with_output(weft.random.key(0), jnp.ones((1, 5, 4)))[0].shape
+        (1, 5, 4)
     """
 
     epsilon: float = 1e-6

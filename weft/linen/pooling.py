@@ -30,9 +30,10 @@ def pool(
     Returns:
         An array with a value for each window.
 
-    >>> from weft import lax
-    >>> pool(jnp.arange(4.0).reshape(1, 4, 1), 0.0, lax.add, (2,), (2,), "VALID").ravel()
-    Array([1., 5.], dtype=float32)
+    Example:
+        >>> from weft import lax
+        >>> pool(jnp.arange(4.0).reshape(1, 4, 1), 0.0, lax.add, (2,), (2,), "VALID").ravel()
+        Array([1., 5.], dtype=float32)
     """
     rank = len(window_shape)
     batch = inputs.ndim - rank - 1
@@ -74,8 +75,9 @@ def avg_pool(
     Returns:
         An array with a value for each window.
 
-    >>> avg_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
-    Array([0.5, 2.5], dtype=float32)
+    Example:
+        >>> avg_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
+        Array([0.5, 2.5], dtype=float32)
     """
     total = pool(inputs, 0.0, lax.add, window_shape, strides, padding)
     if count_include_pad:
@@ -103,8 +105,9 @@ def max_pool(
     Returns:
         An array with a value for each window.
 
-    >>> max_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
-    Array([1., 3.], dtype=float32)
+    Example:
+        >>> max_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
+        Array([1., 3.], dtype=float32)
     """
     return pool(inputs, -jnp.inf, lax.max, window_shape, strides, padding)
 
@@ -126,7 +129,8 @@ def min_pool(
     Returns:
         An array with a value for each window.
 
-    >>> min_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
-    Array([0., 2.], dtype=float32)
+    Example:
+        >>> min_pool(jnp.arange(4.0).reshape(1, 4, 1), (2,), strides=(2,)).ravel()
+        Array([0., 2.], dtype=float32)
     """
     return pool(inputs, jnp.inf, lax.min, window_shape, strides, padding)

@@ -101,11 +101,12 @@ class LSTMCell(_CellWithMemory):
         param_dtype: the dtype of the parameters.
         carry_init: the initialiser of the state at the start.
 
-    >>> cell = LSTMCell(features=3)
-    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
-    >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
-    >>> y.shape
-    (2, 3)
+    Example:
+        >>> cell = LSTMCell(features=3)
+        >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
+        >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
+        >>> y.shape
+        (2, 3)
     """
 
     @compact
@@ -157,11 +158,12 @@ class OptimizedLSTMCell(_CellWithMemory):
         param_dtype: the dtype of the parameters.
         carry_init: the initialiser of the state at the start.
 
-    >>> cell = OptimizedLSTMCell(features=3)
-    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
-    >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
-    >>> y.shape
-    (2, 3)
+    Example:
+        >>> cell = OptimizedLSTMCell(features=3)
+        >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
+        >>> (carry, y), _ = cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))
+        >>> y.shape
+        (2, 3)
     """
 
     @compact
@@ -206,10 +208,11 @@ class SimpleCell(_VectorCell):
         carry_init: the initialiser of the state at the start.
         residual: add the state to the result.
 
-    >>> cell = SimpleCell(features=3)
-    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
-    >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
-    (2, 3)
+    Example:
+        >>> cell = SimpleCell(features=3)
+        >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
+        >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
+        (2, 3)
     """
 
     features: int
@@ -249,10 +252,11 @@ class GRUCell(_GatedCell):
         param_dtype: the dtype of the parameters.
         carry_init: the initialiser of the state at the start.
 
-    >>> cell = GRUCell(features=3)
-    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
-    >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
-    (2, 3)
+    Example:
+        >>> cell = GRUCell(features=3)
+        >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
+        >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
+        (2, 3)
     """
 
     @compact
@@ -288,10 +292,11 @@ class MGUCell(_VectorCell):
         carry_init: the initialiser of the state at the start.
         reset_gate: whether the gate also resets the state.
 
-    >>> cell = MGUCell(features=3)
-    >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
-    >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
-    (2, 3)
+    Example:
+        >>> cell = MGUCell(features=3)
+        >>> carry = cell.initialize_carry(weft.random.key(0), (2, 4))
+        >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((2, 4)))[0][1].shape
+        (2, 3)
     """
 
     features: int
@@ -338,10 +343,11 @@ class ConvLSTMCell(RNNCellBase):
         param_dtype: the dtype of the parameters.
         carry_init: the initialiser of the state at the start.
 
-    >>> cell = ConvLSTMCell(features=3, kernel_size=(2, 2))
-    >>> carry = cell.initialize_carry(weft.random.key(0), (1, 5, 5, 4))
-    >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((1, 5, 5, 4)))[0][1].shape
-    (1, 5, 5, 3)
+    Example:
+        >>> cell = ConvLSTMCell(features=3, kernel_size=(2, 2))
+        >>> carry = cell.initialize_carry(weft.random.key(0), (1, 5, 5, 4))
+        >>> cell.init_with_output(weft.random.key(1), carry, jnp.ones((1, 5, 5, 4)))[0][1].shape
+        (1, 5, 5, 3)
     """
 
     features: int
@@ -402,9 +408,10 @@ class RNN(Module):
         variable_carry: collections that each step passes to the next.
         split_rngs: for each random stream, whether every step gets a key of its own.
 
-    >>> layer = RNN(LSTMCell(features=3))
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 7, 4)))[0].shape
-    (2, 7, 3)
+    Example:
+        >>> layer = RNN(LSTMCell(features=3))
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 7, 4)))[0].shape
+        (2, 7, 3)
     """
 
     cell: RNNCellBase
@@ -508,9 +515,10 @@ class Bidirectional(Module):
         time_major: time is the first axis, not the one after the batch.
         return_carry: return a pair of both last states and the outputs.
 
-    >>> layer = Bidirectional(RNN(GRUCell(3)), RNN(GRUCell(3)))
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 7, 4)))[0].shape
-    (2, 7, 6)
+    Example:
+        >>> layer = Bidirectional(RNN(GRUCell(3)), RNN(GRUCell(3)))
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones((2, 7, 4)))[0].shape
+        (2, 7, 6)
     """
 
     forward_rnn: Callable

@@ -98,16 +98,17 @@ class Variable:
         name: the name of the variable.
         unbox: read the value inside of a box that names axes.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Counter(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self):
-    ...         count = self.variable("state", "count", lambda: jnp.array(0))
-    ...         count.value += 1
-    ...         return count.value
-    >>> int(Counter().init_with_output(weft.random.key(0))[0])
-    1
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Counter(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self):
+        ...         count = self.variable("state", "count", lambda: jnp.array(0))
+        ...         count.value += 1
+        ...         return count.value
+        >>> int(Counter().init_with_output(weft.random.key(0))[0])
+        1
     """
 
     __slots__ = ("scope", "collection", "name", "unbox", "_id")

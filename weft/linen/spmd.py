@@ -33,11 +33,12 @@ def set_logical_axis_rules(rules: Any) -> None:
     Args:
         rules: pairs of a logical name and a mesh axis (or None, or several axes).
 
-    >>> from weft import linen as nn
-    >>> nn.set_logical_axis_rules([("batch", "data")])
-    >>> nn.get_logical_axis_rules()
-    [('batch', 'data')]
-    >>> nn.set_logical_axis_rules(())
+    Example:
+        >>> from weft import linen as nn
+        >>> nn.set_logical_axis_rules([("batch", "data")])
+        >>> nn.get_logical_axis_rules()
+        [('batch', 'data')]
+        >>> nn.set_logical_axis_rules(())
     """
     _current.rules = rules
 
@@ -48,10 +49,11 @@ def get_logical_axis_rules() -> Any:
     Returns:
         The pairs that ``set_logical_axis_rules`` or ``logical_axis_rules`` set.
 
-    >>> from weft import linen as nn
-    >>> with nn.logical_axis_rules([("batch", "data")]):
-    ...     nn.get_logical_axis_rules()
-    [('batch', 'data')]
+    Example:
+        >>> from weft import linen as nn
+        >>> with nn.logical_axis_rules([("batch", "data")]):
+        ...     nn.get_logical_axis_rules()
+        [('batch', 'data')]
     """
     return _current.rules
 
@@ -66,9 +68,10 @@ def logical_axis_rules(rules: Any) -> Iterator[None]:
     Returns:
         A context manager.
 
-    >>> with logical_axis_rules([("batch", "data"), ("embed", None)]):
-    ...     logical_to_mesh_axes(("batch", "embed"))
-    P('data', None)
+    Example:
+        >>> with logical_axis_rules([("batch", "data"), ("embed", None)]):
+        ...     logical_to_mesh_axes(("batch", "embed"))
+        P('data', None)
     """
     before, _current.rules = _current.rules, rules
     try:
@@ -113,9 +116,10 @@ def logical_to_mesh_axes(array_dim_names: Any, rules: Any = None) -> Any:
     Returns:
         A ``PartitionSpec`` of mesh axes; None if ``array_dim_names`` is None.
 
-    >>> from weft import linen as nn
-    >>> nn.logical_to_mesh_axes(("batch", "embed"), [("batch", "data")])
-    P('data', None)
+    Example:
+        >>> from weft import linen as nn
+        >>> nn.logical_to_mesh_axes(("batch", "embed"), [("batch", "data")])
+        P('data', None)
     """
     found = _assign(array_dim_names, rules)
     if found is None:
@@ -138,10 +142,11 @@ def logical_to_mesh(tree: Any, rules: Any = None) -> Any:
     Returns:
         A tree of ``PartitionSpec`` with mesh axes.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> nn.logical_to_mesh({"w": weft.P("embed", None)}, [("embed", "model")])
-    {'w': P('model', None)}
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> nn.logical_to_mesh({"w": weft.P("embed", None)}, [("embed", "model")])
+        {'w': P('model', None)}
     """
     return tree_util.tree_map(lambda x: logical_to_mesh_axes(x, rules), tree, is_leaf=_is_spec)
 
@@ -158,11 +163,12 @@ def logical_to_mesh_sharding(tree: Any, mesh: Any, rules: Any = None) -> Any:
     Returns:
         A tree of ``NamedSharding``.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> mesh = weft.make_mesh((1,), ("model",))
-    >>> nn.logical_to_mesh_sharding(weft.P("embed"), mesh, [("embed", "model")]).spec
-    P('model',)
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> mesh = weft.make_mesh((1,), ("model",))
+        >>> nn.logical_to_mesh_sharding(weft.P("embed"), mesh, [("embed", "model")]).spec
+        P('model',)
     """
     specs = logical_to_mesh(tree, rules)
     one = lambda spec: sharding.NamedSharding(mesh, spec)
@@ -220,10 +226,11 @@ def with_logical_constraint(
     Returns:
         ``x``, with the constraint. It is unchanged where there are no rules or no mesh.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> nn.with_logical_constraint(jnp.ones(2), ("batch",)).shape
-    (2,)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> nn.with_logical_constraint(jnp.ones(2), ("batch",)).shape
+        (2,)
     """
     rules = get_logical_axis_rules() if rules is None else rules
     if not rules or logical_axis_resources is None:
@@ -238,10 +245,11 @@ class LogicallyPartitioned(meta.Partitioned):
     Args:
         rules: pairs of a logical name and a mesh axis. By default those that are set.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> nn.LogicallyPartitioned(jnp.ones((2, 3)), ("batch", "embed")).get_partition_spec()
-    P('batch', 'embed')
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> nn.LogicallyPartitioned(jnp.ones((2, 3)), ("batch", "embed")).get_partition_spec()
+        P('batch', 'embed')
     """
 
     rules: object = struct.field(default=None, pytree_node=False)
@@ -269,11 +277,12 @@ def with_logical_partitioning(
     Returns:
         An initialiser that returns ``LogicallyPartitioned`` values.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> init = nn.with_logical_partitioning(nn.initializers.ones, ("batch", None))
-    >>> init(weft.random.key(0), (2, 3)).names
-    ('batch', None)
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> init = nn.with_logical_partitioning(nn.initializers.ones, ("batch", None))
+        >>> init(weft.random.key(0), (2, 3)).names
+        ('batch', None)
     """
 
     @functools.wraps(fn)

@@ -20,10 +20,11 @@ class Dropout(Module):
         deterministic: switch the layer off, as at test time. It can be given to the call instead.
         rng_collection: the name of the random stream.
 
-    >>> import weft
-    >>> layer = Dropout(rate=0.5, deterministic=False)
-    >>> layer.apply({}, jnp.ones(4), rngs={"dropout": weft.random.key(0)}).shape
-    (4,)
+    Example:
+        >>> import weft
+        >>> layer = Dropout(rate=0.5, deterministic=False)
+        >>> layer.apply({}, jnp.ones(4), rngs={"dropout": weft.random.key(0)}).shape
+        (4,)
     """
 
     rate: float
@@ -60,11 +61,12 @@ class StochasticDepth(Module):
         deterministic: switch the layer off, as at test time. It can be given to the call instead.
         rng_collection: the name of the random stream.
 
-    >>> import weft
-    >>> layer = StochasticDepth(rate=0.5, deterministic=False)
-    >>> y = layer.apply({}, jnp.ones((4, 3)), rngs={"dropout": weft.random.key(0)})
-    >>> bool((y == y[:, :1]).all())
-    True
+    Example:
+        >>> import weft
+        >>> layer = StochasticDepth(rate=0.5, deterministic=False)
+        >>> y = layer.apply({}, jnp.ones((4, 3)), rngs={"dropout": weft.random.key(0)})
+        >>> bool((y == y[:, :1]).all())
+        True
     """
 
     rate: float

@@ -313,22 +313,23 @@ def tabulate(
     Returns:
         A function from the arguments of the module to the table.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> print(nn.Dense(4).tabulate(weft.random.key(0), jnp.ones((1, 3))))
-                                 Dense Summary
-    ┏━━━━━━┳━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃ path ┃ module ┃ inputs       ┃ outputs      ┃ params               ┃
-    ┡━━━━━━╇━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━┩
-    │      │ Dense  │ float32[1,3] │ float32[1,4] │ bias: float32[4]     │
-    │      │        │              │              │ kernel: float32[3,4] │
-    │      │        │              │              │                      │
-    │      │        │              │              │ 16 (64 B)            │
-    ├──────┼────────┼──────────────┼──────────────┼──────────────────────┤
-    │      │        │              │        Total │ 16 (64 B)            │
-    └──────┴────────┴──────────────┴──────────────┴──────────────────────┘
-    <BLANKLINE>
-                         Total Parameters: 16 (64 B)
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> print(nn.Dense(4).tabulate(weft.random.key(0), jnp.ones((1, 3))))
+                                     Dense Summary
+        ┏━━━━━━┳━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━┓
+        ┃ path ┃ module ┃ inputs       ┃ outputs      ┃ params               ┃
+        ┡━━━━━━╇━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━┩
+        │      │ Dense  │ float32[1,3] │ float32[1,4] │ bias: float32[4]     │
+        │      │        │              │              │ kernel: float32[3,4] │
+        │      │        │              │              │                      │
+        │      │        │              │              │ 16 (64 B)            │
+        ├──────┼────────┼──────────────┼──────────────┼──────────────────────┤
+        │      │        │              │        Total │ 16 (64 B)            │
+        └──────┴────────┴──────────────┴──────────────┴──────────────────────┘
+        <BLANKLINE>
+                             Total Parameters: 16 (64 B)
     """
 
     def table(*args, **call):

@@ -310,11 +310,12 @@ def jit(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> layer = nn.jit(nn.Dense)(2)
-    >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
-    (3, 2)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.jit(nn.Dense)(2)
+        >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
+        (3, 2)
     """
     return _lift(lift.jit, cached=True, **locals())
 
@@ -350,11 +351,12 @@ def vmap(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> Many = nn.vmap(nn.Dense, variable_axes={"params": 0}, split_rngs={"params": True})
-    >>> Many(2).init(weft.random.key(0), jnp.ones((5, 3)))["params"]["kernel"].shape
-    (5, 3, 2)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> Many = nn.vmap(nn.Dense, variable_axes={"params": 0}, split_rngs={"params": True})
+        >>> Many(2).init(weft.random.key(0), jnp.ones((5, 3)))["params"]["kernel"].shape
+        (5, 3, 2)
     """
     return _lift(lift.vmap, **locals())
 
@@ -400,16 +402,17 @@ def scan(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Step(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, carry, _):
-    ...         return nn.Dense(3)(carry), None
-    >>> Deep = nn.scan(Step, variable_axes={"params": 0}, split_rngs={"params": True}, length=4)
-    >>> variables = Deep().init(weft.random.key(0), jnp.ones(3), None)
-    >>> variables["params"]["Dense_0"]["kernel"].shape
-    (4, 3, 3)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Step(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, carry, _):
+        ...         return nn.Dense(3)(carry), None
+        >>> Deep = nn.scan(Step, variable_axes={"params": 0}, split_rngs={"params": True}, length=4)
+        >>> variables = Deep().init(weft.random.key(0), jnp.ones(3), None)
+        >>> variables["params"]["Dense_0"]["kernel"].shape
+        (4, 3, 3)
     """
     return _lift(lift.scan, **locals())
 
@@ -444,11 +447,12 @@ def checkpoint(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> layer = nn.remat(nn.Dense)(2)
-    >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
-    (3, 2)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.remat(nn.Dense)(2)
+        >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
+        (3, 2)
     """
     static_argnums = tree_util.tree_map(lambda i: i - 1, static_argnums)
     return _lift(lift.checkpoint, **locals())
@@ -481,11 +485,12 @@ def remat_scan(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> Deep = nn.remat_scan(nn.Dense, lengths=(2, 3))
-    >>> Deep(4).init(weft.random.key(0), jnp.ones(4))["params"]["kernel"].shape
-    (2, 3, 4, 4)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> Deep = nn.remat_scan(nn.Dense, lengths=(2, 3))
+        >>> Deep(4).init(weft.random.key(0), jnp.ones(4))["params"]["kernel"].shape
+        (2, 3, 4, 4)
     """
     return _lift(lift.remat_scan, **locals())
 
@@ -519,13 +524,14 @@ def map_variables(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> double = lambda vs: weft.tree.map(lambda x: 2 * x, vs)
-    >>> Doubled = nn.map_variables(nn.Dense, "params", double, init=True)
-    >>> layer = Doubled(1, kernel_init=nn.initializers.ones)
-    >>> layer.init_with_output(weft.random.key(0), jnp.ones(3))[0]
-    Array([6.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> double = lambda vs: weft.tree.map(lambda x: 2 * x, vs)
+        >>> Doubled = nn.map_variables(nn.Dense, "params", double, init=True)
+        >>> layer = Doubled(1, kernel_init=nn.initializers.ones)
+        >>> layer.init_with_output(weft.random.key(0), jnp.ones(3))[0]
+        Array([6.], dtype=float32)
     """
     return _lift(lift.map_variables, **locals())
 
@@ -542,11 +548,12 @@ def fold_rngs(target: _T, variables: Any = True, rngs: Any = True) -> _T:
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> layer = nn.fold_rngs(nn.Dense)(2)
-    >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
-    (3, 2)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.fold_rngs(nn.Dense)(2)
+        >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["kernel"].shape
+        (3, 2)
     """
     return _lift(lift.fold_rngs, cached=True, **locals())
 
@@ -580,15 +587,16 @@ def vjp(
         The value and the function, which returns the gradients of the variables and of each
         argument; with ``has_aux`` also the second part of the result.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Slope(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x):
-    ...         y, back = nn.vjp(lambda mdl, x: mdl(x), nn.Dense(1), x)
-    ...         return back(jnp.ones_like(y))[1]
-    >>> Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
-    (3,)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Slope(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         y, back = nn.vjp(lambda mdl, x: mdl(x), nn.Dense(1), x)
+        ...         return back(jnp.ones_like(y))[1]
+        >>> Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
+        (3,)
     """
     _no_reduce_axes(reduce_axes)
     return _lift_direct(
@@ -635,15 +643,16 @@ def value_and_grad(
     Returns:
         A pair of the value and the gradients; with ``has_aux`` the value is a pair.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Slope(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x):
-    ...         return nn.value_and_grad(lambda mdl, x: mdl(x).sum(), nn.Dense(1), x)
-    >>> value, grads = Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0]
-    >>> value.shape
-    ()
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Slope(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         return nn.value_and_grad(lambda mdl, x: mdl(x).sum(), nn.Dense(1), x)
+        >>> value, grads = Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0]
+        >>> value.shape
+        ()
     """
     _no_reduce_axes(reduce_axes)
     settings = {"has_aux": has_aux, "variables": variables, "rngs": rngs}
@@ -675,14 +684,15 @@ def grad(
     Returns:
         The gradients; with ``has_aux`` a pair of them and the second part of the result.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Slope(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x):
-    ...         return nn.grad(lambda mdl, x: mdl(x).sum(), nn.Dense(1), x)
-    >>> weft.tree.map(jnp.shape, Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0])
-    ((3,),)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Slope(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         return nn.grad(lambda mdl, x: mdl(x).sum(), nn.Dense(1), x)
+        >>> weft.tree.map(jnp.shape, Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0])
+        ((3,),)
     """
     settings = {"reduce_axes": reduce_axes, "variables": variables, "rngs": rngs}
     value, grads = value_and_grad(fn, mdl, *primals, has_aux=has_aux, **settings)
@@ -713,15 +723,16 @@ def jvp(
     Returns:
         A pair of the value and the derivative.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Slope(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x):
-    ...         call = lambda mdl, x: mdl(x)
-    ...         return nn.jvp(call, nn.Dense(1), (x,), (jnp.ones_like(x),), {})[1]
-    >>> Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
-    (1,)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Slope(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         call = lambda mdl, x: mdl(x)
+        ...         return nn.jvp(call, nn.Dense(1), (x,), (jnp.ones_like(x),), {})[1]
+        >>> Slope().init_with_output(weft.random.key(0), jnp.ones(3))[0].shape
+        (1,)
     """
 
     def run(core, scopes, *primals, **settings):
@@ -755,14 +766,15 @@ def while_loop(
     Returns:
         The last carry.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Loop(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x):
-    ...         return nn.while_loop(lambda mdl, c: c < 10, lambda mdl, c: c * 2, self, x)
-    >>> int(Loop().apply({}, jnp.array(3)))
-    12
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Loop(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x):
+        ...         return nn.while_loop(lambda mdl, c: c < 10, lambda mdl, c: c * 2, self, x)
+        >>> int(Loop().apply({}, jnp.array(3)))
+        12
     """
     return _lift_direct(
         lift.while_loop,
@@ -801,14 +813,15 @@ def cond(
     Returns:
         What the function returns.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Choice(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x, double):
-    ...         return nn.cond(double, lambda mdl, x: x * 2, lambda mdl, x: x, self, x)
-    >>> float(Choice().apply({}, 3.0, True))
-    6.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Choice(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x, double):
+        ...         return nn.cond(double, lambda mdl, x: x * 2, lambda mdl, x: x, self, x)
+        >>> float(Choice().apply({}, 3.0, True))
+        6.0
     """
 
     def run(yes, no, scopes, pred, *operands, **settings):
@@ -843,15 +856,16 @@ def switch(
     Returns:
         What the function returns.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Choice(nn.Module):
-    ...     @nn.compact
-    ...     def __call__(self, x, index):
-    ...         branches = [lambda mdl, x: x, lambda mdl, x: x * 2]
-    ...         return nn.switch(index, branches, self, x)
-    >>> float(Choice().apply({}, 3.0, 1))
-    6.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Choice(nn.Module):
+        ...     @nn.compact
+        ...     def __call__(self, x, index):
+        ...         branches = [lambda mdl, x: x, lambda mdl, x: x * 2]
+        ...         return nn.switch(index, branches, self, x)
+        >>> float(Choice().apply({}, 3.0, 1))
+        6.0
     """
 
     def run(*args, **settings):
@@ -884,14 +898,15 @@ def custom_vjp(
     Returns:
         A function of the same arguments as ``fn``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> def forward(mdl, x):
-    ...     return mdl(x), x
-    >>> def backward(kept, cotangent):
-    ...     return {"params": {}}, jnp.zeros_like(kept)
-    >>> nn.custom_vjp(lambda mdl, x: mdl(x), forward, backward).__name__
-    '<lambda>'
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> def forward(mdl, x):
+        ...     return mdl(x), x
+        >>> def backward(kept, cotangent):
+        ...     return {"params": {}}, jnp.zeros_like(kept)
+        >>> nn.custom_vjp(lambda mdl, x: mdl(x), forward, backward).__name__
+        '<lambda>'
     """
 
     def either(*args, needs_residual, **kwargs):
@@ -927,14 +942,15 @@ def named_call(class_fn: _F, force: bool = True) -> _F:
     Returns:
         The method.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> class Net(nn.Module):
-    ...     @nn.named_call
-    ...     def __call__(self, x):
-    ...         return x * 2
-    >>> Net().apply({}, 3.0)
-    6.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> class Net(nn.Module):
+        ...     @nn.named_call
+        ...     def __call__(self, x):
+        ...         return x * 2
+        >>> Net().apply({}, 3.0)
+        6.0
     """
 
     @functools.wraps(class_fn)
@@ -963,11 +979,12 @@ def add_metadata_axis(
     Returns:
         A class with the same fields, or a function of the same arguments.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import linen as nn
-    >>> layer = nn.add_metadata_axis(nn.Dense)(2)
-    >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["bias"].shape
-    (2,)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import linen as nn
+        >>> layer = nn.add_metadata_axis(nn.Dense)(2)
+        >>> layer.init(weft.random.key(0), jnp.ones(3))["params"]["bias"].shape
+        (2,)
     """
 
     def out(axis):

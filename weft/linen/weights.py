@@ -39,11 +39,12 @@ class WeightNorm(Module):
         feature_axes: the axes of the features; lengths are taken over the others.
         variable_filter: the names of the weights to normalise; None for all.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> layer = WeightNorm(nn.Dense(2))
-    >>> sorted(layer.init(weft.random.key(0), jnp.ones(3))["params"])
-    ['layer_instance', 'layer_instance/kernel/scale']
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> layer = WeightNorm(nn.Dense(2))
+        >>> sorted(layer.init(weft.random.key(0), jnp.ones(3))["params"])
+        ['layer_instance', 'layer_instance/kernel/scale']
     """
 
     layer_instance: Module
@@ -97,12 +98,13 @@ class SpectralNorm(Module):
             otherwise taken as matrices of (others, features).
         collection_name: the collection in which the vectors of the iteration are kept.
 
-    >>> import weft
-    >>> from weft import linen as nn
-    >>> layer = SpectralNorm(nn.Dense(2))
-    >>> variables = layer.init(weft.random.key(0), jnp.ones(3), update_stats=False)
-    >>> sorted(variables["batch_stats"])
-    ['layer_instance/kernel/sigma', 'layer_instance/kernel/u']
+    Example:
+        >>> import weft
+        >>> from weft import linen as nn
+        >>> layer = SpectralNorm(nn.Dense(2))
+        >>> variables = layer.init(weft.random.key(0), jnp.ones(3), update_stats=False)
+        >>> sorted(variables["batch_stats"])
+        ['layer_instance/kernel/sigma', 'layer_instance/kernel/u']
     """
 
     layer_instance: Module

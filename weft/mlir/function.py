@@ -57,11 +57,12 @@ class StableHLOFunction:
         function: the function of it.
         mesh: the mesh that its shardings are over.
 
-    >>> import weft
-    >>> from weft import export
-    >>> f = export.from_stablehlo(weft.jit(lambda x: x + 1).lower(1.0).as_text())
-    >>> isinstance(f, export.StableHLOFunction)
-    True
+    Example:
+        >>> import weft
+        >>> from weft import export
+        >>> f = export.from_stablehlo(weft.jit(lambda x: x + 1).lower(1.0).as_text())
+        >>> isinstance(f, export.StableHLOFunction)
+        True
     """
 
     def __init__(self, module: Module, function: Function, mesh: Any = None) -> None:
@@ -242,14 +243,15 @@ def from_stablehlo(
     Returns:
         A ``StableHLOFunction``. Text that weft cannot read raises ``StableHLOError`` with the line.
 
-    >>> import weft, weft.numpy as jnp
-    >>> from weft import export
-    >>> text = weft.jit(lambda x: jnp.sin(x).sum()).lower(jnp.ones(3)).as_text()
-    >>> f = export.from_stablehlo(text)
-    >>> f
-    <StableHLO function main: (float32[3]) -> (float32[])>
-    >>> f(jnp.arange(3.0))
-    (Array(1.7507684, dtype=float32),)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> from weft import export
+        >>> text = weft.jit(lambda x: jnp.sin(x).sum()).lower(jnp.ones(3)).as_text()
+        >>> f = export.from_stablehlo(text)
+        >>> f
+        <StableHLO function main: (float32[3]) -> (float32[])>
+        >>> f(jnp.arange(3.0))
+        (Array(1.7507684, dtype=float32),)
     """
     read = parse(_text(module))
     functions = read.functions

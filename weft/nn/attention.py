@@ -56,11 +56,12 @@ def dot_product_attention(
         The attention, of the shape of ``query``; with ``return_residual`` a pair of it and an array
         of shape (B, T, N).
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> x = jnp.ones((2, 1, 4))
-    >>> nn.dot_product_attention(x, x, x, is_causal=True).shape
-    (2, 1, 4)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> x = jnp.ones((2, 1, 4))
+        >>> nn.dot_product_attention(x, x, x, is_causal=True).shape
+        (2, 1, 4)
     """
     if implementation not in (None, "xla", "cudnn"):
         raise ValueError(

@@ -32,9 +32,10 @@ def identity(x: Any) -> Array:
     Returns:
         ``x``, of the same dtype.
 
-    >>> from weft import nn
-    >>> nn.identity(2.0)
-    Array(2., dtype=float32, weak_type=True)
+    Example:
+        >>> from weft import nn
+        >>> nn.identity(2.0)
+        Array(2., dtype=float32, weak_type=True)
     """
     return arraylike("identity", x)
 
@@ -49,11 +50,12 @@ def relu(x: Any) -> Array:
     Returns:
         An array of the shape and dtype of ``x``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
-    Array([0., 0., 2.], dtype=float32)
-    >>> weft.grad(weft.nn.relu)(0.0)
-    Array(0., dtype=float32, weak_type=True)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
+        Array([0., 0., 2.], dtype=float32)
+        >>> weft.grad(weft.nn.relu)(0.0)
+        Array(0., dtype=float32, weak_type=True)
     """
     return jnp.maximum(x, 0)
 
@@ -71,10 +73,11 @@ def relu6(x: Any) -> Array:
     Returns:
         An array of the shape and dtype of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.relu6(jnp.array([-1.0, 3.0, 8.0]))
-    Array([0., 3., 6.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.relu6(jnp.array([-1.0, 3.0, 8.0]))
+        Array([0., 3., 6.], dtype=float32)
     """
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
@@ -92,9 +95,10 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.squareplus(0.0))
-    1.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.squareplus(0.0))
+        1.0
     """
     x, b = arraylike("squareplus", x), arraylike("squareplus", b)
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2
@@ -109,9 +113,10 @@ def softplus(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.softplus(1000.0))
-    1000.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.softplus(1000.0))
+        1000.0
     """
     return jnp.logaddexp(x, 0)
 
@@ -125,10 +130,11 @@ def sparse_plus(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
-    Array([0.  , 0.25, 2.  ], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
+        Array([0.  , 0.25, 2.  ], dtype=float32)
     """
     x = arraylike("sparse_plus", x)
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
@@ -143,9 +149,10 @@ def soft_sign(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``, between -1 and 1.
 
-    >>> from weft import nn
-    >>> float(nn.soft_sign(-1.0))
-    -0.5
+    Example:
+        >>> from weft import nn
+        >>> float(nn.soft_sign(-1.0))
+        -0.5
     """
     x = arraylike("soft_sign", x)
     return x / (jnp.abs(x) + 1)
@@ -160,9 +167,10 @@ def sigmoid(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``, between 0 and 1.
 
-    >>> from weft import nn
-    >>> float(nn.sigmoid(0.0))
-    0.5
+    Example:
+        >>> from weft import nn
+        >>> float(nn.sigmoid(0.0))
+        0.5
     """
     return lax.logistic(ensure_array("sigmoid", x))
 
@@ -176,9 +184,10 @@ def sparse_sigmoid(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.sparse_sigmoid(0.5))
-    0.75
+    Example:
+        >>> from weft import nn
+        >>> float(nn.sparse_sigmoid(0.5))
+        0.75
     """
     return 0.5 * jnp.clip(ensure_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
@@ -192,9 +201,10 @@ def silu(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.silu(0.0))
-    0.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.silu(0.0))
+        0.0
     """
     x = arraylike("silu", x)
     return x * sigmoid(x)
@@ -212,9 +222,10 @@ def mish(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.mish(0.0))
-    0.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.mish(0.0))
+        0.0
     """
     x = arraylike("mish", x)
     return x * jnp.tanh(softplus(x))
@@ -229,9 +240,10 @@ def log_sigmoid(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.log_sigmoid(-1000.0))
-    -1000.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.log_sigmoid(-1000.0))
+        -1000.0
     """
     return -softplus(-arraylike("log_sigmoid", x))
 
@@ -246,9 +258,10 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.elu(-1000.0))
-    -1.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.elu(-1000.0))
+        -1.0
     """
     x = arraylike("elu", x)
     positive = x > 0
@@ -266,9 +279,10 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.celu(-1000.0, 2.0))
-    -2.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.celu(-1000.0, 2.0))
+        -2.0
     """
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
@@ -282,9 +296,10 @@ def selu(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> round(float(nn.selu(1.0)), 4)
-    1.0507
+    Example:
+        >>> from weft import nn
+        >>> round(float(nn.selu(1.0)), 4)
+        1.0507
     """
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
@@ -299,9 +314,10 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.leaky_relu(-1.0, 0.5))
-    -0.5
+    Example:
+        >>> from weft import nn
+        >>> float(nn.leaky_relu(-1.0, 0.5))
+        -0.5
     """
     x = arraylike("leaky_relu", x)
     return jnp.where(x >= 0, x, negative_slope * x)
@@ -316,9 +332,10 @@ def hard_tanh(x: Any) -> Array:
     Returns:
         An array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.hard_tanh(3.0))
-    1.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.hard_tanh(3.0))
+        1.0
     """
     x = arraylike("hard_tanh", x)
     return jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))
@@ -333,9 +350,10 @@ def hard_sigmoid(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``, between 0 and 1.
 
-    >>> from weft import nn
-    >>> float(nn.hard_sigmoid(0.0))
-    0.5
+    Example:
+        >>> from weft import nn
+        >>> float(nn.hard_sigmoid(0.0))
+        0.5
     """
     return relu6(ensure_array("hard_sigmoid", x) + 3.0) / 6.0
 
@@ -349,9 +367,10 @@ def hard_silu(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> float(nn.hard_silu(3.0))
-    3.0
+    Example:
+        >>> from weft import nn
+        >>> float(nn.hard_silu(3.0))
+        3.0
     """
     x = arraylike("hard_silu", x)
     return x * hard_sigmoid(x)
@@ -370,9 +389,10 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> round(float(nn.gelu(1.0, approximate=False)), 4)
-    0.8413
+    Example:
+        >>> from weft import nn
+        >>> round(float(nn.gelu(1.0, approximate=False)), 4)
+        0.8413
     """
     (x,) = inexact("gelu", x)
     kind = x.dtype.type
@@ -392,10 +412,11 @@ def glu(x: Any, axis: int = -1) -> Array:
     Returns:
         A float array whose size along ``axis`` is half of that of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.glu(jnp.array([4.0, 0.0]))
-    Array([2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.glu(jnp.array([4.0, 0.0]))
+        Array([2.], dtype=float32)
     """
     x = arraylike("glu", x)
     if x.shape[canonical_axis(axis, x.ndim)] % 2:
@@ -417,9 +438,10 @@ def log1mexp(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft import nn
-    >>> round(float(nn.log1mexp(1e-6)), 4)
-    -13.8155
+    Example:
+        >>> from weft import nn
+        >>> round(float(nn.log1mexp(1e-6)), 4)
+        -13.8155
     """
     # Two forms, each on the side of log 2 where it keeps its digits (Mächler, Rmpfr note, 2012).
     x = arraylike("log1mexp", x)
@@ -441,10 +463,11 @@ def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
     Returns:
         A float array of the reduced shape.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.logmeanexp(jnp.array([1000.0, 1000.0]))
-    Array(1000., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.logmeanexp(jnp.array([1000.0, 1000.0]))
+        Array(1000., dtype=float32)
     """
     x = ensure_array("logmeanexp", x)
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
@@ -489,10 +512,11 @@ def standardize(
     Returns:
         A float array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.standardize(jnp.array([1.0, 3.0]), epsilon=0.0)
-    Array([-1.,  1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.standardize(jnp.array([1.0, 3.0]), epsilon=0.0)
+        Array([-1.,  1.], dtype=float32)
     """
     x = arraylike("standardize", x)
     if mean is None:
@@ -521,12 +545,13 @@ def one_hot(x: Whole, num_classes: int, *, dtype: Any = None, axis: Any = -1) ->
     Returns:
         An array with one more dimension than ``x``, of size ``num_classes``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.one_hot(jnp.array([0, 2, 5]), 3)
-    Array([[1., 0., 0.],
-           [0., 0., 1.],
-           [0., 0., 0.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.one_hot(jnp.array([0, 2, 5]), 3)
+        Array([[1., 0., 0.],
+               [0., 0., 1.],
+               [0., 0., 0.]], dtype=float32)
     """
     size = whole(concrete(num_classes, "one_hot needs to know the number of classes"))
     x = jnp.asarray(x)

@@ -55,9 +55,10 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
     Returns:
         An array of shape ``shape``.
 
-    >>> import weft
-    >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
-    Array([0., 0.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
+        Array([0., 0.], dtype=float32)
     """
     return jnp.zeros(shape, _float(dtype), out_sharding=out_sharding)
 
@@ -74,9 +75,10 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     Returns:
         An array of shape ``shape``.
 
-    >>> import weft
-    >>> weft.nn.initializers.ones(weft.random.key(0), (2,))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.ones(weft.random.key(0), (2,))
+        Array([1., 1.], dtype=float32)
     """
     return jnp.ones(shape, _float(dtype), out_sharding=out_sharding)
 
@@ -91,9 +93,10 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> weft.nn.initializers.constant(0.5)(weft.random.key(0), (2,))
-    Array([0.5, 0.5], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.constant(0.5)(weft.random.key(0), (2,))
+        Array([0.5, 0.5], dtype=float32)
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -112,9 +115,10 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> weft.nn.initializers.uniform(1.0)(weft.random.key(0), (2, 3)).shape
-    (2, 3)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.uniform(1.0)(weft.random.key(0), (2, 3)).shape
+        (2, 3)
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -135,9 +139,10 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> weft.nn.initializers.normal(1.0)(weft.random.key(0), (2, 3)).shape
-    (2, 3)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.normal(1.0)(weft.random.key(0), (2, 3)).shape
+        (2, 3)
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -162,10 +167,11 @@ def truncated_normal(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> x = weft.nn.initializers.truncated_normal(1.0)(weft.random.key(0), (100,))
-    >>> bool(abs(x).max() <= 2)
-    True
+    Example:
+        >>> import weft
+        >>> x = weft.nn.initializers.truncated_normal(1.0)(weft.random.key(0), (100,))
+        >>> bool(abs(x).max() <= 2)
+        True
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -261,11 +267,12 @@ def variance_scaling(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> init = weft.nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
-    >>> x = init(weft.random.key(0), (12, 4))
-    >>> bool(abs(x).max() <= 0.5)
-    True
+    Example:
+        >>> import weft
+        >>> init = weft.nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
+        >>> x = init(weft.random.key(0), (12, 4))
+        >>> bool(abs(x).max() <= 0.5)
+        True
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -301,10 +308,11 @@ def glorot_uniform(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> x = weft.nn.initializers.glorot_uniform()(weft.random.key(0), (2, 4))
-    >>> x.shape, bool(abs(x).max() <= 1)
-    ((2, 4), True)
+    Example:
+        >>> import weft
+        >>> x = weft.nn.initializers.glorot_uniform()(weft.random.key(0), (2, 4))
+        >>> x.shape, bool(abs(x).max() <= 1)
+        ((2, 4), True)
     """
     return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
 
@@ -323,9 +331,10 @@ def glorot_normal(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> weft.nn.initializers.glorot_normal()(weft.random.key(0), (2, 4)).shape
-    (2, 4)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.glorot_normal()(weft.random.key(0), (2, 4)).shape
+        (2, 4)
     """
     return variance_scaling(
         1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype
@@ -346,10 +355,11 @@ def lecun_uniform(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> x = weft.nn.initializers.lecun_uniform()(weft.random.key(0), (12, 4))
-    >>> x.shape, bool(abs(x).max() <= 0.5)
-    ((12, 4), True)
+    Example:
+        >>> import weft
+        >>> x = weft.nn.initializers.lecun_uniform()(weft.random.key(0), (12, 4))
+        >>> x.shape, bool(abs(x).max() <= 0.5)
+        ((12, 4), True)
     """
     return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
@@ -368,9 +378,10 @@ def lecun_normal(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> weft.nn.initializers.lecun_normal()(weft.random.key(0), (2, 4)).shape
-    (2, 4)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.lecun_normal()(weft.random.key(0), (2, 4)).shape
+        (2, 4)
     """
     return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
@@ -389,10 +400,11 @@ def he_uniform(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> x = weft.nn.initializers.he_uniform()(weft.random.key(0), (24, 4))
-    >>> x.shape, bool(abs(x).max() <= 0.5)
-    ((24, 4), True)
+    Example:
+        >>> import weft
+        >>> x = weft.nn.initializers.he_uniform()(weft.random.key(0), (24, 4))
+        >>> x.shape, bool(abs(x).max() <= 0.5)
+        ((24, 4), True)
     """
     return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
 
@@ -411,9 +423,10 @@ def he_normal(
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> weft.nn.initializers.he_normal()(weft.random.key(0), (2, 4)).shape
-    (2, 4)
+    Example:
+        >>> import weft
+        >>> weft.nn.initializers.he_normal()(weft.random.key(0), (2, 4)).shape
+        (2, 4)
     """
     return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
@@ -433,10 +446,11 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft, weft.numpy as jnp
-    >>> x = weft.nn.initializers.orthogonal()(weft.random.key(0), (3, 3))
-    >>> bool(jnp.allclose(x @ x.T, jnp.eye(3), atol=1e-5))
-    True
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> x = weft.nn.initializers.orthogonal()(weft.random.key(0), (3, 3))
+        >>> bool(jnp.allclose(x @ x.T, jnp.eye(3), atol=1e-5))
+        True
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:
@@ -472,10 +486,11 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     Returns:
         A function of key, shape and dtype.
 
-    >>> import weft
-    >>> x = weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))
-    >>> float(abs(x[0]).sum())
-    0.0
+    Example:
+        >>> import weft
+        >>> x = weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))
+        >>> float(abs(x[0]).sum())
+        0.0
     """
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Array:

@@ -43,9 +43,10 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
         A configuration with the fields ``mode``, ``block_size``, ``data_type``, ``scale_type``,
         ``global_scale`` and ``infer_only``.
 
-    >>> from weft import nn
-    >>> nn.get_scaled_dot_general_config("mxfp8").block_size
-    32
+    Example:
+        >>> from weft import nn
+        >>> nn.get_scaled_dot_general_config("mxfp8").block_size
+        32
     """
     if mode == "nvfp4":
         whole = jnp.ones((1,), np.float32) if global_scale is None else global_scale
@@ -82,11 +83,12 @@ def scaled_matmul(
     Returns:
         An array of shape (B, M, N).
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> half = jnp.full((1, 1, 1), 0.5)
-    >>> float(nn.scaled_matmul(jnp.ones((1, 1, 4)), jnp.ones((1, 1, 4)), half, half)[0, 0, 0])
-    1.0
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> half = jnp.full((1, 1, 1), 0.5)
+        >>> float(nn.scaled_matmul(jnp.ones((1, 1, 4)), jnp.ones((1, 1, 4)), half, half)[0, 0, 0])
+        1.0
     """
     operands = [jnp.asarray(x) for x in (lhs, rhs, lhs_scales, rhs_scales)]
     shapes = [x.shape for x in operands]
@@ -227,12 +229,13 @@ def scaled_dot_general(
     Returns:
         The product, of the shape that ``lax.dot_general`` gives.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> x = jnp.ones((2, 32))
-    >>> configs = [nn.get_scaled_dot_general_config("mxfp8")] * 3
-    >>> float(nn.scaled_dot_general(x, x, (((1,), (1,)), ((), ())), configs=configs)[0, 0])
-    32.0
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> x = jnp.ones((2, 32))
+        >>> configs = [nn.get_scaled_dot_general_config("mxfp8")] * 3
+        >>> float(nn.scaled_dot_general(x, x, (((1,), (1,)), ((), ())), configs=configs)[0, 0])
+        32.0
     """
     dtype = dtypes.canonicalize_dtype(preferred_element_type)
     if configs is None:

@@ -40,10 +40,11 @@ def logsumexp(
     Returns:
         An array of the reduced shape; with ``return_sign`` a pair of arrays.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.special import logsumexp
-    >>> logsumexp(jnp.array([-1000.0, 1000.0]))
-    Array(1000., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.special import logsumexp
+        >>> logsumexp(jnp.array([-1000.0, 1000.0]))
+        Array(1000., dtype=float32)
     """
     if where is not None:
         a = jnp.where(where, a, 0)
@@ -121,10 +122,11 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.softmax(jnp.array([0.0, 0.0]))
-    Array([0.5, 0.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.softmax(jnp.array([0.0, 0.0]))
+        Array([0.5, 0.5], dtype=float32)
     """
     if knobs.softmax_custom_jvp.value:
         return _softmax_with_rule(x, axis, where, -np.inf)
@@ -143,10 +145,11 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import nn
-    >>> nn.log_softmax(jnp.array([0.0, 1000.0]))
-    Array([-1000.,     0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import nn
+        >>> nn.log_softmax(jnp.array([0.0, 1000.0]))
+        Array([-1000.,     0.], dtype=float32)
     """
     check_arraylike("log_softmax", x)
     x = jnp.asarray(x)

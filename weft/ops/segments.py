@@ -93,9 +93,10 @@ def _reduction(
         An array of shape ``(num_segments, *data.shape[1:])``. A segment without elements holds
         {empty}.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.ops.{name}(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
-    Array({example}, dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.ops.{name}(jnp.arange(4.0), jnp.array([0, 0, 1, 1]))
+        Array({example}, dtype=float32)
     """
     return function
 

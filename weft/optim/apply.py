@@ -21,11 +21,12 @@ def apply_updates(params: base.Params, updates: base.Updates) -> base.Params:
     Returns:
         The new parameters.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.apply_updates({"w": jnp.array([1.0, 2.0])}, {"w": jnp.array([0.5, 0.5])})
-    {'w': Array([1.5, 2.5], dtype=float32)}
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.apply_updates({"w": jnp.array([1.0, 2.0])}, {"w": jnp.array([0.5, 0.5])})
+        {'w': Array([1.5, 2.5], dtype=float32)}
 
-    A parameter that is None stays None.
+        A parameter that is None stays None.
     """
     base.check_updates("apply_updates", updates, params, without=lambda u, p: p is None)
 
@@ -46,9 +47,10 @@ def incremental_update(new_tensors: Any, old_tensors: Any, step_size: base.Numer
     Returns:
         A tree of the same structure.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.incremental_update(jnp.array([4.0]), jnp.array([0.0]), 0.25)
-    Array([1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.incremental_update(jnp.array([4.0]), jnp.array([0.0]), 0.25)
+        Array([1.], dtype=float32)
     """
     return map_unless_none(
         lambda new, old: step_size * new + (1.0 - step_size) * old, new_tensors, old_tensors
@@ -67,8 +69,9 @@ def periodic_update(new_tensors: Any, old_tensors: Any, steps: Any, update_perio
     Returns:
         One of both trees.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> [float(optim.periodic_update(jnp.array(1.0), jnp.array(0.0), s, 2)) for s in (1, 2)]
-    [0.0, 1.0]
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> [float(optim.periodic_update(jnp.array(1.0), jnp.array(0.0), s, 2)) for s in (1, 2)]
+        [0.0, 1.0]
     """
     return lax.cond(jnp.mod(steps, update_period) == 0, lambda: new_tensors, lambda: old_tensors)

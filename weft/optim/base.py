@@ -66,12 +66,13 @@ class GradientTransformation(NamedTuple):
         update: takes gradients (or updates), the state and the parameters; returns the updates and
             the next state.
 
-    >>> import weft.optim as optim
-    >>> double = optim.GradientTransformation(
-    ...     lambda params: optim.EmptyState(), lambda g, state, params=None: (2 * g, state)
-    ... )
-    >>> double.update(3.0, double.init(0.0))[0]
-    6.0
+    Example:
+        >>> import weft.optim as optim
+        >>> double = optim.GradientTransformation(
+        ...     lambda params: optim.EmptyState(), lambda g, state, params=None: (2 * g, state)
+        ... )
+        >>> double.update(3.0, double.init(0.0))[0]
+        6.0
     """
 
     init: TransformInitFn
@@ -86,9 +87,10 @@ class GradientTransformationExtraArgs(GradientTransformation):
             transformation needs, such as ``value=``, the loss.
         init: returns the state before the first step.
 
-    >>> import weft.optim as optim
-    >>> isinstance(optim.adam(0.1), optim.GradientTransformationExtraArgs)
-    True
+    Example:
+        >>> import weft.optim as optim
+        >>> isinstance(optim.adam(0.1), optim.GradientTransformationExtraArgs)
+        True
     """
 
     update: TransformUpdateExtraArgsFn
@@ -112,9 +114,10 @@ def init_empty_state(params: Params) -> EmptyState:
     Returns:
         An ``EmptyState``.
 
-    >>> import weft.optim as optim
-    >>> optim.init_empty_state({"w": 1.0})
-    EmptyState()
+    Example:
+        >>> import weft.optim as optim
+        >>> optim.init_empty_state({"w": 1.0})
+        EmptyState()
     """
     return EmptyState()
 
@@ -125,9 +128,10 @@ def identity() -> GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.optim as optim
-    >>> optim.identity().update(3.0, optim.EmptyState())[0]
-    3.0
+    Example:
+        >>> import weft.optim as optim
+        >>> optim.identity().update(3.0, optim.EmptyState())[0]
+        3.0
     """
     return stateless(lambda updates, params: updates)
 
@@ -138,9 +142,10 @@ def set_to_zero() -> GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.set_to_zero().update(jnp.array([3.0]), optim.EmptyState())[0]
-    Array([0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.set_to_zero().update(jnp.array([3.0]), optim.EmptyState())[0]
+        Array([0.], dtype=float32)
     """
     return stateless(lambda updates, params: weft.tree.map(jnp.zeros_like, updates))
 
@@ -154,10 +159,11 @@ def stateless(f: Callable[[Updates, Params | None], Updates]) -> GradientTransfo
     Returns:
         A gradient transformation.
 
-    >>> import weft.optim as optim
-    >>> halve = optim.stateless(lambda updates, params: updates / 2)
-    >>> halve.update(3.0, halve.init(0.0))[0]
-    1.5
+    Example:
+        >>> import weft.optim as optim
+        >>> halve = optim.stateless(lambda updates, params: updates / 2)
+        >>> halve.update(3.0, halve.init(0.0))[0]
+        1.5
     """
 
     def update(updates, state, params=None):
@@ -176,10 +182,11 @@ def stateless_with_tree_map(f: Callable[[Any, Any], Any]) -> GradientTransformat
     Returns:
         A gradient transformation.
 
-    >>> import weft.optim as optim
-    >>> halve = optim.stateless_with_tree_map(lambda update, param: update / 2)
-    >>> halve.update({"w": 3.0}, halve.init({"w": 0.0}))[0]
-    {'w': 1.5}
+    Example:
+        >>> import weft.optim as optim
+        >>> halve = optim.stateless_with_tree_map(lambda update, param: update / 2)
+        >>> halve.update({"w": 3.0}, halve.init({"w": 0.0}))[0]
+        {'w': 1.5}
     """
 
     def over_leaves(updates, params):
@@ -199,10 +206,11 @@ def with_extra_args_support(tx: GradientTransformation) -> GradientTransformatio
     Returns:
         A ``GradientTransformationExtraArgs``.
 
-    >>> import weft.optim as optim
-    >>> double = optim.with_extra_args_support(optim.scale(2.0))
-    >>> double.update(3.0, double.init(0.0), value=1.0)[0]
-    6.0
+    Example:
+        >>> import weft.optim as optim
+        >>> double = optim.with_extra_args_support(optim.scale(2.0))
+        >>> double.update(3.0, double.init(0.0), value=1.0)[0]
+        6.0
     """
     if isinstance(tx, GradientTransformationExtraArgs):
         return tx

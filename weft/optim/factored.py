@@ -22,9 +22,10 @@ class FactoredState(NamedTuple):
         v_col: the second moments of columns, for leaves that are factored.
         v: the second moments of leaves that are not factored.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_factored_rms().init(jnp.zeros(2)).v
-    Array([0., 0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_factored_rms().init(jnp.zeros(2)).v
+        Array([0., 0.], dtype=float32)
     """
 
     count: weft.Array
@@ -72,12 +73,13 @@ def scale_by_factored_rms(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.chain(optim.scale_by_factored_rms(), optim.scale(-0.1))
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.chain(optim.scale_by_factored_rms(), optim.scale(-0.1))
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
 
     def axes_of(p):

@@ -49,9 +49,10 @@ def multi_normal(loc: Any, log_scale: Any) -> MultiNormalDiagFromLogScale:
     Returns:
         A distribution with the methods ``sample(shape, seed)`` and ``log_prob(x)``.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.multi_normal(jnp.zeros(2), jnp.zeros(2)).log_prob(jnp.zeros(2)).round(4)
-    Array(-1.8379, dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.multi_normal(jnp.zeros(2), jnp.zeros(2)).log_prob(jnp.zeros(2)).round(4)
+        Array(-1.8379, dtype=float32)
     """
     return MultiNormalDiagFromLogScale(loc, log_scale)
 
@@ -82,9 +83,10 @@ def scale_gradient(inputs: Any, scale: float) -> Any:
     Returns:
         ``inputs``, unchanged.
 
-    >>> import weft, weft.optim as optim
-    >>> float(weft.grad(lambda x: optim.scale_gradient(x, 0.5) ** 2)(3.0))
-    3.0
+    Example:
+        >>> import weft, weft.optim as optim
+        >>> float(weft.grad(lambda x: optim.scale_gradient(x, 0.5) ** 2)(3.0))
+        3.0
     """
     if isinstance(scale, (int, float)):
         if scale == 1:

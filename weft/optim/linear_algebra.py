@@ -22,10 +22,11 @@ def global_norm(updates: Any) -> weft.Array:
     Returns:
         A scalar.
 
-    >>> import warnings, weft.numpy as jnp, weft.optim as optim
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     print(optim.global_norm({"w": jnp.array([3.0]), "b": jnp.array([4.0])}))
-    5.0
+    Example:
+        >>> import warnings, weft.numpy as jnp, weft.optim as optim
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     print(optim.global_norm({"w": jnp.array([3.0]), "b": jnp.array([4.0])}))
+        5.0
     """
     warn("global_norm is deprecated, use optim.tree.norm", DeprecationWarning)
     return tree.norm(updates)
@@ -53,10 +54,11 @@ def power_iteration(
     Returns:
         A pair: the eigenvalue, and the eigenvector of norm 1.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> value, vector = optim.power_iteration(jnp.diag(jnp.array([3.0, 1.0])))
-    >>> round(float(value), 4)
-    3.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> value, vector = optim.power_iteration(jnp.diag(jnp.array([3.0, 1.0])))
+        >>> round(float(value), 4)
+        3.0
     """
     if callable(matrix):
         if v0 is None:
@@ -112,11 +114,12 @@ def matrix_inverse_pth_root(
     Returns:
         A pair: the root, and the error that is left.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> root, error = optim.matrix_inverse_pth_root(jnp.diag(jnp.array([4.0, 16.0])), 2)
-    >>> root.round(3)
-    Array([[0.5 , 0.  ],
-           [0.  , 0.25]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> root, error = optim.matrix_inverse_pth_root(jnp.diag(jnp.array([4.0, 16.0])), 2)
+        >>> root.round(3)
+        Array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     size = matrix.shape[0]
     alpha = jnp.asarray(-1.0 / p, jnp.float32)
@@ -176,9 +179,10 @@ def nnls(
     Returns:
         The solution, of shape (n,) or (n, k).
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.nnls(jnp.eye(2), jnp.array([1.0, -1.0]), iters=50).round(3)
-    Array([1., 0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.nnls(jnp.eye(2), jnp.array([1.0, -1.0]), iters=50).round(3)
+        Array([1., 0.], dtype=float32)
     """
     if A.ndim != 2 or b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
         raise ValueError(

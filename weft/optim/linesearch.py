@@ -33,9 +33,10 @@ class ScaleByBacktrackingLinesearchState(NamedTuple):
         grad: the gradient of the loss at its end; None unless ``store_grad``.
         info: what the line search did.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_backtracking_linesearch(10).init(jnp.zeros(2)).learning_rate
-    Array(1., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_backtracking_linesearch(10).init(jnp.zeros(2)).learning_rate
+        Array(1., dtype=float32)
     """
 
     learning_rate: weft.Array
@@ -52,9 +53,10 @@ class ZoomLinesearchInfo(NamedTuple):
         decrease_error: by how much the last one missed the condition on the decrease.
         curvature_error: by how much it missed the condition on the slope.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_zoom_linesearch(10).init(jnp.zeros(2)).info.num_linesearch_steps
-    Array(0, dtype=int32, weak_type=True)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_zoom_linesearch(10).init(jnp.zeros(2)).info.num_linesearch_steps
+        Array(0, dtype=int32, weak_type=True)
     """
 
     num_linesearch_steps: weft.Array
@@ -71,9 +73,10 @@ class ScaleByZoomLinesearchState(NamedTuple):
         grad: the gradient of the loss at its end.
         info: what the line search did.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_zoom_linesearch(10).init(jnp.zeros(2)).learning_rate
-    Array(1., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_zoom_linesearch(10).init(jnp.zeros(2)).learning_rate
+        Array(1., dtype=float32)
     """
 
     learning_rate: weft.Array
@@ -148,15 +151,16 @@ def scale_by_backtracking_linesearch(
     Returns:
         A gradient transformation; put it last in a chain.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> loss = lambda x: jnp.sum(x**2)
-    >>> opt = optim.chain(optim.sgd(1.0), optim.scale_by_backtracking_linesearch(10))
-    >>> x = jnp.array([1.0, 2.0])
-    >>> state = opt.init(x)
-    >>> value, grad = weft.value_and_grad(loss)(x)
-    >>> step, state = opt.update(grad, state, x, value=value, grad=grad, value_fn=loss)
-    >>> bool(loss(x + step) < value)
-    True
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> loss = lambda x: jnp.sum(x**2)
+        >>> opt = optim.chain(optim.sgd(1.0), optim.scale_by_backtracking_linesearch(10))
+        >>> x = jnp.array([1.0, 2.0])
+        >>> state = opt.init(x)
+        >>> value, grad = weft.value_and_grad(loss)(x)
+        >>> step, state = opt.update(grad, state, x, value=value, grad=grad, value_fn=loss)
+        >>> bool(loss(x + step) < value)
+        True
     """
 
     def init(params):
@@ -253,14 +257,15 @@ def scale_by_zoom_linesearch(
     Returns:
         A gradient transformation; put it last in a chain.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> loss = lambda x: jnp.sum(x**2)
-    >>> opt = optim.chain(optim.sgd(1.0), optim.scale_by_zoom_linesearch(10))
-    >>> x = jnp.array([1.0, 2.0])
-    >>> value, grad = weft.value_and_grad(loss)(x)
-    >>> step, state = opt.update(grad, opt.init(x), x, value=value, grad=grad, value_fn=loss)
-    >>> bool(loss(x + step) < value)
-    True
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> loss = lambda x: jnp.sum(x**2)
+        >>> opt = optim.chain(optim.sgd(1.0), optim.scale_by_zoom_linesearch(10))
+        >>> x = jnp.array([1.0, 2.0])
+        >>> value, grad = weft.value_and_grad(loss)(x)
+        >>> step, state = opt.update(grad, opt.init(x), x, value=value, grad=grad, value_fn=loss)
+        >>> bool(loss(x + step) < value)
+        True
     """
     name = "scale_by_zoom_linesearch"
     if initial_guess_strategy not in ("keep", "one"):
@@ -461,13 +466,14 @@ def value_and_grad_from_state(
         A function of the same arguments and ``state=``, the optimiser's state, that returns the
         value and the gradient.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> loss = lambda x: jnp.sum(x**2)
-    >>> opt = optim.lbfgs()
-    >>> x = jnp.array([1.0, 2.0])
-    >>> value, grad = optim.value_and_grad_from_state(loss)(x, state=opt.init(x))
-    >>> float(value)
-    5.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> loss = lambda x: jnp.sum(x**2)
+        >>> opt = optim.lbfgs()
+        >>> x = jnp.array([1.0, 2.0])
+        >>> value, grad = optim.value_and_grad_from_state(loss)(x, state=opt.init(x))
+        >>> float(value)
+        5.0
     """
 
     def value_and_grad(params, *fn_args, state, **fn_kwargs):

@@ -138,10 +138,11 @@ def microbatch(
     Returns:
         A function of the same arguments.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> total = optim.microbatch(lambda x: jnp.sum(x**2), argnums=0, microbatch_size=2)
-    >>> float(total(jnp.arange(6.0)))
-    55.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> total = optim.microbatch(lambda x: jnp.sum(x**2), argnums=0, microbatch_size=2)
+        >>> float(total(jnp.arange(6.0)))
+        55.0
     """
     if microbatch_size is None:
         return fun

@@ -19,10 +19,11 @@ class ScaleByAdamState(NamedTuple):
         mu: the moving average of the gradient.
         nu: the moving average of its square.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_adam().init(jnp.array(0.0))
-    ScaleByAdamState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
-     weak_type=True), nu=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_adam().init(jnp.array(0.0))
+        ScaleByAdamState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+         weak_type=True), nu=Array(0., dtype=float32, weak_type=True))
     """
 
     count: weft.Array
@@ -39,11 +40,12 @@ class ScaleByAmsgradState(NamedTuple):
         nu: the moving average of its square.
         nu_max: the largest second moment so far.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_amsgrad().init(jnp.array(0.0))
-    ScaleByAmsgradState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
-     weak_type=True), nu=Array(0., dtype=float32, weak_type=True), nu_max=Array(0.,
-     dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_amsgrad().init(jnp.array(0.0))
+        ScaleByAmsgradState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+         weak_type=True), nu=Array(0., dtype=float32, weak_type=True), nu_max=Array(0.,
+         dtype=float32, weak_type=True))
     """
 
     count: weft.Array
@@ -59,9 +61,10 @@ class ScaleByLionState(NamedTuple):
         count: how many steps were made.
         mu: the moving average of the gradient.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_lion().init(jnp.array(0.0))
-    ScaleByLionState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_lion().init(jnp.array(0.0))
+        ScaleByLionState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32, weak_type=True))
     """
 
     count: weft.Array
@@ -76,10 +79,11 @@ class ScaleByBeliefState(NamedTuple):
         mu: the moving average of the gradient.
         nu: the variance of the gradient around its mean.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_belief().init(jnp.array(0.0))
-    ScaleByBeliefState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
-     weak_type=True), nu=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_belief().init(jnp.array(0.0))
+        ScaleByBeliefState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+         weak_type=True), nu=Array(0., dtype=float32, weak_type=True))
     """
 
     count: weft.Array
@@ -97,11 +101,12 @@ class ScaleByAdanState(NamedTuple):
         g: the last gradient.
         t: how many steps were made.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_adan().init(jnp.array(0.0))
-    ScaleByAdanState(m=Array(0., dtype=float32, weak_type=True), v=Array(0., dtype=float32,
-     weak_type=True), n=Array(0., dtype=float32, weak_type=True), g=Array(0., dtype=float32,
-     weak_type=True), t=Array(0, dtype=int32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_adan().init(jnp.array(0.0))
+        ScaleByAdanState(m=Array(0., dtype=float32, weak_type=True), v=Array(0., dtype=float32,
+         weak_type=True), n=Array(0., dtype=float32, weak_type=True), g=Array(0., dtype=float32,
+         weak_type=True), t=Array(0, dtype=int32))
     """
 
     m: base.Updates
@@ -119,10 +124,11 @@ class ScaleByNovogradState(NamedTuple):
         mu: the moving average of the gradient.
         nu: the second moment of each leaf.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_novograd().init(jnp.array(0.0))
-    ScaleByNovogradState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
-     weak_type=True), nu=Array(0., dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_novograd().init(jnp.array(0.0))
+        ScaleByNovogradState(count=Array(0, dtype=int32), mu=Array(0., dtype=float32,
+         weak_type=True), nu=Array(0., dtype=float32))
     """
 
     count: weft.Array
@@ -160,12 +166,13 @@ def scale_by_adam(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_adam()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_adam()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2., 1.], dtype=float32)
     """
     base.check_numbers("scale_by_adam", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     mu_dtype = canonical_dtype(mu_dtype)
@@ -233,12 +240,13 @@ def scale_by_amsgrad(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_amsgrad()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_amsgrad()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2., 1.], dtype=float32)
     """
     base.check_numbers("scale_by_amsgrad", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     mu_dtype = canonical_dtype(mu_dtype)
@@ -275,12 +283,13 @@ def scale_by_adamax(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_adamax()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_adamax()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2., 1.], dtype=float32)
     """
     base.check_numbers("scale_by_adamax", b1=b1, b2=b2, eps=eps)
 
@@ -318,12 +327,13 @@ def scale_by_yogi(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_yogi()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.996, 1.004], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_yogi()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.996, 1.004], dtype=float32)
     """
     base.check_numbers("scale_by_yogi", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
 
@@ -369,12 +379,13 @@ def scale_by_radam(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_radam()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.5, 1.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_radam()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.5, 1.5], dtype=float32)
     """
     base.check_numbers("scale_by_radam", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     length_limit = 2.0 / (1.0 - b2) - 1.0
@@ -425,12 +436,13 @@ def scale_by_belief(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_belief()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2.111, 0.889], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_belief()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2.111, 0.889], dtype=float32)
     """
     base.check_numbers("scale_by_belief", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
 
@@ -467,12 +479,13 @@ def scale_by_adan(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_adan()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_adan()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2., 1.], dtype=float32)
     """
     base.check_numbers("scale_by_adan", b1=b1, b2=b2, b3=b3, eps=eps, eps_root=eps_root)
 
@@ -518,12 +531,13 @@ def scale_by_lion(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_lion()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_lion()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2., 1.], dtype=float32)
     """
     base.check_numbers("scale_by_lion", b1=b1, b2=b2)
     mu_dtype = canonical_dtype(mu_dtype)
@@ -570,12 +584,13 @@ def scale_by_novograd(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_novograd()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.707, 1.293], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_novograd()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.707, 1.293], dtype=float32)
     """
     base.check_numbers("scale_by_novograd", b1=b1, b2=b2, eps=eps, eps_root=eps_root)
     mu_dtype = canonical_dtype(mu_dtype)

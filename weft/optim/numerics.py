@@ -33,9 +33,10 @@ def safe_norm(
     Returns:
         The norm, a float array.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> weft.grad(lambda x: optim.safe_norm(x, 1e-6))(jnp.zeros(2))
-    Array([0., 0.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> weft.grad(lambda x: optim.safe_norm(x, 1e-6))(jnp.zeros(2))
+        Array([0., 0.], dtype=float32)
     """
     kept = jnp.linalg.norm(x, ord=ord, axis=axis, keepdims=True)
     norm = kept if keepdims else jnp.squeeze(kept, axis=axis)
@@ -56,9 +57,10 @@ def safe_root_mean_squares(x: Any, min_rms: base.Numeric) -> weft.Array:
     Returns:
         A scalar.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> weft.grad(lambda x: optim.safe_root_mean_squares(x, 1e-6))(jnp.zeros(2))
-    Array([0., 0.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> weft.grad(lambda x: optim.safe_root_mean_squares(x, 1e-6))(jnp.zeros(2))
+        Array([0., 0.], dtype=float32)
     """
     rms = jnp.sqrt(jnp.mean(abs_sq(x)))
     safe = jnp.where(rms <= min_rms, jnp.ones_like(x), x)
@@ -74,9 +76,10 @@ def safe_increment(count: Any) -> weft.Array:
     Returns:
         A scalar of the same dtype.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> int(optim.safe_increment(jnp.array(2**31 - 1)))
-    2147483647
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> int(optim.safe_increment(jnp.array(2**31 - 1)))
+        2147483647
     """
     dtype = jnp.asarray(count).dtype
     if jnp.issubdtype(dtype, jnp.integer):
@@ -98,9 +101,10 @@ def safe_int32_increment(count: Any) -> weft.Array:
     Returns:
         A scalar of the same dtype.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> int(optim.safe_int32_increment(jnp.array(4)))
-    5
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> int(optim.safe_int32_increment(jnp.array(4)))
+        5
     """
     return safe_increment(count)
 

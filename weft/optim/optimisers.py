@@ -67,15 +67,16 @@ def sgd(
     Returns:
         A gradient transformation.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.sgd(0.1, momentum=0.9)
-    >>> x = jnp.array([1.0, 2.0])
-    >>> state = opt.init(x)
-    >>> for _ in range(100):
-    ...     updates, state = opt.update(weft.grad(lambda x: jnp.sum(x**2))(x), state, x)
-    ...     x = optim.apply_updates(x, updates)
-    >>> bool(jnp.abs(x).max() < 0.05)
-    True
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.sgd(0.1, momentum=0.9)
+        >>> x = jnp.array([1.0, 2.0])
+        >>> state = opt.init(x)
+        >>> for _ in range(100):
+        ...     updates, state = opt.update(weft.grad(lambda x: jnp.sum(x**2))(x), state, x)
+        ...     x = optim.apply_updates(x, updates)
+        >>> bool(jnp.abs(x).max() < 0.05)
+        True
     """
     first = base.identity()
     if momentum is not None:
@@ -107,13 +108,14 @@ def adam(
     Returns:
         A gradient transformation.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adam(0.1)
-    >>> x = jnp.array([1.0, 2.0])
-    >>> state = opt.init(x)
-    >>> updates, state = opt.update(jnp.array([5.0, -3.0]), state, x)
-    >>> optim.apply_updates(x, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adam(0.1)
+        >>> x = jnp.array([1.0, 2.0])
+        >>> state = opt.init(x)
+        >>> updates, state = opt.update(jnp.array([5.0, -3.0]), state, x)
+        >>> optim.apply_updates(x, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
@@ -151,13 +153,14 @@ def adamw(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adamw(0.1, weight_decay=0.01, mask={"w": True, "b": False})
-    >>> params = {"w": jnp.array(2.0), "b": jnp.array(2.0)}
-    >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
-    >>> updates, state = opt.update(grads, opt.init(params), params)
-    >>> round(float(updates["w"]), 4), round(float(updates["b"]), 4)
-    (-0.102, -0.1)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adamw(0.1, weight_decay=0.01, mask={"w": True, "b": False})
+        >>> params = {"w": jnp.array(2.0), "b": jnp.array(2.0)}
+        >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+        >>> updates, state = opt.update(grads, opt.init(params), params)
+        >>> round(float(updates["w"]), 4), round(float(updates["b"]), 4)
+        (-0.102, -0.1)
     """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
@@ -194,12 +197,13 @@ def adabelief(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adabelief(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.889, 2.111], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adabelief(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.889, 2.111], dtype=float32)
     """
     return chain(
         scale_by_belief(b1, b2, eps, eps_root, nesterov=nesterov),
@@ -229,12 +233,13 @@ def adadelta(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adadelta(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adadelta(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1., 2.], dtype=float32)
     """
     return chain(
         add_decayed_weights(weight_decay, mask=weight_decay_mask),
@@ -278,12 +283,13 @@ def adafactor(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adafactor(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.842, 2.158], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adafactor(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.842, 2.158], dtype=float32)
     """
     parts = [scale_by_factored_rms(factored, decay_rate, decay_offset, min_dim_size_to_factor, eps)]
     if clipping_threshold is not None:
@@ -312,12 +318,13 @@ def adagrad(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adagrad(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.915, 2.085], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adagrad(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.915, 2.085], dtype=float32)
     """
     return chain(
         scale_by_rss(initial_accumulator_value, eps), scale_by_learning_rate(learning_rate)
@@ -338,12 +345,13 @@ def adamax(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adamax(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adamax(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(scale_by_adamax(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
@@ -371,12 +379,13 @@ def adamaxw(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adamaxw(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adamaxw(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(
         scale_by_adamax(b1, b2, eps),
@@ -412,12 +421,13 @@ def adan(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adan(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adan(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(
         scale_by_adan(b1, b2, b3, eps, eps_root),
@@ -451,12 +461,13 @@ def amsgrad(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.amsgrad(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.amsgrad(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(
         scale_by_amsgrad(b1, b2, eps, eps_root, mu_dtype, bias_correction_mu, bias_correction_nu),
@@ -474,12 +485,13 @@ def fromage(learning_rate: float, min_norm: float = 1e-6) -> base.GradientTransf
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.fromage(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.838, 2.147], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.fromage(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.838, 2.147], dtype=float32)
     """
 
     def shrinkage(rate):
@@ -522,12 +534,13 @@ def lars(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.lars(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.lars(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1., 2.], dtype=float32)
     """
     return chain(
         add_decayed_weights(weight_decay, mask=weight_decay_mask),
@@ -564,12 +577,13 @@ def lamb(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.lamb(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.842, 2.158], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.lamb(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.842, 2.158], dtype=float32)
     """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root),
@@ -602,12 +616,13 @@ def lion(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.lion(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.lion(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(
         scale_by_lion(b1, b2, mu_dtype),
@@ -636,12 +651,13 @@ def noisy_sgd(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.noisy_sgd(0.1, eta=0.0, key=0)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.95, 2.05], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.noisy_sgd(0.1, eta=0.0, key=0)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.95, 2.05], dtype=float32)
     """
     return chain(add_noise(eta, gamma, key, seed=seed), scale_by_learning_rate(learning_rate))
 
@@ -655,12 +671,13 @@ def sign_sgd(learning_rate: base.ScalarOrSchedule) -> base.GradientTransformatio
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.sign_sgd(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.sign_sgd(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(scale_by_sign(), scale_by_learning_rate(learning_rate))
 
@@ -678,12 +695,13 @@ def signum(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.signum(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.signum(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(
         ema(beta, debias=False, accumulator_dtype=accumulator_dtype),
@@ -713,12 +731,13 @@ def novograd(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.novograd(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.929, 2.071], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.novograd(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.929, 2.071], dtype=float32)
     """
     return chain(
         scale_by_novograd(b1, b2, eps, eps_root, weight_decay),
@@ -739,12 +758,13 @@ def optimistic_gradient_descent(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.optimistic_gradient_descent(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.95, 2.05], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.optimistic_gradient_descent(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.95, 2.05], dtype=float32)
     """
     return chain(scale_by_optimistic_gradient(alpha, beta), scale_by_learning_rate(learning_rate))
 
@@ -775,13 +795,14 @@ def optimistic_adam(
     Returns:
         A gradient transformation.
 
-    >>> import warnings, weft.numpy as jnp, weft.optim as optim
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     opt = optim.optimistic_adam(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> updates.shape
-    (2,)
+    Example:
+        >>> import warnings, weft.numpy as jnp, weft.optim as optim
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     opt = optim.optimistic_adam(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> updates.shape
+        (2,)
     """
     warn("optimistic_adam is deprecated, use optimistic_adam_v2", DeprecationWarning)
     if callable(learning_rate):
@@ -822,12 +843,13 @@ def optimistic_adam_v2(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.optimistic_adam_v2(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.853, 2.147], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.optimistic_adam_v2(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.853, 2.147], dtype=float32)
     """
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),
@@ -860,12 +882,13 @@ def radam(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.radam(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.95, 2.05], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.radam(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.95, 2.05], dtype=float32)
     """
     return chain(
         scale_by_radam(b1, b2, eps, eps_root, threshold, nesterov=nesterov),
@@ -900,12 +923,13 @@ def rmsprop(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.rmsprop(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.684, 2.316], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.rmsprop(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.684, 2.316], dtype=float32)
     """
     scaling = scale_by_stddev if centered else scale_by_rms
     return chain(
@@ -934,12 +958,13 @@ def rprop(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.rprop(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.rprop(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1., 2.], dtype=float32)
     """
     return chain(
         scale_by_rprop(learning_rate, eta_minus, eta_plus, min_step_size, max_step_size),
@@ -957,12 +982,13 @@ def sm3(learning_rate: float, momentum: float = 0.9) -> base.GradientTransformat
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.sm3(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.99, 2.01], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.sm3(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.99, 2.01], dtype=float32)
     """
     return chain(scale_by_sm3(momentum), scale(-learning_rate))
 
@@ -981,12 +1007,13 @@ def yogi(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.yogi(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.9, 2.1], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.yogi(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.9, 2.1], dtype=float32)
     """
     return chain(scale_by_yogi(b1, b2, eps), scale_by_learning_rate(learning_rate))
 
@@ -1010,14 +1037,15 @@ def polyak_sgd(
     Returns:
         A gradient transformation.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> loss = lambda x: jnp.sum(x**2)
-    >>> opt = optim.polyak_sgd()
-    >>> x = jnp.array([1.0, 2.0])
-    >>> value, grad = weft.value_and_grad(loss)(x)
-    >>> updates, state = opt.update(grad, opt.init(x), x, value=value)
-    >>> updates
-    Array([-0.5, -1. ], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> loss = lambda x: jnp.sum(x**2)
+        >>> opt = optim.polyak_sgd()
+        >>> x = jnp.array([1.0, 2.0])
+        >>> value, grad = weft.value_and_grad(loss)(x)
+        >>> updates, state = opt.update(grad, opt.init(x), x, value=value)
+        >>> updates
+        Array([-0.5, -1. ], dtype=float32)
     """
     return chain(sgd(scaling), scale_by_polyak(f_min, max_learning_rate, eps, variant))
 
@@ -1044,17 +1072,18 @@ def lbfgs(
     Returns:
         A gradient transformation.
 
-    >>> import weft, weft.numpy as jnp, weft.optim as optim
-    >>> loss = lambda x: jnp.sum((x - jnp.array([1.0, 2.0])) ** 2)
-    >>> opt = optim.lbfgs()
-    >>> x = jnp.zeros(2)
-    >>> state = opt.init(x)
-    >>> for _ in range(3):
-    ...     value, grad = optim.value_and_grad_from_state(loss)(x, state=state)
-    ...     step, state = opt.update(grad, state, x, value=value, grad=grad, value_fn=loss)
-    ...     x = optim.apply_updates(x, step)
-    >>> bool(loss(x) < 1e-6)
-    True
+    Example:
+        >>> import weft, weft.numpy as jnp, weft.optim as optim
+        >>> loss = lambda x: jnp.sum((x - jnp.array([1.0, 2.0])) ** 2)
+        >>> opt = optim.lbfgs()
+        >>> x = jnp.zeros(2)
+        >>> state = opt.init(x)
+        >>> for _ in range(3):
+        ...     value, grad = optim.value_and_grad_from_state(loss)(x, state=state)
+        ...     step, state = opt.update(grad, state, x, value=value, grad=grad, value_fn=loss)
+        ...     x = optim.apply_updates(x, step)
+        >>> bool(loss(x) < 1e-6)
+        True
     """
     rate = scale(-1.0) if learning_rate is None else scale_by_learning_rate(learning_rate)
     search = base.identity() if linesearch is None else linesearch

@@ -22,9 +22,10 @@ class ScaleByLBFGSState(NamedTuple):
         diff_updates_memory: the last changes of the gradients.
         weights_memory: the inverse products of both changes.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_lbfgs(memory_size=3).init(jnp.zeros(2)).weights_memory
-    Array([0., 0., 0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_lbfgs(memory_size=3).init(jnp.zeros(2)).weights_memory
+        Array([0., 0., 0.], dtype=float32)
     """
 
     count: weft.Array
@@ -50,12 +51,13 @@ def scale_by_lbfgs(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_lbfgs()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.5, 1.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_lbfgs()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.5, 1.5], dtype=float32)
     """
     if memory_size < 1:
         raise ValueError(f"scale_by_lbfgs: memory_size must be 1 or more, got {memory_size}")

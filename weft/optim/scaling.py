@@ -16,9 +16,10 @@ class ScaleByScheduleState(NamedTuple):
     Args:
         count: how many steps were made.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_schedule(lambda step: 1.0).init(jnp.zeros(2))
-    ScaleByScheduleState(count=Array(0, dtype=int32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_schedule(lambda step: 1.0).init(jnp.zeros(2))
+        ScaleByScheduleState(count=Array(0, dtype=int32))
     """
 
     count: weft.Array
@@ -31,9 +32,10 @@ class ApplyEvery(NamedTuple):
         count: how many steps were made since updates were last let through.
         grad_acc: the sum of the updates since then.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.apply_every(4).init(jnp.array(0.0))
-    ApplyEvery(count=Array(0, dtype=int32), grad_acc=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.apply_every(4).init(jnp.array(0.0))
+        ApplyEvery(count=Array(0, dtype=int32), grad_acc=Array(0., dtype=float32, weak_type=True))
     """
 
     count: weft.Array
@@ -49,10 +51,11 @@ def scale(step_size: base.Numeric) -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.optim as optim
-    >>> halve = optim.scale(0.5)
-    >>> halve.update({"w": 3.0}, halve.init({"w": 0.0}))[0]
-    {'w': 1.5}
+    Example:
+        >>> import weft.optim as optim
+        >>> halve = optim.scale(0.5)
+        >>> halve.update({"w": 3.0}, halve.init({"w": 0.0}))[0]
+        {'w': 1.5}
     """
     base.check_numbers("scale", step_size=step_size)
     return base.stateless(lambda updates, params: tree.scale(step_size, updates))
@@ -70,12 +73,13 @@ def scale_by_learning_rate(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_learning_rate(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.95, 2.05], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_learning_rate(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.95, 2.05], dtype=float32)
     """
     if learning_rate is None:
         return base.identity()
@@ -99,13 +103,14 @@ def scale_by_schedule(step_size_fn: base.Schedule) -> base.GradientTransformatio
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_schedule(lambda step: 1.0 / (step + 1))
-    >>> state = opt.init(jnp.array(0.0))
-    >>> for _ in range(3):
-    ...     update, state = opt.update(jnp.array(6.0), state)
-    >>> float(update), int(state.count)
-    (2.0, 3)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_schedule(lambda step: 1.0 / (step + 1))
+        >>> state = opt.init(jnp.array(0.0))
+        >>> for _ in range(3):
+        ...     update, state = opt.update(jnp.array(6.0), state)
+        >>> float(update), int(state.count)
+        (2.0, 3)
     """
     if not callable(step_size_fn):
         raise TypeError(f"scale_by_schedule takes a function of the step, got {step_size_fn!r}")
@@ -127,12 +132,13 @@ def scale_by_sign() -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_sign()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_sign()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2., 1.], dtype=float32)
     """
     return base.stateless(lambda updates, params: weft.tree.map(jnp.sign, updates))
 
@@ -146,12 +152,13 @@ def scale_by_param_block_norm(min_scale: float = 1e-3) -> base.GradientTransform
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_param_block_norm()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2.118, 0.882], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_param_block_norm()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2.118, 0.882], dtype=float32)
     """
     return _by_param("scale_by_param_block_norm", lambda g, p: g * safe_norm(p, min_scale))
 
@@ -165,12 +172,13 @@ def scale_by_param_block_rms(min_scale: float = 1e-3) -> base.GradientTransforma
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_param_block_rms()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.791, 1.209], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_param_block_rms()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.791, 1.209], dtype=float32)
     """
     return _by_param(
         "scale_by_param_block_rms", lambda g, p: g * safe_root_mean_squares(p, min_scale)
@@ -190,12 +198,13 @@ def scale_by_trust_ratio(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_trust_ratio()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([2.581, 0.419], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_trust_ratio()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([2.581, 0.419], dtype=float32)
     """
 
     def rescale(g, p):
@@ -219,12 +228,13 @@ def normalize_by_update_norm(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.normalize_by_update_norm()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.707, 1.293], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.normalize_by_update_norm()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.707, 1.293], dtype=float32)
     """
 
     def rescale(updates, params):
@@ -242,10 +252,11 @@ def centralize() -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.centralize().update(jnp.array([[1.0, 2.0], [3.0, 6.0]]), optim.EmptyState())[0]
-    Array([[-0.5,  0.5],
-           [-1.5,  1.5]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.centralize().update(jnp.array([[1.0, 2.0], [3.0, 6.0]]), optim.EmptyState())[0]
+        Array([[-0.5,  0.5],
+               [-1.5,  1.5]], dtype=float32)
     """
 
     def subtract_mean(g):
@@ -267,12 +278,13 @@ def apply_every(k: int = 1) -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.apply_every(2)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.apply_every(2)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1., 2.], dtype=float32)
     """
     base.check_numbers("apply_every", k=k)
 
@@ -306,10 +318,11 @@ def scale_by_polyak(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_polyak()
-    >>> opt.update(jnp.array([1.0, 3.0]), opt.init(jnp.zeros(2)), value=2.0)[0]
-    Array([0.2, 0.6], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_polyak()
+        >>> opt.update(jnp.array([1.0, 3.0]), opt.init(jnp.zeros(2)), value=2.0)[0]
+        Array([0.2, 0.6], dtype=float32)
     """
     if variant not in ("sps", "sps+"):
         raise ValueError(f"scale_by_polyak: variant must be 'sps' or 'sps+', got {variant!r}")

@@ -17,10 +17,11 @@ class LookaheadState(NamedTuple):
         fast_state: the state of the fast optimiser.
         steps_since_sync: how many steps were made since slow and fast parameters were equal.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
-    >>> int(opt.init(optim.LookaheadParams.init_synced(jnp.array(0.0))).steps_since_sync)
-    0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
+        >>> int(opt.init(optim.LookaheadParams.init_synced(jnp.array(0.0))).steps_since_sync)
+        0
     """
 
     fast_state: base.OptState
@@ -34,9 +35,10 @@ class LookaheadParams(NamedTuple):
         fast: the parameters that every step changes.
         slow: the parameters that follow them.
 
-    >>> import weft.optim as optim
-    >>> optim.LookaheadParams.init_synced(1.0)
-    LookaheadParams(fast=1.0, slow=1.0)
+    Example:
+        >>> import weft.optim as optim
+        >>> optim.LookaheadParams.init_synced(1.0)
+        LookaheadParams(fast=1.0, slow=1.0)
     """
 
     fast: base.Params
@@ -68,15 +70,16 @@ def lookahead(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
-    >>> params = optim.LookaheadParams.init_synced(jnp.array(0.0))
-    >>> state = opt.init(params)
-    >>> for _ in range(2):
-    ...     updates, state = opt.update(jnp.array(1.0), state, params)
-    ...     params = optim.apply_updates(params, updates)
-    >>> float(params.fast), float(params.slow)
-    (-1.0, -1.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.lookahead(optim.sgd(1.0), sync_period=2, slow_step_size=0.5)
+        >>> params = optim.LookaheadParams.init_synced(jnp.array(0.0))
+        >>> state = opt.init(params)
+        >>> for _ in range(2):
+        ...     updates, state = opt.update(jnp.array(1.0), state, params)
+        ...     params = optim.apply_updates(params, updates)
+        >>> float(params.fast), float(params.slow)
+        (-1.0, -1.0)
     """
     if sync_period < 1:
         raise ValueError(f"lookahead: sync_period must be 1 or more, got {sync_period}")

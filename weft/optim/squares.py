@@ -19,9 +19,10 @@ class ScaleByRssState(NamedTuple):
     Args:
         sum_of_squares: the sum of all squared gradients.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_rss().init(jnp.array(0.0))
-    ScaleByRssState(sum_of_squares=Array(0.1, dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_rss().init(jnp.array(0.0))
+        ScaleByRssState(sum_of_squares=Array(0.1, dtype=float32, weak_type=True))
     """
 
     sum_of_squares: base.Updates
@@ -33,9 +34,10 @@ class ScaleByRmsState(NamedTuple):
     Args:
         nu: the moving average of squared gradients.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_rms().init(jnp.array(0.0))
-    ScaleByRmsState(nu=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_rms().init(jnp.array(0.0))
+        ScaleByRmsState(nu=Array(0., dtype=float32, weak_type=True))
     """
 
     nu: base.Updates
@@ -55,10 +57,11 @@ class ScaleByRStdDevState(NamedTuple):
         mu: the moving average of gradients.
         nu: the moving average of squared gradients.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_stddev().init(jnp.array(0.0))
-    ScaleByRStdDevState(mu=Array(0., dtype=float32, weak_type=True), nu=Array(0.,
-     dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_stddev().init(jnp.array(0.0))
+        ScaleByRStdDevState(mu=Array(0., dtype=float32, weak_type=True), nu=Array(0.,
+         dtype=float32, weak_type=True))
     """
 
     mu: base.Updates
@@ -80,10 +83,11 @@ class ScaleByAdaDeltaState(NamedTuple):
         e_g: the moving average of squared gradients.
         e_x: the moving average of squared updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_adadelta().init(jnp.array(0.0))
-    ScaleByAdaDeltaState(e_g=Array(0., dtype=float32, weak_type=True), e_x=Array(0.,
-     dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_adadelta().init(jnp.array(0.0))
+        ScaleByAdaDeltaState(e_g=Array(0., dtype=float32, weak_type=True), e_x=Array(0.,
+         dtype=float32, weak_type=True))
     """
 
     e_g: base.Updates
@@ -97,10 +101,11 @@ class ScaleByRpropState(NamedTuple):
         step_sizes: the step size of each element.
         prev_updates: the last update.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_rprop(0.1).init(jnp.array(0.0))
-    ScaleByRpropState(step_sizes=Array(0.1, dtype=float32, weak_type=True),
-     prev_updates=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_rprop(0.1).init(jnp.array(0.0))
+        ScaleByRpropState(step_sizes=Array(0.1, dtype=float32, weak_type=True),
+         prev_updates=Array(0., dtype=float32, weak_type=True))
     """
 
     step_sizes: base.Updates
@@ -114,9 +119,10 @@ class ScaleBySM3State(NamedTuple):
         mu: the largest accumulators along each axis.
         nu: the momentum.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.scale_by_sm3().init(jnp.zeros(1))
-    ScaleBySM3State(mu=[Array([0.], dtype=float32)], nu=Array([0.], dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.scale_by_sm3().init(jnp.zeros(1))
+        ScaleBySM3State(mu=[Array([0.], dtype=float32)], nu=Array([0.], dtype=float32))
     """
 
     mu: base.Updates
@@ -150,12 +156,13 @@ def scale_by_rss(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_rss()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.845, 1.155], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_rss()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.845, 1.155], dtype=float32)
     """
     base.check_numbers("scale_by_rss", eps=eps)
 
@@ -194,12 +201,13 @@ def scale_by_rms(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_rms()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([ 4.162, -1.162], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_rms()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([ 4.162, -1.162], dtype=float32)
     """
     base.check_numbers("scale_by_rms", decay=decay, eps=eps, initial_scale=initial_scale)
 
@@ -248,12 +256,13 @@ def scale_by_stddev(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_stddev()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([ 4.333, -1.333], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_stddev()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([ 4.333, -1.333], dtype=float32)
     """
     base.check_numbers("scale_by_stddev", decay=decay, eps=eps, initial_scale=initial_scale)
 
@@ -294,12 +303,13 @@ def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> base.GradientTrans
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_adadelta()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.003, 1.997], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_adadelta()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.003, 1.997], dtype=float32)
     """
     base.check_numbers("scale_by_adadelta", rho=rho, eps=eps)
 
@@ -340,12 +350,13 @@ def scale_by_rprop(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_rprop(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_rprop(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1., 2.], dtype=float32)
     """
     base.check_numbers("scale_by_rprop", learning_rate=learning_rate)
 
@@ -387,12 +398,13 @@ def scale_by_sm3(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_sm3()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.1, 1.9], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_sm3()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.1, 1.9], dtype=float32)
     """
     base.check_numbers("scale_by_sm3", b1=b1, b2=b2, eps=eps)
 
@@ -445,12 +457,13 @@ def scale_by_optimistic_gradient(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_optimistic_gradient()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.5, 1.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_optimistic_gradient()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.5, 1.5], dtype=float32)
     """
 
     def init(params):
@@ -485,12 +498,13 @@ def scale_by_distance_over_gradients(
     Returns:
         A gradient transformation. It does not change the sign of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.scale_by_distance_over_gradients()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.scale_by_distance_over_gradients()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1., 2.], dtype=float32)
     """
 
     def distance(x, y=0.0):

@@ -20,9 +20,10 @@ class ProfileEvent(Record):
         duration_ns: how long it took, in nanoseconds.
         stats: further facts, pairs of name and value.
 
-    >>> from weft.profiler import ProfileEvent
-    >>> ProfileEvent("load", 0.0, 5.0).duration_ns
-    5.0
+    Example:
+        >>> from weft.profiler import ProfileEvent
+        >>> ProfileEvent("load", 0.0, 5.0).duration_ns
+        5.0
     """
 
     name: str
@@ -50,9 +51,10 @@ class ProfilePlane(Record):
         lines: the threads, each with its spans.
         stats: further facts, pairs of name and value.
 
-    >>> from weft.profiler import ProfilePlane
-    >>> ProfilePlane("host", ()).name
-    'host'
+    Example:
+        >>> from weft.profiler import ProfilePlane
+        >>> ProfilePlane("host", ()).name
+        'host'
     """
 
     name: str
@@ -66,9 +68,10 @@ class ProfileData:
     Args:
         planes: the processes.
 
-    >>> from weft.profiler import ProfileData
-    >>> list(ProfileData(()).planes)
-    []
+    Example:
+        >>> from weft.profiler import ProfileData
+        >>> list(ProfileData(()).planes)
+        []
     """
 
     def __init__(self, planes: tuple[ProfilePlane, ...]) -> None:

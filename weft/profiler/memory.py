@@ -21,10 +21,11 @@ def device_memory_profile(backend: str | None = None) -> bytes:
     Returns:
         The bytes of a gzipped profile that ``pprof`` reads.
 
-    >>> import weft, weft.numpy as jnp
-    >>> x = jnp.ones(1000)
-    >>> weft.profiler.device_memory_profile()[:2]
-    b'\\x1f\\x8b'
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> x = jnp.ones(1000)
+        >>> weft.profiler.device_memory_profile()[:2]
+        b'\\x1f\\x8b'
     """
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -43,11 +44,12 @@ def save_device_memory_profile(filename: Any, backend: str | None = None) -> Non
         filename: the path of the file.
         backend: accepted for JAX, no effect.
 
-    >>> import os, tempfile, weft
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     weft.profiler.save_device_memory_profile(folder + "/memory.prof")
-    ...     os.listdir(folder)
-    ['memory.prof']
+    Example:
+        >>> import os, tempfile, weft
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     weft.profiler.save_device_memory_profile(folder + "/memory.prof")
+        ...     os.listdir(folder)
+        ['memory.prof']
     """
     Path(os.fspath(filename)).write_bytes(device_memory_profile(backend))
 

@@ -158,10 +158,11 @@ def start_trace(
             there.
         profiler_options: what the trace holds, a ``ProfileOptions``.
 
-    >>> import tempfile, weft
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     weft.profiler.start_trace(folder)
-    ...     weft.profiler.stop_trace()
+    Example:
+        >>> import tempfile, weft
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     weft.profiler.start_trace(folder)
+        ...     weft.profiler.stop_trace()
     """
     global _recording
     with _lock:
@@ -223,13 +224,14 @@ def trace(
     Returns:
         A context manager.
 
-    >>> import tempfile, weft, weft.numpy as jnp
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with weft.profiler.trace(folder):
-    ...         y = weft.jit(lambda x: x + 1)(jnp.ones(3))
-    ...     len(list(Path(folder).rglob('*.trace.json.gz')))
-    1
+    Example:
+        >>> import tempfile, weft, weft.numpy as jnp
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with weft.profiler.trace(folder):
+        ...         y = weft.jit(lambda x: x + 1)(jnp.ones(3))
+        ...     len(list(Path(folder).rglob('*.trace.json.gz')))
+        1
     """
     start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     try:
@@ -245,9 +247,10 @@ class TraceAnnotation:
         name: the name of the span.
         **kwargs: further facts that the trace shows with it.
 
-    >>> import weft
-    >>> with weft.profiler.TraceAnnotation("load", batch=3):
-    ...     pass
+    Example:
+        >>> import weft
+        >>> with weft.profiler.TraceAnnotation("load", batch=3):
+        ...     pass
     """
 
     __slots__ = ("_name", "_details", "_began")
@@ -281,10 +284,11 @@ class StepTraceAnnotation(TraceAnnotation):
         name: the name of the loop.
         **kwargs: ``step_num``, the number of the step, and further facts.
 
-    >>> import weft
-    >>> for step in range(2):
-    ...     with weft.profiler.StepTraceAnnotation("train", step_num=step):
-    ...         pass
+    Example:
+        >>> import weft
+        >>> for step in range(2):
+        ...     with weft.profiler.StepTraceAnnotation("train", step_num=step):
+        ...         pass
     """
 
     __slots__ = ()
@@ -306,9 +310,10 @@ def annotate_function(
     Returns:
         A function of the same arguments.
 
-    >>> import weft
-    >>> weft.profiler.annotate_function(len)([1, 2])
-    2
+    Example:
+        >>> import weft
+        >>> weft.profiler.annotate_function(len)([1, 2])
+        2
     """
     label = name or getattr(func, "__qualname__", type(func).__name__)
 

@@ -46,9 +46,10 @@ def geometric(
     Returns:
         An integer array of shape ``shape``, with elements from 1 up.
 
-    >>> import weft
-    >>> weft.random.geometric(weft.random.key(0), 0.3, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.geometric(weft.random.key(0), 0.3, (3,)).shape
+        (3,)
     """
     key, _ = check_key("geometric", key)
     dtype = check_dtype("geometric", dtype, np.integer)
@@ -86,9 +87,10 @@ def poisson(
     Returns:
         An integer array of shape ``shape``.
 
-    >>> import weft
-    >>> weft.random.poisson(weft.random.key(0), 3.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.poisson(weft.random.key(0), 3.0, (3,)).shape
+        (3,)
     """
     key, _ = check_key("poisson", key)
     dtype = check_dtype("poisson", dtype, np.integer)
@@ -123,9 +125,10 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     Returns:
         A float array of shape ``shape``, of whole numbers from 0 to ``n``.
 
-    >>> import weft
-    >>> weft.random.binomial(weft.random.key(0), 10, 0.4, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.binomial(weft.random.key(0), 10, 0.4, (3,)).shape
+        (3,)
     """
     key, _ = check_key("binomial", key)
     check_arraylike("binomial", n, p)
@@ -179,9 +182,10 @@ def multinomial(
     Returns:
         A float array of counts that sum to ``n`` along the last axis.
 
-    >>> import weft, weft.numpy as jnp
-    >>> float(weft.random.multinomial(weft.random.key(0), 10, jnp.array([0.2, 0.8])).sum())
-    10.0
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> float(weft.random.multinomial(weft.random.key(0), 10, jnp.array([0.2, 0.8])).sum())
+        10.0
     """
     key, _ = check_key("multinomial", key)
     check_arraylike("multinomial", n, p)

@@ -59,9 +59,10 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.bits(weft.random.key(0), (2,))
-    Array([4070199207, 4202968722], dtype=uint32)
+    Example:
+        >>> import weft
+        >>> weft.random.bits(weft.random.key(0), (2,))
+        Array([4070199207, 4202968722], dtype=uint32)
     """
     key, _ = check_key("bits", key)
     given = dtypes.default_uint_dtype() if dtype is None else dtype
@@ -93,9 +94,10 @@ def uniform(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.uniform(weft.random.key(0), (2,))
-    Array([0.947667 , 0.9785799], dtype=float32)
+    Example:
+        >>> import weft
+        >>> weft.random.uniform(weft.random.key(0), (2,))
+        Array([0.947667 , 0.9785799], dtype=float32)
     """
     key, _ = check_key("uniform", key)
     dtype = check_dtype("uniform", dtype)
@@ -140,9 +142,10 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.normal(weft.random.key(0), (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.normal(weft.random.key(0), (2,)).shape
+        (2,)
     """
     key, _ = check_key("normal", key)
     dtype = check_dtype("normal", dtype, np.inexact)
@@ -192,10 +195,11 @@ def truncated_normal(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``, every element between the bounds.
 
-    >>> import weft
-    >>> x = weft.random.truncated_normal(weft.random.key(0), -1.0, 1.0, (100,))
-    >>> bool((x > -1.0).all() and (x < 1.0).all())
-    True
+    Example:
+        >>> import weft
+        >>> x = weft.random.truncated_normal(weft.random.key(0), -1.0, 1.0, (100,))
+        >>> bool((x > -1.0).all() and (x < 1.0).all())
+        True
     """
     key, _ = check_key("truncated_normal", key)
     dtype = check_dtype("truncated_normal", dtype)
@@ -239,9 +243,10 @@ def lognormal(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.lognormal(weft.random.key(0), shape=(2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.lognormal(weft.random.key(0), shape=(2,)).shape
+        (2,)
     """
     key, _ = check_key("lognormal", key)
     dtype = check_dtype("lognormal", dtype, np.inexact)
@@ -269,9 +274,10 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.rademacher(weft.random.key(0), (3,))
-    Array([-1, -1,  1], dtype=int32)
+    Example:
+        >>> import weft
+        >>> weft.random.rademacher(weft.random.key(0), (3,))
+        Array([-1, -1,  1], dtype=int32)
     """
     key, _ = check_key("rademacher", key)
     dtype = dtypes.check_user_dtype(int if dtype is None else dtype, "rademacher")
@@ -306,9 +312,10 @@ def bernoulli(
     Returns:
         A boolean array of shape ``shape``.
 
-    >>> import weft
-    >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))
-    Array([False, False,  True], dtype=bool)
+    Example:
+        >>> import weft
+        >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))
+        Array([False, False,  True], dtype=bool)
     """
     if mode not in ("high", "low"):
         raise ValueError(f"bernoulli takes mode='low' or mode='high', got {mode!r}")
@@ -346,9 +353,10 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.exponential(weft.random.key(0), (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.exponential(weft.random.key(0), (2,)).shape
+        (2,)
     """
     return drawn("exponential", _exponential, key, (), shape, dtype, out_sharding)
 
@@ -371,9 +379,10 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.cauchy(weft.random.key(0), (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.cauchy(weft.random.key(0), (2,)).shape
+        (2,)
     """
     return drawn("cauchy", _cauchy, key, (), shape, dtype, out_sharding)
 
@@ -397,9 +406,10 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.laplace(weft.random.key(0), (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.laplace(weft.random.key(0), (2,)).shape
+        (2,)
     """
     return drawn("laplace", _laplace, key, (), shape, dtype, out_sharding)
 
@@ -424,9 +434,10 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.logistic(weft.random.key(0), (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.logistic(weft.random.key(0), (2,)).shape
+        (2,)
     """
     return drawn("logistic", _logistic, key, (), shape, dtype, out_sharding)
 
@@ -453,9 +464,10 @@ def pareto(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).shape
+        (2,)
     """
     return drawn("pareto", _pareto, key, (b,), shape, dtype, out_sharding)
 
@@ -482,9 +494,10 @@ def rayleigh(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.rayleigh(weft.random.key(0), 2.0, (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.rayleigh(weft.random.key(0), 2.0, (2,)).shape
+        (2,)
     """
     return drawn("rayleigh", _rayleigh, key, (scale,), shape, dtype, out_sharding)
 
@@ -512,9 +525,10 @@ def weibull_min(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.weibull_min(weft.random.key(0), 2.0, 1.5, (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.weibull_min(weft.random.key(0), 2.0, 1.5, (2,)).shape
+        (2,)
     """
     key, _ = check_key("weibull_min", key)
     dtype = check_dtype("weibull_min", dtype)
@@ -552,9 +566,10 @@ def triangular(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.triangular(weft.random.key(0), 0.0, 1.0, 3.0, (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.triangular(weft.random.key(0), 0.0, 1.0, 3.0, (2,)).shape
+        (2,)
     """
     return drawn("triangular", _triangular, key, (left, mode, right), shape, dtype, out_sharding)
 

@@ -41,9 +41,10 @@ def gamma(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.gamma(weft.random.key(0), 2.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.gamma(weft.random.key(0), 2.0, (3,)).shape
+        (3,)
     """
     key, _ = check_key("gamma", key)
     dtype = check_dtype("gamma", dtype)
@@ -67,9 +68,10 @@ def loggamma(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.loggamma(weft.random.key(0), 0.01, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.loggamma(weft.random.key(0), 0.01, (3,)).shape
+        (3,)
     """
     key, _ = check_key("loggamma", key)
     dtype = check_dtype("loggamma", dtype)
@@ -102,9 +104,10 @@ def beta(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``, with elements between 0 and 1.
 
-    >>> import weft
-    >>> weft.random.beta(weft.random.key(0), 2.0, 3.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.beta(weft.random.key(0), 2.0, 3.0, (3,)).shape
+        (3,)
     """
     return drawn("beta", _beta, key, (a, b), shape, dtype, out_sharding)
 
@@ -137,9 +140,10 @@ def chisquare(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.chisquare(weft.random.key(0), 3.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.chisquare(weft.random.key(0), 3.0, (3,)).shape
+        (3,)
     """
     return drawn("chisquare", _chisquare, key, (df,), shape, dtype, out_sharding)
 
@@ -174,9 +178,10 @@ def f(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.f(weft.random.key(0), 3.0, 4.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.f(weft.random.key(0), 3.0, 4.0, (3,)).shape
+        (3,)
     """
     return drawn("f", _f, key, (dfnum, dfden), shape, dtype, out_sharding)
 
@@ -207,9 +212,10 @@ def t(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.t(weft.random.key(0), 4.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.t(weft.random.key(0), 4.0, (3,)).shape
+        (3,)
     """
     return drawn("t", _t, key, (df,), shape, dtype, out_sharding)
 
@@ -239,9 +245,10 @@ def generalized_normal(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.generalized_normal(weft.random.key(0), 2.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.generalized_normal(weft.random.key(0), 2.0, (3,)).shape
+        (3,)
     """
     key, _ = check_key("generalized_normal", key)
     dtype = check_dtype("generalized_normal", dtype)
@@ -269,9 +276,10 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.maxwell(weft.random.key(0), (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.maxwell(weft.random.key(0), (3,)).shape
+        (3,)
     """
     return drawn("maxwell", _maxwell, key, (), shape, dtype, out_sharding)
 
@@ -296,9 +304,10 @@ def double_sided_maxwell(
     Returns:
         An array of dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.double_sided_maxwell(weft.random.key(0), 0.0, 1.0, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.double_sided_maxwell(weft.random.key(0), 0.0, 1.0, (3,)).shape
+        (3,)
     """
     key, _ = check_key("double_sided_maxwell", key)
     dtype = check_dtype("double_sided_maxwell", dtype)
@@ -331,9 +340,10 @@ def wald(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.wald(weft.random.key(0), 1.5, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.wald(weft.random.key(0), 1.5, (3,)).shape
+        (3,)
     """
     return drawn("wald", _wald, key, (mean,), shape, dtype, out_sharding)
 

@@ -150,10 +150,11 @@ def key(seed: Whole, *, impl: Any = None, dtype: Any = None) -> Array:
     Returns:
         A scalar array of dtype ``key<...>``.
 
-    >>> import weft
-    >>> weft.random.key(42)
-    Array((), dtype=key<fry>) overlaying:
-    [ 0 42]
+    Example:
+        >>> import weft
+        >>> weft.random.key(42)
+        Array((), dtype=key<fry>) overlaying:
+        [ 0 42]
     """
     return _from_seed("key", seed, _one_of("key", impl, dtype))
 
@@ -174,9 +175,10 @@ def PRNGKey(seed: Whole, *, impl: Any = None) -> Array:
     Returns:
         A uint32 array, of shape (2,) for the default generator.
 
-    >>> import weft
-    >>> weft.random.PRNGKey(42)
-    Array([ 0, 42], dtype=uint32)
+    Example:
+        >>> import weft
+        >>> weft.random.PRNGKey(42)
+        Array([ 0, 42], dtype=uint32)
     """
     return as_given(_from_seed("PRNGKey", seed, impl), True)
 
@@ -192,9 +194,10 @@ def split(key: Any, num: Any = 2) -> Array:
         An array of keys of shape ``(num,)``, or ``num`` if that is a shape. A key in the older form
         gives an array of words, with one more dimension.
 
-    >>> import weft
-    >>> weft.random.split(weft.random.key(0), 3).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.split(weft.random.key(0), 3).shape
+        (3,)
     """
     typed, raw = check_key("split", key)
     return as_given(split_key(typed, num), raw)
@@ -219,10 +222,11 @@ def fold_in(key: Any, data: Natural) -> Array:
     Returns:
         A key of the same form as ``key``. Different integers give independent keys.
 
-    >>> import weft
-    >>> k = weft.random.key(0)
-    >>> weft.random.fold_in(k, 1) == weft.random.fold_in(k, 2)
-    Array(False, dtype=bool)
+    Example:
+        >>> import weft
+        >>> k = weft.random.key(0)
+        >>> weft.random.fold_in(k, 1) == weft.random.fold_in(k, 2)
+        Array(False, dtype=bool)
     """
     typed, raw = check_key("fold_in", key)
     if np.ndim(data):
@@ -243,10 +247,11 @@ def clone(key: Any) -> Array:
     Returns:
         A key equal to ``key``, counted as not yet used.
 
-    >>> import weft
-    >>> k = weft.random.key(0)
-    >>> weft.random.clone(k) == k
-    Array(True, dtype=bool)
+    Example:
+        >>> import weft
+        >>> k = weft.random.key(0)
+        >>> weft.random.clone(k) == k
+        Array(True, dtype=bool)
     """
     return prims.random_clone_p.bind(key)
 
@@ -263,9 +268,10 @@ def key_data(keys: Any) -> Array:
     Returns:
         A uint32 array with one more dimension than ``keys``.
 
-    >>> import weft
-    >>> weft.random.key_data(weft.random.key(7))
-    Array([0, 7], dtype=uint32)
+    Example:
+        >>> import weft
+        >>> weft.random.key_data(weft.random.key(7))
+        Array([0, 7], dtype=uint32)
     """
     typed, _ = check_key("key_data", keys, batched=True)
     return prims.random_unwrap_p.bind(typed)
@@ -282,9 +288,10 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     Returns:
         An array of keys with one dimension fewer than ``key_bits_array``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.random.wrap_key_data(jnp.array([0, 7], jnp.uint32)) == weft.random.key(7)
-    Array(True, dtype=bool)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.random.wrap_key_data(jnp.array([0, 7], jnp.uint32)) == weft.random.key(7)
+        Array(True, dtype=bool)
     """
     generator = resolve_prng_impl(_one_of("wrap_key_data", impl, dtype))
     if not hasattr(key_bits_array, "shape") or not hasattr(key_bits_array, "dtype"):
@@ -304,9 +311,10 @@ def key_impl(keys: Any) -> str | PRNGSpec:
     Returns:
         A string for the generators that weft names, else an object that stands for the generator.
 
-    >>> import weft
-    >>> weft.random.key_impl(weft.random.key(0))
-    'threefry2x32'
+    Example:
+        >>> import weft
+        >>> weft.random.key_impl(weft.random.key(0))
+        'threefry2x32'
     """
     typed, _ = check_key("key_impl", keys, batched=True)
     impl = typeof(typed).dtype._impl
@@ -322,8 +330,9 @@ def key_dtype(impl_spec: Any = None) -> dtypes.ExtendedDType:
     Returns:
         The dtype, which can be passed to ``key``, ``wrap_key_data`` and ``ShapeDtypeStruct``.
 
-    >>> import weft
-    >>> weft.random.key_dtype()
-    key<fry>
+    Example:
+        >>> import weft
+        >>> weft.random.key_dtype()
+        key<fry>
     """
     return key_type(resolve_prng_impl(impl_spec))

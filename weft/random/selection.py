@@ -55,9 +55,10 @@ def randint(
     Returns:
         An integer array of shape ``shape``.
 
-    >>> import weft
-    >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
-    Array([9, 0, 2, 3], dtype=int32)
+    Example:
+        >>> import weft
+        >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
+        Array([9, 0, 2, 3], dtype=int32)
     """
     key, _ = check_key("randint", key)
     dtype = check_dtype("randint", dtype, np.integer, TypeError)
@@ -162,9 +163,10 @@ def permutation(
     Returns:
         An array of the shape and dtype of ``x``.
 
-    >>> import weft
-    >>> weft.random.permutation(weft.random.key(0), 5)
-    Array([0, 1, 4, 3, 2], dtype=int32)
+    Example:
+        >>> import weft
+        >>> weft.random.permutation(weft.random.key(0), 5)
+        Array([0, 1, 4, 3, 2], dtype=int32)
     """
     key, _ = check_key("permutation", key)
     check_arraylike("permutation", x)
@@ -223,9 +225,10 @@ def choice(
     Returns:
         An array in which ``shape`` takes the place of the axis.
 
-    >>> import weft
-    >>> weft.random.choice(weft.random.key(0), 10, (3,)).shape
-    (3,)
+    Example:
+        >>> import weft
+        >>> weft.random.choice(weft.random.key(0), 10, (3,)).shape
+        (3,)
     """
     key, _ = check_key("choice", key)
     if not isinstance(shape, Sequence):
@@ -310,9 +313,10 @@ def gumbel(
     Returns:
         An array of shape ``shape`` and dtype ``dtype``.
 
-    >>> import weft
-    >>> weft.random.gumbel(weft.random.key(0), (2,)).shape
-    (2,)
+    Example:
+        >>> import weft
+        >>> weft.random.gumbel(weft.random.key(0), (2,)).shape
+        (2,)
     """
     key, _ = check_key("gumbel", key)
     dtype = check_dtype("gumbel", dtype)
@@ -399,9 +403,10 @@ def categorical(
     Returns:
         An integer array of shape ``shape``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.random.categorical(weft.random.key(0), jnp.array([0.0, 100.0]), shape=(3,))
-    Array([1, 1, 1], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.random.categorical(weft.random.key(0), jnp.array([0.0, 100.0]), shape=(3,))
+        Array([1, 1, 1], dtype=int32)
     """
     key, _ = check_key("categorical", key)
     check_arraylike("categorical", logits)

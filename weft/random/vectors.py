@@ -51,9 +51,11 @@ def multivariate_normal(
     Returns:
         An array of shape ``shape + (n,)``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.random.multivariate_normal(weft.random.key(0), jnp.zeros(2), jnp.eye(2), (3,)).shape
-    (3, 2)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> key = weft.random.key(0)
+        >>> weft.random.multivariate_normal(key, jnp.zeros(2), jnp.eye(2), (3,)).shape
+        (3, 2)
     """
     key, _ = check_key("multivariate_normal", key)
     mean, cov = promote_dtypes_inexact(mean, cov)
@@ -109,9 +111,10 @@ def dirichlet(
     Returns:
         An array of shape ``shape + (n,)``.
 
-    >>> import weft, weft.numpy as jnp
-    >>> weft.random.dirichlet(weft.random.key(0), jnp.ones(3), (2,)).shape
-    (2, 3)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.random.dirichlet(weft.random.key(0), jnp.ones(3), (2,)).shape
+        (2, 3)
     """
     key, _ = check_key("dirichlet", key)
     dtype = check_dtype("dirichlet", dtype)
@@ -167,9 +170,10 @@ def orthogonal(
     Returns:
         An array of shape ``shape + (n, m)``.
 
-    >>> import weft
-    >>> weft.random.orthogonal(weft.random.key(0), 3, (2,)).shape
-    (2, 3, 3)
+    Example:
+        >>> import weft
+        >>> weft.random.orthogonal(weft.random.key(0), 3, (2,)).shape
+        (2, 3, 3)
     """
     key, _ = check_key("orthogonal", key)
     dtype = check_dtype("orthogonal", dtype, np.inexact)
@@ -213,9 +217,10 @@ def ball(
     Returns:
         An array of shape ``shape + (d,)``.
 
-    >>> import weft
-    >>> weft.random.ball(weft.random.key(0), 3, shape=(2,)).shape
-    (2, 3)
+    Example:
+        >>> import weft
+        >>> weft.random.ball(weft.random.key(0), 3, shape=(2,)).shape
+        (2, 3)
     """
     key, _ = check_key("ball", key)
     d = _static(d, "ball")

@@ -79,10 +79,11 @@ def convolve(
     Returns:
         An array of the shape that ``mode`` asks for.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import convolve
-    >>> convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
-    Array([1., 3., 5., 3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import convolve
+        >>> convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
+        Array([1., 3., 5., 3.], dtype=float32)
     """
     x, kernel = _operands("convolve", in1, in2)
     if method == "fft":
@@ -108,10 +109,11 @@ def correlate(
     Returns:
         An array of the shape that ``mode`` asks for.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import correlate
-    >>> correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]), mode="valid")
-    Array([2., 3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import correlate
+        >>> correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]), mode="valid")
+        Array([2., 3.], dtype=float32)
     """
     x, kernel = _operands("correlate", in1, in2)
     return convolve(x, jnp.flip(kernel.conj()), mode, method, precision)
@@ -146,11 +148,12 @@ def convolve2d(
     Returns:
         A matrix of the shape that ``mode`` asks for.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import convolve2d
-    >>> convolve2d(jnp.eye(2), jnp.ones((1, 2)))
-    Array([[1., 1., 0.],
-           [0., 1., 1.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import convolve2d
+        >>> convolve2d(jnp.eye(2), jnp.ones((1, 2)))
+        Array([[1., 1., 0.],
+               [0., 1., 1.]], dtype=float32)
     """
     _check_plane("convolve2d", in1, in2, boundary, fillvalue)
     x, kernel = _operands("convolve2d", in1, in2)
@@ -179,11 +182,12 @@ def correlate2d(
     Returns:
         A matrix of the shape that ``mode`` asks for.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import correlate2d
-    >>> correlate2d(jnp.eye(2), jnp.array([[0.0, 1.0]]), mode="same")
-    Array([[0., 0.],
-           [1., 0.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import correlate2d
+        >>> correlate2d(jnp.eye(2), jnp.array([[0.0, 1.0]]), mode="same")
+        Array([[0., 0.],
+               [1., 0.]], dtype=float32)
     """
     _check_plane("correlate2d", in1, in2, boundary, fillvalue)
     _check_mode("correlate2d", mode)
@@ -225,10 +229,11 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     Returns:
         An array of the shape that ``mode`` asks for.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import fftconvolve
-    >>> fftconvolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0])).round()
-    Array([1., 3., 5., 3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import fftconvolve
+        >>> fftconvolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0])).round()
+        Array([1., 3., 5., 3.], dtype=float32)
     """
     _check_mode("fftconvolve", mode)
     x, y = _operands("fftconvolve", in1, in2)

@@ -101,10 +101,11 @@ def dct(
     Returns:
         A float array with ``n`` elements along ``axis``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.fft import dct
-    >>> dct(jnp.ones(2))
-    Array([4., 0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.fft import dct
+        >>> dct(jnp.ones(2))
+        Array([4., 0.], dtype=float32)
     """
     _check("dct", type, norm)
     x = _floating("dct", x)
@@ -135,10 +136,11 @@ def idct(
     Returns:
         A float array with ``n`` elements along ``axis``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.fft import idct
-    >>> idct(jnp.array([4.0, 0.0]))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.fft import idct
+        >>> idct(jnp.array([4.0, 0.0]))
+        Array([1., 1.], dtype=float32)
     """
     _check("idct", type, norm)
     x = _floating("idct", x)
@@ -191,11 +193,12 @@ def dctn(
     Returns:
         A float array of the transformed shape.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.fft import dctn
-    >>> dctn(jnp.ones((2, 2)))
-    Array([[16.,  0.],
-           [ 0.,  0.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.fft import dctn
+        >>> dctn(jnp.ones((2, 2)))
+        Array([[16.,  0.],
+               [ 0.,  0.]], dtype=float32)
     """
     _check("dctn", type, norm)
     x = operands.arraylike("dctn", x)
@@ -226,11 +229,12 @@ def idctn(
     Returns:
         A float array of the transformed shape.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.fft import idctn
-    >>> idctn(jnp.array([[16.0, 0.0], [0.0, 0.0]]))
-    Array([[1., 1.],
-           [1., 1.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.fft import idctn
+        >>> idctn(jnp.array([[16.0, 0.0], [0.0, 0.0]]))
+        Array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     _check("idctn", type, norm)
     x = operands.arraylike("idctn", x)

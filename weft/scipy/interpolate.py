@@ -29,11 +29,12 @@ class RegularGridInterpolator:
         bounds_error: must be False: points outside of the grid are no error.
         fill_value: the value outside of the grid. None continues the function.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.interpolate import RegularGridInterpolator
-    >>> f = RegularGridInterpolator((jnp.array([0.0, 1.0, 3.0]),), jnp.array([0.0, 10.0, 20.0]))
-    >>> f(jnp.array([[0.5], [2.0], [4.0]]))
-    Array([ 5., 15., nan], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.interpolate import RegularGridInterpolator
+        >>> f = RegularGridInterpolator((jnp.array([0.0, 1.0, 3.0]),), jnp.array([0.0, 10.0, 20.0]))
+        >>> f(jnp.array([[0.5], [2.0], [4.0]]))
+        Array([ 5., 15., nan], dtype=float32)
     """
 
     def __init__(

@@ -28,11 +28,12 @@ class gaussian_kde:
             function of the estimate.
         weights: the weight of each point. By default all are equal.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import gaussian_kde
-    >>> density = gaussian_kde(jnp.array([-1.0, 0.0, 1.0]))
-    >>> [round(float(p), 4) for p in density(jnp.array([0.0, 3.0]))]
-    [0.3182, 0.0076]
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import gaussian_kde
+        >>> density = gaussian_kde(jnp.array([-1.0, 0.0, 1.0]))
+        >>> [round(float(p), 4) for p in density(jnp.array([0.0, 3.0]))]
+        [0.3182, 0.0076]
     """
 
     neff: Any

@@ -88,11 +88,12 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     Returns:
         An array of the shape of ``A``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.expm(jnp.zeros((2, 2)))
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.expm(jnp.zeros((2, 2)))
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     check_arraylike("expm", A)
     a = _square("expm", A)
@@ -136,12 +137,13 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     Returns:
         A pair of the exponential and the derivative; without ``compute_expm`` the derivative.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> _, change = linalg.expm_frechet(jnp.zeros((2, 2)), jnp.eye(2))
-    >>> change
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> _, change = linalg.expm_frechet(jnp.zeros((2, 2)), jnp.eye(2))
+        >>> change
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     a, e = promote_dtypes_inexact(_square("expm_frechet", A), _square("expm_frechet", E))
     if a.shape != e.shape:
@@ -200,11 +202,12 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     Returns:
         The pair (T, Z), complex.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> T, Z = linalg.rsf2csf(jnp.array([[0., 1.], [-1., 0.]]), jnp.eye(2))
-    >>> abs(T[1, 0]) < 1e-6
-    Array(True, dtype=bool)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> T, Z = linalg.rsf2csf(jnp.array([[0., 1.], [-1., 0.]]), jnp.eye(2))
+        >>> abs(T[1, 0]) < 1e-6
+        Array(True, dtype=bool)
     """
     t, z = promote_dtypes_complex(_square("rsf2csf", T), _square("rsf2csf", Z))
     if t.shape[-1] != z.shape[-1]:
@@ -260,11 +263,12 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
     Returns:
         A complex array of the shape of ``A``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.sqrtm(jnp.array([[4., 0.], [0., 9.]])).real
-    Array([[2., 0.],
-           [0., 3.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.sqrtm(jnp.array([[4., 0.], [0., 9.]])).real
+        Array([[2., 0.],
+               [0., 3.]], dtype=float32)
     """
     if blocksize > 1:
         raise NotImplementedError(f"sqrtm works with blocksize=1, got {blocksize}")
@@ -297,11 +301,12 @@ def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
         A complex array of the shape of ``A``; with ``disp=False`` a pair of it and the error
         estimate.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.funm(jnp.array([[1., 0.], [0., 2.]]), lambda x: x * x).real
-    Array([[1., 0.],
-           [0., 4.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.funm(jnp.array([[1., 0.], [0., 2.]]), lambda x: x * x).real
+        Array([[1., 0.],
+               [0., 4.]], dtype=float32)
     """
     a = jnp.asarray(A)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
@@ -348,12 +353,13 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     Returns:
         An array of shape (m, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> eye = jnp.eye(2)
-    >>> linalg.solve_sylvester(eye, 3 * eye, 8 * eye).round(4)
-    Array([[2., 0.],
-           [0., 2.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> eye = jnp.eye(2)
+        >>> linalg.solve_sylvester(eye, 3 * eye, 8 * eye).round(4)
+        Array([[2., 0.],
+               [0., 2.]], dtype=float32)
     """
     a, b, c = promote_dtypes_inexact(*map(jnp.asarray, (A, B, C)))
     if c.ndim < 2 or a.shape[-2:] != (c.shape[-2],) * 2 or b.shape[-2:] != (c.shape[-1],) * 2:
@@ -417,12 +423,13 @@ def polar(
     Returns:
         A pair: U with orthonormal columns or rows, and the positive semidefinite P.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> u, p = linalg.polar(jnp.array([[0., 2.], [3., 0.]]), method="svd")
-    >>> p.round(4)
-    Array([[3., 0.],
-           [0., 2.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> u, p = linalg.polar(jnp.array([[0., 2.], [3., 0.]]), method="svd")
+        >>> p.round(4)
+        Array([[3., 0.],
+               [0., 2.]], dtype=float32)
     """
     (a,) = promote_dtypes_inexact(jnp.asarray(a))
     if a.ndim < 2:

@@ -60,11 +60,12 @@ def cholesky(
     Returns:
         The factors, of the shape of ``a``; NaN where a matrix is not positive definite.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
-    Array([[2., 1.],
-           [0., 2.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.cholesky(jnp.array([[4., 2.], [2., 5.]]))
+        Array([[2., 1.],
+               [0., 2.]], dtype=float32)
     """
     return _cholesky(a, lower)
 
@@ -93,10 +94,11 @@ def cho_factor(
     Returns:
         A pair of the factor and ``lower``, for ``cho_solve``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.cho_factor(jnp.array([[4.]]))
-    (Array([[2.]], dtype=float32), False)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.cho_factor(jnp.array([[4.]]))
+        (Array([[2.]], dtype=float32), False)
     """
     return cholesky(a, lower=lower), lower
 
@@ -115,10 +117,11 @@ def cho_solve(
     Returns:
         The solution, of the shape of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.cho_solve(linalg.cho_factor(jnp.array([[4.]])), jnp.array([8.]))
-    Array([2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.cho_solve(linalg.cho_factor(jnp.array([[4.]])), jnp.array([8.]))
+        Array([2.], dtype=float32)
     """
     factor, lower = c_and_lower
     return _cho_solve(factor, b, bool(lower))
@@ -158,10 +161,11 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
         A pair: the matrix with U in its upper triangle and L below it, and for each row the row
         that it was swapped with.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.lu_factor(jnp.array([[0., 1.], [2., 0.]]))[1]
-    Array([1, 1], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.lu_factor(jnp.array([[0., 1.], [2., 0.]]))[1]
+        Array([1, 1], dtype=int32)
     """
     return _lu_factor(a)
 
@@ -185,10 +189,11 @@ def lu_solve(
     Returns:
         The solution, of the shape of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.lu_solve(linalg.lu_factor(jnp.array([[0., 1.], [2., 0.]])), jnp.array([3., 8.]))
-    Array([4., 3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.lu_solve(linalg.lu_factor(jnp.array([[0., 1.], [2., 0.]])), jnp.array([3., 8.]))
+        Array([4., 3.], dtype=float32)
     """
     packed, pivots = lu_and_piv
     if np.ndim(packed) < 2:
@@ -218,12 +223,13 @@ def lu(
     Returns:
         The tuple (P, L, U); with ``permute_l`` (P L, U).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> p, l, u = linalg.lu(jnp.array([[0., 1.], [2., 0.]]))
-    >>> u
-    Array([[2., 0.],
-           [0., 1.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> p, l, u = linalg.lu(jnp.array([[0., 1.], [2., 0.]]))
+        >>> u
+        Array([[2., 0.],
+               [0., 1.]], dtype=float32)
     """
     return _lu(a, permute_l)
 
@@ -267,10 +273,11 @@ def qr(
         The tuple (Q, R), or (R,) for ``'r'``; with ``pivoting`` also the column order p of A[:, p]
         = Q R.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.qr(jnp.array([[3.], [4.]]), mode="economic")[1]
-    Array([[-5.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.qr(jnp.array([[3.], [4.]]), mode="economic")[1]
+        Array([[-5.]], dtype=float32)
     """
     if mode not in ("full", "economic", "r"):
         raise ValueError(f"mode must be 'full', 'economic' or 'r', got {mode!r}")
@@ -307,10 +314,11 @@ def qr_multiply(
     Returns:
         The tuple (product, R); with ``pivoting`` also the column order.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.qr_multiply(jnp.array([[3.], [4.]]), jnp.array([3., 4.]))[0].round(4)
-    Array([-5.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.qr_multiply(jnp.array([[3.], [4.]]), jnp.array([3., 4.]))[0].round(4)
+        Array([-5.], dtype=float32)
     """
     if mode not in ("right", "left"):
         raise ValueError(f"mode must be 'right' or 'left', got {mode!r}")
@@ -378,10 +386,11 @@ def svd(
     Returns:
         The tuple (U, s, Vᴴ), s in descending order; only s without ``compute_uv``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
-    Array([4., 3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
+        Array([4., 3.], dtype=float32)
     """
     (a,) = _inexact(a)
     return lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
@@ -398,10 +407,11 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     Returns:
         An array of shape (...).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.det(jnp.array([[2., 1.], [1., 3.]]))
-    Array(5., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.det(jnp.array([[2., 1.], [1., 3.]]))
+        Array(5., dtype=float32)
     """
     return jnp.linalg.det(a)
 
@@ -417,10 +427,11 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     Returns:
         An array of the shape of ``a``. The inverse of a singular matrix holds inf or NaN.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.inv(jnp.array([[2.]]))
-    Array([[0.5]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.inv(jnp.array([[2.]]))
+        Array([[0.5]], dtype=float32)
     """
     return jnp.linalg.inv(a)
 
@@ -454,10 +465,11 @@ def eigh(
     Returns:
         A pair: the eigenvalues in ascending order, and the eigenvectors as columns.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.eigh(jnp.array([[2., 0.], [0., 1.]]), eigvals_only=True)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.eigh(jnp.array([[2., 0.], [0., 1.]]), eigvals_only=True)
+        Array([1., 2.], dtype=float32)
     """
     if type not in (1, 2, 3):
         raise ValueError(f"type must be 1, 2 or 3, got {type}")
@@ -498,11 +510,12 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
     Returns:
         The pair (T, Z).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.schur(jnp.array([[1., 2.], [0., 3.]]))[0]
-    Array([[1., 2.],
-           [0., 3.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.schur(jnp.array([[1., 2.], [0., 3.]]))[0]
+        Array([[1., 2.],
+               [0., 3.]], dtype=float32)
     """
     if output not in ("real", "complex"):
         raise ValueError(f"output must be 'real' or 'complex', got {output!r}")
@@ -528,11 +541,12 @@ def hessenberg(
     Returns:
         H; with ``calc_q`` the pair (H, Q).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.hessenberg(jnp.array([[1., 2.], [3., 4.]]))
-    Array([[1., 2.],
-           [3., 4.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.hessenberg(jnp.array([[1., 2.], [3., 4.]]))
+        Array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     return _hessenberg(a, calc_q)
 
@@ -581,10 +595,11 @@ def solve(
     Returns:
         The solution, of the shape of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.solve(jnp.array([[2., 0.], [0., 4.]]), jnp.array([2., 2.]))
-    Array([1. , 0.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.solve(jnp.array([[2., 0.], [0., 4.]]), jnp.array([2., 2.]))
+        Array([1. , 0.5], dtype=float32)
     """
     if assume_a not in ("gen", "sym", "her", "pos"):
         raise ValueError(f"assume_a must be 'gen', 'sym', 'her' or 'pos', got {assume_a!r}")
@@ -634,10 +649,11 @@ def solve_triangular(
     Returns:
         The solution, of the shape of ``b``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.solve_triangular(jnp.array([[2., 1.], [0., 4.]]), jnp.array([4., 8.]))
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.solve_triangular(jnp.array([[2., 1.], [0., 4.]]), jnp.array([4., 8.]))
+        Array([1., 2.], dtype=float32)
     """
     kinds = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
     if trans not in kinds:
@@ -672,11 +688,12 @@ def block_diag(*arrs: Any) -> Array:
     Returns:
         A matrix whose shape is the sum of the blocks' shapes.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.block_diag(jnp.array([[1, 2]]), 3)
-    Array([[1, 2, 0],
-           [0, 0, 3]], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.block_diag(jnp.array([[1, 2]]), 3)
+        Array([[1, 2, 0],
+               [0, 0, 3]], dtype=int32)
     """
     check_arraylike("block_diag", *arrs)
     blocks = [*map(jnp.asarray, promote_dtypes(*arrs))] if arrs else [jnp.zeros((1, 0))]

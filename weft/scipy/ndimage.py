@@ -66,10 +66,11 @@ def map_coordinates(
     Returns:
         An array of the shape of the coordinates and the dtype of ``input``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.ndimage import map_coordinates
-    >>> map_coordinates(jnp.array([0.0, 10.0, 20.0]), [jnp.array([0.5, 1.25])], order=1)
-    Array([ 5. , 12.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.ndimage import map_coordinates
+        >>> map_coordinates(jnp.array([0.0, 10.0, 20.0]), [jnp.array([0.5, 1.25])], order=1)
+        Array([ 5. , 12.5], dtype=float32)
     """
     x = jnp.asarray(input)
     if len(coordinates) != x.ndim:

@@ -39,11 +39,12 @@ class OptimizeResults(NamedTuple):
         njev: the number of evaluations of its gradient.
         nit: the number of iterations.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.optimize import minimize
-    >>> found = minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(2), method="BFGS")
-    >>> bool(found.success), int(found.status)
-    (True, 0)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.optimize import minimize
+        >>> found = minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(2), method="BFGS")
+        >>> bool(found.success), int(found.status)
+        (True, 0)
     """
 
     x: Array
@@ -382,11 +383,12 @@ def minimize(
     Returns:
         An ``OptimizeResults``; its field ``x`` is the minimum.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.optimize import minimize
-    >>> found = minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(2), method="BFGS")
-    >>> found.x
-    Array([3., 3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.optimize import minimize
+        >>> found = minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(2), method="BFGS")
+        >>> found.x
+        Array([3., 3.], dtype=float32)
     """
     if not isinstance(args, tuple):
         raise TypeError(f"minimize takes args as a tuple, got {args!r}")

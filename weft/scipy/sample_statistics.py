@@ -47,10 +47,11 @@ def mode(
     Returns:
         A named tuple ``(mode, count)``; of several most frequent values the smallest.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import mode
-    >>> mode(jnp.array([1, 2, 2, 3]))
-    ModeResult(mode=Array(2, dtype=int32), count=Array(2, dtype=int32))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import mode
+        >>> mode(jnp.array([1, 2, 2, 3]))
+        ModeResult(mode=Array(2, dtype=int32), count=Array(2, dtype=int32))
     """
     check_arraylike("mode", a)
     _only_propagate("mode", nan_policy)
@@ -112,10 +113,11 @@ def rankdata(
     Returns:
         An array of ranks, of the shape of ``a``, flattened if ``axis`` is None.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import rankdata
-    >>> rankdata(jnp.array([10, 30, 30, 20]))
-    Array([1. , 3.5, 3.5, 2. ], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import rankdata
+        >>> rankdata(jnp.array([10, 30, 30, 20]))
+        Array([1. , 3.5, 3.5, 2. ], dtype=float32)
     """
     check_arraylike("rankdata", a)
     _only_propagate("rankdata", nan_policy)
@@ -175,10 +177,11 @@ def sem(
     Returns:
         A float array of the reduced shape.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import sem
-    >>> round(float(sem(jnp.array([1.0, 2.0, 4.0]))), 4)
-    0.8819
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import sem
+        >>> round(float(sem(jnp.array([1.0, 2.0, 4.0]))), 4)
+        0.8819
     """
     check_arraylike("sem", a)
     x = jnp.asarray(a)

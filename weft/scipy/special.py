@@ -69,10 +69,11 @@ def softmax(x: Any, /, *, axis: exponentials.Axis = None) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.special import softmax
-    >>> softmax(jnp.zeros(2))
-    Array([0.5, 0.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.special import softmax
+        >>> softmax(jnp.zeros(2))
+        Array([0.5, 0.5], dtype=float32)
     """
     return exponentials.softmax(x, axis=axis)
 
@@ -87,10 +88,11 @@ def log_softmax(x: Any, /, *, axis: exponentials.Axis = None) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.special import log_softmax
-    >>> log_softmax(jnp.array([0.0, 1000.0]))
-    Array([-1000.,     0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.special import log_softmax
+        >>> log_softmax(jnp.array([0.0, 1000.0]))
+        Array([-1000.,     0.], dtype=float32)
     """
     return exponentials.log_softmax(x, axis=axis)
 

@@ -24,9 +24,10 @@ def i0e(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import i0e
-    >>> float(i0e(0.0))
-    1.0
+    Example:
+        >>> from weft.scipy.special import i0e
+        >>> float(i0e(0.0))
+        1.0
     """
     (x,) = inexact("i0e", x)
     return lax.bessel_i0e(x)
@@ -41,9 +42,10 @@ def i0(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import i0
-    >>> round(float(i0(1.0)), 4)
-    1.2661
+    Example:
+        >>> from weft.scipy.special import i0
+        >>> round(float(i0(1.0)), 4)
+        1.2661
     """
     (x,) = inexact("i0", x)
     return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
@@ -58,9 +60,10 @@ def i1e(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import i1e
-    >>> float(i1e(0.0))
-    0.0
+    Example:
+        >>> from weft.scipy.special import i1e
+        >>> float(i1e(0.0))
+        0.0
     """
     (x,) = inexact("i1e", x)
     return lax.bessel_i1e(x)
@@ -75,9 +78,10 @@ def i1(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import i1
-    >>> round(float(i1(1.0)), 4)
-    0.5652
+    Example:
+        >>> from weft.scipy.special import i1
+        >>> round(float(i1(1.0)), 4)
+        0.5652
     """
     (x,) = inexact("i1", x)
     return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
@@ -96,9 +100,10 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     Returns:
         A float array of shape ``(v + 1, *z.shape)``.
 
-    >>> from weft.scipy.special import bessel_jn
-    >>> [round(float(j), 4) for j in bessel_jn(1.0, v=2)]
-    [0.7652, 0.4401, 0.1149]
+    Example:
+        >>> from weft.scipy.special import bessel_jn
+        >>> [round(float(j), 4) for j in bessel_jn(1.0, v=2)]
+        [0.7652, 0.4401, 0.1149]
     """
     (z,) = real("bessel_jn", z)
     v, n_iter = operator.index(v), operator.index(n_iter)
@@ -148,11 +153,12 @@ def sph_harm_y(
     Returns:
         A complex array of the shape of the arguments.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.special import sph_harm_y
-    >>> y = sph_harm_y(jnp.array([1]), jnp.array([0]), jnp.array([0.0]), jnp.array([0.0]))
-    >>> round(float(y[0].real), 4)
-    0.4886
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.special import sph_harm_y
+        >>> y = sph_harm_y(jnp.array([1]), jnp.array([0]), jnp.array([0.0]), jnp.array([0.0]))
+        >>> round(float(y[0].real), 4)
+        0.4886
     """
     if diff_n is not None:
         raise NotImplementedError(

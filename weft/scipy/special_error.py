@@ -31,9 +31,10 @@ def erf(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import erf
-    >>> round(float(erf(1.0)), 4)
-    0.8427
+    Example:
+        >>> from weft.scipy.special import erf
+        >>> round(float(erf(1.0)), 4)
+        0.8427
     """
     (x,) = inexact("erf", x)
     return lax.erf(x)
@@ -48,9 +49,10 @@ def erfc(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import erfc
-    >>> round(float(erfc(1.0)), 4)
-    0.1573
+    Example:
+        >>> from weft.scipy.special import erfc
+        >>> round(float(erfc(1.0)), 4)
+        0.1573
     """
     (x,) = inexact("erfc", x)
     return lax.erfc(x)
@@ -65,9 +67,10 @@ def erfinv(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import erfinv
-    >>> round(float(erfinv(0.5)), 4)
-    0.4769
+    Example:
+        >>> from weft.scipy.special import erfinv
+        >>> round(float(erfinv(0.5)), 4)
+        0.4769
     """
     (x,) = inexact("erfinv", x)
     return lax.erf_inv(x)
@@ -132,9 +135,10 @@ def wofz(z: Any) -> Array:
     Returns:
         A complex array of the shape of ``z``.
 
-    >>> from weft.scipy.special import wofz
-    >>> round(complex(wofz(1j)).real, 4)
-    0.4276
+    Example:
+        >>> from weft.scipy.special import wofz
+        >>> round(complex(wofz(1j)).real, 4)
+        0.4276
     """
     (z,) = inexact("wofz", z)
     (z,) = promote_dtypes_complex(z)
@@ -150,9 +154,10 @@ def erfcx(x: Any) -> Array:
     Returns:
         A float or complex array of the shape of ``x``.
 
-    >>> from weft.scipy.special import erfcx
-    >>> round(float(erfcx(10.0)), 4)
-    0.0561
+    Example:
+        >>> from weft.scipy.special import erfcx
+        >>> round(float(erfcx(10.0)), 4)
+        0.0561
     """
     (x,) = inexact("erfcx", x)
     return _wofz(1j * x) if is_complex(x) else _erfcx(x)
@@ -183,9 +188,10 @@ def dawsn(x: Any) -> Array:
     Returns:
         An array of the shape of ``x``.
 
-    >>> from weft.scipy.special import dawsn
-    >>> round(float(dawsn(1.0)), 4)
-    0.5381
+    Example:
+        >>> from weft.scipy.special import dawsn
+        >>> round(float(dawsn(1.0)), 4)
+        0.5381
     """
     (x,) = real("dawsn", x)
     return _dawsn(x)
@@ -204,9 +210,10 @@ def logit(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import logit
-    >>> float(logit(0.5))
-    0.0
+    Example:
+        >>> from weft.scipy.special import logit
+        >>> float(logit(0.5))
+        0.0
     """
     (x,) = inexact("logit", x)
     if is_complex(x):
@@ -236,9 +243,10 @@ def expit(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``, between 0 and 1.
 
-    >>> from weft.scipy.special import expit
-    >>> float(expit(0.0))
-    0.5
+    Example:
+        >>> from weft.scipy.special import expit
+        >>> float(expit(0.0))
+        0.5
     """
     (x,) = inexact("expit", x)
     return lax.logistic(x)
@@ -262,9 +270,10 @@ def ndtr(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``, between 0 and 1.
 
-    >>> from weft.scipy.special import ndtr
-    >>> float(ndtr(0.0))
-    0.5
+    Example:
+        >>> from weft.scipy.special import ndtr
+        >>> float(ndtr(0.0))
+        0.5
     """
     return _ndtr(_single_or_double("ndtr", x))
 
@@ -285,9 +294,10 @@ def ndtri(p: Any) -> Array:
     Returns:
         A float array of the shape of ``p``.
 
-    >>> from weft.scipy.special import ndtri
-    >>> round(float(ndtri(0.975)), 4)
-    1.96
+    Example:
+        >>> from weft.scipy.special import ndtri
+        >>> round(float(ndtri(0.975)), 4)
+        1.96
     """
     return _ndtri(_single_or_double("ndtri", arraylike("ndtri", p)))
 
@@ -329,9 +339,10 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import log_ndtr
-    >>> round(float(log_ndtr(-20.0)), 3)
-    -203.917
+    Example:
+        >>> from weft.scipy.special import log_ndtr
+        >>> round(float(log_ndtr(-20.0)), 3)
+        -203.917
     """
     if not isinstance(series_order, int):
         raise TypeError(f"log_ndtr needs an int as series_order, got {series_order!r}")
@@ -411,9 +422,10 @@ def owens_t(h: Any, a: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import owens_t
-    >>> float(owens_t(0.0, 1.0))
-    0.125
+    Example:
+        >>> from weft.scipy.special import owens_t
+        >>> float(owens_t(0.0, 1.0))
+        0.125
     """
     h, a = jnp.broadcast_arrays(*real("owens_t", h, a))
     if dtypes.finfo(h.dtype).bits < 32:
@@ -435,9 +447,10 @@ def xlogy(x: Any, y: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import xlogy
-    >>> float(xlogy(0.0, 0.0))
-    0.0
+    Example:
+        >>> from weft.scipy.special import xlogy
+        >>> float(xlogy(0.0, 0.0))
+        0.0
     """
     x, y = inexact("xlogy", x, y)
     return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log(y), 0)
@@ -461,9 +474,10 @@ def xlog1py(x: Any, y: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import xlog1py
-    >>> float(xlog1py(0.0, -1.0))
-    0.0
+    Example:
+        >>> from weft.scipy.special import xlog1py
+        >>> float(xlog1py(0.0, -1.0))
+        0.0
     """
     x, y = inexact("xlog1py", x, y)
     return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log1p(y), 0)
@@ -493,9 +507,10 @@ def entr(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import entr
-    >>> float(entr(1.0)), float(entr(-1.0))
-    (-0.0, -inf)
+    Example:
+        >>> from weft.scipy.special import entr
+        >>> float(entr(1.0)), float(entr(-1.0))
+        (-0.0, -inf)
     """
     (x,) = real("entr", x)
     return jnp.where(x < 0, -np.inf, -_xlogx(x))
@@ -511,9 +526,10 @@ def rel_entr(p: Any, q: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import rel_entr
-    >>> float(rel_entr(0.0, 1.0)), float(rel_entr(1.0, 0.0))
-    (0.0, inf)
+    Example:
+        >>> from weft.scipy.special import rel_entr
+        >>> float(rel_entr(0.0, 1.0)), float(rel_entr(1.0, 0.0))
+        (0.0, inf)
     """
     p, q = strong("rel_entr", p, q)
     both = (p > 0) & (q > 0)
@@ -532,9 +548,10 @@ def kl_div(p: Any, q: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import kl_div
-    >>> float(kl_div(2.0, 2.0))
-    0.0
+    Example:
+        >>> from weft.scipy.special import kl_div
+        >>> float(kl_div(2.0, 2.0))
+        0.0
     """
     p, q = strong("kl_div", p, q)
     return rel_entr(p, q) - p + q
@@ -550,9 +567,10 @@ def boxcox(x: Any, lmbda: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import boxcox
-    >>> round(float(boxcox(3.0, 2.0)), 4)
-    4.0
+    Example:
+        >>> from weft.scipy.special import boxcox
+        >>> round(float(boxcox(3.0, 2.0)), 4)
+        4.0
     """
     x, lmbda = inexact("boxcox", x, lmbda)
     return _power_transform(jnp.log(x), lmbda)
@@ -568,9 +586,10 @@ def boxcox1p(x: Any, lmbda: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import boxcox1p
-    >>> round(float(boxcox1p(2.0, 2.0)), 4)
-    4.0
+    Example:
+        >>> from weft.scipy.special import boxcox1p
+        >>> round(float(boxcox1p(2.0, 2.0)), 4)
+        4.0
     """
     x, lmbda = inexact("boxcox1p", x, lmbda)
     return _power_transform(jnp.log1p(x), lmbda)

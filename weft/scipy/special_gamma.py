@@ -31,9 +31,10 @@ def gammaln(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import gammaln
-    >>> round(float(gammaln(5.0)), 4)
-    3.1781
+    Example:
+        >>> from weft.scipy.special import gammaln
+        >>> round(float(gammaln(5.0)), 4)
+        3.1781
     """
     (x,) = inexact("gammaln", x)
     return lax.lgamma(x)
@@ -48,9 +49,10 @@ def gammasgn(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import gammasgn
-    >>> float(gammasgn(-0.5))
-    -1.0
+    Example:
+        >>> from weft.scipy.special import gammasgn
+        >>> float(gammasgn(-0.5))
+        -1.0
     """
     (x,) = real("gammasgn", x)
     whole = jnp.floor(x)
@@ -101,9 +103,10 @@ def loggamma(x: Any) -> Array:
     Returns:
         A float or complex array of the shape of ``x``.
 
-    >>> from weft.scipy.special import loggamma
-    >>> round(float(loggamma(5.0)), 4)
-    3.1781
+    Example:
+        >>> from weft.scipy.special import loggamma
+        >>> round(float(loggamma(5.0)), 4)
+        3.1781
     """
     (x,) = inexact("loggamma", x)
     if is_complex(x):
@@ -120,9 +123,10 @@ def gamma(x: Any) -> Array:
     Returns:
         A float or complex array of the shape of ``x``.
 
-    >>> from weft.scipy.special import gamma
-    >>> round(float(gamma(5.0)), 3)
-    24.0
+    Example:
+        >>> from weft.scipy.special import gamma
+        >>> round(float(gamma(5.0)), 3)
+        24.0
     """
     (x,) = inexact("gamma", x)
     if is_complex(x):
@@ -140,9 +144,10 @@ def betaln(a: Any, b: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import betaln
-    >>> round(float(betaln(2.0, 3.0)), 4)
-    -2.4849
+    Example:
+        >>> from weft.scipy.special import betaln
+        >>> round(float(betaln(2.0, 3.0)), 4)
+        -2.4849
     """
     a, b = inexact("betaln", a, b)
     a, b = jnp.minimum(a, b), jnp.maximum(a, b)
@@ -166,9 +171,10 @@ def beta(a: Any, b: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import beta
-    >>> round(float(beta(2.0, 3.0)), 4)
-    0.0833
+    Example:
+        >>> from weft.scipy.special import beta
+        >>> round(float(beta(2.0, 3.0)), 4)
+        0.0833
     """
     a, b = real("beta", a, b)
     sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
@@ -186,9 +192,10 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape, between 0 and 1.
 
-    >>> from weft.scipy.special import betainc
-    >>> round(float(betainc(2.0, 3.0, 0.3)), 4)
-    0.3483
+    Example:
+        >>> from weft.scipy.special import betainc
+        >>> round(float(betainc(2.0, 3.0, 0.3)), 4)
+        0.3483
     """
     return lax.betainc(*real("betainc", a, b, x))
 
@@ -202,9 +209,10 @@ def digamma(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import digamma
-    >>> round(float(digamma(1.0)), 4)
-    -0.5772
+    Example:
+        >>> from weft.scipy.special import digamma
+        >>> round(float(digamma(1.0)), 4)
+        -0.5772
     """
     (x,) = inexact("digamma", x)
     return lax.digamma(x)
@@ -220,9 +228,10 @@ def polygamma(n: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import polygamma
-    >>> round(float(polygamma(1, 1.0)), 4)
-    1.6449
+    Example:
+        >>> from weft.scipy.special import polygamma
+        >>> round(float(polygamma(1, 1.0)), 4)
+        1.6449
     """
     n = ensure_array("polygamma", n)
     given = n.dtype
@@ -241,9 +250,10 @@ def gammainc(a: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape, between 0 and 1.
 
-    >>> from weft.scipy.special import gammainc
-    >>> round(float(gammainc(1.0, 2.0)), 4)
-    0.8647
+    Example:
+        >>> from weft.scipy.special import gammainc
+        >>> round(float(gammainc(1.0, 2.0)), 4)
+        0.8647
     """
     return lax.igamma(*inexact("gammainc", a, x))
 
@@ -258,9 +268,10 @@ def gammaincc(a: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape, between 0 and 1.
 
-    >>> from weft.scipy.special import gammaincc
-    >>> round(float(gammaincc(1.0, 2.0)), 4)
-    0.1353
+    Example:
+        >>> from weft.scipy.special import gammaincc
+        >>> round(float(gammaincc(1.0, 2.0)), 4)
+        0.1353
     """
     return lax.igammac(*inexact("gammaincc", a, x))
 
@@ -275,9 +286,10 @@ def factorial(n: Any, exact: bool = False) -> Array:
     Returns:
         A float array of the shape of ``n``; an integer array with ``exact``.
 
-    >>> from weft.scipy.special import factorial
-    >>> factorial(5, exact=True)
-    Array(120, dtype=int32)
+    Example:
+        >>> from weft.scipy.special import factorial
+        >>> factorial(5, exact=True)
+        Array(120, dtype=int32)
     """
     if exact:
         values = np.vectorize(lambda v: math.factorial(v) if v >= 0 else 0, otypes=[object])
@@ -297,9 +309,10 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import comb
-    >>> round(float(comb(5, 2)), 3)
-    10.0
+    Example:
+        >>> from weft.scipy.special import comb
+        >>> round(float(comb(5, 2)), 3)
+        10.0
     """
     N, k = inexact("comb", N, k)
     if repetition:
@@ -321,9 +334,10 @@ def multigammaln(a: Any, d: Any) -> Array:
     Returns:
         A float array of the shape of ``a``.
 
-    >>> from weft.scipy.special import multigammaln
-    >>> round(float(multigammaln(3.0, 2)), 4)
-    1.5502
+    Example:
+        >>> from weft.scipy.special import multigammaln
+        >>> round(float(multigammaln(3.0, 2)), 4)
+        1.5502
     """
     d = concrete(d, "multigammaln needs to know the dimension d")
     if d != int(d):
@@ -348,9 +362,10 @@ def poch(z: Any, m: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import poch
-    >>> round(float(poch(3.0, 2.0)), 3)
-    12.0
+    Example:
+        >>> from weft.scipy.special import poch
+        >>> round(float(poch(3.0, 2.0)), 3)
+        12.0
     """
     z, m = real("poch", z, m)
     return jnp.where(m == 0, z.dtype.type(1), gamma(z + m) / gamma(z))
@@ -371,9 +386,10 @@ def bernoulli(n: int) -> Array:
     Returns:
         A float array of shape (n + 1,).
 
-    >>> from weft.scipy.special import bernoulli
-    >>> [round(float(b), 4) for b in bernoulli(4)]
-    [1.0, -0.5, 0.1667, 0.0, -0.0333]
+    Example:
+        >>> from weft.scipy.special import bernoulli
+        >>> [round(float(b), 4) for b in bernoulli(4)]
+        [1.0, -0.5, 0.1667, 0.0, -0.0333]
     """
     n = operator.index(concrete(n, "bernoulli needs to know n, the size of its result"))
     if n < 0:
@@ -450,9 +466,10 @@ def zeta(x: Any, q: Any = None) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import zeta
-    >>> round(float(zeta(2.0)), 4), round(float(zeta(2.0, 2.0)), 4)
-    (1.6449, 0.6449)
+    Example:
+        >>> from weft.scipy.special import zeta
+        >>> round(float(zeta(2.0)), 4), round(float(zeta(2.0, 2.0)), 4)
+        (1.6449, 0.6449)
     """
     if q is not None:
         return _hurwitz(*jnp.broadcast_arrays(*inexact("zeta", x, q)))

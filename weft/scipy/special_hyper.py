@@ -126,9 +126,10 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import hyp1f1
-    >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 4)
-    1.7183
+    Example:
+        >>> from weft.scipy.special import hyp1f1
+        >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 4)
+        1.7183
     """
     operands = real("hyp1f1", *map(jnp.asarray, (a, b, x)))
     return _hyp1f1(*jnp.broadcast_arrays(*operands))
@@ -271,9 +272,10 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import hyp2f1
-    >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
-    1.3863
+    Example:
+        >>> from weft.scipy.special import hyp2f1
+        >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
+        1.3863
     """
     given = inexact("hyp2f1", *map(jnp.asarray, (a, b, c, x)))
     if is_complex(given[0]):

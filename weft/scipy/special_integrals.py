@@ -42,9 +42,10 @@ def exp1(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import exp1
-    >>> round(float(exp1(1.0)), 4)
-    0.2194
+    Example:
+        >>> from weft.scipy.special import exp1
+        >>> round(float(exp1(1.0)), 4)
+        0.2194
     """
     (x,) = real("exp1", x)
     return _exp1(x)
@@ -88,9 +89,10 @@ def expi(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import expi
-    >>> round(float(expi(1.0)), 4)
-    1.8951
+    Example:
+        >>> from weft.scipy.special import expi
+        >>> round(float(expi(1.0)), 4)
+        1.8951
     """
     (x,) = real("expi", x)
     return _expi(x)
@@ -157,9 +159,10 @@ def expn(n: Any, x: Any) -> Array:
     Returns:
         A float array of the broadcast shape.
 
-    >>> from weft.scipy.special import expn
-    >>> round(float(expn(2, 1.0)), 4)
-    0.1485
+    Example:
+        >>> from weft.scipy.special import expn
+        >>> round(float(expn(2, 1.0)), 4)
+        0.1485
     """
     n, x = real("expn", jnp.asarray(n), jnp.asarray(x))
     return _expn(n, x) if np.ndim(n) == 0 else _expn(*jnp.broadcast_arrays(n, x))
@@ -202,10 +205,11 @@ def sici(x: Any) -> tuple[Array, Array]:
     Returns:
         Two float arrays of the shape of ``x``.
 
-    >>> from weft.scipy.special import sici
-    >>> si, ci = sici(1.0)
-    >>> round(float(si), 4), round(float(ci), 4)
-    (0.9461, 0.3374)
+    Example:
+        >>> from weft.scipy.special import sici
+        >>> si, ci = sici(1.0)
+        >>> round(float(si), 4), round(float(ci), 4)
+        (0.9461, 0.3374)
     """
     (x,) = real("sici", x)
     return _sici(x)
@@ -250,10 +254,11 @@ def fresnel(x: Any) -> tuple[Array, Array]:
     Returns:
         Two float arrays of the shape of ``x``.
 
-    >>> from weft.scipy.special import fresnel
-    >>> s, c = fresnel(1.0)
-    >>> round(float(s), 4), round(float(c), 4)
-    (0.4383, 0.7799)
+    Example:
+        >>> from weft.scipy.special import fresnel
+        >>> s, c = fresnel(1.0)
+        >>> round(float(s), 4), round(float(c), 4)
+        (0.4383, 0.7799)
     """
     (x,) = real("fresnel", x)
     return _fresnel(x)
@@ -295,9 +300,10 @@ def spence(x: Any) -> Array:
     Returns:
         A float array of the shape of ``x``.
 
-    >>> from weft.scipy.special import spence
-    >>> round(float(spence(0.0)), 4)
-    1.6449
+    Example:
+        >>> from weft.scipy.special import spence
+        >>> round(float(spence(0.0)), 4)
+        1.6449
     """
     x = jnp.asarray(x)
     if x.dtype not in (np.float32, np.float64):

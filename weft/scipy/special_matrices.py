@@ -57,12 +57,13 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     Returns:
         An array of shape (..., m, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.toeplitz(jnp.array([1, 2, 3]), jnp.array([1, 4]))
-    Array([[1, 4],
-           [2, 1],
-           [3, 2]], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.toeplitz(jnp.array([1, 2, 3]), jnp.array([1, 4]))
+        Array([[1, 4],
+               [2, 1],
+               [3, 2]], dtype=int32)
     """
     column = _vectors("toeplitz", c)
     row = column.conj() if r is None else _vectors("toeplitz", r)
@@ -84,12 +85,13 @@ def hankel(c: Any, r: Any = None) -> Array:
     Returns:
         An array of shape (..., m, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.hankel(jnp.array([1, 2, 3]))
-    Array([[1, 2, 3],
-           [2, 3, 0],
-           [3, 0, 0]], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.hankel(jnp.array([1, 2, 3]))
+        Array([[1, 2, 3],
+               [2, 3, 0],
+               [3, 0, 0]], dtype=int32)
     """
     check_arraylike("hankel", c)
     column = jnp.asarray(c)
@@ -115,12 +117,13 @@ def circulant(c: Any) -> Array:
     Returns:
         An array of shape (..., n, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.circulant(jnp.array([1, 2, 3]))
-    Array([[1, 3, 2],
-           [2, 1, 3],
-           [3, 2, 1]], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.circulant(jnp.array([1, 2, 3]))
+        Array([[1, 3, 2],
+               [2, 1, 3],
+               [3, 2, 1]], dtype=int32)
     """
     column = _vectors("circulant", c)
     turned, n = column[..., ::-1], column.shape[-1]
@@ -152,11 +155,12 @@ def leslie(f: Any, s: Any) -> Array:
     Returns:
         An array of shape (..., n, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.leslie(jnp.array([1., 2.]), jnp.array([0.5]))
-    Array([[1. , 2. ],
-           [0.5, 0. ]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.leslie(jnp.array([1., 2.]), jnp.array([0.5]))
+        Array([[1. , 2. ],
+               [0.5, 0. ]], dtype=float32)
     """
     first, below = _vectors("leslie", f), _vectors("leslie", s)
     n = first.shape[-1]
@@ -178,11 +182,12 @@ def companion(a: Any) -> Array:
     Returns:
         An array of shape (..., n, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.companion(jnp.array([1., -10., 31.]))
-    Array([[ 10., -31.],
-           [  1.,   0.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.companion(jnp.array([1., -10., 31.]))
+        Array([[ 10., -31.],
+               [  1.,   0.]], dtype=float32)
     """
     (a,) = promote_dtypes_inexact(_vectors("companion", a))
     n = a.shape[-1] - 1
@@ -200,11 +205,12 @@ def fiedler(a: Any) -> Array:
     Returns:
         An array of shape (..., n, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.fiedler(jnp.array([1, 4]))
-    Array([[0, 3],
-           [3, 0]], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.fiedler(jnp.array([1, 4]))
+        Array([[0, 3],
+               [3, 0]], dtype=int32)
     """
     a = _vectors("fiedler", a)
     return jnp.abs(a[..., :, None] - a[..., None, :])
@@ -219,11 +225,12 @@ def fiedler_companion(a: Any) -> Array:
     Returns:
         An array of shape (..., n, n).
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.fiedler_companion(jnp.array([1., -16., 86.]))
-    Array([[ 16., -86.],
-           [  1.,   0.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.fiedler_companion(jnp.array([1., -16., 86.]))
+        Array([[ 16., -86.],
+               [  1.,   0.]], dtype=float32)
     """
     (a,) = promote_dtypes_inexact(_vectors("fiedler_companion", a))
     n = a.shape[-1] - 1
@@ -254,12 +261,13 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     Returns:
         A matrix with n columns; m + n - 1 rows for ``'full'``.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.convolution_matrix(jnp.array([1, 2]), 2)
-    Array([[1, 0],
-           [2, 1],
-           [0, 2]], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.convolution_matrix(jnp.array([1, 2]), 2)
+        Array([[1, 0],
+               [2, 1],
+               [0, 2]], dtype=int32)
     """
     n = operator.index(n)
     check_arraylike("convolution_matrix", a)
@@ -290,10 +298,11 @@ def hilbert(n: int) -> Array:
     Returns:
         A float array of shape (n, n).
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.hilbert(2)
-    Array([[1.        , 0.5       ],
-           [0.5       , 0.33333334]], dtype=float32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.hilbert(2)
+        Array([[1.        , 0.5       ],
+               [0.5       , 0.33333334]], dtype=float32)
     """
     i = jnp.arange(n, dtype=dtypes.default_float_dtype())
     return 1 / (i[:, None] + i + 1)
@@ -314,10 +323,11 @@ def invhilbert(n: int) -> Array:
     Returns:
         A float array of shape (n, n).
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.invhilbert(2)
-    Array([[ 4., -6.],
-           [-6., 12.]], dtype=float32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.invhilbert(2)
+        Array([[ 4., -6.],
+               [-6., 12.]], dtype=float32)
     """
 
     def entry(i: int, j: int) -> int:
@@ -344,11 +354,12 @@ def pascal(n: int, kind: str | None = None) -> Array:
     Returns:
         A float array of shape (n, n).
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.pascal(3)
-    Array([[1., 1., 1.],
-           [1., 2., 3.],
-           [1., 3., 6.]], dtype=float32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.pascal(3)
+        Array([[1., 1., 1.],
+               [1., 2., 3.],
+               [1., 3., 6.]], dtype=float32)
     """
     kind = _pascal_kind(kind)
     if kind == "symmetric":
@@ -369,10 +380,11 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     Returns:
         A float array of shape (n, n).
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.invpascal(2)
-    Array([[ 2., -1.],
-           [-1.,  1.]], dtype=float32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.invpascal(2)
+        Array([[ 2., -1.],
+               [-1.,  1.]], dtype=float32)
     """
     kind = _pascal_kind(kind)
     lower = [[(-1) ** (i + j) * math.comb(i, j) for j in range(n)] for i in range(n)]
@@ -396,9 +408,10 @@ def helmert(n: int, full: bool = False) -> Array:
     Returns:
         A float array of shape (n - 1, n); (n, n) with ``full``.
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.helmert(2).round(4)
-    Array([[ 0.7071, -0.7071]], dtype=float32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.helmert(2).round(4)
+        Array([[ 0.7071, -0.7071]], dtype=float32)
     """
     if n < 1:
         raise ValueError(f"helmert needs a positive n, got {n}")
@@ -423,10 +436,11 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     Returns:
         An array of shape (n, n).
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.hadamard(2)
-    Array([[ 1,  1],
-           [ 1, -1]], dtype=int32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.hadamard(2)
+        Array([[ 1,  1],
+               [ 1, -1]], dtype=int32)
     """
     if n < 1 or n & (n - 1):
         raise ValueError(f"hadamard needs a power of two, got {n}")
@@ -447,10 +461,11 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     Returns:
         A complex array of shape (n, n).
 
-    >>> import weft.scipy.linalg as linalg
-    >>> linalg.dft(2).real
-    Array([[ 1.,  1.],
-           [ 1., -1.]], dtype=float32)
+    Example:
+        >>> import weft.scipy.linalg as linalg
+        >>> linalg.dft(2).real
+        Array([[ 1.,  1.],
+               [ 1., -1.]], dtype=float32)
     """
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"scale must be None, 'sqrtn' or 'n', got {scale!r}")

@@ -36,10 +36,11 @@ def detrend(
     Returns:
         A float array of the shape of ``data``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import detrend
-    >>> detrend(jnp.array([0.0, 2.0, 1.0]), type="constant")
-    Array([-1.,  1.,  0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import detrend
+        >>> detrend(jnp.array([0.0, 2.0, 1.0]), type="constant")
+        Array([-1.,  1.,  0.], dtype=float32)
     """
     if overwrite_data is not None:
         raise NotImplementedError("detrend does not overwrite: arrays do not change")
@@ -253,11 +254,12 @@ def stft(
         Three arrays: the frequencies, the times of the segments, and the transform, with
         frequencies in place of ``axis`` and times last.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import stft
-    >>> f, t, z = stft(jnp.ones(32), nperseg=8)
-    >>> z.shape
-    (5, 9)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import stft
+        >>> f, t, z = stft(jnp.ones(32), nperseg=8)
+        >>> z.shape
+        (5, 9)
     """
     (x,) = inexact("stft", x)
     if not x.size:
@@ -325,11 +327,12 @@ def csd(
     Returns:
         Two arrays: the frequencies, and the density, with frequencies in place of ``axis``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import csd
-    >>> f, p = csd(jnp.arange(32.0), jnp.ones(32), nperseg=8)
-    >>> p.shape, p.dtype
-    ((5,), dtype('complex64'))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import csd
+        >>> f, p = csd(jnp.arange(32.0), jnp.ones(32), nperseg=8)
+        >>> p.shape, p.dtype
+        ((5,), dtype('complex64'))
     """
     x = arraylike("csd", x)
     if y is None:
@@ -435,11 +438,12 @@ def welch(
     Returns:
         Two arrays: the frequencies, and the density, with frequencies in place of ``axis``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import welch
-    >>> f, p = welch(jnp.cos(jnp.arange(64.0)), nperseg=16)
-    >>> float(f[p.argmax()])
-    0.1875
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import welch
+        >>> f, p = welch(jnp.cos(jnp.arange(64.0)), nperseg=16)
+        >>> float(f[p.argmax()])
+        0.1875
     """
     return csd(
         x,
@@ -491,12 +495,13 @@ def istft(
     Returns:
         Two arrays: the times, and the signal.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.signal import istft, stft
-    >>> x = jnp.arange(16.0)
-    >>> t, back = istft(stft(x, nperseg=8)[2], nperseg=8)
-    >>> bool(jnp.allclose(back, x, atol=1e-5))
-    True
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.signal import istft, stft
+        >>> x = jnp.arange(16.0)
+        >>> t, back = istft(stft(x, nperseg=8)[2], nperseg=8)
+        >>> bool(jnp.allclose(back, x, atol=1e-5))
+        True
     """
     z = arraylike("istft", Zxx)
     if z.ndim < 2:

@@ -40,11 +40,12 @@ def eigh_tridiagonal(
         The eigenvalues in ascending order; without ``eigvals_only`` a pair of them and the
         eigenvectors as columns.
 
-    >>> import weft.numpy as jnp
-    >>> import weft.scipy.linalg as linalg
-    >>> d, e = jnp.array([2., 2., 2.]), jnp.array([1., 1.])
-    >>> linalg.eigh_tridiagonal(d, e, eigvals_only=True).round(4)
-    Array([0.5858, 2.    , 3.4142], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> import weft.scipy.linalg as linalg
+        >>> d, e = jnp.array([2., 2., 2.]), jnp.array([1., 1.])
+        >>> linalg.eigh_tridiagonal(d, e, eigvals_only=True).round(4)
+        Array([0.5858, 2.    , 3.4142], dtype=float32)
     """
     d, e = jnp.asarray(d), jnp.asarray(e)
     known = (np.float32, np.float64, np.complex64, np.complex128)

@@ -51,9 +51,10 @@ class AbstractRef(AbstractValue):
         memory_space: where the array lives.
         kind: ``'no_grad_no_remat'`` for a reference without derivatives.
 
-    >>> import weft.numpy as jnp
-    >>> AbstractRef(jnp.ones(3).aval)
-    Ref{float32[3]}
+    Example:
+        >>> import weft.numpy as jnp
+        >>> AbstractRef(jnp.ones(3).aval)
+        Ref{float32[3]}
     """
 
     __slots__ = ("inner_aval", "memory_space", "kind")
@@ -170,14 +171,15 @@ class Ref(AnyCell, metaclass=_RefKind):
         aval: the type of the reference.
         refs: what holds the array.
 
-    >>> import weft, weft.numpy as jnp
-    >>> ref = weft.new_ref(jnp.zeros(3))
-    >>> ref[1] = 5.0
-    >>> ref[...] += 1.0
-    >>> ref
-    Ref([1., 6., 1.], dtype=float32)
-    >>> ref[1:]
-    Array([6., 1.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> ref = weft.new_ref(jnp.zeros(3))
+        >>> ref[1] = 5.0
+        >>> ref[...] += 1.0
+        >>> ref
+        Ref([1., 6., 1.], dtype=float32)
+        >>> ref[1:]
+        Array([6., 1.], dtype=float32)
     """
 
     __slots__ = ("_aval", "_refs", "__weakref__")
@@ -407,9 +409,10 @@ def get(ref: Any, idx: Any = None) -> Any:
     Returns:
         An array.
 
-    >>> import weft, weft.numpy as jnp
-    >>> get(weft.new_ref(jnp.arange(5)), slice(1, 3))
-    Array([1, 2], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> get(weft.new_ref(jnp.arange(5)), slice(1, 3))
+        Array([1, 2], dtype=int32)
     """
     ref, operands, tree = _place(ref, idx, "ref.get")
     return lookup("get").bind(ref, *operands, tree=tree)
@@ -423,11 +426,12 @@ def set_(ref: Any, idx: Any, value: Any) -> None:
         idx: the index, as for arrays; ``...`` for all of it.
         value: the value, which broadcasts to the indexed shape.
 
-    >>> import weft, weft.numpy as jnp
-    >>> ref = weft.new_ref(jnp.zeros(3))
-    >>> set_(ref, 0, 2.0)
-    >>> ref
-    Ref([2., 0., 0.], dtype=float32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> ref = weft.new_ref(jnp.zeros(3))
+        >>> set_(ref, 0, 2.0)
+        >>> ref
+        Ref([2., 0., 0.], dtype=float32)
     """
     primitive = lookup("swap")
     ref, operands, tree = _place(ref, idx, "ref.set")
@@ -449,12 +453,13 @@ def swap(ref: Any, idx: Any, value: Any, _function_name: str = "ref_swap") -> An
     Returns:
         An array.
 
-    >>> import weft, weft.numpy as jnp
-    >>> ref = weft.new_ref(jnp.arange(3))
-    >>> swap(ref, 2, 10)
-    Array(2, dtype=int32)
-    >>> ref
-    Ref([ 0,  1, 10], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> ref = weft.new_ref(jnp.arange(3))
+        >>> swap(ref, 2, 10)
+        Array(2, dtype=int32)
+        >>> ref
+        Ref([ 0,  1, 10], dtype=int32)
     """
     primitive = lookup("swap")
     ref, operands, tree = _place(ref, idx, "ref.swap")
@@ -469,11 +474,12 @@ def addupdate(ref: Any, idx: Any, x: Any) -> None:
         idx: the index, as for arrays; ``...`` for all of it.
         x: the value, which broadcasts to the indexed shape.
 
-    >>> import weft, weft.numpy as jnp
-    >>> ref = weft.new_ref(jnp.arange(3))
-    >>> addupdate(ref, 2, 10)
-    >>> ref
-    Ref([ 0,  1, 12], dtype=int32)
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> ref = weft.new_ref(jnp.arange(3))
+        >>> addupdate(ref, 2, 10)
+        >>> ref
+        Ref([ 0,  1, 12], dtype=int32)
     """
     primitive = lookup("addupdate")
     ref, operands, tree = _place(ref, idx, "ref.addupdate")

@@ -19,11 +19,12 @@ class EMA(struct.PyTreeNode):
         warmup: let the decay of step n be at most (1 + n) / (10 + n), so that early parameters are
             forgotten soon.
 
-    >>> ema = EMA.create({"w": jnp.zeros(())}, decay=0.9)
-    >>> for _ in range(2):
-    ...     ema = ema.update({"w": jnp.ones(())})
-    >>> round(float(ema.average["w"]), 4)
-    0.19
+    Example:
+        >>> ema = EMA.create({"w": jnp.zeros(())}, decay=0.9)
+        >>> for _ in range(2):
+        ...     ema = ema.update({"w": jnp.ones(())})
+        >>> round(float(ema.average["w"]), 4)
+        0.19
     """
 
     average: Any

@@ -32,9 +32,10 @@ def remat(
     Returns:
         A function with the same values and gradients.
 
-    >>> layer = remat(lambda w, x: jnp.sin(w @ x).sum(), keep="dots")
-    >>> weft.grad(layer)(jnp.zeros((1, 2)), jnp.ones(2))
-    Array([[1., 1.]], dtype=float32)
+    Example:
+        >>> layer = remat(lambda w, x: jnp.sin(w @ x).sum(), keep="dots")
+        >>> weft.grad(layer)(jnp.zeros((1, 2)), jnp.ones(2))
+        Array([[1., 1.]], dtype=float32)
     """
     if isinstance(keep, str):
         if keep not in _KEPT:
@@ -57,9 +58,10 @@ def split_batch(batch: Any, parts: int) -> Any:
     Returns:
         A tree of arrays of shape (parts, examples / parts, ...).
 
-    >>> split_batch(jnp.arange(6), 2)
-    Array([[0, 2, 4],
-           [1, 3, 5]], dtype=int32...)
+    Example:
+        >>> split_batch(jnp.arange(6), 2)
+        Array([[0, 2, 4],
+               [1, 3, 5]], dtype=int32...)
     """
 
     def split(x: Any) -> Any:
@@ -88,10 +90,11 @@ def accumulated_value_and_grad(
         A function of the same arguments that returns the loss and the gradient by ``params``, which
         are summed in float32.
 
-    >>> loss = lambda w, x: ((x - w) ** 2).mean()
-    >>> value, grad = accumulated_value_and_grad(loss, 2)(1.0, jnp.array([1.0, 2.0, 3.0, 4.0]))
-    >>> float(value), float(grad)
-    (3.5, -3.0)
+    Example:
+        >>> loss = lambda w, x: ((x - w) ** 2).mean()
+        >>> value, grad = accumulated_value_and_grad(loss, 2)(1.0, jnp.array([1.0, 2.0, 3.0, 4.0]))
+        >>> float(value), float(grad)
+        (3.5, -3.0)
     """
     differentiate = weft.value_and_grad(fun, has_aux=has_aux)
     if parts == 1:

@@ -28,18 +28,19 @@ def load_huggingface(
         CheckpointError: files are missing, damaged or not safetensors.
         ValueError: the arrays or the configuration do not fit the model.
 
-    >>> import json, tempfile
-    >>> from weft.train.checkpoint import save_safetensors
-    >>> folder = tempfile.mkdtemp()
-    >>> with open(os.path.join(folder, "config.json"), "w") as file:
-    ...     json.dump({"model_type": "gpt2", "n_embd": 4, "n_head": 2, "n_layer": 0,
-    ...                "n_positions": 3, "vocab_size": 5}, file)
-    >>> tensors = {"wte.weight": np.ones((5, 4)), "wpe.weight": np.ones((3, 4)),
-    ...            "ln_f.weight": np.ones(4), "ln_f.bias": np.zeros(4)}
-    >>> save_safetensors(tensors, os.path.join(folder, "model.safetensors"))
-    >>> model, variables = load_huggingface(folder)
-    >>> model.apply(variables, np.array([[1, 2, 3]])).shape
-    (1, 3, 5)
+    Example:
+        >>> import json, tempfile
+        >>> from weft.train.checkpoint import save_safetensors
+        >>> folder = tempfile.mkdtemp()
+        >>> with open(os.path.join(folder, "config.json"), "w") as file:
+        ...     json.dump({"model_type": "gpt2", "n_embd": 4, "n_head": 2, "n_layer": 0,
+        ...                "n_positions": 3, "vocab_size": 5}, file)
+        >>> tensors = {"wte.weight": np.ones((5, 4)), "wpe.weight": np.ones((3, 4)),
+        ...            "ln_f.weight": np.ones(4), "ln_f.bias": np.zeros(4)}
+        >>> save_safetensors(tensors, os.path.join(folder, "model.safetensors"))
+        >>> model, variables = load_huggingface(folder)
+        >>> model.apply(variables, np.array([[1, 2, 3]])).shape
+        (1, 3, 5)
     """
     folder = os.fspath(folder)
     config = _read_json(os.path.join(folder, "config.json"))

@@ -26,8 +26,9 @@ class LearningRates:
         losses: the smoothed loss at each.
         suggestion: the rate to begin with.
 
-    >>> LearningRates(np.array([0.1, 1.0]), np.array([2.0, 1.0]), 0.1).suggestion
-    0.1
+    Example:
+        >>> LearningRates(np.array([0.1, 1.0]), np.array([2.0, 1.0]), 0.1).suggestion
+        0.1
     """
 
     rates: np.ndarray
@@ -78,11 +79,12 @@ def find_learning_rate(
     Returns:
         The rates, losses, and the rate at which the loss falls most steeply.
 
-    >>> import weft.numpy as jnp
-    >>> found = find_learning_rate(lambda w, x: ((x - w) ** 2).mean(), jnp.array(0.0),
-    ...                            [jnp.ones(4)], steps=60)
-    >>> 1e-3 < found.suggestion < 1.0
-    True
+    Example:
+        >>> import weft.numpy as jnp
+        >>> found = find_learning_rate(lambda w, x: ((x - w) ** 2).mean(), jnp.array(0.0),
+        ...                            [jnp.ones(4)], steps=60)
+        >>> 1e-3 < found.suggestion < 1.0
+        True
     """
     if not 0 < low < high or steps < 2:
         raise ValueError(f"need 0 < low < high and two steps, got {low}, {high}, {steps}")

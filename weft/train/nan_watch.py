@@ -25,9 +25,10 @@ class NonFiniteError(FloatingPointError):
         names: the names of the leaves that are not finite.
         path: the checkpoint with the batch and the state before the step, or None.
 
-    >>> error = NonFiniteError("loss is NaN", 3, ["loss"], None)
-    >>> error.step, error.names
-    (3, ('loss',))
+    Example:
+        >>> error = NonFiniteError("loss is NaN", 3, ["loss"], None)
+        >>> error.step, error.names
+        (3, ('loss',))
     """
 
     def __init__(self, message: str, step: int, names: Sequence[str], path: str | None) -> None:
@@ -53,8 +54,9 @@ def non_finite(tree: Any) -> dict[str, str]:
     Returns:
         A text such as ``"2 NaN, 1 inf of 10"`` by the name of the leaf.
 
-    >>> non_finite({"a": jnp.ones(2), "b": {"w": jnp.array([1.0, jnp.nan, jnp.inf])}})
-    {'b/w': '1 NaN, 1 inf of 3'}
+    Example:
+        >>> non_finite({"a": jnp.ones(2), "b": {"w": jnp.array([1.0, jnp.nan, jnp.inf])}})
+        {'b/w': '1 NaN, 1 inf of 3'}
     """
     leaves = {name: x for name, x in named_leaves(tree)[0].items() if _checkable(x)}
     if not leaves:
@@ -74,11 +76,12 @@ class NanWatch:
         folder: where the batch and the state are saved; None saves nothing.
         every: check only steps that are multiples of this.
 
-    >>> watch = NanWatch(every=10)
-    >>> watch.check(20, {"grads": {"Dense_0": jnp.array([jnp.nan])}})
-    Traceback (most recent call last):
-        ...
-    weft.train.nan_watch.NonFiniteError: step 20: grads/Dense_0 has 1 NaN, 0 inf of 1
+    Example:
+        >>> watch = NanWatch(every=10)
+        >>> watch.check(20, {"grads": {"Dense_0": jnp.array([jnp.nan])}})
+        Traceback (most recent call last):
+            ...
+        weft.train.nan_watch.NonFiniteError: step 20: grads/Dense_0 has 1 NaN, 0 inf of 1
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, every: int = 1) -> None:

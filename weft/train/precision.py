@@ -33,8 +33,9 @@ def cast_floating(tree: Any, dtype: Any) -> Any:
     Returns:
         A tree of the same structure.
 
-    >>> cast_floating({"x": jnp.ones(2), "n": jnp.arange(2)}, jnp.bfloat16)
-    {'n': Array([0, 1], dtype=int32...), 'x': Array([1, 1], dtype=bfloat16)}
+    Example:
+        >>> cast_floating({"x": jnp.ones(2), "n": jnp.arange(2)}, jnp.bfloat16)
+        {'n': Array([0, 1], dtype=int32...), 'x': Array([1, 1], dtype=bfloat16)}
     """
 
     def cast(leaf: Any) -> Any:
@@ -53,11 +54,12 @@ class Policy:
         compute_dtype: what the model computes in.
         output_dtype: what it returns.
 
-    >>> policy = get_policy("params=float32,compute=bfloat16,output=float32")
-    >>> policy.cast_to_compute({"w": jnp.ones(2)})["w"].dtype
-    dtype(bfloat16)
-    >>> policy.wrap(lambda w, x: w @ x)(jnp.ones((2, 2)), jnp.ones(2)).dtype
-    dtype('float32')
+    Example:
+        >>> policy = get_policy("params=float32,compute=bfloat16,output=float32")
+        >>> policy.cast_to_compute({"w": jnp.ones(2)})["w"].dtype
+        dtype(bfloat16)
+        >>> policy.wrap(lambda w, x: w @ x)(jnp.ones((2, 2)), jnp.ones(2)).dtype
+        dtype('float32')
     """
 
     param_dtype: Any = jnp.float32
@@ -104,10 +106,11 @@ def get_policy(text: str) -> Policy:
     Returns:
         A ``Policy``.
 
-    >>> get_policy("mixed_bfloat16").compute_dtype
-    dtype(bfloat16)
-    >>> get_policy("p=f32,c=f16").output_dtype
-    dtype('float16')
+    Example:
+        >>> get_policy("mixed_bfloat16").compute_dtype
+        dtype(bfloat16)
+        >>> get_policy("p=f32,c=f16").output_dtype
+        dtype('float16')
     """
     dtype = lambda name: jnp.dtype(_SHORT.get(name, name))
     if text.startswith("mixed_"):

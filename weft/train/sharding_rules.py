@@ -62,8 +62,9 @@ def partition_spec(name: str, shape: tuple[int, ...], mesh: Mesh, rules: Rules) 
     Returns:
         A ``PartitionSpec``.
 
-    >>> partition_spec("params/w", (8, 4), default_mesh(), [("w$", P(None, "data"))])
-    P(None, 'data')
+    Example:
+        >>> partition_spec("params/w", (8, 4), default_mesh(), [("w$", P(None, "data"))])
+        P(None, 'data')
     """
     if rules == "data":
         return P()
@@ -104,9 +105,10 @@ def state_shardings(state: Any, mesh: Mesh, rules: Rules = "data") -> Any:
     Returns:
         A tree of ``NamedSharding``, like ``state``.
 
-    >>> import weft.numpy as jnp
-    >>> state_shardings({"w": jnp.ones((8, 4))}, default_mesh(), "data")["w"].spec
-    P()
+    Example:
+        >>> import weft.numpy as jnp
+        >>> state_shardings({"w": jnp.ones((8, 4))}, default_mesh(), "data")["w"].spec
+        P()
     """
 
     def one(path: Any, leaf: Any) -> NamedSharding:

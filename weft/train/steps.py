@@ -28,9 +28,10 @@ class Step:
         rules: how the state is divided, as for ``partition_spec``.
         donate: whether the memory of the state is reused.
 
-    >>> from weft.train import make_step
-    >>> isinstance(make_step(lambda state, batch: (state, batch)), Step)
-    True
+    Example:
+        >>> from weft.train import make_step
+        >>> isinstance(make_step(lambda state, batch: (state, batch)), Step)
+        True
     """
 
     def __init__(
@@ -171,15 +172,16 @@ def make_step(
         A function ``step(state, batch, *args)`` that returns the next state, and a dictionary with
         ``loss``, ``grad_norm``, ``aux`` if there is one, and ``finite`` if the loss is scaled.
 
-    >>> from weft.train import TrainState
-    >>> loss = lambda w, batch: ((batch["x"] @ w - batch["y"]) ** 2).mean()
-    >>> state = TrainState.create(apply_fn=None, params=jnp.zeros(2), tx=optim.sgd(0.1))
-    >>> step = make_step(loss, sharding="data")
-    >>> batch = {"x": jnp.eye(2).repeat(4, 0), "y": jnp.ones(8)}
-    >>> for _ in range(100):
-    ...     state, outputs = step(state, batch)
-    >>> print(state.params.round(3), int(state.step))
-    [1. 1.] 100
+    Example:
+        >>> from weft.train import TrainState
+        >>> loss = lambda w, batch: ((batch["x"] @ w - batch["y"]) ** 2).mean()
+        >>> state = TrainState.create(apply_fn=None, params=jnp.zeros(2), tx=optim.sgd(0.1))
+        >>> step = make_step(loss, sharding="data")
+        >>> batch = {"x": jnp.eye(2).repeat(4, 0), "y": jnp.ones(8)}
+        >>> for _ in range(100):
+        ...     state, outputs = step(state, batch)
+        >>> print(state.params.round(3), int(state.step))
+        [1. 1.] 100
     """
     if sharding is not None and mesh is None:
         mesh = sharding_rules.default_mesh()

@@ -93,8 +93,9 @@ def crc32c(data: bytes) -> int:
     Returns:
         An integer below 2³².
 
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
+    Example:
+        >>> hex(crc32c(b"123456789"))
+        '0xe3069283'
     """
     if len(data) >= _SHORT:
         return _crc_of_lanes(data)
@@ -113,8 +114,9 @@ def masked_crc32c(data: bytes) -> int:
     Returns:
         An integer below 2³².
 
-    >>> hex(masked_crc32c(b"123456789"))
-    '0xc78ab0e5'
+    Example:
+        >>> hex(masked_crc32c(b"123456789"))
+        '0xc78ab0e5'
     """
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
@@ -129,8 +131,9 @@ def encode_record(data: bytes) -> bytes:
     Returns:
         The bytes.
 
-    >>> encode_record(b"abc").hex()
-    '0300000000000000...'
+    Example:
+        >>> encode_record(b"abc").hex()
+        '0300000000000000...'
     """
     length = struct.pack("<Q", len(data))
     checks = struct.pack("<I", masked_crc32c(length)), struct.pack("<I", masked_crc32c(data))
@@ -144,13 +147,14 @@ class RecordWriter:
         path: the file, which is replaced if it is there.
         append: whether records go behind those that are there.
 
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/data.tfrecord"
-    >>> with RecordWriter(path) as writer:
-    ...     for word in (b"one", b"two"):
-    ...         writer.write(word)
-    >>> list(read_records(path))
-    [b'one', b'two']
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/data.tfrecord"
+        >>> with RecordWriter(path) as writer:
+        ...     for word in (b"one", b"two"):
+        ...         writer.write(word)
+        >>> list(read_records(path))
+        [b'one', b'two']
     """
 
     def __init__(self, path: str | os.PathLike[str], append: bool = False) -> None:
@@ -201,11 +205,12 @@ def read_records(path: str | os.PathLike[str] | int, check: bool = True) -> Iter
     Raises:
         RecordError: a checksum does not fit, or the file ends in the middle of a record.
 
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.tfrecord"
-    >>> _ = path.write_bytes(encode_record(b"abc") + encode_record(b"de"))
-    >>> list(read_records(path))
-    [b'abc', b'de']
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.tfrecord"
+        >>> _ = path.write_bytes(encode_record(b"abc") + encode_record(b"de"))
+        >>> list(read_records(path))
+        [b'abc', b'de']
     """
     with open(path, "rb", closefd=not isinstance(path, int)) as file:
         left, number = os.fstat(file.fileno()).st_size, 0

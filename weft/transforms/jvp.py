@@ -30,14 +30,15 @@ class JVPTracer(Tracer):
         primal: the value.
         tangent: its tangent.
 
-    >>> import weft
-    >>> seen = []
-    >>> def f(x):
-    ...     seen.append(isinstance(x, JVPTracer))
-    ...     return x
-    >>> _ = weft.jvp(f, (1.0,), (1.0,))
-    >>> seen
-    [True]
+    Example:
+        >>> import weft
+        >>> seen = []
+        >>> def f(x):
+        ...     seen.append(isinstance(x, JVPTracer))
+        ...     return x
+        >>> _ = weft.jvp(f, (1.0,), (1.0,))
+        >>> seen
+        [True]
     """
 
     __slots__ = ("primal", "tangent")

@@ -82,10 +82,11 @@ def linearize(
     Returns:
         A pair of the list of results and the linear map.
 
-    >>> import weft.numpy as jnp
-    >>> out, linear = linearize(lambda x: [jnp.sin(x)], [0.0])
-    >>> [float(x) for x in out]
-    [0.0]
+    Example:
+        >>> import weft.numpy as jnp
+        >>> out, linear = linearize(lambda x: [jnp.sin(x)], [0.0])
+        >>> [float(x) for x in out]
+        [0.0]
     """
     parent, names = state.trace, state.name_stack
     partial = PartialEvalTrace(parent)

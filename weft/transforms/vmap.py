@@ -31,11 +31,12 @@ class BatchTracer(Tracer):
         val: the value.
         batch_dim: the axis that is mapped over; None for none.
 
-    >>> import weft, weft.numpy as jnp
-    >>> seen = []
-    >>> _ = weft.vmap(lambda x: seen.append(isinstance(x, BatchTracer)))(jnp.ones(2))
-    >>> seen
-    [True]
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> seen = []
+        >>> _ = weft.vmap(lambda x: seen.append(isinstance(x, BatchTracer)))(jnp.ones(2))
+        >>> seen
+        [True]
     """
 
     __slots__ = ("val", "batch_dim")

@@ -173,9 +173,10 @@ def flatten_axes(
     Returns:
         A list with the axis of each leaf.
 
-    >>> from weft import tree
-    >>> flatten_axes("in_axes", tree.structure((1, {"a": 2, "b": 3})), (0, None))
-    [0, None, None]
+    Example:
+        >>> from weft import tree
+        >>> flatten_axes("in_axes", tree.structure((1, {"a": 2, "b": 3})), (0, None))
+        [0, None, None]
     """
     given, prefix = _flatten(axis_tree, _is_none)
     axes = broadcast(prefix, given, treedef.node)

@@ -39,11 +39,12 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], P
     Returns:
         A pair of the leaves and the structure, for ``unflatten``.
 
-    >>> from weft import tree
-    >>> tree.flatten({"b": [1, 2], "a": None})
-    ([1, 2], PyTreeDef({'a': None, 'b': [*, *]}))
-    >>> tree.flatten({"b": [1, 2]}, is_leaf=lambda x: isinstance(x, list))
-    ([[1, 2]], PyTreeDef({'b': *}))
+    Example:
+        >>> from weft import tree
+        >>> tree.flatten({"b": [1, 2], "a": None})
+        ([1, 2], PyTreeDef({'a': None, 'b': [*, *]}))
+        >>> tree.flatten({"b": [1, 2]}, is_leaf=lambda x: isinstance(x, list))
+        ([[1, 2]], PyTreeDef({'b': *}))
     """
     leaves: list[Any] = []
     try:
@@ -75,10 +76,11 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     Returns:
         The tree.
 
-    >>> from weft import tree
-    >>> leaves, treedef = tree.flatten({"a": (1, 2)})
-    >>> tree.unflatten(treedef, [x * 10 for x in leaves])
-    {'a': (10, 20)}
+    Example:
+        >>> from weft import tree
+        >>> leaves, treedef = tree.flatten({"a": (1, 2)})
+        >>> tree.unflatten(treedef, [x * 10 for x in leaves])
+        {'a': (10, 20)}
     """
     return treedef.unflatten(leaves)
 
@@ -95,9 +97,10 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     Returns:
         A list, in the order of ``flatten``.
 
-    >>> from weft import tree
-    >>> tree.leaves([1, (2, {"x": 3}), None])
-    [1, 2, 3]
+    Example:
+        >>> from weft import tree
+        >>> tree.leaves([1, (2, {"x": 3}), None])
+        [1, 2, 3]
     """
     leaves: list[Any] = []
     try:
@@ -122,9 +125,10 @@ def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
     Returns:
         A ``PyTreeDef``.
 
-    >>> from weft import tree
-    >>> tree.structure([1, (2, {"x": 3}), None])
-    PyTreeDef([*, (*, {'x': *}), None])
+    Example:
+        >>> from weft import tree
+        >>> tree.structure([1, (2, {"x": 3}), None])
+        PyTreeDef([*, (*, {'x': *}), None])
     """
     return tree_flatten(tree, is_leaf)[1]
 
@@ -144,10 +148,11 @@ def tree_flatten_with_path(
     Returns:
         A list of pairs, and the structure. A path is a tuple of keys; ``keystr`` writes it as text.
 
-    >>> from weft import tree
-    >>> pairs, treedef = tree.flatten_with_path({"a": [1, 2]})
-    >>> pairs[1]
-    ((DictKey(key='a'), SequenceKey(idx=1)), 2)
+    Example:
+        >>> from weft import tree
+        >>> pairs, treedef = tree.flatten_with_path({"a": [1, 2]})
+        >>> pairs[1]
+        ((DictKey(key='a'), SequenceKey(idx=1)), 2)
     """
     stop = is_leaf
     if is_leaf is not None and not is_leaf_takes_path:
@@ -178,9 +183,10 @@ def tree_leaves_with_path(
     Returns:
         A list of pairs. A path is a tuple of keys; ``keystr`` writes it as text.
 
-    >>> from weft import tree, tree_util
-    >>> [tree_util.keystr(path) for path, _ in tree.leaves_with_path({"a": [1, 2]})]
-    ["['a'][0]", "['a'][1]"]
+    Example:
+        >>> from weft import tree, tree_util
+        >>> [tree_util.keystr(path) for path, _ in tree.leaves_with_path({"a": [1, 2]})]
+        ["['a'][0]", "['a'][1]"]
     """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
@@ -200,9 +206,10 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
     Returns:
         A tree of the structure of ``tree``.
 
-    >>> from weft import tree
-    >>> tree.map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
-    {'a': 11, 'b': [22]}
+    Example:
+        >>> from weft import tree
+        >>> tree.map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
+        {'a': 11, 'b': [22]}
     """
     leaves, treedef = tree_flatten(tree, is_leaf)
     columns = _columns("tree", treedef, tree, rest, is_leaf)
@@ -246,9 +253,10 @@ def tree_map_with_path(
     Returns:
         A tree of the structure of ``tree``.
 
-    >>> from weft import tree, tree_util
-    >>> tree.map_with_path(lambda path, x: f"{tree_util.keystr(path)}={x}", {"a": [1, 2]})
-    {'a': ["['a'][0]=1", "['a'][1]=2"]}
+    Example:
+        >>> from weft import tree, tree_util
+        >>> tree.map_with_path(lambda path, x: f"{tree_util.keystr(path)}={x}", {"a": [1, 2]})
+        {'a': ["['a'][0]=1", "['a'][1]=2"]}
     """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     stop = None if is_leaf_takes_path else is_leaf
@@ -276,9 +284,10 @@ def tree_reduce(
     Returns:
         What the last call returns.
 
-    >>> from weft import tree
-    >>> tree.reduce(lambda total, x: total + x, [1, (2, {"x": 3})])
-    6
+    Example:
+        >>> from weft import tree
+        >>> tree.reduce(lambda total, x: total + x, [1, (2, {"x": 3})])
+        6
     """
     leaves = tree_leaves(tree, is_leaf)
     if isinstance(initializer, Unspecified):
@@ -306,9 +315,10 @@ def tree_reduce_associative(
     Returns:
         What the last call returns.
 
-    >>> from weft import tree
-    >>> tree.reduce_associative(lambda a, b: f"({a}{b})", ["a", "b", "c", "d"])
-    '((ab)(cd))'
+    Example:
+        >>> from weft import tree
+        >>> tree.reduce_associative(lambda a, b: f"({a}{b})", ["a", "b", "c", "d"])
+        '((ab)(cd))'
     """
     leaves = tree_leaves(tree, is_leaf)
     if leaves:
@@ -338,9 +348,10 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     Returns:
         True or False; True for a tree without leaves.
 
-    >>> from weft import tree
-    >>> tree.all({"a": True, "b": [True, False]})
-    False
+    Example:
+        >>> from weft import tree
+        >>> tree.all({"a": True, "b": [True, False]})
+        False
     """
     return all(tree_leaves(tree, is_leaf))
 
@@ -357,9 +368,10 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = No
     Returns:
         A tree in which a leaf of the prefix is repeated for all leaves below it.
 
-    >>> from weft import tree
-    >>> tree.broadcast((0, 1), ("a", ["b", "c"]))
-    (0, [1, 1])
+    Example:
+        >>> from weft import tree
+        >>> tree.broadcast((0, 1), ("a", ["b", "c"]))
+        (0, [1, 1])
     """
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)
@@ -378,10 +390,11 @@ def tree_transpose(
     Returns:
         The tree with both structures exchanged.
 
-    >>> from weft import tree
-    >>> outer, inner = tree.structure([0, 0]), tree.structure({"x": 0, "y": 0})
-    >>> tree.transpose(outer, inner, [{"x": 1, "y": 2}, {"x": 3, "y": 4}])
-    {'x': [1, 3], 'y': [2, 4]}
+    Example:
+        >>> from weft import tree
+        >>> outer, inner = tree.structure([0, 0]), tree.structure({"x": 0, "y": 0})
+        >>> tree.transpose(outer, inner, [{"x": 1, "y": 2}, {"x": 3, "y": 4}])
+        {'x': [1, 3], 'y': [2, 4]}
     """
     leaves, treedef = tree_flatten(pytree_to_transpose)
     if inner_treedef is None:
@@ -405,9 +418,10 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     Returns:
         A ``PyTreeDef``.
 
-    >>> from weft import tree
-    >>> treedef_tuple([tree.structure([1, 2]), tree.structure(3)])
-    PyTreeDef(([*, *], *))
+    Example:
+        >>> from weft import tree
+        >>> treedef_tuple([tree.structure([1, 2]), tree.structure(3)])
+        PyTreeDef(([*, *], *))
     """
     nodes = []
     for treedef in treedefs:
@@ -426,9 +440,10 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     Returns:
         A list of ``PyTreeDef``.
 
-    >>> from weft import tree
-    >>> treedef_children(tree.structure([(1, 2), 3]))
-    [PyTreeDef((*, *)), PyTreeDef(*)]
+    Example:
+        >>> from weft import tree
+        >>> treedef_children(tree.structure([(1, 2), 3]))
+        [PyTreeDef((*, *)), PyTreeDef(*)]
     """
     return treedef.children()
 
@@ -442,9 +457,10 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     Returns:
         True or False.
 
-    >>> from weft import tree
-    >>> treedef_is_leaf(tree.structure(1)), treedef_is_leaf(tree.structure([1]))
-    (True, False)
+    Example:
+        >>> from weft import tree
+        >>> treedef_is_leaf(tree.structure(1)), treedef_is_leaf(tree.structure([1]))
+        (True, False)
     """
     return treedef.num_nodes == 1
 
@@ -460,8 +476,9 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
     Returns:
         True or False.
 
-    >>> all_leaves([1, 2.0]), all_leaves([1, [2]])
-    (True, False)
+    Example:
+        >>> all_leaves([1, 2.0]), all_leaves([1, [2]])
+        (True, False)
     """
     items = list(iterable)
     leaves = tree_leaves(items, is_leaf)

@@ -44,8 +44,9 @@ class SequenceKey(Key):
     Args:
         idx: the position.
 
-    >>> str(SequenceKey(2)), SequenceKey(2).idx
-    ('[2]', 2)
+    Example:
+        >>> str(SequenceKey(2)), SequenceKey(2).idx
+        ('[2]', 2)
     """
 
     __slots__ = ()
@@ -72,8 +73,9 @@ class DictKey(Key):
     Args:
         key: the key.
 
-    >>> str(DictKey("w")), DictKey("w").key
-    ("['w']", 'w')
+    Example:
+        >>> str(DictKey("w")), DictKey("w").key
+        ("['w']", 'w')
     """
 
     __slots__ = ()
@@ -97,8 +99,9 @@ class GetAttrKey(Key):
     Args:
         name: the name of the attribute.
 
-    >>> str(GetAttrKey("bias")), GetAttrKey("bias").name
-    ('.bias', 'bias')
+    Example:
+        >>> str(GetAttrKey("bias")), GetAttrKey("bias").name
+        ('.bias', 'bias')
     """
 
     __slots__ = ()
@@ -123,8 +126,9 @@ class FlattenedIndexKey(Key):
     Args:
         key: the position.
 
-    >>> str(FlattenedIndexKey(0)), FlattenedIndexKey(0).key
-    ('[<flat index 0>]', 0)
+    Example:
+        >>> str(FlattenedIndexKey(0)), FlattenedIndexKey(0).key
+        ('[<flat index 0>]', 0)
     """
 
     __slots__ = ()
@@ -155,11 +159,12 @@ def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") ->
     Returns:
         The text.
 
-    >>> path = (DictKey("layers"), SequenceKey(0), GetAttrKey("w"))
-    >>> keystr(path)
-    "['layers'][0].w"
-    >>> keystr(path, simple=True, separator="/")
-    'layers/0/w'
+    Example:
+        >>> path = (DictKey("layers"), SequenceKey(0), GetAttrKey("w"))
+        >>> keystr(path)
+        "['layers'][0].w"
+        >>> keystr(path, simple=True, separator="/")
+        'layers/0/w'
     """
     if simple:
         return separator.join(str(k._value) if isinstance(k, Key) else str(k) for k in keys)

@@ -42,12 +42,13 @@ class Partial(functools.partial):
         *args: the bound arguments, which are leaves.
         **kw: the bound keyword arguments, which are leaves.
 
-    >>> from weft import tree
-    >>> power = Partial(pow, 2)
-    >>> power(10)
-    1024
-    >>> tree.map(lambda x: x + 1, power)(3)
-    27
+    Example:
+        >>> from weft import tree
+        >>> power = Partial(pow, 2)
+        >>> power(10)
+        1024
+        >>> tree.map(lambda x: x + 1, power)(3)
+        27
     """
 
     def __new__(cls, func: Callable[..., Any], *args: Any, **kw: Any) -> Partial:

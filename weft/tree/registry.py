@@ -49,17 +49,18 @@ def register_pytree_node(
         unflatten_func: ``unflatten_func(aux_data, children)`` makes an object again.
         flatten_with_keys_func: the same as ``flatten_func`` with ``(key, child)`` pairs, for paths.
 
-    >>> from weft import tree
-    >>> class Span:
-    ...     def __init__(self, low, high, unit):
-    ...         self.low, self.high, self.unit = low, high, unit
-    >>> register_pytree_node(
-    ...     Span,
-    ...     lambda s: ((s.low, s.high), s.unit),
-    ...     lambda unit, ends: Span(*ends, unit),
-    ... )
-    >>> tree.flatten(Span(1, 2, "m"))
-    ([1, 2], PyTreeDef(CustomNode(Span[m], [*, *])))
+    Example:
+        >>> from weft import tree
+        >>> class Span:
+        ...     def __init__(self, low, high, unit):
+        ...         self.low, self.high, self.unit = low, high, unit
+        >>> register_pytree_node(
+        ...     Span,
+        ...     lambda s: ((s.low, s.high), s.unit),
+        ...     lambda unit, ends: Span(*ends, unit),
+        ... )
+        >>> tree.flatten(Span(1, 2, "m"))
+        ([1, 2], PyTreeDef(CustomNode(Span[m], [*, *])))
     """
     for name, func in (("flatten_func", flatten_func), ("unflatten_func", unflatten_func)):
         if not callable(func):
@@ -84,17 +85,20 @@ def register_pytree_with_keys(
         unflatten_func: ``unflatten_func(aux_data, children)`` makes an object again.
         flatten_func: a quicker way to the same children without keys.
 
-    >>> from weft import tree, tree_util
-    >>> class Point:
-    ...     def __init__(self, x, y):
-    ...         self.x, self.y = x, y
-    >>> register_pytree_with_keys(
-    ...     Point,
-    ...     lambda p: (((tree_util.GetAttrKey("x"), p.x), (tree_util.GetAttrKey("y"), p.y)), None),
-    ...     lambda aux, xy: Point(*xy),
-    ... )
-    >>> [tree_util.keystr(path) for path, leaf in tree.leaves_with_path([Point(3, 4)])]
-    ['[0].x', '[0].y']
+    Example:
+        >>> from weft import tree, tree_util
+        >>> class Point:
+        ...     def __init__(self, x, y):
+        ...         self.x, self.y = x, y
+        >>> register_pytree_with_keys(
+        ...     Point,
+        ...     lambda p: (
+        ...         ((tree_util.GetAttrKey("x"), p.x), (tree_util.GetAttrKey("y"), p.y)), None
+        ...     ),
+        ...     lambda aux, xy: Point(*xy),
+        ... )
+        >>> [tree_util.keystr(path) for path, leaf in tree.leaves_with_path([Point(3, 4)])]
+        ['[0].x', '[0].y']
     """
     if not flatten_func:
 
@@ -115,18 +119,19 @@ def register_pytree_node_class(cls: T) -> T:
     Returns:
         The class, for use as a decorator.
 
-    >>> from weft import tree
-    >>> @register_pytree_node_class
-    ... class Pair:
-    ...     def __init__(self, a, b):
-    ...         self.a, self.b = a, b
-    ...     def tree_flatten(self):
-    ...         return (self.a, self.b), None
-    ...     @classmethod
-    ...     def tree_unflatten(cls, aux, children):
-    ...         return cls(*children)
-    >>> tree.leaves(Pair(1, [2, 3]))
-    [1, 2, 3]
+    Example:
+        >>> from weft import tree
+        >>> @register_pytree_node_class
+        ... class Pair:
+        ...     def __init__(self, a, b):
+        ...         self.a, self.b = a, b
+        ...     def tree_flatten(self):
+        ...         return (self.a, self.b), None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, aux, children):
+        ...         return cls(*children)
+        >>> tree.leaves(Pair(1, [2, 3]))
+        [1, 2, 3]
     """
     register_pytree_node(cls, methodcaller("tree_flatten"), cls.tree_unflatten)  # type: ignore[attr-defined]
     return cls
@@ -143,18 +148,19 @@ def register_pytree_with_keys_class(cls: T) -> T:
     Returns:
         The class, for use as a decorator.
 
-    >>> from weft import tree, tree_util
-    >>> @register_pytree_with_keys_class
-    ... class Cell:
-    ...     def __init__(self, value):
-    ...         self.value = value
-    ...     def tree_flatten_with_keys(self):
-    ...         return [(tree_util.GetAttrKey("value"), self.value)], None
-    ...     @classmethod
-    ...     def tree_unflatten(cls, aux, children):
-    ...         return cls(*children)
-    >>> tree.leaves_with_path(Cell(7))
-    [((GetAttrKey(name='value'),), 7)]
+    Example:
+        >>> from weft import tree, tree_util
+        >>> @register_pytree_with_keys_class
+        ... class Cell:
+        ...     def __init__(self, value):
+        ...         self.value = value
+        ...     def tree_flatten_with_keys(self):
+        ...         return [(tree_util.GetAttrKey("value"), self.value)], None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, aux, children):
+        ...         return cls(*children)
+        >>> tree.leaves_with_path(Cell(7))
+        [((GetAttrKey(name='value'),), 7)]
     """
     plain = methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
     with_keys = methodcaller("tree_flatten_with_keys")
@@ -173,12 +179,13 @@ def register_static(cls: T) -> T:
     Returns:
         The class, for use as a decorator.
 
-    >>> from weft import tree
-    >>> @register_static
-    ... class Mode(str):
-    ...     pass
-    >>> tree.leaves([1, Mode("train")])
-    [1]
+    Example:
+        >>> from weft import tree
+        >>> @register_static
+        ... class Mode(str):
+        ...     pass
+        >>> tree.leaves([1, Mode("train")])
+        [1]
     """
     register_pytree_node(cls, lambda obj: ((), obj), lambda obj, _: obj, lambda obj: ((), obj))
     return cls
@@ -193,16 +200,17 @@ def static(**kwargs: Any) -> Any:
     Returns:
         The field.
 
-    >>> from dataclasses import dataclass
-    >>> from weft import tree
-    >>> from weft.tree_util import register_dataclass
-    >>> @register_dataclass
-    ... @dataclass
-    ... class Scale:
-    ...     factor: float
-    ...     name: str = static(default="x")
-    >>> tree.flatten(Scale(2.0))
-    ([2.0], PyTreeDef(CustomNode(Scale[('x',)], [*])))
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from weft import tree
+        >>> from weft.tree_util import register_dataclass
+        >>> @register_dataclass
+        ... @dataclass
+        ... class Scale:
+        ...     factor: float
+        ...     name: str = static(default="x")
+        >>> tree.flatten(Scale(2.0))
+        ([2.0], PyTreeDef(CustomNode(Scale[('x',)], [*])))
     """
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return dataclasses.field(metadata=metadata, **kwargs)
@@ -228,16 +236,17 @@ def register_dataclass(
     Returns:
         The class, for use as a decorator.
 
-    >>> from dataclasses import dataclass
-    >>> from weft import tree
-    >>> from weft.tree_util import register_dataclass
-    >>> @register_dataclass
-    ... @dataclass
-    ... class Linear:
-    ...     w: float
-    ...     b: float
-    >>> tree.map(lambda x: 2 * x, Linear(w=1.0, b=3.0))
-    Linear(w=2.0, b=6.0)
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from weft import tree
+        >>> from weft.tree_util import register_dataclass
+        >>> @register_dataclass
+        ... @dataclass
+        ... class Linear:
+        ...     w: float
+        ...     b: float
+        >>> tree.map(lambda x: 2 * x, Linear(w=1.0, b=3.0))
+        Linear(w=2.0, b=6.0)
     """
     if data_fields is None or meta_fields is None:
         data_fields, meta_fields = _infer_fields(nodetype, data_fields, meta_fields)
@@ -292,8 +301,9 @@ def is_tree_node(typ: type) -> bool:
     Returns:
         True or False.
 
-    >>> is_tree_node(dict), is_tree_node(float)
-    (True, False)
+    Example:
+        >>> is_tree_node(dict), is_tree_node(float)
+        (True, False)
     """
     return isinstance(typ, type) and kind_of(typ) is not None
 
@@ -307,8 +317,9 @@ def flatten_one_level(tree: Any) -> tuple[Any, Any]:
     Returns:
         A pair of the children and the auxiliary data.
 
-    >>> flatten_one_level({"a": [1, 2], "b": {"c": 3}})
-    (([1, 2], {'c': 3}), ('a', 'b'))
+    Example:
+        >>> flatten_one_level({"a": [1, 2], "b": {"c": 3}})
+        (([1, 2], {'c': 3}), ('a', 'b'))
     """
     return _require(default_registry.flatten_one_level(tree), tree)
 
@@ -322,8 +333,9 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Any, Any]:
     Returns:
         A pair of the pairs and the auxiliary data.
 
-    >>> flatten_one_level_with_keys([5])
-    (((SequenceKey(idx=0), 5),), None)
+    Example:
+        >>> flatten_one_level_with_keys([5])
+        (((SequenceKey(idx=0), 5),), None)
     """
     return _require(default_registry.flatten_one_level_with_keys(tree), tree)
 

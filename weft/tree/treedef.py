@@ -26,9 +26,10 @@ class PyTreeDef:
         *args: not accepted: the class cannot be called.
         **kwargs: not accepted.
 
-    >>> from weft import tree
-    >>> tree.structure({"a": 1, "b": (2, 3)})
-    PyTreeDef({'a': *, 'b': (*, *)})
+    Example:
+        >>> from weft import tree
+        >>> tree.structure({"a": 1, "b": (2, 3)})
+        PyTreeDef({'a': *, 'b': (*, *)})
     """
 
     __slots__ = ("__weakref__", "node")

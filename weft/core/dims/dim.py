@@ -254,10 +254,11 @@ def is_symbolic_dim(p: Any) -> bool:
     Returns:
         True or False.
 
-    >>> from weft import export
-    >>> b, n = export.symbolic_shape("b, 4")
-    >>> export.is_symbolic_dim(b), export.is_symbolic_dim(n)
-    (True, False)
+    Example:
+        >>> from weft import export
+        >>> b, n = export.symbolic_shape("b, 4")
+        >>> export.is_symbolic_dim(b), export.is_symbolic_dim(n)
+        (True, False)
     """
     return type(p) is Dim
 

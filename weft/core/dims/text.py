@@ -22,11 +22,12 @@ class SymbolicScope(Scope):
         constraints_str: texts like ``"b >= 2"``, ``"b <= 8"``, ``"mod(b, 2) == 0"`` or ``"a ==
             2*b"``.
 
-    >>> from weft import export
-    >>> scope = export.SymbolicScope(["b >= 2"])
-    >>> (b,) = export.symbolic_shape("b", scope=scope)
-    >>> b - 1 >= 1
-    True
+    Example:
+        >>> from weft import export
+        >>> scope = export.SymbolicScope(["b >= 2"])
+        >>> (b,) = export.symbolic_shape("b", scope=scope)
+        >>> b - 1 >= 1
+        True
     """
 
     def __init__(self, constraints_str: Sequence[str] = ()) -> None:
@@ -82,9 +83,10 @@ def symbolic_shape(
     Returns:
         A tuple of integers and symbolic dimensions.
 
-    >>> from weft import export
-    >>> export.symbolic_shape("b, 2*h + 1, _, ...", like=(None, None, 3, 4))
-    (b, 2*h + 1, 3, 4)
+    Example:
+        >>> from weft import export
+        >>> export.symbolic_shape("b, 2*h + 1, _, ...", like=(None, None, 3, 4))
+        (b, 2*h + 1, 3, 4)
     """
     if shape_spec is None:
         shape_spec = "..."

@@ -67,8 +67,9 @@ def get_tensorstore_spec(
     Returns:
         A dictionary.
 
-    >>> get_tensorstore_spec("/data/weights")["kvstore"]
-    {'driver': 'file', 'path': '/data/weights'}
+    Example:
+        >>> get_tensorstore_spec("/data/weights")["kvstore"]
+        {'driver': 'file', 'path': '/data/weights'}
     """
     path = os.fspath(ckpt_path)
     if not path.startswith(("gs://", "s3://")) and not os.path.isabs(path):
@@ -101,8 +102,9 @@ def is_remote_storage(tspec: Any) -> bool:
     Returns:
         True or False.
 
-    >>> is_remote_storage(get_tensorstore_spec("gs://bucket/weights"))
-    True
+    Example:
+        >>> is_remote_storage(get_tensorstore_spec("gs://bucket/weights"))
+        True
     """
     if isinstance(tspec, str):
         return tspec.startswith(("gs://", "s3://"))
@@ -148,9 +150,10 @@ async def async_serialize(
         tensorstore_spec: where and how the array is stored, from ``get_tensorstore_spec``.
         commit_future: a list that gets what says when the array is on disk.
 
-    >>> import asyncio, tempfile, weft.numpy as jnp
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     asyncio.run(async_serialize(jnp.ones(2), get_tensorstore_spec(folder + "/x")))
+    Example:
+        >>> import asyncio, tempfile, weft.numpy as jnp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(async_serialize(jnp.ones(2), get_tensorstore_spec(folder + "/x")))
     """
     if not isinstance(arr_inp, Array):
         arr_inp = np.asarray(arr_inp)
@@ -197,12 +200,13 @@ async def async_deserialize(
     Returns:
         The array.
 
-    >>> import asyncio, tempfile, weft.numpy as jnp
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     spec = get_tensorstore_spec(folder + "/x")
-    ...     run_serialization([jnp.ones(2)], [spec])
-    ...     asyncio.run(async_deserialize(jnp.ones(2).sharding, spec))
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import asyncio, tempfile, weft.numpy as jnp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     spec = get_tensorstore_spec(folder + "/x")
+        ...     run_serialization([jnp.ones(2)], [spec])
+        ...     asyncio.run(async_deserialize(jnp.ones(2).sharding, spec))
+        Array([1., 1.], dtype=float32)
     """
     folder = _folder(tensorstore_spec)
     store: Any
@@ -244,9 +248,10 @@ def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -
         arrays: the arrays.
         tensorstore_specs: where and how each is stored.
 
-    >>> import tempfile, weft.numpy as jnp
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run_serialization([jnp.ones(2)], [get_tensorstore_spec(folder + "/x")])
+    Example:
+        >>> import tempfile, weft.numpy as jnp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run_serialization([jnp.ones(2)], [get_tensorstore_spec(folder + "/x")])
     """
 
     async def write() -> None:
@@ -282,12 +287,13 @@ def run_deserialization(
     Returns:
         The arrays.
 
-    >>> import tempfile, weft.numpy as jnp
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     specs = [get_tensorstore_spec(folder + "/x")]
-    ...     run_serialization([jnp.ones(2)], specs)
-    ...     run_deserialization([jnp.ones(2).sharding], specs)
-    [Array([1., 1.], dtype=float32)]
+    Example:
+        >>> import tempfile, weft.numpy as jnp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     specs = [get_tensorstore_spec(folder + "/x")]
+        ...     run_serialization([jnp.ones(2)], specs)
+        ...     run_deserialization([jnp.ones(2).sharding], specs)
+        [Array([1., 1.], dtype=float32)]
     """
     count = len(tensorstore_specs)
 
@@ -310,7 +316,8 @@ class AsyncManager:
     Args:
         timeout_secs: how long to wait for other processes.
 
-    >>> AsyncManager(timeout_secs=10).wait_until_finished()
+    Example:
+        >>> AsyncManager(timeout_secs=10).wait_until_finished()
     """
 
     def __init__(self, timeout_secs: int = 300) -> None:
@@ -378,7 +385,8 @@ class GlobalAsyncCheckpointManager(AsyncManager, GlobalAsyncCheckpointManagerBas
     Args:
         timeout_secs: how long to wait for other processes.
 
-    >>> GlobalAsyncCheckpointManager().wait_until_finished()
+    Example:
+        >>> GlobalAsyncCheckpointManager().wait_until_finished()
     """
 
     def serialize(

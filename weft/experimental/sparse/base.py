@@ -89,9 +89,10 @@ class JAXSparse:
         args: the buffers, as the format has them.
         shape: the shape of the array.
 
-    >>> from weft.experimental import sparse
-    >>> isinstance(sparse.eye(2), sparse.JAXSparse)
-    True
+    Example:
+        >>> from weft.experimental import sparse
+        >>> isinstance(sparse.eye(2), sparse.JAXSparse)
+        True
     """
 
     data: Any

@@ -35,10 +35,11 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     Returns:
         A ``BCOO`` with the places of ``sparr``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_extract(sparse.eye(2), jnp.array([[1., 2.], [3., 4.]])).data
-    Array([1., 4.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_extract(sparse.eye(2), jnp.array([[1., 2.], [3., 4.]])).data
+        Array([1., 4.], dtype=float32)
     """
     arr = jnp.asarray(arr)
     if arr.shape != sparr.shape:
@@ -63,9 +64,10 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Any) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_reduce_sum(sparse.eye(3), axes=[0]).todense()
-    Array([1., 1., 1.], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_reduce_sum(sparse.eye(3), axes=[0]).todense()
+        Array([1., 1., 1.], dtype=float32)
     """
     gone = {d % mat.ndim for d in axes}
     n, s = mat.n_batch, mat.n_sparse
@@ -100,10 +102,11 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Any:
     Returns:
         An array of the shape of ``sp_mat.data``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_multiply_dense(sparse.eye(2), jnp.array([3., 5.]))
-    Array([3., 5.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_multiply_dense(sparse.eye(2), jnp.array([3., 5.]))
+        Array([3., 5.], dtype=float32)
     """
     v = jnp.asarray(v)
     if v.ndim == 0:
@@ -141,9 +144,10 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_multiply_sparse(sparse.eye(3), 2 * sparse.eye(3)).data
-    Array([2., 2., 2.], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_multiply_sparse(sparse.eye(3), 2 * sparse.eye(3)).data
+        Array([2., 2., 2.], dtype=float32)
     """
     if lhs.shape != rhs.shape:
         shape = np.broadcast_shapes(lhs.shape, rhs.shape)
@@ -222,11 +226,12 @@ def bcoo_dot_general(
     Returns:
         A dense array, or a ``BCOO`` if both are sparse.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_dot_general(sparse.eye(2), jnp.array([3., 4.]),
-    ...                         dimension_numbers=(((1,), (0,)), ((), ())))
-    Array([3., 4.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_dot_general(sparse.eye(2), jnp.array([3., 4.]),
+        ...                         dimension_numbers=(((1,), (0,)), ((), ())))
+        Array([3., 4.], dtype=float32)
     """
     numbers = _numbers(dimension_numbers)
     _check(lhs, rhs, numbers)
@@ -309,12 +314,13 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     Returns:
         The elements.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> x = jnp.arange(4.).reshape(2, 2)
-    >>> sparse.bcoo_dot_general_sampled(x, x, jnp.array([[1, 0]]),
-    ...                                 dimension_numbers=(((1,), (0,)), ((), ())))
-    Array([6.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> x = jnp.arange(4.).reshape(2, 2)
+        >>> sparse.bcoo_dot_general_sampled(x, x, jnp.array([[1, 0]]),
+        ...                                 dimension_numbers=(((1,), (0,)), ((), ())))
+        Array([6.], dtype=float32)
     """
     A, B, indices = map(jnp.asarray, (A, B, indices))
     numbers = _numbers(dimension_numbers)
@@ -358,13 +364,14 @@ def bcoo_conv_general_dilated(
     Returns:
         A ``BCOO``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> signal = sparse.bcoo_fromdense(jnp.array([[[1., 0., 2.]]]))
-    >>> kernel = sparse.bcoo_fromdense(jnp.array([[[1., 1.]]]))
-    >>> sparse.bcoo_conv_general_dilated(signal, kernel, window_strides=[1],
-    ...                                  padding=[(0, 0)]).todense()
-    Array([[[1., 2.]]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> signal = sparse.bcoo_fromdense(jnp.array([[[1., 0., 2.]]]))
+        >>> kernel = sparse.bcoo_fromdense(jnp.array([[[1., 1.]]]))
+        >>> sparse.bcoo_conv_general_dilated(signal, kernel, window_strides=[1],
+        ...                                  padding=[(0, 0)]).todense()
+        Array([[[1., 2.]]], dtype=float32)
     """
     plain = feature_group_count == batch_group_count == 1 and lhs.ndim == rhs.ndim == 3
     if dimension_numbers is not None:

@@ -41,13 +41,14 @@ class BCOO(JAXSparse):
         indices_sorted: promise that the coordinates are in order.
         unique_indices: promise that no place is stored twice.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> mat = sparse.BCOO.fromdense(jnp.array([[0., 1., 0.], [2., 0., 0.]]))
-    >>> mat
-    BCOO(float32[2, 3], nse=2)
-    >>> mat @ jnp.ones(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> mat = sparse.BCOO.fromdense(jnp.array([[0., 1., 0.], [2., 0., 0.]]))
+        >>> mat
+        BCOO(float32[2, 3], nse=2)
+        >>> mat @ jnp.ones(3)
+        Array([1., 2.], dtype=float32)
     """
 
     indices: Any
@@ -243,10 +244,11 @@ def bcoo_todense(mat: BCOO) -> Any:
     Returns:
         A dense array.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_todense(sparse.eye(2))
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_todense(sparse.eye(2))
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     return bcoo_todense_p.call(mat.data, mat.indices, spinfo=mat._info)[0]
 
@@ -272,10 +274,11 @@ def bcoo_fromdense(
     Returns:
         A ``BCOO``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_fromdense(jnp.array([0., 3., 0.])).data
-    Array([3.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_fromdense(jnp.array([0., 3., 0.])).data
+        Array([3.], dtype=float32)
     """
     mat = jnp.asarray(mat)
     n_sparse = mat.ndim - n_batch - n_dense
@@ -304,9 +307,10 @@ def bcoo_transpose(mat: BCOO, *, permutation: Any) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_transpose(sparse.empty((2, 3)), permutation=(1, 0)).shape
-    (3, 2)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_transpose(sparse.empty((2, 3)), permutation=(1, 0)).shape
+        (3, 2)
     """
     order = tuple(int(p) for p in permutation)
     if sorted(order) != list(range(mat.ndim)):
@@ -339,9 +343,10 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_sort_indices(sparse.eye(3).T).indices_sorted
-    True
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_sort_indices(sparse.eye(3).T).indices_sorted
+        True
     """
     data, indices = bcoo_sort_indices_p.call(mat.data, mat.indices, spinfo=mat._info)
     return BCOO(
@@ -360,10 +365,11 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> double = sparse.eye(2) + sparse.eye(2)
-    >>> sparse.bcoo_sum_duplicates(double).data
-    Array([2., 2.], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> double = sparse.eye(2) + sparse.eye(2)
+        >>> sparse.bcoo_sum_duplicates(double).data
+        Array([2., 2.], dtype=float32)
     """
     if nse is None:
         counted = count_unique(mat.indices, mat._sparse_shape)

@@ -61,10 +61,11 @@ def bcoo_update_layout(
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> mat = sparse.bcoo_fromdense(sparse.eye(3).todense(), n_batch=1)
-    >>> sparse.bcoo_update_layout(mat, n_batch=0)
-    BCOO(float32[3, 3], nse=3)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> mat = sparse.bcoo_fromdense(sparse.eye(3).todense(), n_batch=1)
+        >>> sparse.bcoo_update_layout(mat, n_batch=0)
+        BCOO(float32[3, 3], nse=3)
     """
     n_batch = mat.n_batch if n_batch is None else n_batch
     n_dense = mat.n_dense if n_dense is None else n_dense
@@ -171,9 +172,11 @@ def bcoo_broadcast_in_dim(
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_broadcast_in_dim(sparse.eye(2), shape=(3, 2, 2), broadcast_dimensions=(1, 2))
-    BCOO(float32[3, 2, 2], nse=2, n_batch=1)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> mat = sparse.eye(2)
+        >>> sparse.bcoo_broadcast_in_dim(mat, shape=(3, 2, 2), broadcast_dimensions=(1, 2))
+        BCOO(float32[3, 2, 2], nse=2, n_batch=1)
     """
     shape, places = tuple(shape), tuple(broadcast_dimensions)
     if len(places) != mat.ndim or list(places) != sorted(set(places)):
@@ -231,9 +234,10 @@ def bcoo_reshape(
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_reshape(sparse.eye(4), new_sizes=(2, 8)).indices[-1]
-    Array([1, 7], dtype=int32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_reshape(sparse.eye(4), new_sizes=(2, 8)).indices[-1]
+        Array([1, 7], dtype=int32)
     """
     if dimensions is not None and tuple(dimensions) != tuple(range(mat.ndim)):
         mat = mat.transpose(dimensions)
@@ -290,9 +294,10 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_squeeze(sparse.empty((3, 1)), dimensions=(1,)).shape
-    (3,)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_squeeze(sparse.empty((3, 1)), dimensions=(1,)).shape
+        (3,)
     """
     gone = {d % arr.ndim for d in dimensions}
     if any(arr.shape[d] != 1 for d in gone):
@@ -331,10 +336,11 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_rev(sparse.eye(2), dimensions=[0]).todense()
-    Array([[0., 1.],
-           [1., 0.]], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_rev(sparse.eye(2), dimensions=[0]).todense()
+        Array([[0., 1.],
+               [1., 0.]], dtype=float32)
     """
     n, s = operand.n_batch, operand.n_sparse
     turned = {d % operand.ndim for d in dimensions}
@@ -373,10 +379,11 @@ def bcoo_slice(
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_slice(sparse.eye(4), start_indices=(1, 0), limit_indices=(3, 4)).todense()
-    Array([[0., 1., 0., 0.],
-           [0., 0., 1., 0.]], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_slice(sparse.eye(4), start_indices=(1, 0), limit_indices=(3, 4)).todense()
+        Array([[0., 1., 0., 0.],
+               [0., 0., 1., 0.]], dtype=float32)
     """
     steps = (1,) * mat.ndim if strides is None else tuple(strides)
     starts, stops = tuple(start_indices), tuple(limit_indices)
@@ -400,10 +407,11 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Any, slice_sizes: Sequence[int]
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_dynamic_slice(sparse.eye(4), (1, 1), (2, 2)).todense()
-    Array([[1., 0.],
-           [0., 1.]], dtype=float32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_dynamic_slice(sparse.eye(4), (1, 1), (2, 2)).todense()
+        Array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     sizes = tuple(slice_sizes)
     starts = [
@@ -476,14 +484,15 @@ def bcoo_gather(
     Returns:
         A ``BCOO``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import lax
-    >>> from weft.experimental import sparse
-    >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,),
-    ...                                   start_index_map=(0,))
-    >>> sparse.bcoo_gather(sparse.eye(3), jnp.array([[2], [0]]), rows, (1, 3)).todense()
-    Array([[0., 0., 1.],
-           [1., 0., 0.]], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import lax
+        >>> from weft.experimental import sparse
+        >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,),
+        ...                                   start_index_map=(0,))
+        >>> sparse.bcoo_gather(sparse.eye(3), jnp.array([[2], [0]]), rows, (1, 3)).todense()
+        Array([[0., 0., 1.],
+               [1., 0., 0.]], dtype=float32)
     """
     if mode is not None and GatherScatterMode.from_any(mode) not in _CLIPPED:
         raise NotImplementedError(
@@ -530,9 +539,10 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     Returns:
         A ``BCOO``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcoo_concatenate([sparse.eye(2), sparse.eye(2)], dimension=0)
-    BCOO(float32[4, 2], nse=4)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcoo_concatenate([sparse.eye(2), sparse.eye(2)], dimension=0)
+        BCOO(float32[4, 2], nse=4)
     """
     operands = list(operands)
     first = operands[0]

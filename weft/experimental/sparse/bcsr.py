@@ -83,11 +83,12 @@ class BCSR(JAXSparse):
         indices_sorted: promise that the coordinates are in order.
         unique_indices: promise that no place is stored twice.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> mat = sparse.BCSR.fromdense(jnp.array([[0., 1.], [2., 3.]]))
-    >>> mat.indptr, mat @ jnp.ones(2)
-    (Array([0, 1, 3], dtype=int32), Array([1., 5.], dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> mat = sparse.BCSR.fromdense(jnp.array([[0., 1.], [2., 3.]]))
+        >>> mat.indptr, mat @ jnp.ones(2)
+        (Array([0, 1, 3], dtype=int32), Array([1., 5.], dtype=float32))
     """
 
     def __init__(
@@ -224,9 +225,10 @@ def bcsr_todense(mat: BCSR) -> Any:
     Returns:
         A dense array.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcsr_todense(sparse.eye(2, sparse_format='bcsr')).sum().item()
-    2.0
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcsr_todense(sparse.eye(2, sparse_format='bcsr')).sum().item()
+        2.0
     """
     return bcsr_todense_p.call(mat.data, mat.indices, mat.indptr, spinfo=mat._info)[0]
 
@@ -252,10 +254,11 @@ def bcsr_fromdense(
     Returns:
         A ``BCSR``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcsr_fromdense(jnp.eye(3))
-    BCSR(float32[3, 3], nse=3)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.bcsr_fromdense(jnp.eye(3))
+        BCSR(float32[3, 3], nse=3)
     """
     mat = jnp.asarray(mat)
     if mat.ndim - n_batch - n_dense != 2:
@@ -282,10 +285,12 @@ def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Any:
     Returns:
         The elements, of the shape of ``indices``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcsr_extract(jnp.array([1]), jnp.array([0, 1, 1]), jnp.array([[1., 2.], [3., 4.]]))
-    Array([2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> mat = jnp.array([[1., 2.], [3., 4.]])
+        >>> sparse.bcsr_extract(jnp.array([1]), jnp.array([0, 1, 1]), mat)
+        Array([2.], dtype=float32)
     """
     return bcsr_extract_p.call(*map(jnp.asarray, (indices, indptr, mat)))[0]
 
@@ -312,11 +317,12 @@ def bcsr_dot_general(
     Returns:
         A dense array.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.bcsr_dot_general(sparse.eye(2, sparse_format='bcsr'), jnp.array([3., 4.]),
-    ...                         dimension_numbers=(((1,), (0,)), ((), ())))
-    Array([3., 4.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.bcsr_dot_general(sparse.eye(2, sparse_format='bcsr'), jnp.array([3., 4.]),
+        ...                         dimension_numbers=(((1,), (0,)), ((), ())))
+        Array([3., 4.], dtype=float32)
     """
     (left, right), (left_batch, right_batch) = dimension_numbers
     rhs_is_sparse = isinstance(rhs, JAXSparse)
@@ -359,10 +365,11 @@ def bcsr_broadcast_in_dim(
     Returns:
         A ``BCSR``.
 
-    >>> from weft.experimental import sparse
-    >>> mat = sparse.eye(2, sparse_format='bcsr')
-    >>> sparse.bcsr_broadcast_in_dim(mat, shape=(3, 2, 2), broadcast_dimensions=(1, 2))
-    BCSR(float32[3, 2, 2], nse=2, n_batch=1)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> mat = sparse.eye(2, sparse_format='bcsr')
+        >>> sparse.bcsr_broadcast_in_dim(mat, shape=(3, 2, 2), broadcast_dimensions=(1, 2))
+        BCSR(float32[3, 2, 2], nse=2, n_batch=1)
     """
     wide = bcoo_broadcast_in_dim(
         mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions
@@ -380,10 +387,11 @@ def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
     Returns:
         A ``BCSR``.
 
-    >>> from weft.experimental import sparse
-    >>> mat = sparse.eye(2, sparse_format='bcsr')
-    >>> sparse.bcsr_concatenate([mat, mat], dimension=0).indptr
-    Array([0, 1, 2, 3, 4], dtype=int32)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> mat = sparse.eye(2, sparse_format='bcsr')
+        >>> sparse.bcsr_concatenate([mat, mat], dimension=0).indptr
+        Array([0, 1, 2, 3, 4], dtype=int32)
     """
     return BCSR.from_bcoo(bcoo_concatenate([x.to_bcoo() for x in operands], dimension=dimension))
 
@@ -399,9 +407,10 @@ def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     Returns:
         A ``BCSR``.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.bcsr_sum_duplicates(sparse.eye(2, sparse_format='bcsr')).nse
-    2
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.bcsr_sum_duplicates(sparse.eye(2, sparse_format='bcsr')).nse
+        2
     """
     return mat.sum_duplicates(nse=nse, remove_zeros=False)
 

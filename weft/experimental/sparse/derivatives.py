@@ -68,11 +68,12 @@ def value_and_grad(
         A function of the same arguments. The gradient by a sparse array is sparse, with the same
         places.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> value, grad = sparse.value_and_grad(lambda m: (m @ jnp.arange(2.)).sum())(sparse.eye(2))
-    >>> value, grad.data
-    (Array(1., dtype=float32), Array([0., 1.], dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> value, grad = sparse.value_and_grad(lambda m: (m @ jnp.arange(2.)).sum())(sparse.eye(2))
+        >>> value, grad.data
+        (Array(1., dtype=float32), Array([0., 1.], dtype=float32))
     """
 
     @wraps(fun)
@@ -101,10 +102,11 @@ def grad(
         A function of the same arguments. The gradient by a sparse array is sparse, with the same
         places.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.grad(lambda m: (m @ jnp.arange(2.)).sum())(sparse.eye(2)).data
-    Array([0., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.grad(lambda m: (m @ jnp.arange(2.)).sum())(sparse.eye(2)).data
+        Array([0., 1.], dtype=float32)
     """
     both = value_and_grad(fun, argnums, has_aux, **kwargs)
 
@@ -165,10 +167,11 @@ def jacfwd(
     Returns:
         A function of the same arguments.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.jacfwd(lambda m: m @ jnp.arange(2.))(sparse.eye(2))
-    BCOO(float32[2, 2, 2], nse=2, n_batch=1)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.jacfwd(lambda m: m @ jnp.arange(2.))(sparse.eye(2))
+        BCOO(float32[2, 2, 2], nse=2, n_batch=1)
     """
     return _jacobian(jacobians.jacfwd, fun, argnums, has_aux, kwargs)
 
@@ -187,10 +190,11 @@ def jacrev(
     Returns:
         A function of the same arguments.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.jacrev(lambda m: m @ jnp.arange(2.))(sparse.eye(2))
-    BCOO(float32[2, 2, 2], nse=2, n_batch=1)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.jacrev(lambda m: m @ jnp.arange(2.))(sparse.eye(2))
+        BCOO(float32[2, 2, 2], nse=2, n_batch=1)
     """
     return _jacobian(jacobians.jacrev, fun, argnums, has_aux, kwargs)
 

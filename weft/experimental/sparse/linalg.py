@@ -38,13 +38,14 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> t
         Three arrays: the eigenvalues in descending order, the eigenvectors as columns, and the
         rounds.
 
-    >>> import weft.numpy as jnp
-    >>> from weft import random
-    >>> from weft.experimental import sparse
-    >>> from weft.experimental.sparse.linalg import lobpcg_standard
-    >>> mat = sparse.BCOO.fromdense(jnp.diag(jnp.arange(20.0)))
-    >>> lobpcg_standard(mat, random.normal(random.key(0), (20, 2)))[0].round(2)
-    Array([19., 18.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft import random
+        >>> from weft.experimental import sparse
+        >>> from weft.experimental.sparse.linalg import lobpcg_standard
+        >>> mat = sparse.BCOO.fromdense(jnp.diag(jnp.arange(20.0)))
+        >>> lobpcg_standard(mat, random.normal(random.key(0), (20, 2)))[0].round(2)
+        Array([19., 18.], dtype=float32)
     """
     X = jnp.asarray(X)
     if X.ndim != 2:
@@ -131,12 +132,13 @@ def spsolve(
     Returns:
         The solution, a vector.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> from weft.experimental.sparse.linalg import spsolve
-    >>> mat = sparse.CSR.fromdense(jnp.array([[2., 0.], [1., 4.]]))
-    >>> spsolve(mat.data, mat.indices, mat.indptr, jnp.array([2., 9.]))
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> from weft.experimental.sparse.linalg import spsolve
+        >>> mat = sparse.CSR.fromdense(jnp.array([[2., 0.], [1., 4.]]))
+        >>> spsolve(mat.data, mat.indices, mat.indptr, jnp.array([2., 9.]))
+        Array([1., 2.], dtype=float32)
     """
     buffers = map(jnp.asarray, (data, indices, indptr, b))
     return spsolve_p.call(*buffers, tol=float(tol), reorder=int(reorder))[0]

@@ -42,9 +42,10 @@ def empty(
     Returns:
         A sparse array without stored elements.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.empty((2, 3))
-    BCOO(float32[2, 3], nse=0)
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.empty((2, 3))
+        BCOO(float32[2, 3], nse=0)
     """
     return _format(sparse_format)._empty(shape, dtype=dtype, index_dtype=index_dtype, **kwds)
 
@@ -72,9 +73,10 @@ def eye(
     Returns:
         A sparse matrix.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.eye(2, 3, k=1).indices.tolist()
-    [[0, 1], [1, 2]]
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.eye(2, 3, k=1).indices.tolist()
+        [[0, 1], [1, 2]]
     """
     columns = N if M is None else M
     return _format(sparse_format)._eye(N, columns, k, dtype=dtype, index_dtype=index_dtype, **kwds)
@@ -112,10 +114,11 @@ def random_bcoo(
     Returns:
         A ``BCOO``.
 
-    >>> from weft import random
-    >>> from weft.experimental import sparse
-    >>> sparse.random_bcoo(random.key(0), (4, 5), nse=0.3)
-    BCOO(float32[4, 5], nse=6)
+    Example:
+        >>> from weft import random
+        >>> from weft.experimental import sparse
+        >>> sparse.random_bcoo(random.key(0), (4, 5), nse=0.3)
+        BCOO(float32[4, 5], nse=6)
     """
     shape = tuple(shape)
     dtype = dtypes.canonicalize_dtype(dtype)

@@ -154,10 +154,11 @@ class COO(_Matrix):
         rows_sorted: promise that the rows are in order.
         cols_sorted: promise that the columns are in order within each row.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.COO.fromdense(jnp.eye(2)) @ jnp.ones(2)
-    Array([1., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.COO.fromdense(jnp.eye(2)) @ jnp.ones(2)
+        Array([1., 1.], dtype=float32)
     """
 
     def __init__(
@@ -244,10 +245,11 @@ class CSR(_Compressed):
         args: the triple (data, indices, indptr): elements, their columns, and where each row begins
             and ends.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.CSR.fromdense(jnp.array([[0., 2.], [3., 4.]])).indptr
-    Array([0, 1, 3], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.CSR.fromdense(jnp.array([[0., 2.], [3., 4.]])).indptr
+        Array([0, 1, 3], dtype=int32)
     """
 
     @classmethod
@@ -289,10 +291,11 @@ class CSC(_Compressed):
         args: the triple (data, indices, indptr): elements, their rows, and where each column begins
             and ends.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.CSC.fromdense(jnp.array([[0., 2.], [3., 4.]])).data
-    Array([3., 2., 4.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.CSC.fromdense(jnp.array([[0., 2.], [3., 4.]])).data
+        Array([3., 2., 4.], dtype=float32)
     """
 
     @classmethod
@@ -338,10 +341,11 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
     Returns:
         A ``COO``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.coo_fromdense(jnp.eye(3))
-    COO(float32[3, 3], nse=3)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.coo_fromdense(jnp.eye(3))
+        COO(float32[3, 3], nse=3)
     """
     mat = jnp.asarray(mat)
     nse = _count(mat, nse, "COO.fromdense")
@@ -358,9 +362,10 @@ def coo_todense(mat: COO) -> Any:
     Returns:
         A dense matrix.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.coo_todense(sparse.eye(2, sparse_format='coo')).sum().item()
-    2.0
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.coo_todense(sparse.eye(2, sparse_format='coo')).sum().item()
+        2.0
     """
     return coo_todense_p.call(mat.data, mat.row, mat.col, spinfo=mat._info)[0]
 
@@ -376,10 +381,11 @@ def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
     Returns:
         A dense vector.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.coo_matvec(sparse.eye(2, 3, sparse_format='coo'), jnp.ones(2), transpose=True)
-    Array([1., 1., 0.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.coo_matvec(sparse.eye(2, 3, sparse_format='coo'), jnp.ones(2), transpose=True)
+        Array([1., 1., 0.], dtype=float32)
     """
     buffers = mat.data, mat.row, mat.col
     v = jnp.asarray(v)
@@ -397,10 +403,11 @@ def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
     Returns:
         A dense matrix.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.coo_matmat(sparse.eye(2, sparse_format='coo'), jnp.ones((2, 1))).shape
-    (2, 1)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.coo_matmat(sparse.eye(2, sparse_format='coo'), jnp.ones((2, 1))).shape
+        (2, 1)
     """
     buffers = mat.data, mat.row, mat.col
     B = jnp.asarray(B)
@@ -419,10 +426,11 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int
     Returns:
         A ``CSR``.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.csr_fromdense(jnp.eye(3)).indptr
-    Array([0, 1, 2, 3], dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.csr_fromdense(jnp.eye(3)).indptr
+        Array([0, 1, 2, 3], dtype=int32)
     """
     mat = jnp.asarray(mat)
     nse = _count(mat, nse, "CSR.fromdense")
@@ -439,9 +447,10 @@ def csr_todense(mat: CSR) -> Any:
     Returns:
         A dense matrix.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.csr_todense(sparse.eye(2, sparse_format='csr')).sum().item()
-    2.0
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.csr_todense(sparse.eye(2, sparse_format='csr')).sum().item()
+        2.0
     """
     return csr_todense_p.call(mat.data, mat.indices, mat.indptr, shape=mat.shape)[0]
 
@@ -457,10 +466,11 @@ def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
     Returns:
         A dense vector.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.csr_matvec(sparse.eye(2, sparse_format='csr'), jnp.array([1., 2.]))
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.csr_matvec(sparse.eye(2, sparse_format='csr'), jnp.array([1., 2.]))
+        Array([1., 2.], dtype=float32)
     """
     buffers = mat.data, mat.indices, mat.indptr
     v = jnp.asarray(v)
@@ -478,10 +488,11 @@ def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Any:
     Returns:
         A dense matrix.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> sparse.csr_matmat(sparse.eye(2, sparse_format='csr'), jnp.ones((2, 1))).shape
-    (2, 1)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> sparse.csr_matmat(sparse.eye(2, sparse_format='csr'), jnp.ones((2, 1))).shape
+        (2, 1)
     """
     buffers = mat.data, mat.indices, mat.indptr
     B = jnp.asarray(B)

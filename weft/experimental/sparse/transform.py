@@ -347,11 +347,12 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     Returns:
         A function of the same arguments.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.experimental import sparse
-    >>> f = sparse.sparsify(lambda mat, v: jnp.sin(mat) @ v)
-    >>> f(sparse.eye(2), jnp.ones(2)).round(3)
-    Array([0.841, 0.841], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.experimental import sparse
+        >>> f = sparse.sparsify(lambda mat, v: jnp.sin(mat) @ v)
+        >>> f(sparse.eye(2), jnp.ones(2)).round(3)
+        Array([0.841, 0.841], dtype=float32)
     """
 
     @wraps(f)
@@ -468,9 +469,10 @@ def todense(arr: Any) -> Any:
     Returns:
         The tree, with dense arrays.
 
-    >>> from weft.experimental import sparse
-    >>> sparse.todense(sparse.eye(2)).sum().item()
-    2.0
+    Example:
+        >>> from weft.experimental import sparse
+        >>> sparse.todense(sparse.eye(2)).sum().item()
+        2.0
     """
 
     def one(x: Any) -> Any:

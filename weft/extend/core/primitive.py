@@ -29,12 +29,13 @@ class Primitive(_Primitive):
     Args:
         name: its name.
 
-    >>> import numpy as np
-    >>> from weft.extend.core import Primitive
-    >>> double_p = Primitive("double")
-    >>> _ = double_p.def_impl(lambda x: 2 * x)
-    >>> double_p.bind(np.float32(3.0))
-    np.float32(6.0)
+    Example:
+        >>> import numpy as np
+        >>> from weft.extend.core import Primitive
+        >>> double_p = Primitive("double")
+        >>> _ = double_p.def_impl(lambda x: 2 * x)
+        >>> double_p.bind(np.float32(3.0))
+        np.float32(6.0)
     """
 
     def __init__(self, name: str) -> None:

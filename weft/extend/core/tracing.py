@@ -56,8 +56,9 @@ def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
     Returns:
         A state that can be compared and hashed.
 
-    >>> get_opaque_trace_state() == get_opaque_trace_state()
-    True
+    Example:
+        >>> get_opaque_trace_state() == get_opaque_trace_state()
+        True
     """
     return OpaqueTraceState(state.trace)
 
@@ -76,8 +77,9 @@ def find_top_trace(values: Any) -> Trace:
     Returns:
         A trace.
 
-    >>> find_top_trace([1.0]) is find_top_trace([])
-    True
+    Example:
+        >>> find_top_trace([1.0]) is find_top_trace([])
+        True
     """
     return state.trace
 
@@ -89,9 +91,10 @@ def take_current_trace() -> Iterator[Trace]:
     Returns:
         A context manager.
 
-    >>> with take_current_trace() as trace:
-    ...     trace is not None
-    True
+    Example:
+        >>> with take_current_trace() as trace:
+        ...     trace is not None
+        True
     """
     previous = state.trace
     state.trace = eval_trace
@@ -110,8 +113,9 @@ def valid_jaxtype(x: Any) -> bool:
     Returns:
         True or False.
 
-    >>> valid_jaxtype(1.0), valid_jaxtype("one")
-    (True, False)
+    Example:
+        >>> valid_jaxtype(1.0), valid_jaxtype("one")
+        (True, False)
     """
     try:
         typeof(x)
@@ -131,8 +135,9 @@ def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
     Returns:
         A type.
 
-    >>> mapped_aval(3, 0, ShapedArray((3, 4), "float32"))
-    ShapedArray(float32[4])
+    Example:
+        >>> mapped_aval(3, 0, ShapedArray((3, 4), "float32"))
+        ShapedArray(float32[4])
     """
     if axis is None:
         return aval
@@ -154,8 +159,9 @@ def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: An
     Returns:
         A type.
 
-    >>> unmapped_aval(3, 1, ShapedArray((4,), "float32"))
-    ShapedArray(float32[4,3])
+    Example:
+        >>> unmapped_aval(3, 1, ShapedArray((4,), "float32"))
+        ShapedArray(float32[4,3])
     """
     if axis is None:
         return aval
@@ -175,8 +181,9 @@ def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
     Returns:
         What ``force`` returns, or the value.
 
-    >>> concrete_or_error(int, 3.0)
-    3
+    Example:
+        >>> concrete_or_error(int, 3.0)
+        3
     """
     if isinstance(val, Tracer):
         known = val._concrete()
@@ -209,10 +216,11 @@ def new_jaxpr_eqn(
     Returns:
         A ``JaxprEqn``.
 
-    >>> import weft
-    >>> eqn = weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0]
-    >>> new_jaxpr_eqn(eqn.invars, eqn.outvars, eqn.primitive, eqn.params).primitive
-    add
+    Example:
+        >>> import weft
+        >>> eqn = weft.make_jaxpr(lambda x: x + 1.0)(1.0).jaxpr.eqns[0]
+        >>> new_jaxpr_eqn(eqn.invars, eqn.outvars, eqn.primitive, eqn.params).primitive
+        add
     """
     return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source_info)
 
@@ -223,8 +231,9 @@ def nonempty_axis_env_DO_NOT_USE() -> bool:
     Returns:
         True or False.
 
-    >>> nonempty_axis_env_DO_NOT_USE()
-    False
+    Example:
+        >>> nonempty_axis_env_DO_NOT_USE()
+        False
     """
     return bool(state.axis_env)
 
@@ -235,8 +244,9 @@ def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:
     Returns:
         A list.
 
-    >>> unsafe_get_axis_names_DO_NOT_USE()
-    []
+    Example:
+        >>> unsafe_get_axis_names_DO_NOT_USE()
+        []
     """
     return [name for name, _ in state.axis_env]
 
@@ -247,8 +257,9 @@ def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
     Returns:
         True or False.
 
-    >>> unsafe_am_i_under_a_jit_DO_NOT_USE()
-    False
+    Example:
+        >>> unsafe_am_i_under_a_jit_DO_NOT_USE()
+        False
     """
     return any(isinstance(trace, StagingTrace) for trace in _traces())
 
@@ -259,8 +270,9 @@ def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
     Returns:
         True or False.
 
-    >>> unsafe_am_i_under_a_vmap_DO_NOT_USE()
-    False
+    Example:
+        >>> unsafe_am_i_under_a_vmap_DO_NOT_USE()
+        False
     """
     return any(isinstance(trace, BatchTrace) for trace in _traces()) or bool(state.axis_env)
 

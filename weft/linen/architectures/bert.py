@@ -43,8 +43,9 @@ class BERTConfig(Config):
         remat: compute intermediate results again in the backward pass, to save memory.
         dtype: the dtype of the computation.
 
-    >>> BERTConfig.named("bert-large-uncased").features
-    1024
+    Example:
+        >>> BERTConfig.named("bert-large-uncased").features
+        1024
     """
 
     vocab_size: int = 30522
@@ -82,8 +83,9 @@ class BERTOutput(NamedTuple):
         pooled: a vector for each text, of shape (batch, features).
         logits: scores of the tokens, of shape (batch, length, vocab_size).
 
-    >>> BERTOutput(None, None, None)._fields
-    ('hidden', 'pooled', 'logits')
+    Example:
+        >>> BERTOutput(None, None, None)._fields
+        ('hidden', 'pooled', 'logits')
     """
 
     hidden: Any
@@ -126,14 +128,15 @@ class BERT(nn.Module):
     Args:
         config: the sizes of the network.
 
-    >>> import weft
-    >>> config = BERTConfig(vocab_size=20, max_length=8, features=8, hidden=16, num_layers=2,
-    ...                     num_heads=2)
-    >>> model, tokens = BERT(config), jnp.array([[3, 4, 5]])
-    >>> variables = model.init(weft.random.key(0), tokens)
-    >>> output = model.apply(variables, tokens)
-    >>> output.hidden.shape, output.pooled.shape, output.logits.shape
-    ((1, 3, 8), (1, 8), (1, 3, 20))
+    Example:
+        >>> import weft
+        >>> config = BERTConfig(vocab_size=20, max_length=8, features=8, hidden=16, num_layers=2,
+        ...                     num_heads=2)
+        >>> model, tokens = BERT(config), jnp.array([[3, 4, 5]])
+        >>> variables = model.init(weft.random.key(0), tokens)
+        >>> output = model.apply(variables, tokens)
+        >>> output.hidden.shape, output.pooled.shape, output.logits.shape
+        ((1, 3, 8), (1, 8), (1, 3, 20))
     """
 
     config: BERTConfig

@@ -30,9 +30,10 @@ class Config:
         Returns:
             A configuration.
 
-        >>> from weft.linen.architectures import T5Config
-        >>> T5Config.named("t5-v1_1-base", vocab_size=384).features
-        768
+        Example:
+            >>> from weft.linen.architectures import T5Config
+            >>> T5Config.named("t5-v1_1-base", vocab_size=384).features
+            768
         """
         if name not in cls.sizes:
             known = ", ".join(sorted(cls.sizes))
@@ -95,10 +96,11 @@ def stack_layers(params: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         The parameters of the same network with ``scan_layers=True``.
 
-    >>> import weft.numpy as jnp
-    >>> stack_layers({"layers_0": {"w": jnp.ones(2)}, "layers_1": {"w": jnp.ones(2)}})
-    {'layers': {'w': Array([[1., 1.],
-           [1., 1.]], dtype=float32)}}
+    Example:
+        >>> import weft.numpy as jnp
+        >>> stack_layers({"layers_0": {"w": jnp.ones(2)}, "layers_1": {"w": jnp.ones(2)}})
+        {'layers': {'w': Array([[1., 1.],
+               [1., 1.]], dtype=float32)}}
     """
     result: dict[str, Any] = {}
     layers: dict[int, Any] = {}

@@ -26,8 +26,9 @@ def filter_logits(logits, *, top_k: int = 0, top_p: float = 1.0):
     Returns:
         The logits, in the same shape.
 
-    >>> filter_logits(jnp.array([1.0, 3.0, 2.0]), top_k=2)
-    Array([-inf,   3.,   2.], dtype=float32)
+    Example:
+        >>> filter_logits(jnp.array([1.0, 3.0, 2.0]), top_k=2)
+        Array([-inf,   3.,   2.], dtype=float32)
     """
     if not (top_k >= 0 and 0 < top_p <= 1):
         raise ValueError(f"need top_k of at least 0 and top_p in (0, 1], not {top_k} and {top_p}")
@@ -74,10 +75,11 @@ def sample(
     Returns:
         Tokens (batch, max_length), with zeros after the end of a text.
 
-    >>> count = lambda tokens, cache: (weft.nn.one_hot(tokens[:, 0] + 1, 9), cache)
-    >>> sample(count, None, jnp.array([[3], [5]]), max_length=4, eos_id=7)
-    Array([[3, 4, 5, 6],
-           [5, 6, 7, 0]], dtype=int32)
+    Example:
+        >>> count = lambda tokens, cache: (weft.nn.one_hot(tokens[:, 0] + 1, 9), cache)
+        >>> sample(count, None, jnp.array([[3], [5]]), max_length=4, eos_id=7)
+        Array([[3, 4, 5, 6],
+               [5, 6, 7, 0]], dtype=int32)
     """
     prompt = jnp.asarray(prompt, jnp.int32)
     batch, given = prompt.shape
@@ -147,11 +149,13 @@ def beam_search(
         Tokens (batch, beams, max_length), best first, with zeros after the end, and their scores
         (batch, beams). Texts that did not end are among them only where too few did.
 
-    >>> table = jnp.log(jnp.array([[0.1, 0.5, 0.4], [0.1, 0.1, 0.8], [0.9, 0.05, 0.05]]))
-    >>> step = lambda tokens, cache: (table[tokens[:, 0]], cache)
-    >>> texts, scores = beam_search(step, None, jnp.array([[1]]), beams=2, max_length=4, eos_id=0)
-    >>> texts[0, 0]
-    Array([1, 2, 0, 0], dtype=int32)
+    Example:
+        >>> table = jnp.log(jnp.array([[0.1, 0.5, 0.4], [0.1, 0.1, 0.8], [0.9, 0.05, 0.05]]))
+        >>> step = lambda tokens, cache: (table[tokens[:, 0]], cache)
+        >>> prompt = jnp.array([[1]])
+        >>> texts, scores = beam_search(step, None, prompt, beams=2, max_length=4, eos_id=0)
+        >>> texts[0, 0]
+        Array([1, 2, 0, 0], dtype=int32)
     """
     prompt = jnp.asarray(prompt, jnp.int32)
     batch, given = prompt.shape

@@ -60,14 +60,15 @@ class GPT(nn.Module):
     Args:
         config: the sizes of the network.
 
-    >>> config = GPTConfig(vocab_size=20, max_length=8, features=8, hidden=16, num_layers=2,
-    ...                    num_heads=4, num_kv_heads=2)
-    >>> model, tokens = GPT(config), jnp.array([[3, 4, 5]])
-    >>> variables = model.init(weft.random.key(0), tokens)
-    >>> model.apply(variables, tokens).shape
-    (1, 3, 20)
-    >>> model.generate(variables, tokens, max_length=6).shape
-    (1, 6)
+    Example:
+        >>> config = GPTConfig(vocab_size=20, max_length=8, features=8, hidden=16, num_layers=2,
+        ...                    num_heads=4, num_kv_heads=2)
+        >>> model, tokens = GPT(config), jnp.array([[3, 4, 5]])
+        >>> variables = model.init(weft.random.key(0), tokens)
+        >>> model.apply(variables, tokens).shape
+        (1, 3, 20)
+        >>> model.generate(variables, tokens, max_length=6).shape
+        (1, 6)
     """
 
     config: GPTConfig

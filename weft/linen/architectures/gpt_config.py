@@ -55,8 +55,9 @@ class GPTConfig(Config):
         remat: compute intermediate results again in the backward pass, to save memory.
         dtype: the dtype of the computation.
 
-    >>> GPTConfig.named("gpt2-medium").num_layers
-    24
+    Example:
+        >>> GPTConfig.named("gpt2-medium").num_layers
+        24
     """
 
     vocab_size: int = 50257

@@ -40,9 +40,10 @@ class Pretrained(NamedTuple):
         model: the module.
         variables: its variables, by collection.
 
-    >>> from weft import linen as nn
-    >>> Pretrained(nn.Dense(2), {"params": {}})._fields
-    ('model', 'variables')
+    Example:
+        >>> from weft import linen as nn
+        >>> Pretrained(nn.Dense(2), {"params": {}})._fields
+        ('model', 'variables')
     """
 
     model: nn.Module

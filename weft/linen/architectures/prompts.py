@@ -21,10 +21,11 @@ def align_prompts(prompt: Any, lengths: Any = None, padding: str = "right"):
     Returns:
         Prompts (batch, length) with zeros behind them, and lengths (batch,).
 
-    >>> prompts, _ = align_prompts(jnp.array([[3, 4, 5], [9, 9, 7]]), jnp.array([3, 1]), "left")
-    >>> prompts
-    Array([[3, 4, 5],
-           [7, 0, 0]], dtype=int32)
+    Example:
+        >>> prompts, _ = align_prompts(jnp.array([[3, 4, 5], [9, 9, 7]]), jnp.array([3, 1]), "left")
+        >>> prompts
+        Array([[3, 4, 5],
+               [7, 0, 0]], dtype=int32)
     """
     prompt = jnp.asarray(prompt)
     if prompt.ndim != 2 or not jnp.issubdtype(prompt.dtype, jnp.integer) or not prompt.shape[1]:
@@ -66,9 +67,10 @@ def prefill(step: Step, cache: Any, prompt: Any, lengths: Any, size: int | None 
     Returns:
         The cache, and how many tokens it has of every text.
 
-    >>> count = lambda tokens, seen: (None, seen + tokens.shape[1])
-    >>> prefill(count, jnp.zeros((), int), jnp.ones((2, 5), int), jnp.array([5, 3]))
-    (Array(2, dtype=int32), Array(2, dtype=int32))
+    Example:
+        >>> count = lambda tokens, seen: (None, seen + tokens.shape[1])
+        >>> prefill(count, jnp.zeros((), int), jnp.ones((2, 5), int), jnp.array([5, 3]))
+        (Array(2, dtype=int32), Array(2, dtype=int32))
     """
     prompt = jnp.asarray(prompt)
     batch, rest = prompt.shape[0], prompt.shape[1] - 1

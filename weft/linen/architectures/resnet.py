@@ -30,8 +30,9 @@ class ResNetConfig(Config):
         axis_name: the name of a mapped axis over which batch statistics are combined.
         dtype: the dtype of the computation.
 
-    >>> ResNetConfig.named("resnet-18", num_classes=10, stem="small").depths
-    (2, 2, 2, 2)
+    Example:
+        >>> ResNetConfig.named("resnet-18", num_classes=10, stem="small").depths
+        (2, 2, 2, 2)
     """
 
     depths: tuple[int, ...] = (3, 4, 6, 3)
@@ -112,13 +113,14 @@ class ResNet(nn.Module):
     Args:
         config: the sizes of the network.
 
-    >>> import weft
-    >>> config = ResNetConfig(depths=(1, 1), features=(4, 8), num_classes=10, stem="small")
-    >>> model, images = ResNet(config), jnp.ones((2, 8, 8, 3))
-    >>> variables = model.init(weft.random.key(0), images)
-    >>> logits, updates = model.apply(variables, images, train=True, mutable=["batch_stats"])
-    >>> logits.shape, sorted(variables["params"])
-    ((2, 10), ['head', 'stage_0_block_0', 'stage_1_block_0', 'stem_conv', 'stem_norm'])
+    Example:
+        >>> import weft
+        >>> config = ResNetConfig(depths=(1, 1), features=(4, 8), num_classes=10, stem="small")
+        >>> model, images = ResNet(config), jnp.ones((2, 8, 8, 3))
+        >>> variables = model.init(weft.random.key(0), images)
+        >>> logits, updates = model.apply(variables, images, train=True, mutable=["batch_stats"])
+        >>> logits.shape, sorted(variables["params"])
+        ((2, 10), ['head', 'stage_0_block_0', 'stage_1_block_0', 'stem_conv', 'stem_norm'])
     """
 
     config: ResNetConfig

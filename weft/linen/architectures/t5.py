@@ -97,15 +97,16 @@ class T5(nn.Module):
     Args:
         config: the sizes of the network.
 
-    >>> import weft
-    >>> model = T5(T5Config(vocab_size=20, features=8, num_heads=2, head_dim=4, hidden=16,
-    ...                     encoder_layers=1, decoder_layers=1))
-    >>> tokens = jnp.array([[3, 4, 1, 0]])
-    >>> variables = model.init(weft.random.key(0), tokens, tokens)
-    >>> model.apply(variables, tokens, tokens).shape
-    (1, 4, 20)
-    >>> model.generate(variables, tokens, max_length=6).shape
-    (1, 6)
+    Example:
+        >>> import weft
+        >>> model = T5(T5Config(vocab_size=20, features=8, num_heads=2, head_dim=4, hidden=16,
+        ...                     encoder_layers=1, decoder_layers=1))
+        >>> tokens = jnp.array([[3, 4, 1, 0]])
+        >>> variables = model.init(weft.random.key(0), tokens, tokens)
+        >>> model.apply(variables, tokens, tokens).shape
+        (1, 4, 20)
+        >>> model.generate(variables, tokens, max_length=6).shape
+        (1, 6)
     """
 
     config: T5Config

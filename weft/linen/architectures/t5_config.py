@@ -65,8 +65,9 @@ class T5Config(Config):
         remat: compute intermediate results again in the backward pass, to save memory.
         dtype: the dtype of the computation.
 
-    >>> T5Config.named("byt5-small").vocab_size
-    384
+    Example:
+        >>> T5Config.named("byt5-small").vocab_size
+        384
     """
 
     vocab_size: int = 32128

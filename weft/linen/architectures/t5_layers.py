@@ -30,8 +30,9 @@ def position_bucket(distance, *, bidirectional: bool, buckets: int = 32, max_dis
     Returns:
         Integers below ``buckets``, in the shape of ``distance``.
 
-    >>> position_bucket(jnp.array([0, -1, -20, -500, 3]), bidirectional=True)
-    Array([ 0,  1, 10, 15, 19], dtype=int32)
+    Example:
+        >>> position_bucket(jnp.array([0, -1, -20, -500, 3]), bidirectional=True)
+        Array([ 0,  1, 10, 15, 19], dtype=int32)
     """
     half = buckets // 2 if bidirectional else buckets
     exact = half // 2

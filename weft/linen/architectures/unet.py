@@ -33,8 +33,9 @@ class UNetConfig(Config):
         epsilon: the small number that normalisations add to the variance.
         dtype: the dtype of the computation.
 
-    >>> UNetConfig.named("ddpm-cifar10").multipliers
-    (1, 2, 2, 2)
+    Example:
+        >>> UNetConfig.named("ddpm-cifar10").multipliers
+        (1, 2, 2, 2)
     """
 
     channels: int = 3
@@ -73,8 +74,9 @@ def time_embedding(time, features: int, max_period: float = 10000.0):
     Returns:
         An array (batch, features): sines, then cosines.
 
-    >>> time_embedding(jnp.array([0.0]), 4)
-    Array([[0., 0., 1., 1.]], dtype=float32)
+    Example:
+        >>> time_embedding(jnp.array([0.0]), 4)
+        Array([[0., 0., 1., 1.]], dtype=float32)
     """
     if features % 2:
         raise ValueError(f"time_embedding needs an even number of features, not {features}")
@@ -131,11 +133,12 @@ class UNet(nn.Module):
     Args:
         config: the sizes of the network.
 
-    >>> import weft
-    >>> model, images = UNet(UNetConfig.named("tiny")), jnp.ones((2, 8, 8, 1))
-    >>> variables = model.init(weft.random.key(0), images, jnp.array([1, 7]))
-    >>> model.apply(variables, images, jnp.array([1, 7])).shape
-    (2, 8, 8, 1)
+    Example:
+        >>> import weft
+        >>> model, images = UNet(UNetConfig.named("tiny")), jnp.ones((2, 8, 8, 1))
+        >>> variables = model.init(weft.random.key(0), images, jnp.array([1, 7]))
+        >>> model.apply(variables, images, jnp.array([1, 7])).shape
+        (2, 8, 8, 1)
     """
 
     config: UNetConfig

@@ -42,8 +42,9 @@ class ViTConfig(Config):
         remat: compute intermediate results again in the backward pass, to save memory.
         dtype: the dtype of the computation.
 
-    >>> ViTConfig.named("vit-s/16", image_size=32, patch_size=4).num_patches
-    64
+    Example:
+        >>> ViTConfig.named("vit-s/16", image_size=32, patch_size=4).num_patches
+        64
     """
 
     image_size: int = 224
@@ -108,13 +109,14 @@ class ViT(nn.Module):
     Args:
         config: the sizes of the network.
 
-    >>> import weft
-    >>> config = ViTConfig(image_size=8, patch_size=4, features=8, hidden=16, num_layers=2,
-    ...                    num_heads=2, num_classes=10)
-    >>> model, images = ViT(config), jnp.ones((2, 8, 8, 3))
-    >>> variables = model.init(weft.random.key(0), images)
-    >>> model.apply(variables, images).shape
-    (2, 10)
+    Example:
+        >>> import weft
+        >>> config = ViTConfig(image_size=8, patch_size=4, features=8, hidden=16, num_layers=2,
+        ...                    num_heads=2, num_classes=10)
+        >>> model, images = ViT(config), jnp.ones((2, 8, 8, 3))
+        >>> variables = model.init(weft.random.key(0), images)
+        >>> model.apply(variables, images).shape
+        (2, 10)
     """
 
     config: ViTConfig

@@ -30,10 +30,11 @@ class DynamicScale(struct.PyTreeNode):
         scale: the scale at the start.
         minimum_scale: the smallest scale; None for no bound.
 
-    >>> scale = DynamicScale(scale=4.0)
-    >>> result = scale.value_and_grad(lambda x: x**2)(jnp.array(3.0))
-    >>> float(result.grad), float(result.aux), bool(result.finite)
-    (6.0, 9.0, True)
+    Example:
+        >>> scale = DynamicScale(scale=4.0)
+        >>> result = scale.value_and_grad(lambda x: x**2)(jnp.array(3.0))
+        >>> float(result.grad), float(result.aux), bool(result.finite)
+        (6.0, 9.0, True)
     """
 
     growth_factor: float = struct.field(pytree_node=False, default=2.0)
@@ -74,10 +75,11 @@ def scaled_gradients(scale, fun, by, has_aux: bool = False, axis_name=None):
         has_aux: whether the loss returns a pair.
         axis_name: of ``pmap``, over whose devices gradients are averaged.
 
-    >>> import weft
-    >>> run = scaled_gradients(DynamicScale(scale=4.0), lambda x: x**2, weft.value_and_grad)
-    >>> float(run(3.0).grad)
-    6.0
+    Example:
+        >>> import weft
+        >>> run = scaled_gradients(DynamicScale(scale=4.0), lambda x: x**2, weft.value_and_grad)
+        >>> float(run(3.0).grad)
+        6.0
     """
 
     def scaled(*args):

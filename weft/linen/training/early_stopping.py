@@ -17,11 +17,12 @@ class EarlyStopping(struct.PyTreeNode):
         should_stop: whether to stop.
         has_improved: whether the last update was a decrease.
 
-    >>> stop = EarlyStopping(min_delta=0.1, patience=1)
-    >>> for metric in [3.0, 2.0, 2.0, 2.0]:
-    ...     stop = stop.update(metric)
-    >>> stop.should_stop, stop.best_metric
-    (True, 2.0)
+    Example:
+        >>> stop = EarlyStopping(min_delta=0.1, patience=1)
+        >>> for metric in [3.0, 2.0, 2.0, 2.0]:
+        ...     stop = stop.update(metric)
+        >>> stop.should_stop, stop.best_metric
+        (True, 2.0)
     """
 
     min_delta: float = 0

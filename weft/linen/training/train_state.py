@@ -29,12 +29,13 @@ class TrainState(struct.PyTreeNode):
         tx: the optimiser.
         opt_state: the state of the optimiser.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> params = {"w": jnp.array([1.0])}
-    >>> state = TrainState.create(apply_fn=None, params=params, tx=optim.sgd(0.5))
-    >>> state = state.apply_gradients(grads={"w": jnp.array([1.0])})
-    >>> int(state.step), state.params["w"]
-    (1, Array([0.5], dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> params = {"w": jnp.array([1.0])}
+        >>> state = TrainState.create(apply_fn=None, params=params, tx=optim.sgd(0.5))
+        >>> state = state.apply_gradients(grads={"w": jnp.array([1.0])})
+        >>> int(state.step), state.params["w"]
+        (1, Array([0.5], dtype=float32))
     """
 
     step: Any

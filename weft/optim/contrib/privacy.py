@@ -18,10 +18,11 @@ class DifferentiallyPrivateAggregateState(NamedTuple):
     Args:
         rng_key: the key of the next noise.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.1, key=0)
-    >>> tx.init(jnp.zeros(1))._fields
-    ('rng_key',)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.1, key=0)
+        >>> tx.init(jnp.zeros(1))._fields
+        ('rng_key',)
     """
 
     rng_key: weft.Array
@@ -43,10 +44,11 @@ def differentially_private_aggregate(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.0, key=0)
-    >>> tx.update(jnp.array([[3.0], [0.5]]), tx.init(jnp.zeros(1)))[0]
-    Array([0.75], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> tx = optim.contrib.differentially_private_aggregate(1.0, 0.0, key=0)
+        >>> tx.update(jnp.array([[3.0], [0.5]]), tx.init(jnp.zeros(1)))[0]
+        Array([0.75], dtype=float32)
     """
     name = "differentially_private_aggregate"
     if seed is not None:
@@ -97,10 +99,11 @@ def dpsgd(
     Returns:
         A gradient transformation, of updates with the examples along their first axis.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.dpsgd(0.1, l2_norm_clip=1.0, noise_multiplier=0.0, seed=0)
-    >>> opt.update(jnp.array([[3.0], [0.5]]), opt.init(jnp.zeros(1)))[0]
-    Array([-0.075], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.dpsgd(0.1, l2_norm_clip=1.0, noise_multiplier=0.0, seed=0)
+        >>> opt.update(jnp.array([[3.0], [0.5]]), opt.init(jnp.zeros(1)))[0]
+        Array([-0.075], dtype=float32)
     """
     return chain(
         differentially_private_aggregate(l2_norm_clip, noise_multiplier, key=seed),

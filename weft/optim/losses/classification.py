@@ -21,9 +21,10 @@ def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> weft.Array:
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.sigmoid_binary_cross_entropy(jnp.array([0.0]), jnp.array([1.0])).round(4)
-    Array([0.6931], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.sigmoid_binary_cross_entropy(jnp.array([0.0]), jnp.array([1.0])).round(4)
+        Array([0.6931], dtype=float32)
     """
     check_floats("sigmoid_binary_cross_entropy", logits=logits)
     labels = jnp.asarray(labels).astype(logits.dtype)
@@ -45,9 +46,10 @@ def sigmoid_focal_loss(
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.sigmoid_focal_loss(jnp.array([0.0]), jnp.array([1.0])).round(4)
-    Array([0.1733], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.sigmoid_focal_loss(jnp.array([0.0]), jnp.array([1.0])).round(4)
+        Array([0.1733], dtype=float32)
     """
     check_floats("sigmoid_focal_loss", logits=logits)
     labels = jnp.asarray(labels).astype(logits.dtype)
@@ -70,9 +72,10 @@ def hinge_loss(predictor_outputs: Any, targets: Any) -> weft.Array:
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.hinge_loss(jnp.array([0.5, 2.0]), jnp.array([1.0, 1.0]))
-    Array([0.5, 0. ], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.hinge_loss(jnp.array([0.5, 2.0]), jnp.array([1.0, 1.0]))
+        Array([0.5, 0. ], dtype=float32)
     """
     return jnp.maximum(0, 1 - predictor_outputs * targets)
 
@@ -114,9 +117,10 @@ def safe_softmax_cross_entropy(logits: Any, labels: Any) -> weft.Array:
     Returns:
         The loss, without the last axis.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.safe_softmax_cross_entropy(jnp.array([0.0, -jnp.inf]), jnp.array([1.0, 0.0]))
-    Array(-0., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.safe_softmax_cross_entropy(jnp.array([0.0, -jnp.inf]), jnp.array([1.0, 0.0]))
+        Array(-0., dtype=float32)
     """
     check_floats("safe_softmax_cross_entropy", logits=logits)
     return -jnp.sum(_weighted_log_softmax(logits, labels), axis=-1)
@@ -136,9 +140,10 @@ def softmax_cross_entropy(
     Returns:
         The loss, without the axes of the classes.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.softmax_cross_entropy(jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]])).round(4)
-    Array([0.6931], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.softmax_cross_entropy(jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]])).round(4)
+        Array([0.6931], dtype=float32)
     """
     check_floats("softmax_cross_entropy", logits=logits)
     if where is not None and where.ndim != logits.ndim:
@@ -160,10 +165,11 @@ def softmax_cross_entropy_with_integer_labels(
     Returns:
         The loss, of the shape of ``labels``.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> logits = jnp.array([[2.0, 0.0], [0.0, 3.0]])
-    >>> optim.softmax_cross_entropy_with_integer_labels(logits, jnp.array([0, 0])).round(4)
-    Array([0.1269, 3.0486], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> logits = jnp.array([[2.0, 0.0], [0.0, 3.0]])
+        >>> optim.softmax_cross_entropy_with_integer_labels(logits, jnp.array([0, 0])).round(4)
+        Array([0.1269, 3.0486], dtype=float32)
     """
     name = "softmax_cross_entropy_with_integer_labels"
     check_floats(name, logits=logits)
@@ -245,9 +251,10 @@ def kl_divergence(
     Returns:
         The divergence, without the axes of the classes.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.kl_divergence(jnp.log(jnp.array([0.5, 0.5])), jnp.array([1.0, 0.0])).round(4)
-    Array(0.6931, dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.kl_divergence(jnp.log(jnp.array([0.5, 0.5])), jnp.array([1.0, 0.0])).round(4)
+        Array(0.6931, dtype=float32)
     """
     check_floats("kl_divergence", log_predictions=log_predictions, targets=targets)
     logs = jnp.where(targets == 0, 0, jnp.log(targets))
@@ -276,10 +283,11 @@ def generalized_kl_divergence(
     Returns:
         The divergence, without the axes of the classes.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> log_predictions = jnp.log(jnp.array([0.5, 0.5]))
-    >>> optim.generalized_kl_divergence(log_predictions, jnp.array([1.0, 0.0])).round(4)
-    Array(0.6931, dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> log_predictions = jnp.log(jnp.array([0.5, 0.5]))
+        >>> optim.generalized_kl_divergence(log_predictions, jnp.array([1.0, 0.0])).round(4)
+        Array(0.6931, dtype=float32)
     """
     mass = jnp.sum(jnp.exp(log_predictions) - targets, axis=axis, where=where)
     return kl_divergence(log_predictions, targets, axis, where) + mass
@@ -299,10 +307,11 @@ def convex_kl_divergence(
     Returns:
         The divergence, without the axes of the classes.
 
-    >>> import warnings, weft.numpy as jnp, weft.optim as optim
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     print(optim.convex_kl_divergence(jnp.log(jnp.array([0.5])), jnp.array([0.5])))
-    0.0
+    Example:
+        >>> import warnings, weft.numpy as jnp, weft.optim as optim
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     print(optim.convex_kl_divergence(jnp.log(jnp.array([0.5])), jnp.array([0.5])))
+        0.0
     """
     warn("convex_kl_divergence is deprecated, use generalized_kl_divergence", DeprecationWarning)
     return generalized_kl_divergence(log_predictions, targets, axis, where)

@@ -23,9 +23,10 @@ def smooth_labels(labels: Any, alpha: float, *, axis: Any = -1, where: Any = Non
     Returns:
         An array of the shape of ``labels``.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.smooth_labels(jnp.array([1.0, 0.0]), 0.1)
-    Array([0.95, 0.05], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.smooth_labels(jnp.array([1.0, 0.0]), 0.1)
+        Array([0.95, 0.05], dtype=float32)
     """
     check_floats("smooth_labels", labels=labels)
     classes = jnp.size(labels, axis) if where is None else jnp.sum(where, axis, keepdims=True)
@@ -170,10 +171,11 @@ def ntxent(embeddings: weft.Array, labels: weft.Array, temperature: float = 0.07
     Returns:
         A scalar: the mean over all pairs of equal label.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> vectors = jnp.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
-    >>> bool(optim.ntxent(vectors, jnp.array([0, 0, 1, 1])) < 0.01)
-    True
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> vectors = jnp.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+        >>> bool(optim.ntxent(vectors, jnp.array([0, 0, 1, 1])) < 0.01)
+        True
     """
     check_floats("ntxent", embeddings=embeddings)
     if labels.shape[0] != embeddings.shape[0]:

@@ -23,9 +23,10 @@ def squared_error(predictions: Any, targets: Any = None) -> weft.Array:
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.squared_error(jnp.array([1.0, 2.0]), jnp.array([1.0, 4.0]))
-    Array([0., 4.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.squared_error(jnp.array([1.0, 2.0]), jnp.array([1.0, 4.0]))
+        Array([0., 4.], dtype=float32)
     """
     check_floats("squared_error", predictions=predictions)
     if targets is not None:
@@ -43,9 +44,10 @@ def l2_loss(predictions: Any, targets: Any = None) -> weft.Array:
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.l2_loss(jnp.array([1.0, 2.0]), jnp.array([1.0, 4.0]))
-    Array([0., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.l2_loss(jnp.array([1.0, 2.0]), jnp.array([1.0, 4.0]))
+        Array([0., 2.], dtype=float32)
     """
     return 0.5 * squared_error(jnp.asarray(predictions), targets)
 
@@ -61,9 +63,10 @@ def huber_loss(predictions: Any, targets: Any = None, *, delta: float = 1.0) -> 
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.huber_loss(jnp.array([0.5, 3.0]))
-    Array([0.125, 2.5  ], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.huber_loss(jnp.array([0.5, 3.0]))
+        Array([0.125, 2.5  ], dtype=float32)
     """
     check_floats("huber_loss", predictions=predictions)
     size = jnp.abs(_errors(predictions, targets))
@@ -81,9 +84,10 @@ def log_cosh(predictions: Any, targets: Any = None) -> weft.Array:
     Returns:
         The loss of each element.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.log_cosh(jnp.array([0.0, 1.0])).round(4)
-    Array([0.    , 0.4338], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.log_cosh(jnp.array([0.0, 1.0])).round(4)
+        Array([0.    , 0.4338], dtype=float32)
     """
     check_floats("log_cosh", predictions=predictions)
     errors = _errors(predictions, targets)
@@ -105,9 +109,10 @@ def cosine_similarity(
     Returns:
         The cosine, without the axes of the vectors.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.cosine_similarity(jnp.array([1.0, 0.0]), jnp.array([0.6, 0.8])).round(4)
-    Array(0.6, dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.cosine_similarity(jnp.array([1.0, 0.0]), jnp.array([0.6, 0.8])).round(4)
+        Array(0.6, dtype=float32)
     """
     check_floats("cosine_similarity", predictions=predictions, targets=targets)
 
@@ -133,8 +138,9 @@ def cosine_distance(
     Returns:
         The distance, without the axes of the vectors.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.cosine_distance(jnp.array([1.0, 0.0]), jnp.array([0.6, 0.8])).round(4)
-    Array(0.4, dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.cosine_distance(jnp.array([1.0, 0.0]), jnp.array([0.6, 0.8])).round(4)
+        Array(0.4, dtype=float32)
     """
     return 1.0 - cosine_similarity(predictions, targets, epsilon=epsilon, axis=axis, where=where)

@@ -36,13 +36,14 @@ def ctc_loss_with_forward_probs(
         The loss, of shape (batch,), and the log-probabilities of the states phi, of shape (frames,
         batch, length + 1), and emit, of shape (frames, batch, length).
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> logits, labels = jnp.zeros((1, 3, 2)), jnp.array([[1]])
-    >>> loss, phi, emit = optim.ctc_loss_with_forward_probs(
-    ...     logits, jnp.zeros((1, 3)), labels, jnp.zeros((1, 1))
-    ... )
-    >>> phi.shape, emit.shape
-    ((3, 1, 2), (3, 1, 1))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> logits, labels = jnp.zeros((1, 3, 2)), jnp.array([[1]])
+        >>> loss, phi, emit = optim.ctc_loss_with_forward_probs(
+        ...     logits, jnp.zeros((1, 3)), labels, jnp.zeros((1, 1))
+        ... )
+        >>> phi.shape, emit.shape
+        ((3, 1, 2), (3, 1, 1))
     """
     name = "ctc_loss"
     check_rank(name, 3, logits=logits)
@@ -110,10 +111,11 @@ def ctc_loss(
     Returns:
         The loss, of shape (batch,).
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> logits, labels = jnp.zeros((1, 3, 2)), jnp.array([[1]])
-    >>> optim.ctc_loss(logits, jnp.zeros((1, 3)), labels, jnp.zeros((1, 1))).round(4)
-    Array([0.2877], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> logits, labels = jnp.zeros((1, 3, 2)), jnp.array([[1]])
+        >>> optim.ctc_loss(logits, jnp.zeros((1, 3)), labels, jnp.zeros((1, 1))).round(4)
+        Array([0.2877], dtype=float32)
     """
     return ctc_loss_with_forward_probs(
         logits, logit_paddings, labels, label_paddings, blank_id=blank_id, log_epsilon=log_epsilon

@@ -18,9 +18,10 @@ def constant_schedule(value: base.Numeric) -> base.Schedule:
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> optim.constant_schedule(0.1)(5)
-    0.1
+    Example:
+        >>> import weft.optim as optim
+        >>> optim.constant_schedule(0.1)(5)
+        0.1
     """
     return lambda count: value
 
@@ -44,10 +45,11 @@ def polynomial_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.polynomial_schedule(1.0, 0.0, power=2, transition_steps=4)
-    >>> [float(rate(step)) for step in (0, 2, 4, 9)]
-    [1.0, 0.25, 0.0, 0.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.polynomial_schedule(1.0, 0.0, power=2, transition_steps=4)
+        >>> [float(rate(step)) for step in (0, 2, 4, 9)]
+        [1.0, 0.25, 0.0, 0.0]
     """
     if transition_steps <= 0:
         return constant_schedule(init_value)
@@ -77,10 +79,11 @@ def linear_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.linear_schedule(1.0, 0.0, transition_steps=4)
-    >>> [float(rate(step)) for step in (0, 1, 4, 9)]
-    [1.0, 0.75, 0.0, 0.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.linear_schedule(1.0, 0.0, transition_steps=4)
+        >>> [float(rate(step)) for step in (0, 1, 4, 9)]
+        [1.0, 0.75, 0.0, 0.0]
     """
     return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin)
 
@@ -97,10 +100,11 @@ def piecewise_constant_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.piecewise_constant_schedule(1.0, {10: 0.5, 20: 0.5})
-    >>> [float(rate(step)) for step in (9, 10, 20)]
-    [1.0, 0.5, 0.25]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.piecewise_constant_schedule(1.0, {10: 0.5, 20: 0.5})
+        >>> [float(rate(step)) for step in (9, 10, 20)]
+        [1.0, 0.5, 0.25]
     """
     steps = sorted((boundaries_and_scales or {}).items())
     _check_scales("piecewise_constant_schedule", steps)
@@ -141,10 +145,11 @@ def exponential_decay(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.exponential_decay(1.0, transition_steps=2, decay_rate=0.5, end_value=0.2)
-    >>> [float(rate(step)) for step in (0, 2, 4, 100)]
-    [1.0, 0.5, 0.25, 0.20000000298023224]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.exponential_decay(1.0, transition_steps=2, decay_rate=0.5, end_value=0.2)
+        >>> [float(rate(step)) for step in (0, 2, 4, 100)]
+        [1.0, 0.5, 0.25, 0.20000000298023224]
     """
     if transition_steps <= 0 or decay_rate == 0:
         return constant_schedule(init_value)
@@ -176,10 +181,11 @@ def cosine_decay_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.cosine_decay_schedule(1.0, decay_steps=10)
-    >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 20)]
-    [1.0, 0.5, 0.0, 0.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.cosine_decay_schedule(1.0, decay_steps=10)
+        >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 20)]
+        [1.0, 0.5, 0.0, 0.0]
     """
     if not decay_steps > 0:
         raise ValueError(f"cosine_decay_schedule: decay_steps must be positive, got {decay_steps}")
@@ -208,10 +214,11 @@ def piecewise_interpolate_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.piecewise_interpolate_schedule("linear", 1.0, {10: 0.5})
-    >>> [float(rate(step)) for step in (0, 5, 10, 20)]
-    [1.0, 0.75, 0.5, 0.5]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.piecewise_interpolate_schedule("linear", 1.0, {10: 0.5})
+        >>> [float(rate(step)) for step in (0, 5, 10, 20)]
+        [1.0, 0.75, 0.5, 0.5]
     """
     interpolations = {
         "linear": lambda start, end, part: (end - start) * part + start,
@@ -259,10 +266,11 @@ def linear_onecycle_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.linear_onecycle_schedule(100, 1.0)
-    >>> [round(float(rate(step)), 4) for step in (0, 30, 85, 100)]
-    [0.04, 1.0, 0.04, 0.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.linear_onecycle_schedule(100, 1.0)
+        >>> [round(float(rate(step)), 4) for step in (0, 30, 85, 100)]
+        [0.04, 1.0, 0.04, 0.0]
     """
     _check_cycle("linear_onecycle_schedule", transition_steps)
     return piecewise_interpolate_schedule(
@@ -295,10 +303,11 @@ def cosine_onecycle_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.cosine_onecycle_schedule(100, 1.0)
-    >>> [round(float(rate(step)), 4) for step in (0, 30, 65, 100)]
-    [0.04, 1.0, 0.5, 0.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.cosine_onecycle_schedule(100, 1.0)
+        >>> [round(float(rate(step)), 4) for step in (0, 30, 65, 100)]
+        [0.04, 1.0, 0.5, 0.0]
     """
     _check_cycle("cosine_onecycle_schedule", transition_steps)
     return piecewise_interpolate_schedule(
@@ -329,10 +338,11 @@ def warmup_constant_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.warmup_constant_schedule(0.0, 1.0, warmup_steps=4)
-    >>> [float(rate(step)) for step in (0, 2, 4, 9)]
-    [0.0, 0.5, 1.0, 1.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.warmup_constant_schedule(0.0, 1.0, warmup_steps=4)
+        >>> [float(rate(step)) for step in (0, 2, 4, 9)]
+        [0.0, 0.5, 1.0, 1.0]
     """
     return linear_schedule(init_value, peak_value, warmup_steps)
 
@@ -358,10 +368,11 @@ def warmup_cosine_decay_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.warmup_cosine_decay_schedule(0.0, 1.0, warmup_steps=10, decay_steps=30)
-    >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 20, 30)]
-    [0.0, 0.5, 1.0, 0.5, 0.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.warmup_cosine_decay_schedule(0.0, 1.0, warmup_steps=10, decay_steps=30)
+        >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 20, 30)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     alpha = 0.0 if peak_value == 0.0 else end_value / peak_value
     rise = linear_schedule(init_value, peak_value, warmup_steps)
@@ -394,10 +405,11 @@ def warmup_exponential_decay_schedule(
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.warmup_exponential_decay_schedule(0.0, 1.0, 4, 2, decay_rate=0.5)
-    >>> [float(rate(step)) for step in (0, 2, 4, 6, 8)]
-    [0.0, 0.5, 1.0, 0.5, 0.25]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.warmup_exponential_decay_schedule(0.0, 1.0, 4, 2, decay_rate=0.5)
+        >>> [float(rate(step)) for step in (0, 2, 4, 6, 8)]
+        [0.0, 0.5, 1.0, 0.5, 0.25]
     """
     rise = linear_schedule(init_value, peak_value, warmup_steps)
     fall = exponential_decay(
@@ -415,11 +427,12 @@ def sgdr_schedule(cosine_kwargs: Iterable[Mapping[str, Any]]) -> base.Schedule:
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> cycle = dict(init_value=0.0, peak_value=1.0, warmup_steps=2, decay_steps=4)
-    >>> rate = optim.sgdr_schedule([cycle, cycle])
-    >>> [round(float(rate(step)), 3) for step in (0, 2, 3, 4, 6)]
-    [0.0, 1.0, 0.5, 0.0, 1.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> cycle = dict(init_value=0.0, peak_value=1.0, warmup_steps=2, decay_steps=4)
+        >>> rate = optim.sgdr_schedule([cycle, cycle])
+        >>> [round(float(rate(step)), 3) for step in (0, 2, 3, 4, 6)]
+        [0.0, 1.0, 0.5, 0.0, 1.0]
     """
     schedules, boundaries, step = [], [], 0
     for kwargs in cosine_kwargs:
@@ -439,10 +452,11 @@ def join_schedules(schedules: Sequence[base.Schedule], boundaries: Sequence[int]
     Returns:
         A schedule: a function from the step to a value.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.join_schedules([lambda step: 1.0, lambda step: step * 10.0], [5])
-    >>> [float(rate(step)) for step in (4, 5, 7)]
-    [1.0, 0.0, 20.0]
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.join_schedules([lambda step: 1.0, lambda step: step * 10.0], [5])
+        >>> [float(rate(step)) for step in (4, 5, 7)]
+        [1.0, 0.0, 20.0]
     """
 
     def schedule(step):

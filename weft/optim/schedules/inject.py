@@ -24,9 +24,10 @@ class InjectHyperparamsState(NamedTuple):
         hyperparams: the hyperparameters by name, as arrays.
         inner_state: the state of the inner optimiser.
 
-    >>> import weft.optim as optim
-    >>> optim.InjectHyperparamsState(0, {"learning_rate": 0.1}, ()).hyperparams
-    {'learning_rate': 0.1}
+    Example:
+        >>> import weft.optim as optim
+        >>> optim.InjectHyperparamsState(0, {"learning_rate": 0.1}, ()).hyperparams
+        {'learning_rate': 0.1}
     """
 
     count: weft.Array
@@ -43,10 +44,11 @@ class InjectStatefulHyperparamsState(NamedTuple):
         hyperparams_states: the states of schedules, by the name of their hyperparameter.
         inner_state: the state of the inner optimiser.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
-    >>> opt.init(jnp.zeros(2)).hyperparams
-    {'learning_rate': Array(0.5, dtype=float32)}
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
+        >>> opt.init(jnp.zeros(2)).hyperparams
+        {'learning_rate': Array(0.5, dtype=float32)}
     """
 
     count: weft.Array
@@ -67,11 +69,12 @@ class WrappedSchedule:
     Args:
         schedule_fn: the function of the step.
 
-    >>> import weft.optim as optim
-    >>> rate = optim.WrappedSchedule(lambda step: 0.5 ** step)
-    >>> state = rate.update(rate.init())
-    >>> float(rate(state))
-    0.5
+    Example:
+        >>> import weft.optim as optim
+        >>> rate = optim.WrappedSchedule(lambda step: 0.5 ** step)
+        >>> state = rate.update(rate.init())
+        >>> float(rate(state))
+        0.5
     """
 
     def __init__(self, schedule_fn: base.Schedule) -> None:
@@ -107,13 +110,14 @@ def inject_hyperparams(
     Returns:
         A function of the hyperparameters that returns the optimiser.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
-    >>> params = jnp.array(1.0)
-    >>> state = opt.init(params)
-    >>> state.hyperparams["learning_rate"] = jnp.array(0.25)
-    >>> float(opt.update(jnp.array(1.0), state, params)[0])
-    -0.25
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.inject_hyperparams(optim.sgd)(learning_rate=0.5)
+        >>> params = jnp.array(1.0)
+        >>> state = opt.init(params)
+        >>> state.hyperparams["learning_rate"] = jnp.array(0.25)
+        >>> float(opt.update(jnp.array(1.0), state, params)[0])
+        -0.25
     """
     static = {static_args} if isinstance(static_args, str) else set(static_args)
     signature = inspect.signature(inner_factory)
@@ -208,11 +212,12 @@ def inject_stateful_hyperparams(
     Returns:
         A function of the hyperparameters that returns the optimiser.
 
-    >>> import warnings, weft.numpy as jnp, weft.optim as optim
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     opt = optim.inject_stateful_hyperparams(optim.sgd)(learning_rate=0.5)
-    >>> float(opt.init(jnp.zeros(2)).hyperparams["learning_rate"])
-    0.5
+    Example:
+        >>> import warnings, weft.numpy as jnp, weft.optim as optim
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     opt = optim.inject_stateful_hyperparams(optim.sgd)(learning_rate=0.5)
+        >>> float(opt.init(jnp.zeros(2)).hyperparams["learning_rate"])
+        0.5
     """
     warn("inject_stateful_hyperparams is deprecated, use inject_hyperparams", DeprecationWarning)
     return inject_hyperparams(inner_factory, static_args, hyperparam_dtype)

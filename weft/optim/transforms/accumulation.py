@@ -19,9 +19,10 @@ class TraceState(NamedTuple):
     Args:
         trace: the momentum, with the structure of the parameters.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.trace(0.9).init(jnp.zeros(2))
-    TraceState(trace=Array([0., 0.], dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.trace(0.9).init(jnp.zeros(2))
+        TraceState(trace=Array([0., 0.], dtype=float32))
     """
 
     trace: base.Params
@@ -34,9 +35,10 @@ class EmaState(NamedTuple):
         count: how many steps were made.
         ema: the moving average, with the structure of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.ema(0.9).init(jnp.array(0.0))
-    EmaState(count=Array(0, dtype=int32), ema=Array(0., dtype=float32, weak_type=True))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.ema(0.9).init(jnp.array(0.0))
+        EmaState(count=Array(0, dtype=int32), ema=Array(0., dtype=float32, weak_type=True))
     """
 
     count: weft.Array
@@ -53,9 +55,10 @@ class MultiStepsState(NamedTuple):
         acc_grads: the accumulated gradients.
         skip_state: what the function that skips gradients recorded.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.MultiSteps(optim.sgd(0.1), 4).init(jnp.zeros(2)).mini_step
-    Array(0, dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.MultiSteps(optim.sgd(0.1), 4).init(jnp.zeros(2)).mini_step
+        Array(0, dtype=int32)
     """
 
     mini_step: weft.Array
@@ -85,13 +88,14 @@ def trace(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.trace(0.5)
-    >>> state = opt.init(jnp.array(0.0))
-    >>> for _ in range(3):
-    ...     update, state = opt.update(jnp.array(1.0), state)
-    >>> float(update)
-    1.75
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.trace(0.5)
+        >>> state = opt.init(jnp.array(0.0))
+        >>> for _ in range(3):
+        ...     update, state = opt.update(jnp.array(1.0), state)
+        >>> float(update)
+        1.75
     """
     base.check_numbers("trace", decay=decay)
     accumulator_dtype = canonical_dtype(accumulator_dtype)
@@ -124,12 +128,13 @@ def ema(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.ema(0.9)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.5, 1.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.ema(0.9)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.5, 1.5], dtype=float32)
     """
     base.check_numbers("ema", decay=decay)
     accumulator_dtype = canonical_dtype(accumulator_dtype)
@@ -159,10 +164,11 @@ def skip_not_finite(updates: Any, gradient_step: Any, params: Any) -> tuple[weft
     Returns:
         A pair: whether to skip these gradients, and what to record about it.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> skip, record = optim.skip_not_finite(jnp.array([1.0, jnp.nan]), 0, None)
-    >>> bool(skip)
-    True
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> skip, record = optim.skip_not_finite(jnp.array([1.0, jnp.nan]), 0, None)
+        >>> bool(skip)
+        True
     """
     bad = [jnp.sum(jnp.logical_not(jnp.isfinite(g))) for g in weft.tree.leaves(updates)]
     num_not_finite = jnp.sum(jnp.array(bad))
@@ -185,10 +191,11 @@ def skip_large_updates(
     Returns:
         A pair: whether to skip these gradients, and what to record about it.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> skip, record = optim.skip_large_updates(jnp.array([3.0, 4.0]), 0, None, 10.0)
-    >>> bool(skip), float(record["norm_squared"])
-    (True, 25.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> skip, record = optim.skip_large_updates(jnp.array([3.0, 4.0]), 0, None, 10.0)
+        >>> bool(skip), float(record["norm_squared"])
+        (True, 25.0)
     """
     norm_squared = jnp.sum(jnp.array([jnp.sum(g**2) for g in weft.tree.leaves(updates)]))
     should_skip = jnp.logical_not(norm_squared < max_squared_norm)  # NaN too
@@ -206,14 +213,15 @@ class MultiSteps:
             that says which gradients to leave out, such as ``skip_not_finite``.
         accumulator_dtype: the dtype of the accumulated gradients.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.MultiSteps(optim.sgd(1.0), every_k_schedule=2)
-    >>> state = opt.init(jnp.array(0.0))
-    >>> for gradient in (1.0, 3.0):
-    ...     update, state = opt.update(jnp.array(gradient), state)
-    ...     print(float(update) + 0, bool(opt.has_updated(state)))
-    0.0 False
-    -2.0 True
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.MultiSteps(optim.sgd(1.0), every_k_schedule=2)
+        >>> state = opt.init(jnp.array(0.0))
+        >>> for gradient in (1.0, 3.0):
+        ...     update, state = opt.update(jnp.array(gradient), state)
+        ...     print(float(update) + 0, bool(opt.has_updated(state)))
+        0.0 False
+        -2.0 True
     """
 
     def __init__(

@@ -26,9 +26,10 @@ class AddNoiseState(NamedTuple):
         count: how many steps were made.
         rng_key: the key of the next noise.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.add_noise(0.1, 0.5, key=0).init(jnp.zeros(2)).count
-    Array(0, dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.add_noise(0.1, 0.5, key=0).init(jnp.zeros(2)).count
+        Array(0, dtype=int32)
     """
 
     count: weft.Array
@@ -48,12 +49,13 @@ def add_decayed_weights(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.chain(optim.add_decayed_weights(0.1), optim.sgd(1.0))
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.4, 2.3], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.chain(optim.add_decayed_weights(0.1), optim.sgd(1.0))
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.4, 2.3], dtype=float32)
     """
     scheduled = callable(weight_decay)
     if not scheduled:
@@ -93,12 +95,13 @@ def add_noise(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.chain(optim.add_noise(0.0, 0.55, key=0), optim.sgd(1.0))
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.5, 2.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.chain(optim.add_noise(0.0, 0.55, key=0), optim.sgd(1.0))
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.5, 2.5], dtype=float32)
     """
     base.check_numbers("add_noise", eta=eta, gamma=gamma)
     if seed is not None:

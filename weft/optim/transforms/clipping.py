@@ -20,9 +20,10 @@ def clip(max_delta: base.Numeric) -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.clip(1.0).update(jnp.array([-3.0, 0.5]), optim.EmptyState())[0]
-    Array([-1. ,  0.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.clip(1.0).update(jnp.array([-3.0, 0.5]), optim.EmptyState())[0]
+        Array([-1. ,  0.5], dtype=float32)
     """
     base.check_numbers("clip", max_delta=max_delta)
     return base.stateless(lambda updates, params: tree.clip(updates, -max_delta, max_delta))
@@ -37,12 +38,13 @@ def clip_by_block_rms(threshold: base.Numeric) -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.clip_by_block_rms(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.1, 1.9], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.clip_by_block_rms(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.1, 1.9], dtype=float32)
     """
     base.check_numbers("clip_by_block_rms", threshold=threshold)
 
@@ -61,9 +63,10 @@ def clip_by_global_norm(max_norm: base.Numeric) -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.clip_by_global_norm(1.0).update(jnp.array([3.0, 4.0]), optim.EmptyState())[0]
-    Array([0.6, 0.8], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.clip_by_global_norm(1.0).update(jnp.array([3.0, 4.0]), optim.EmptyState())[0]
+        Array([0.6, 0.8], dtype=float32)
     """
     base.check_numbers("clip_by_global_norm", max_norm=max_norm)
 
@@ -99,10 +102,11 @@ def per_example_global_norm_clip(grads: Any, l2_norm_clip: float) -> tuple[Any, 
     Returns:
         A pair: the sum of the gradients, and how many were cut.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> total, cut = optim.per_example_global_norm_clip(jnp.array([[3.0], [0.5]]), 1.0)
-    >>> total, int(cut)
-    (Array([1.5], dtype=float32), 1)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> total, cut = optim.per_example_global_norm_clip(jnp.array([[3.0], [0.5]]), 1.0)
+        >>> total, int(cut)
+        (Array([1.5], dtype=float32), 1)
     """
     _check_batched("per_example_global_norm_clip", grads)
     norms = weft.vmap(tree.norm)(grads)
@@ -125,10 +129,11 @@ def per_example_layer_norm_clip(
     Returns:
         A pair: the sum of the gradients, and for each leaf how many were cut.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> total, cut = optim.per_example_layer_norm_clip({"w": jnp.array([[3.0], [0.5]])}, 1.0)
-    >>> total["w"], int(cut["w"])
-    (Array([1.5], dtype=float32), 1)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> total, cut = optim.per_example_layer_norm_clip({"w": jnp.array([[3.0], [0.5]])}, 1.0)
+        >>> total["w"], int(cut["w"])
+        (Array([1.5], dtype=float32), 1)
     """
     _check_batched("per_example_layer_norm_clip", grads)
     leaves, structure = weft.tree.flatten(grads)
@@ -176,12 +181,13 @@ def adaptive_grad_clip(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.adaptive_grad_clip(0.1)
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([1.158, 1.842], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.adaptive_grad_clip(0.1)
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([1.158, 1.842], dtype=float32)
     """
     base.check_numbers("adaptive_grad_clip", clipping=clipping, eps=eps)
 

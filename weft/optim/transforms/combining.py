@@ -17,10 +17,11 @@ class PartitionState(NamedTuple):
     Args:
         inner_states: the state of each group, by its label.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.partition({"a": optim.scale(2.0)}, "a")
-    >>> opt.init(jnp.zeros(2))
-    PartitionState(inner_states={'a': MaskedState(inner_state=EmptyState())})
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.partition({"a": optim.scale(2.0)}, "a")
+        >>> opt.init(jnp.zeros(2))
+        PartitionState(inner_states={'a': MaskedState(inner_state=EmptyState())})
     """
 
     inner_states: Mapping[Hashable, base.OptState]
@@ -35,10 +36,11 @@ def chain(*args: base.GradientTransformation) -> base.GradientTransformationExtr
     Returns:
         A gradient transformation.
 
-    >>> import weft.optim as optim
-    >>> opt = optim.chain(optim.scale(2.0), optim.scale(-0.5))
-    >>> opt.update(3.0, opt.init(0.0))[0]
-    -3.0
+    Example:
+        >>> import weft.optim as optim
+        >>> opt = optim.chain(optim.scale(2.0), optim.scale(-0.5))
+        >>> opt.update(3.0, opt.init(0.0))[0]
+        -3.0
     """
     transforms = [base.with_extra_args_support(tx) for tx in args]
 
@@ -71,10 +73,11 @@ def named_chain(
     Returns:
         A gradient transformation.
 
-    >>> import weft.optim as optim
-    >>> opt = optim.named_chain(("double", optim.scale(2.0)), ("flip", optim.scale(-1.0)))
-    >>> opt.update(3.0, opt.init(0.0))[0]
-    -6.0
+    Example:
+        >>> import weft.optim as optim
+        >>> opt = optim.named_chain(("double", optim.scale(2.0)), ("flip", optim.scale(-1.0)))
+        >>> opt.update(3.0, opt.init(0.0))[0]
+        -6.0
     """
     names = [name for name, _ in args]
     if len(names) != len(set(names)):
@@ -111,14 +114,15 @@ def partition(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.partition(
-    ...     {"fast": optim.sgd(1.0), "slow": optim.sgd(0.1)}, {"w": "slow", "b": "fast"}
-    ... )
-    >>> params = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
-    >>> updates, state = opt.update(params, opt.init(params))
-    >>> float(updates["b"])
-    -1.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.partition(
+        ...     {"fast": optim.sgd(1.0), "slow": optim.sgd(0.1)}, {"w": "slow", "b": "fast"}
+        ... )
+        >>> params = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+        >>> updates, state = opt.update(params, opt.init(params))
+        >>> float(updates["b"])
+        -1.0
     """
     transforms = {label: base.with_extra_args_support(tx) for label, tx in transforms.items()}
 
@@ -156,12 +160,13 @@ def freeze(mask: base.MaskOrFn) -> base.GradientTransformationExtraArgs:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.freeze({"w": False, "b": True})
-    >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
-    >>> updates, state = opt.update(grads, opt.init(grads))
-    >>> float(updates["w"]), float(updates["b"])
-    (1.0, 0.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.freeze({"w": False, "b": True})
+        >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+        >>> updates, state = opt.update(grads, opt.init(grads))
+        >>> float(updates["w"]), float(updates["b"])
+        (1.0, 0.0)
     """
     return masked(base.set_to_zero(), mask)
 
@@ -178,12 +183,13 @@ def selective_transform(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.selective_transform(optim.sgd(0.5), freeze_mask={"w": False, "b": True})
-    >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
-    >>> updates, state = opt.update(grads, opt.init(grads))
-    >>> float(updates["w"]), float(updates["b"])
-    (-0.5, 0.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.selective_transform(optim.sgd(0.5), freeze_mask={"w": False, "b": True})
+        >>> grads = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+        >>> updates, state = opt.update(grads, opt.init(grads))
+        >>> float(updates["w"]), float(updates["b"])
+        (-0.5, 0.0)
     """
 
     def labels(params):

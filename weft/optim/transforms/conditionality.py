@@ -26,9 +26,11 @@ class ConditionallyTransformState(NamedTuple):
         inner_state: the state of the inner transformation.
         step: how many steps were made.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.conditionally_transform(optim.scale(2.0), lambda step: step > 3).init(jnp.zeros(2))
-    ConditionallyTransformState(inner_state=EmptyState(), step=Array(0, dtype=int32))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.conditionally_transform(optim.scale(2.0), lambda step: step > 3)
+        >>> opt.init(jnp.zeros(2))
+        ConditionallyTransformState(inner_state=EmptyState(), step=Array(0, dtype=int32))
     """
 
     inner_state: Any
@@ -42,9 +44,10 @@ class ConditionallyMaskState(NamedTuple):
         step: how many steps were made.
         inner_state: the state of the inner transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.conditionally_mask(optim.scale(2.0), lambda step: step > 3).init(jnp.zeros(2))
-    ConditionallyMaskState(step=Array(0, dtype=int32), inner_state=EmptyState())
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.conditionally_mask(optim.scale(2.0), lambda step: step > 3).init(jnp.zeros(2))
+        ConditionallyMaskState(step=Array(0, dtype=int32), inner_state=EmptyState())
     """
 
     step: weft.Array
@@ -60,9 +63,10 @@ class ApplyIfFiniteState(NamedTuple):
         total_notfinite: how many updates were not finite in all.
         inner_state: the state of the inner transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.apply_if_finite(optim.sgd(0.1), 3).init(jnp.zeros(2)).notfinite_count
-    Array(0, dtype=int32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.apply_if_finite(optim.sgd(0.1), 3).init(jnp.zeros(2)).notfinite_count
+        Array(0, dtype=int32)
     """
 
     notfinite_count: Any
@@ -86,12 +90,13 @@ def conditionally_transform(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.conditionally_transform(optim.scale(2.0), lambda step: step >= 1)
-    >>> first, state = opt.update(jnp.array(1.0), opt.init(jnp.array(0.0)))
-    >>> second, state = opt.update(jnp.array(1.0), state)
-    >>> float(first), float(second)
-    (1.0, 2.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.conditionally_transform(optim.scale(2.0), lambda step: step >= 1)
+        >>> first, state = opt.update(jnp.array(1.0), opt.init(jnp.array(0.0)))
+        >>> second, state = opt.update(jnp.array(1.0), state)
+        >>> float(first), float(second)
+        (1.0, 2.0)
     """
     inner = base.with_extra_args_support(inner)
 
@@ -125,12 +130,13 @@ def conditionally_mask(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.conditionally_mask(optim.scale(2.0), lambda step: step >= 1)
-    >>> first, state = opt.update(jnp.array(1.0), opt.init(jnp.array(0.0)))
-    >>> second, state = opt.update(jnp.array(1.0), state)
-    >>> float(first), float(second)
-    (0.0, 2.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.conditionally_mask(optim.scale(2.0), lambda step: step >= 1)
+        >>> first, state = opt.update(jnp.array(1.0), opt.init(jnp.array(0.0)))
+        >>> second, state = opt.update(jnp.array(1.0), state)
+        >>> float(first), float(second)
+        (0.0, 2.0)
     """
     inner = base.with_extra_args_support(inner)
 
@@ -161,11 +167,12 @@ def apply_if_finite(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.apply_if_finite(optim.sgd(1.0), max_consecutive_errors=2)
-    >>> update, state = opt.update(jnp.array(jnp.nan), opt.init(jnp.array(0.0)))
-    >>> float(update), int(state.total_notfinite)
-    (0.0, 1)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.apply_if_finite(optim.sgd(1.0), max_consecutive_errors=2)
+        >>> update, state = opt.update(jnp.array(jnp.nan), opt.init(jnp.array(0.0)))
+        >>> float(update), int(state.total_notfinite)
+        (0.0, 1)
     """
     inner = base.with_extra_args_support(inner)
 

@@ -19,9 +19,10 @@ class ZeroNansState(NamedTuple):
     Args:
         found_nan: for each leaf, whether its last update had a NaN.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.zero_nans().init(jnp.zeros(2))
-    ZeroNansState(found_nan=Array(False, dtype=bool))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.zero_nans().init(jnp.zeros(2))
+        ZeroNansState(found_nan=Array(False, dtype=bool))
     """
 
     found_nan: Any
@@ -33,11 +34,12 @@ def keep_params_nonnegative() -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.keep_params_nonnegative()
-    >>> params = jnp.array([1.0, 2.0])
-    >>> opt.update(jnp.array([-3.0, -0.5]), opt.init(params), params)[0]
-    Array([-1. , -0.5], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.keep_params_nonnegative()
+        >>> params = jnp.array([1.0, 2.0])
+        >>> opt.update(jnp.array([-3.0, -0.5]), opt.init(params), params)[0]
+        Array([-1. , -0.5], dtype=float32)
     """
 
     def update(updates, state, params=None):
@@ -53,11 +55,12 @@ def zero_nans() -> base.GradientTransformation:
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.zero_nans()
-    >>> updates, state = opt.update(jnp.array([1.0, jnp.nan]), opt.init(jnp.zeros(2)))
-    >>> updates, bool(state.found_nan)
-    (Array([1., 0.], dtype=float32), True)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.zero_nans()
+        >>> updates, state = opt.update(jnp.array([1.0, jnp.nan]), opt.init(jnp.zeros(2)))
+        >>> updates, bool(state.found_nan)
+        (Array([1., 0.], dtype=float32), True)
     """
 
     def init(params):
@@ -80,12 +83,13 @@ def flatten(inner: base.GradientTransformation) -> base.GradientTransformationEx
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.flatten(optim.sgd(0.1))
-    >>> params = jnp.array([1.0, 2.0])
-    >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
-    >>> optim.apply_updates(params, updates).round(3)
-    Array([0.95, 2.05], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.flatten(optim.sgd(0.1))
+        >>> params = jnp.array([1.0, 2.0])
+        >>> updates, state = opt.update(jnp.array([0.5, -0.5]), opt.init(params), params)
+        >>> optim.apply_updates(params, updates).round(3)
+        Array([0.95, 2.05], dtype=float32)
     """
     inner = base.with_extra_args_support(inner)
 

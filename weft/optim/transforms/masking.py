@@ -15,10 +15,11 @@ class MaskedState(NamedTuple):
     Args:
         inner_state: the state of the inner transformation, for the parameters it sees.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.masked(optim.trace(0.9), {"w": True, "b": False}).init({"w": 1.0, "b": 1.0})
-    MaskedState(inner_state=TraceState(trace={'b': MaskedNode(), 'w': Array(0.,
-     dtype=float32, weak_type=True)}))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.masked(optim.trace(0.9), {"w": True, "b": False}).init({"w": 1.0, "b": 1.0})
+        MaskedState(inner_state=TraceState(trace={'b': MaskedNode(), 'w': Array(0.,
+         dtype=float32, weak_type=True)}))
     """
 
     inner_state: Any
@@ -51,12 +52,13 @@ def masked(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.masked(optim.scale(-1.0), {"w": True, "b": False})
-    >>> params = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
-    >>> updates, state = opt.update(params, opt.init(params))
-    >>> float(updates["w"]), float(updates["b"])
-    (-1.0, 1.0)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.masked(optim.scale(-1.0), {"w": True, "b": False})
+        >>> params = {"w": jnp.array(1.0), "b": jnp.array(1.0)}
+        >>> updates, state = opt.update(params, opt.init(params))
+        >>> float(updates["w"]), float(updates["b"])
+        (-1.0, 1.0)
     """
     inner = base.with_extra_args_support(inner)
 

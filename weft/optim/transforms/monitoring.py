@@ -16,10 +16,11 @@ class SnapshotState(NamedTuple):
     Args:
         measurement: the last measurement, by its name.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.snapshot("largest", jnp.max)
-    >>> opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))[1]
-    SnapshotState(measurement={'largest': Array(4., dtype=float32)})
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.snapshot("largest", jnp.max)
+        >>> opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))[1]
+        SnapshotState(measurement={'largest': Array(4., dtype=float32)})
     """
 
     measurement: dict[str, Any]
@@ -32,11 +33,12 @@ class MonitorState(NamedTuple):
         measurements: the last measurements, by name.
         measure_states: the states of the transformations that measure.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.monitor({"largest": jnp.max})
-    >>> opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))[1]
-    MonitorState(measurements={'largest': Array(4., dtype=float32)},
-     measure_states=(EmptyState(),))
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.monitor({"largest": jnp.max})
+        >>> opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))[1]
+        MonitorState(measurements={'largest': Array(4., dtype=float32)},
+         measure_states=(EmptyState(),))
     """
 
     measurements: dict[str, Any]
@@ -55,11 +57,12 @@ def snapshot(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.chain(optim.snapshot("norm", optim.tree.norm), optim.sgd(0.1))
-    >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
-    >>> float(optim.tree.get(state, "norm"))
-    5.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.chain(optim.snapshot("norm", optim.tree.norm), optim.sgd(0.1))
+        >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
+        >>> float(optim.tree.get(state, "norm"))
+        5.0
     """
 
     def init(params):
@@ -81,11 +84,12 @@ def monitor(measures: Mapping[str, Any]) -> base.GradientTransformationExtraArgs
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.monitor({"norm": optim.tree.norm, "largest": jnp.max})
-    >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
-    >>> float(state.measurements["norm"])
-    5.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.monitor({"norm": optim.tree.norm, "largest": jnp.max})
+        >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
+        >>> float(state.measurements["norm"])
+        5.0
     """
     measures = {
         name: base.with_extra_args_support(
@@ -126,11 +130,12 @@ def measure_with_ema(
     Returns:
         A gradient transformation.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.monitor({"norm": optim.measure_with_ema(optim.tree.norm, 0.9)})
-    >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
-    >>> round(float(state.measurements["norm"]), 3)
-    5.0
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.monitor({"norm": optim.measure_with_ema(optim.tree.norm, 0.9)})
+        >>> _, state = opt.update(jnp.array([3.0, 4.0]), opt.init(jnp.zeros(2)))
+        >>> round(float(state.measurements["norm"]), 3)
+        5.0
     """
     average = ema(decay, debias, accumulator_dtype)
     average = average._replace(init=lambda params, init=average.init: init(measure(params)))

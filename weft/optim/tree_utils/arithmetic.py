@@ -164,9 +164,10 @@ def tree_update_moment(updates: Any, moments: Any, decay: base.Numeric, order: i
     Returns:
         A tree with the structure of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.tree.update_moment(jnp.array([2.0]), jnp.array([0.0]), 0.5, 2)
-    Array([2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.tree.update_moment(jnp.array([2.0]), jnp.array([0.0]), 0.5, 2)
+        Array([2.], dtype=float32)
     """
     power = (lambda g: g) if order == 1 else (lambda g: g**order)
     return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
@@ -184,9 +185,10 @@ def tree_update_infinity_moment(updates: Any, moments: Any, decay: base.Numeric,
     Returns:
         A tree with the structure of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.tree.update_infinity_moment(jnp.array([-2.0]), jnp.array([1.0]), 0.5, 0.0)
-    Array([2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.tree.update_infinity_moment(jnp.array([-2.0]), jnp.array([1.0]), 0.5, 0.0)
+        Array([2.], dtype=float32)
     """
     return map_unless_none(lambda g, m: jnp.maximum(jnp.abs(g) + eps, decay * m), updates, moments)
 
@@ -205,9 +207,10 @@ def tree_update_moment_per_elem_norm(
     Returns:
         A tree with the structure of the updates.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.tree.update_moment_per_elem_norm(jnp.array([2.0]), jnp.array([0.0]), 0.5, 2)
-    Array([2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.tree.update_moment_per_elem_norm(jnp.array([2.0]), jnp.array([0.0]), 0.5, 2)
+        Array([2.], dtype=float32)
     """
 
     def power(g):
@@ -229,9 +232,10 @@ def tree_bias_correction(moment: Any, decay: base.Numeric, count: Any) -> Any:
     Returns:
         A tree with the structure of ``moment``.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> optim.tree.bias_correction(jnp.array(1.5), 0.5, 1)
-    Array(3., dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> optim.tree.bias_correction(jnp.array(1.5), 0.5, 1)
+        Array(3., dtype=float32)
     """
     weight = 1 - jnp.asarray(decay) ** jnp.asarray(count)
     return weft.tree.map(lambda m: m / weight.astype(m.dtype), moment)

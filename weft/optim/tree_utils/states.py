@@ -56,11 +56,12 @@ def tree_map_params(
     Returns:
         A state of the same structure.
 
-    >>> import weft.numpy as jnp, weft.optim as optim
-    >>> opt = optim.sgd(0.1, momentum=0.9)
-    >>> state = opt.init({"w": jnp.ones(2)})
-    >>> optim.tree.map_params(opt, lambda leaf: leaf.shape, state)[0].trace
-    {'w': (2,)}
+    Example:
+        >>> import weft.numpy as jnp, weft.optim as optim
+        >>> opt = optim.sgd(0.1, momentum=0.9)
+        >>> state = opt.init({"w": jnp.ones(2)})
+        >>> optim.tree.map_params(opt, lambda leaf: leaf.shape, state)[0].trace
+        {'w': (2,)}
     """
     init = initable.init if hasattr(initable, "init") else initable
 

@@ -24,10 +24,11 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Arra
     Returns:
         Two arrays of shape (observations,): the indices, and the Euclidean distances.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.cluster.vq import vq
-    >>> vq(jnp.array([[0.0, 1.0], [4.0, 4.0]]), jnp.array([[0.0, 0.0], [4.0, 3.0]]))
-    (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.cluster.vq import vq
+        >>> vq(jnp.array([[0.0, 1.0], [4.0, 4.0]]), jnp.array([[0.0, 0.0], [4.0, 3.0]]))
+        (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
     """
     promotion.check_arraylike("vq", obs, code_book)
     points, codes = map(jnp.asarray, promotion.promote_dtypes_inexact(obs, code_book))

@@ -296,11 +296,12 @@ def cg(
     Returns:
         A pair of the solution, with the structure of ``b``, and None.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.sparse.linalg import cg
-    >>> x, _ = cg(jnp.diag(jnp.array([1.0, 2.0])), jnp.array([1.0, 4.0]))
-    >>> x.round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.sparse.linalg import cg
+        >>> x, _ = cg(jnp.diag(jnp.array([1.0, 2.0])), jnp.array([1.0, 4.0]))
+        >>> x.round(3)
+        Array([1., 2.], dtype=float32)
     """
     # a Hermitian matrix is its own transpose where it is real
     real = not any(np.iscomplexobj(leaf) for leaf in tree.leaves(b))
@@ -332,11 +333,12 @@ def bicgstab(
     Returns:
         A pair of the solution, with the structure of ``b``, and None.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.sparse.linalg import bicgstab
-    >>> x, _ = bicgstab(jnp.array([[1.0, 1.0], [0.0, 2.0]]), jnp.array([3.0, 4.0]))
-    >>> x.round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.sparse.linalg import bicgstab
+        >>> x, _ = bicgstab(jnp.array([[1.0, 1.0], [0.0, 2.0]]), jnp.array([3.0, 4.0]))
+        >>> x.round(3)
+        Array([1., 2.], dtype=float32)
     """
     return _solve("bicgstab", _bicgstab, A, b, x0, tol, atol, maxiter, M), None
 
@@ -371,11 +373,12 @@ def gmres(
     Returns:
         A pair of the solution, with the structure of ``b``, and 0, or -1 if the solution holds NaN.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.sparse.linalg import gmres
-    >>> x, info = gmres(jnp.array([[1.0, 1.0], [0.0, 2.0]]), jnp.array([3.0, 4.0]))
-    >>> x.round(3)
-    Array([1., 2.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.sparse.linalg import gmres
+        >>> x, info = gmres(jnp.array([[1.0, 1.0], [0.0, 2.0]]), jnp.array([3.0, 4.0]))
+        >>> x.round(3)
+        Array([1., 2.], dtype=float32)
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(f"gmres: solve_method {solve_method!r} is not batched or incremental")

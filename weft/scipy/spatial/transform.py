@@ -50,11 +50,12 @@ class Rotation(NamedTuple):
     Args:
         quat: the quaternions (x, y, z, w), of length 1 along the last axis.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.spatial.transform import Rotation
-    >>> turn = Rotation.from_euler("z", 90.0, degrees=True)
-    >>> turn.apply(jnp.array([0.0, -2.0, 1.0])).round(3)
-    Array([2., 0., 1.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.spatial.transform import Rotation
+        >>> turn = Rotation.from_euler("z", 90.0, degrees=True)
+        >>> turn.apply(jnp.array([0.0, -2.0, 1.0])).round(3)
+        Array([2., 0., 1.], dtype=float32)
     """
 
     quat: Array
@@ -292,12 +293,13 @@ class Slerp(NamedTuple):
         rotations: the rotations at these times, without the last.
         rotvecs: the rotation vector from each rotation to the next.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.spatial.transform import Rotation, Slerp
-    >>> ends = Rotation.from_euler("z", jnp.array([[0.0], [90.0]]), degrees=True)
-    >>> between = Slerp.init(jnp.array([0.0, 1.0]), ends)
-    >>> between(0.5).as_rotvec(degrees=True).round(2)
-    Array([ 0.,  0., 45.], dtype=float32)
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.spatial.transform import Rotation, Slerp
+        >>> ends = Rotation.from_euler("z", jnp.array([[0.0], [90.0]]), degrees=True)
+        >>> between = Slerp.init(jnp.array([0.0, 1.0]), ends)
+        >>> between(0.5).as_rotvec(degrees=True).round(2)
+        Array([ 0.,  0., 45.], dtype=float32)
     """
 
     times: Array

@@ -25,9 +25,10 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import bernoulli
-    >>> round(float(bernoulli.logpmf(1, 0.25)), 4)
-    -1.3863
+    Example:
+        >>> from weft.scipy.stats import bernoulli
+        >>> round(float(bernoulli.logpmf(1, 0.25)), 4)
+        -1.3863
     """
     k, p, loc = operands.strong("bernoulli.logpmf", k, p, loc)
     x = k - loc
@@ -46,9 +47,10 @@ def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import bernoulli
-    >>> round(float(bernoulli.pmf(1, 0.25)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import bernoulli
+        >>> round(float(bernoulli.pmf(1, 0.25)), 4)
+        0.25
     """
     return jnp.exp(logpmf(k, p, loc))
 
@@ -63,9 +65,10 @@ def cdf(k: Any, p: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import bernoulli
-    >>> float(bernoulli.cdf(0, 0.25))
-    0.75
+    Example:
+        >>> from weft.scipy.stats import bernoulli
+        >>> float(bernoulli.cdf(0, 0.25))
+        0.75
     """
     k, p = operands.strong("bernoulli.cdf", k, p)
     value = jnp.where(k < 0, 0.0, jnp.where(k < 1, 1 - p, 1.0))
@@ -82,9 +85,10 @@ def ppf(q: Any, p: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import bernoulli
-    >>> float(bernoulli.ppf(0.8, 0.25))
-    1.0
+    Example:
+        >>> from weft.scipy.stats import bernoulli
+        >>> float(bernoulli.ppf(0.8, 0.25))
+        1.0
     """
     q, p = operands.strong("bernoulli.ppf", q, p)
     inside = (q >= 0) & (q <= 1) & (p >= 0) & (p <= 1)

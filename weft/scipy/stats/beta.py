@@ -27,9 +27,10 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import beta
-    >>> round(float(beta.logpdf(0.5, 2.0, 3.0)), 4)
-    0.4055
+    Example:
+        >>> from weft.scipy.stats import beta
+        >>> round(float(beta.logpdf(0.5, 2.0, 3.0)), 4)
+        0.4055
     """
     x, a, b, loc, scale = operands.strong("beta.logpdf", x, a, b, loc, scale)
     y = (x - loc) / scale
@@ -51,9 +52,10 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import beta
-    >>> round(float(beta.pdf(0.5, 2.0, 3.0)), 4)
-    1.5
+    Example:
+        >>> from weft.scipy.stats import beta
+        >>> round(float(beta.pdf(0.5, 2.0, 3.0)), 4)
+        1.5
     """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
@@ -71,9 +73,10 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import beta
-    >>> round(float(beta.cdf(0.5, 2.0, 3.0)), 4)
-    0.6875
+    Example:
+        >>> from weft.scipy.stats import beta
+        >>> round(float(beta.cdf(0.5, 2.0, 3.0)), 4)
+        0.6875
     """
     x, a, b, loc, scale = operands.strong("betainc", x, a, b, loc, scale)
     return _share(a, b, (x - loc) / scale)
@@ -100,9 +103,10 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import beta
-    >>> round(float(beta.logcdf(0.5, 2.0, 3.0)), 4)
-    -0.3747
+    Example:
+        >>> from weft.scipy.stats import beta
+        >>> round(float(beta.logcdf(0.5, 2.0, 3.0)), 4)
+        -0.3747
     """
     return jnp.log(cdf(x, a, b, loc, scale))
 
@@ -120,9 +124,10 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import beta
-    >>> round(float(beta.sf(0.5, 2.0, 3.0)), 4)
-    0.3125
+    Example:
+        >>> from weft.scipy.stats import beta
+        >>> round(float(beta.sf(0.5, 2.0, 3.0)), 4)
+        0.3125
     """
     x, a, b, loc, scale = operands.strong("betainc", x, a, b, loc, scale)
     return _share(b, a, 1 - (x - loc) / scale)
@@ -141,8 +146,9 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import beta
-    >>> round(float(beta.logsf(0.5, 2.0, 3.0)), 4)
-    -1.1632
+    Example:
+        >>> from weft.scipy.stats import beta
+        >>> round(float(beta.logsf(0.5, 2.0, 3.0)), 4)
+        -1.1632
     """
     return jnp.log(sf(x, a, b, loc, scale))

@@ -29,9 +29,10 @@ def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import betabinom
-    >>> round(float(betabinom.logpmf(1, 3, 1.0, 1.0)), 4)
-    -1.3863
+    Example:
+        >>> from weft.scipy.stats import betabinom
+        >>> round(float(betabinom.logpmf(1, 3, 1.0, 1.0)), 4)
+        -1.3863
     """
     k, n, a, b, loc = operands.real("betabinom.logpmf", k, n, a, b, loc)
     y = jnp.floor(k) - loc
@@ -54,8 +55,9 @@ def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import betabinom
-    >>> round(float(betabinom.pmf(1, 3, 1.0, 1.0)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import betabinom
+        >>> round(float(betabinom.pmf(1, 3, 1.0, 1.0)), 4)
+        0.25
     """
     return jnp.exp(logpmf(k, n, a, b, loc))

@@ -26,9 +26,10 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import binom
-    >>> round(float(binom.logpmf(1, 3, 0.5)), 4)
-    -0.9808
+    Example:
+        >>> from weft.scipy.stats import binom
+        >>> round(float(binom.logpmf(1, 3, 0.5)), 4)
+        -0.9808
     """
     k, n, p, loc = operands.real("binom.logpmf", k, n, p, loc)
     y = k - loc
@@ -49,8 +50,9 @@ def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import binom
-    >>> round(float(binom.pmf(1, 3, 0.5)), 4)
-    0.375
+    Example:
+        >>> from weft.scipy.stats import binom
+        >>> round(float(binom.pmf(1, 3, 0.5)), 4)
+        0.375
     """
     return jnp.exp(logpmf(k, n, p, loc))

@@ -28,9 +28,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.logpdf(0.0)), 4)
-    -1.1447
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.logpdf(0.0)), 4)
+        -1.1447
     """
     x, loc, scale = operands.strong("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
@@ -48,9 +49,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.pdf(0.0)), 4)
-    0.3183
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.pdf(0.0)), 4)
+        0.3183
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -66,9 +68,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.cdf(1.0)), 4)
-    0.75
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.cdf(1.0)), 4)
+        0.75
     """
     x, loc, scale = operands.strong("cauchy.cdf", x, loc, scale)
     z = (x - loc) / scale
@@ -86,9 +89,10 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.logcdf(0.0)), 4)
-    -0.6931
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.logcdf(0.0)), 4)
+        -0.6931
     """
     return jnp.log(cdf(x, loc, scale))
 
@@ -104,9 +108,10 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.sf(1.0)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.sf(1.0)), 4)
+        0.25
     """
     x, loc, scale = operands.strong("cauchy.sf", x, loc, scale)
     z = (x - loc) / scale
@@ -124,9 +129,10 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.logsf(0.0)), 4)
-    -0.6931
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.logsf(0.0)), 4)
+        -0.6931
     """
     return jnp.log(sf(x, loc, scale))
 
@@ -142,9 +148,10 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.ppf(0.75)), 4)
-    1.0
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.ppf(0.75)), 4)
+        1.0
     """
     q, loc, scale = operands.strong("cauchy.ppf", q, loc, scale)
     return jnp.tan(np.pi * q - np.pi / 2) * scale + loc
@@ -161,9 +168,10 @@ def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import cauchy
-    >>> round(float(cauchy.isf(0.25)), 4)
-    1.0
+    Example:
+        >>> from weft.scipy.stats import cauchy
+        >>> round(float(cauchy.isf(0.25)), 4)
+        1.0
     """
     q, loc, scale = operands.strong("cauchy.isf", q, loc, scale)
     return jnp.tan(np.pi / 2 - np.pi * q) * scale + loc

@@ -29,9 +29,10 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import chi2
-    >>> round(float(chi2.logpdf(2.0, 4.0)), 4)
-    -1.6931
+    Example:
+        >>> from weft.scipy.stats import chi2
+        >>> round(float(chi2.logpdf(2.0, 4.0)), 4)
+        -1.6931
     """
     return gamma.logpdf(*_as_gamma("chi2.logpdf", x, df, loc, scale))
 
@@ -48,9 +49,10 @@ def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import chi2
-    >>> round(float(chi2.pdf(2.0, 4.0)), 4)
-    0.1839
+    Example:
+        >>> from weft.scipy.stats import chi2
+        >>> round(float(chi2.pdf(2.0, 4.0)), 4)
+        0.1839
     """
     return jnp.exp(logpdf(x, df, loc, scale))
 
@@ -67,9 +69,10 @@ def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import chi2
-    >>> round(float(chi2.cdf(2.0, 4.0)), 4)
-    0.2642
+    Example:
+        >>> from weft.scipy.stats import chi2
+        >>> round(float(chi2.cdf(2.0, 4.0)), 4)
+        0.2642
     """
     return gamma.cdf(*_as_gamma("chi2.cdf", x, df, loc, scale))
 
@@ -86,9 +89,10 @@ def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import chi2
-    >>> round(float(chi2.logcdf(2.0, 4.0)), 4)
-    -1.3309
+    Example:
+        >>> from weft.scipy.stats import chi2
+        >>> round(float(chi2.logcdf(2.0, 4.0)), 4)
+        -1.3309
     """
     return jnp.log(cdf(x, df, loc, scale))
 
@@ -105,9 +109,10 @@ def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import chi2
-    >>> round(float(chi2.sf(2.0, 4.0)), 4)
-    0.7358
+    Example:
+        >>> from weft.scipy.stats import chi2
+        >>> round(float(chi2.sf(2.0, 4.0)), 4)
+        0.7358
     """
     return gamma.sf(*_as_gamma("chi2.sf", x, df, loc, scale))
 
@@ -124,8 +129,9 @@ def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import chi2
-    >>> round(float(chi2.logsf(2.0, 4.0)), 4)
-    -0.3069
+    Example:
+        >>> from weft.scipy.stats import chi2
+        >>> round(float(chi2.logsf(2.0, 4.0)), 4)
+        -0.3069
     """
     return jnp.log(sf(x, df, loc, scale))

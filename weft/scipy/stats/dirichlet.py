@@ -24,10 +24,11 @@ def logpdf(x: Any, alpha: Any) -> Array:
     Returns:
         A float array, with one number for each point.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import dirichlet
-    >>> round(float(dirichlet.logpdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))), 4)
-    0.2311
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import dirichlet
+        >>> round(float(dirichlet.logpdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))), 4)
+        0.2311
     """
     promotion.check_arraylike("dirichlet.logpdf", x, alpha)
     x, alpha = (jnp.asarray(v) for v in promotion.promote_dtypes_inexact(x, alpha))
@@ -57,9 +58,10 @@ def pdf(x: Any, alpha: Any) -> Array:
     Returns:
         A float array, with one number for each point.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import dirichlet
-    >>> round(float(dirichlet.pdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))), 4)
-    1.26
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import dirichlet
+        >>> round(float(dirichlet.pdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))), 4)
+        1.26
     """
     return jnp.exp(logpdf(x, alpha))

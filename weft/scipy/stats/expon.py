@@ -26,9 +26,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> float(expon.logpdf(2.0))
-    -2.0
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> float(expon.logpdf(2.0))
+        -2.0
     """
     x, loc, scale = operands.real("expon.logpdf", x, loc, scale)
     value = -((x - loc) / scale) - jnp.log(scale)
@@ -46,9 +47,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> round(float(expon.pdf(2.0)), 4)
-    0.1353
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> round(float(expon.pdf(2.0)), 4)
+        0.1353
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -64,9 +66,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> round(float(expon.cdf(2.0)), 4)
-    0.8647
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> round(float(expon.cdf(2.0)), 4)
+        0.8647
     """
     return -jnp.expm1(logsf(x, loc, scale))
 
@@ -82,9 +85,10 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> round(float(expon.logcdf(2.0)), 4)
-    -0.1454
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> round(float(expon.logcdf(2.0)), 4)
+        -0.1454
     """
     logsf_of_x = logsf(x, loc, scale)
     far = logsf_of_x < -1
@@ -106,9 +110,10 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> round(float(expon.sf(2.0)), 4)
-    0.1353
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> round(float(expon.sf(2.0)), 4)
+        0.1353
     """
     return jnp.exp(logsf(x, loc, scale))
 
@@ -124,9 +129,10 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> float(expon.logsf(2.0))
-    -2.0
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> float(expon.logsf(2.0))
+        -2.0
     """
     x, loc, scale = operands.real("expon.logsf", x, loc, scale)
     z = (x - loc) / scale
@@ -144,9 +150,10 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import expon
-    >>> round(float(expon.ppf(0.5)), 4)
-    0.6931
+    Example:
+        >>> from weft.scipy.stats import expon
+        >>> round(float(expon.ppf(0.5)), 4)
+        0.6931
     """
     q, loc, scale = operands.real("expon.ppf", q, loc, scale)
     return jnp.where((q < 0) | (q > 1), np.nan, loc - scale * jnp.log1p(-q))

@@ -28,9 +28,10 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gamma
-    >>> round(float(gamma.logpdf(2.0, 3.0)), 4)
-    -1.3069
+    Example:
+        >>> from weft.scipy.stats import gamma
+        >>> round(float(gamma.logpdf(2.0, 3.0)), 4)
+        -1.3069
     """
     x, a, loc, scale = operands.strong("gamma.logpdf", x, a, loc, scale)
     below = x < loc
@@ -51,9 +52,10 @@ def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gamma
-    >>> round(float(gamma.pdf(2.0, 3.0)), 4)
-    0.2707
+    Example:
+        >>> from weft.scipy.stats import gamma
+        >>> round(float(gamma.pdf(2.0, 3.0)), 4)
+        0.2707
     """
     return jnp.exp(logpdf(x, a, loc, scale))
 
@@ -70,9 +72,10 @@ def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gamma
-    >>> round(float(gamma.cdf(2.0, 3.0)), 4)
-    0.3233
+    Example:
+        >>> from weft.scipy.stats import gamma
+        >>> round(float(gamma.cdf(2.0, 3.0)), 4)
+        0.3233
     """
     x, a, loc, scale = operands.strong("gamma.cdf", x, a, loc, scale)
     y, below = _inside(x, loc, scale)
@@ -98,9 +101,10 @@ def logcdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gamma
-    >>> round(float(gamma.logcdf(2.0, 3.0)), 4)
-    -1.1291
+    Example:
+        >>> from weft.scipy.stats import gamma
+        >>> round(float(gamma.logcdf(2.0, 3.0)), 4)
+        -1.1291
     """
     return jnp.log(cdf(x, a, loc, scale))
 
@@ -117,9 +121,10 @@ def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gamma
-    >>> round(float(gamma.sf(2.0, 3.0)), 4)
-    0.6767
+    Example:
+        >>> from weft.scipy.stats import gamma
+        >>> round(float(gamma.sf(2.0, 3.0)), 4)
+        0.6767
     """
     x, a, loc, scale = operands.real("gamma.sf", x, a, loc, scale)
     y, below = _inside(x, loc, scale)
@@ -138,8 +143,9 @@ def logsf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gamma
-    >>> round(float(gamma.logsf(2.0, 3.0)), 4)
-    -0.3906
+    Example:
+        >>> from weft.scipy.stats import gamma
+        >>> round(float(gamma.logsf(2.0, 3.0)), 4)
+        -0.3906
     """
     return jnp.log(sf(x, a, loc, scale))

@@ -22,9 +22,10 @@ def logpdf(x: Any, beta: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gennorm
-    >>> round(float(gennorm.logpdf(1.0, 2.0)), 4)
-    -1.5724
+    Example:
+        >>> from weft.scipy.stats import gennorm
+        >>> round(float(gennorm.logpdf(1.0, 2.0)), 4)
+        -1.5724
     """
     x, beta = operands.real("gennorm.logpdf", x, beta)
     return jnp.log(0.5 * beta) - gammaln(1 / beta) - jnp.abs(x) ** beta
@@ -40,9 +41,10 @@ def pdf(x: Any, beta: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gennorm
-    >>> round(float(gennorm.pdf(1.0, 2.0)), 4)
-    0.2076
+    Example:
+        >>> from weft.scipy.stats import gennorm
+        >>> round(float(gennorm.pdf(1.0, 2.0)), 4)
+        0.2076
     """
     return jnp.exp(logpdf(x, beta))
 
@@ -57,9 +59,10 @@ def cdf(x: Any, beta: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gennorm
-    >>> round(float(gennorm.cdf(1.0, 2.0)), 4)
-    0.9214
+    Example:
+        >>> from weft.scipy.stats import gennorm
+        >>> round(float(gennorm.cdf(1.0, 2.0)), 4)
+        0.9214
     """
     x, beta = operands.real("gennorm.cdf", x, beta)
     return 0.5 * (1 + jnp.sign(x) * gammainc(1 / beta, jnp.abs(x) ** beta))

@@ -27,9 +27,10 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import geom
-    >>> round(float(geom.logpmf(2, 0.5)), 4)
-    -1.3863
+    Example:
+        >>> from weft.scipy.stats import geom
+        >>> round(float(geom.logpmf(2, 0.5)), 4)
+        -1.3863
     """
     k, p, loc = operands.strong("geom.logpmf", k, p, loc)
     y = k - loc
@@ -48,8 +49,9 @@ def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import geom
-    >>> round(float(geom.pmf(2, 0.5)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import geom
+        >>> round(float(geom.pmf(2, 0.5)), 4)
+        0.25
     """
     return jnp.exp(logpmf(k, p, loc))

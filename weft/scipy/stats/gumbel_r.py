@@ -26,9 +26,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> float(gumbel_r.logpdf(0.0))
-    -1.0
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> float(gumbel_r.logpdf(0.0))
+        -1.0
     """
     x, loc, scale = operands.real("gumbel_r.logpdf", x, loc, scale)
     z = (x - loc) / scale
@@ -47,9 +48,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> round(float(gumbel_r.pdf(0.0)), 4)
-    0.3679
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.pdf(0.0)), 4)
+        0.3679
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -65,9 +67,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> round(float(gumbel_r.cdf(0.0)), 4)
-    0.3679
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.cdf(0.0)), 4)
+        0.3679
     """
     return jnp.exp(logcdf(x, loc, scale))
 
@@ -83,9 +86,10 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> float(gumbel_r.logcdf(0.0))
-    -1.0
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> float(gumbel_r.logcdf(0.0))
+        -1.0
     """
     x, loc, scale = operands.real("gumbel_r.logcdf", x, loc, scale)
     return jnp.where(scale > 0, -jnp.exp((loc - x) / scale), np.nan)
@@ -102,9 +106,10 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> round(float(gumbel_r.sf(0.0)), 4)
-    0.6321
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.sf(0.0)), 4)
+        0.6321
     """
     return -jnp.expm1(logcdf(*operands.strong("gumbel_r.sf", x, loc, scale)))
 
@@ -120,9 +125,10 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> round(float(gumbel_r.logsf(0.0)), 4)
-    -0.4587
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.logsf(0.0)), 4)
+        -0.4587
     """
     return jnp.log(-jnp.expm1(logcdf(x, loc, scale)))
 
@@ -138,9 +144,10 @@ def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import gumbel_r
-    >>> round(float(gumbel_r.ppf(0.5)), 4)
-    0.3665
+    Example:
+        >>> from weft.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.ppf(0.5)), 4)
+        0.3665
     """
     p, loc, scale = operands.real("gumbel_r.ppf", p, loc, scale)
     inside = (p > 0) & (p < 1)

@@ -24,9 +24,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import laplace
-    >>> round(float(laplace.logpdf(1.0)), 4)
-    -1.6931
+    Example:
+        >>> from weft.scipy.stats import laplace
+        >>> round(float(laplace.logpdf(1.0)), 4)
+        -1.6931
     """
     x, loc, scale = operands.strong("laplace.logpdf", x, loc, scale)
     return -(jnp.abs((x - loc) / scale) + jnp.log(2 * scale))
@@ -43,9 +44,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import laplace
-    >>> round(float(laplace.pdf(1.0)), 4)
-    0.1839
+    Example:
+        >>> from weft.scipy.stats import laplace
+        >>> round(float(laplace.pdf(1.0)), 4)
+        0.1839
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -61,9 +63,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import laplace
-    >>> round(float(laplace.cdf(1.0)), 4)
-    0.8161
+    Example:
+        >>> from weft.scipy.stats import laplace
+        >>> round(float(laplace.cdf(1.0)), 4)
+        0.8161
     """
     x, loc, scale = operands.strong("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale

@@ -25,9 +25,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import logistic
-    >>> round(float(logistic.logpdf(0.0)), 4)
-    -1.3863
+    Example:
+        >>> from weft.scipy.stats import logistic
+        >>> round(float(logistic.logpdf(0.0)), 4)
+        -1.3863
     """
     x, loc, scale = operands.real("logistic.logpdf", x, loc, scale)
     (z,) = operands.strong("logistic.logpdf", (x - loc) / scale)
@@ -46,9 +47,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import logistic
-    >>> round(float(logistic.pdf(0.0)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import logistic
+        >>> round(float(logistic.pdf(0.0)), 4)
+        0.25
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -64,9 +66,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import logistic
-    >>> round(float(logistic.cdf(1.0)), 4)
-    0.7311
+    Example:
+        >>> from weft.scipy.stats import logistic
+        >>> round(float(logistic.cdf(1.0)), 4)
+        0.7311
     """
     x, loc, scale = operands.real("logistic.cdf", x, loc, scale)
     return expit((x - loc) / scale)
@@ -83,9 +86,10 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import logistic
-    >>> round(float(logistic.sf(1.0)), 4)
-    0.2689
+    Example:
+        >>> from weft.scipy.stats import logistic
+        >>> round(float(logistic.sf(1.0)), 4)
+        0.2689
     """
     x, loc, scale = operands.real("logistic.sf", x, loc, scale)
     return expit((loc - x) / scale)
@@ -102,9 +106,10 @@ def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import logistic
-    >>> round(float(logistic.ppf(0.75)), 4)
-    1.0986
+    Example:
+        >>> from weft.scipy.stats import logistic
+        >>> round(float(logistic.ppf(0.75)), 4)
+        1.0986
     """
     x, loc, scale = operands.strong("logistic.ppf", x, loc, scale)
     return logit(x) * scale + loc
@@ -121,9 +126,10 @@ def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import logistic
-    >>> round(float(logistic.isf(0.25)), 4)
-    1.0986
+    Example:
+        >>> from weft.scipy.stats import logistic
+        >>> round(float(logistic.isf(0.25)), 4)
+        1.0986
     """
     x, loc, scale = operands.strong("logistic.isf", x, loc, scale)
     return loc - logit(x) * scale

@@ -26,10 +26,11 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     Returns:
         A float array, with one number for each point.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import multinomial
-    >>> round(float(multinomial.logpmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))), 4)
-    -0.9808
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import multinomial
+        >>> round(float(multinomial.logpmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))), 4)
+        -0.9808
     """
     promotion.check_arraylike("multinomial.logpmf", x, n, p)
     for counted in (x, n):
@@ -58,9 +59,10 @@ def pmf(x: Any, n: Any, p: Any) -> Array:
     Returns:
         A float array, with one number for each point.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import multinomial
-    >>> round(float(multinomial.pmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))), 4)
-    0.375
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import multinomial
+        >>> round(float(multinomial.pmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))), 4)
+        0.375
     """
     return jnp.exp(logpmf(x, n, p))

@@ -28,10 +28,11 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
     Returns:
         A float array, with one number for each point.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import multivariate_normal
-    >>> round(float(multivariate_normal.logpdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))), 4)
-    -1.8379
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import multivariate_normal
+        >>> round(float(multivariate_normal.logpdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))), 4)
+        -1.8379
     """
     if allow_singular is not None:
         raise NotImplementedError("multivariate_normal.logpdf does without allow_singular")
@@ -78,9 +79,10 @@ def pdf(x: Any, mean: Any, cov: Any) -> Array:
     Returns:
         A float array, with one number for each point.
 
-    >>> import weft.numpy as jnp
-    >>> from weft.scipy.stats import multivariate_normal
-    >>> round(float(multivariate_normal.pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))), 4)
-    0.1592
+    Example:
+        >>> import weft.numpy as jnp
+        >>> from weft.scipy.stats import multivariate_normal
+        >>> round(float(multivariate_normal.pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))), 4)
+        0.1592
     """
     return jnp.exp(logpdf(x, mean, cov))

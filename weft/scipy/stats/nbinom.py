@@ -26,9 +26,10 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import nbinom
-    >>> round(float(nbinom.logpmf(2, 3, 0.5)), 4)
-    -1.674
+    Example:
+        >>> from weft.scipy.stats import nbinom
+        >>> round(float(nbinom.logpmf(2, 3, 0.5)), 4)
+        -1.674
     """
     k, n, p, loc = operands.strong("nbinom.logpmf", k, n, p, loc)
     y = k - loc
@@ -49,8 +50,9 @@ def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import nbinom
-    >>> round(float(nbinom.pmf(2, 3, 0.5)), 4)
-    0.1875
+    Example:
+        >>> from weft.scipy.stats import nbinom
+        >>> round(float(nbinom.pmf(2, 3, 0.5)), 4)
+        0.1875
     """
     return jnp.exp(logpmf(k, n, p, loc))

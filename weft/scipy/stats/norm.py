@@ -29,9 +29,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.logpdf(1.0)), 4)
-    -1.4189
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.logpdf(1.0)), 4)
+        -1.4189
     """
     x, loc, scale = operands.strong("norm.logpdf", x, loc, scale)
     z = (x - loc) / scale
@@ -50,9 +51,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.pdf(0.0)), 4)
-    0.3989
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.pdf(0.0)), 4)
+        0.3989
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -68,9 +70,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.cdf(1.0)), 4)
-    0.8413
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.cdf(1.0)), 4)
+        0.8413
     """
     x, loc, scale = operands.real("norm.cdf", x, loc, scale)
     return special.ndtr((x - loc) / scale)
@@ -87,9 +90,10 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.logcdf(-40.0)), 2)
-    -804.61
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.logcdf(-40.0)), 2)
+        -804.61
     """
     x, loc, scale = operands.real("norm.logcdf", x, loc, scale)
     return special.log_ndtr((x - loc) / scale)
@@ -106,9 +110,10 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.sf(1.0)), 4)
-    0.1587
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.sf(1.0)), 4)
+        0.1587
     """
     x, loc, scale = operands.real("norm.sf", x, loc, scale)
     return special.ndtr((loc - x) / scale)
@@ -125,9 +130,10 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.logsf(1.0)), 4)
-    -1.841
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.logsf(1.0)), 4)
+        -1.841
     """
     x, loc, scale = operands.real("norm.logsf", x, loc, scale)
     return special.log_ndtr((loc - x) / scale)
@@ -144,9 +150,10 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.ppf(0.975)), 4)
-    1.96
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.ppf(0.975)), 4)
+        1.96
     """
     q, loc, scale = operands.real("norm.ppf", q, loc, scale)
     return special.ndtri(q) * scale + loc
@@ -163,9 +170,10 @@ def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import norm
-    >>> round(float(norm.isf(0.025)), 4)
-    1.96
+    Example:
+        >>> from weft.scipy.stats import norm
+        >>> round(float(norm.isf(0.025)), 4)
+        1.96
     """
     q, loc, scale = operands.real("norm.isf", q, loc, scale)
     return loc - special.ndtri(q) * scale

@@ -27,9 +27,10 @@ def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.logpdf(2.0, 1.0)), 4)
-    -1.3863
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.logpdf(2.0, 1.0)), 4)
+        -1.3863
     """
     x, b, loc, scale = operands.strong("pareto.logpdf", x, b, loc, scale)
     value = jnp.log(b / scale) - (b + 1) * _log_ratio(x, loc, scale)
@@ -54,9 +55,10 @@ def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.pdf(2.0, 1.0)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.pdf(2.0, 1.0)), 4)
+        0.25
     """
     return jnp.exp(logpdf(x, b, loc, scale))
 
@@ -73,9 +75,10 @@ def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.cdf(2.0, 1.0)), 4)
-    0.5
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.cdf(2.0, 1.0)), 4)
+        0.5
     """
     return -jnp.expm1(logsf(x, b, loc, scale))
 
@@ -92,9 +95,10 @@ def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.logcdf(2.0, 1.0)), 4)
-    -0.6931
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.logcdf(2.0, 1.0)), 4)
+        -0.6931
     """
     x, b, loc, scale = operands.real("pareto.logcdf", x, b, loc, scale)
     return jnp.log(-jnp.expm1(-b * _log_ratio(x, loc, scale)))
@@ -112,9 +116,10 @@ def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.sf(2.0, 1.0)), 4)
-    0.5
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.sf(2.0, 1.0)), 4)
+        0.5
     """
     return jnp.exp(logsf(x, b, loc, scale))
 
@@ -131,9 +136,10 @@ def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.logsf(2.0, 1.0)), 4)
-    -0.6931
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.logsf(2.0, 1.0)), 4)
+        -0.6931
     """
     x, b, loc, scale = operands.strong("pareto.logsf", x, b, loc, scale)
     return -b * _log_ratio(x, loc, scale)
@@ -151,9 +157,10 @@ def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import pareto
-    >>> round(float(pareto.ppf(0.5, 1.0)), 4)
-    2.0
+    Example:
+        >>> from weft.scipy.stats import pareto
+        >>> round(float(pareto.ppf(0.5, 1.0)), 4)
+        2.0
     """
     q, b, loc, scale = operands.strong("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)

@@ -35,9 +35,10 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import poisson
-    >>> round(float(poisson.logpmf(2, 1.0)), 4)
-    -1.6931
+    Example:
+        >>> from weft.scipy.stats import poisson
+        >>> round(float(poisson.logpmf(2, 1.0)), 4)
+        -1.6931
     """
     k, mu, loc = operands.real("poisson.logpmf", k, mu, loc)
     y = k - loc
@@ -56,9 +57,10 @@ def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import poisson
-    >>> round(float(poisson.pmf(2, 1.0)), 4)
-    0.1839
+    Example:
+        >>> from weft.scipy.stats import poisson
+        >>> round(float(poisson.pmf(2, 1.0)), 4)
+        0.1839
     """
     return jnp.exp(logpmf(k, mu, loc))
 
@@ -74,9 +76,10 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import poisson
-    >>> round(float(poisson.cdf(2, 1.0)), 4)
-    0.9197
+    Example:
+        >>> from weft.scipy.stats import poisson
+        >>> round(float(poisson.cdf(2, 1.0)), 4)
+        0.9197
     """
     k, mu, loc = operands.strong("poisson.cdf", k, mu, loc)
     y = k - loc
@@ -94,9 +97,10 @@ def entropy(mu: Any, loc: Any = 0) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import poisson
-    >>> round(float(poisson.entropy(1.0)), 4)
-    1.3048
+    Example:
+        >>> from weft.scipy.stats import poisson
+        >>> round(float(poisson.entropy(1.0)), 4)
+        1.3048
     """
     mu, loc = operands.real("poisson.entropy", mu, loc)
     mu = jnp.broadcast_to(mu, jnp.broadcast_shapes(mu.shape, loc.shape))

@@ -26,9 +26,10 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import t
-    >>> round(float(t.logpdf(1.0, 3.0)), 4)
-    -1.5763
+    Example:
+        >>> from weft.scipy.stats import t
+        >>> round(float(t.logpdf(1.0, 3.0)), 4)
+        -1.5763
     """
     x, df, loc, scale = operands.strong("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
@@ -49,8 +50,9 @@ def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import t
-    >>> round(float(t.pdf(1.0, 3.0)), 4)
-    0.2067
+    Example:
+        >>> from weft.scipy.stats import t
+        >>> round(float(t.pdf(1.0, 3.0)), 4)
+        0.2067
     """
     return jnp.exp(logpdf(x, df, loc, scale))

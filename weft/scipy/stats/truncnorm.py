@@ -44,9 +44,10 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import truncnorm
-    >>> round(float(truncnorm.logpdf(0.5, -1.0, 1.0)), 4)
-    -0.6622
+    Example:
+        >>> from weft.scipy.stats import truncnorm
+        >>> round(float(truncnorm.logpdf(0.5, -1.0, 1.0)), 4)
+        -0.6622
     """
     x, a, b, loc, scale = operands.real("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
@@ -68,9 +69,10 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import truncnorm
-    >>> round(float(truncnorm.pdf(0.5, -1.0, 1.0)), 4)
-    0.5157
+    Example:
+        >>> from weft.scipy.stats import truncnorm
+        >>> round(float(truncnorm.pdf(0.5, -1.0, 1.0)), 4)
+        0.5157
     """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
@@ -88,9 +90,10 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import truncnorm
-    >>> round(float(truncnorm.logcdf(0.5, -1.0, 1.0)), 4)
-    -0.2479
+    Example:
+        >>> from weft.scipy.stats import truncnorm
+        >>> round(float(truncnorm.logcdf(0.5, -1.0, 1.0)), 4)
+        -0.2479
     """
     x, a, b, loc, scale = operands.real("truncnorm.logcdf", x, a, b, loc, scale)
     return _log_part((x - loc) / scale, a, b)
@@ -129,9 +132,10 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import truncnorm
-    >>> round(float(truncnorm.cdf(0.5, -1.0, 1.0)), 4)
-    0.7805
+    Example:
+        >>> from weft.scipy.stats import truncnorm
+        >>> round(float(truncnorm.cdf(0.5, -1.0, 1.0)), 4)
+        0.7805
     """
     return jnp.exp(logcdf(x, a, b, loc, scale))
 
@@ -149,9 +153,10 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import truncnorm
-    >>> round(float(truncnorm.logsf(0.5, -1.0, 1.0)), 4)
-    -1.5162
+    Example:
+        >>> from weft.scipy.stats import truncnorm
+        >>> round(float(truncnorm.logsf(0.5, -1.0, 1.0)), 4)
+        -1.5162
     """
     x, a, b, loc, scale = operands.real("truncnorm.logsf", x, a, b, loc, scale)
     return _log_part((loc - x) / scale, -b, -a)
@@ -170,8 +175,9 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import truncnorm
-    >>> round(float(truncnorm.sf(0.5, -1.0, 1.0)), 4)
-    0.2195
+    Example:
+        >>> from weft.scipy.stats import truncnorm
+        >>> round(float(truncnorm.sf(0.5, -1.0, 1.0)), 4)
+        0.2195
     """
     return jnp.exp(logsf(x, a, b, loc, scale))

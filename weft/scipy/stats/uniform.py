@@ -24,9 +24,10 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import uniform
-    >>> round(float(uniform.logpdf(1.0, 0.0, 4.0)), 4)
-    -1.3863
+    Example:
+        >>> from weft.scipy.stats import uniform
+        >>> round(float(uniform.logpdf(1.0, 0.0, 4.0)), 4)
+        -1.3863
     """
     x, loc, scale = operands.real("uniform.logpdf", x, loc, scale)
     value = jnp.where((x < loc) | (x > loc + scale), -np.inf, -jnp.log(scale))
@@ -44,9 +45,10 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import uniform
-    >>> round(float(uniform.pdf(1.0, 0.0, 4.0)), 4)
-    0.25
+    Example:
+        >>> from weft.scipy.stats import uniform
+        >>> round(float(uniform.pdf(1.0, 0.0, 4.0)), 4)
+        0.25
     """
     return jnp.exp(logpdf(x, loc, scale))
 
@@ -62,9 +64,10 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import uniform
-    >>> float(uniform.cdf(1.0, 0.0, 4.0))
-    0.25
+    Example:
+        >>> from weft.scipy.stats import uniform
+        >>> float(uniform.cdf(1.0, 0.0, 4.0))
+        0.25
     """
     # the bounds of the probabilities have a dtype of their own
     x, loc, scale = (v.astype(v.dtype) for v in operands.real("uniform.cdf", x, loc, scale))
@@ -83,9 +86,10 @@ def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import uniform
-    >>> float(uniform.ppf(0.25, 0.0, 4.0))
-    1.0
+    Example:
+        >>> from weft.scipy.stats import uniform
+        >>> float(uniform.ppf(0.25, 0.0, 4.0))
+        1.0
     """
     q, loc, scale = operands.real("uniform.ppf", q, loc, scale)
     return jnp.where((q < 0) | (q > 1), np.nan, q * scale + loc)

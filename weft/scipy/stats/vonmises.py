@@ -26,9 +26,10 @@ def logpdf(x: Any, kappa: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import vonmises
-    >>> round(float(vonmises.logpdf(0.0, 1.0)), 4)
-    -1.0738
+    Example:
+        >>> from weft.scipy.stats import vonmises
+        >>> round(float(vonmises.logpdf(0.0, 1.0)), 4)
+        -1.0738
     """
     x, kappa = operands.real("vonmises.logpdf", x, kappa)
     value = kappa * (jnp.cos(x) - 1) - jnp.log(2 * np.pi * i0e(kappa))
@@ -45,8 +46,9 @@ def pdf(x: Any, kappa: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import vonmises
-    >>> round(float(vonmises.pdf(0.0, 1.0)), 4)
-    0.3417
+    Example:
+        >>> from weft.scipy.stats import vonmises
+        >>> round(float(vonmises.pdf(0.0, 1.0)), 4)
+        0.3417
     """
     return jnp.exp(logpdf(x, kappa))

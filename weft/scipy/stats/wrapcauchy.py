@@ -25,9 +25,10 @@ def logpdf(x: Any, c: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import wrapcauchy
-    >>> round(float(wrapcauchy.logpdf(0.0, 0.5)), 4)
-    -0.7393
+    Example:
+        >>> from weft.scipy.stats import wrapcauchy
+        >>> round(float(wrapcauchy.logpdf(0.0, 0.5)), 4)
+        -0.7393
     """
     x, c = operands.real("wrapcauchy.logpdf", x, c)
     value = jnp.log1p(-c * c) - jnp.log(2 * np.pi) - jnp.log1p(c * c - 2 * c * jnp.cos(x))
@@ -45,8 +46,9 @@ def pdf(x: Any, c: Any) -> Array:
     Returns:
         A float array of the shape that the arguments broadcast to.
 
-    >>> from weft.scipy.stats import wrapcauchy
-    >>> round(float(wrapcauchy.pdf(0.0, 0.5)), 4)
-    0.4775
+    Example:
+        >>> from weft.scipy.stats import wrapcauchy
+        >>> round(float(wrapcauchy.pdf(0.0, 0.5)), 4)
+        0.4775
     """
     return jnp.exp(logpdf(x, c))

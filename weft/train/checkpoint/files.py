@@ -32,10 +32,11 @@ def save(
     Returns:
         The path of the folder.
 
-    >>> import tempfile, weft.numpy as jnp
-    >>> path = save(tempfile.mkdtemp() + "/model", {"w": jnp.arange(3.0), "name": "mine"})
-    >>> restore(path)
-    {'name': 'mine', 'w': Array([0., 1., 2.], dtype=float32)}
+    Example:
+        >>> import tempfile, weft.numpy as jnp
+        >>> path = save(tempfile.mkdtemp() + "/model", {"w": jnp.arange(3.0), "name": "mine"})
+        >>> restore(path)
+        {'name': 'mine', 'w': Array([0., 1., 2.], dtype=float32)}
     """
     final = os.path.abspath(os.fspath(path))
     folder, name = os.path.split(final)
@@ -105,13 +106,14 @@ def restore(
     Raises:
         CheckpointError: there is none, it is damaged, or it does not fit the target.
 
-    >>> import tempfile, weft, weft.numpy as jnp
-    >>> path = save(tempfile.mkdtemp() + "/model", {"params": {"w": jnp.ones(2)}, "step": 3})
-    >>> restore(path, at="params", dtype=jnp.bfloat16)
-    {'w': Array([1, 1], dtype=bfloat16)}
-    >>> target = {"weights": weft.ShapeDtypeStruct((2,), jnp.float32)}
-    >>> restore(path, target, names={"weights": "params/w"}, partial=True)
-    {'weights': Array([1., 1.], dtype=float32)}
+    Example:
+        >>> import tempfile, weft, weft.numpy as jnp
+        >>> path = save(tempfile.mkdtemp() + "/model", {"params": {"w": jnp.ones(2)}, "step": 3})
+        >>> restore(path, at="params", dtype=jnp.bfloat16)
+        {'w': Array([1, 1], dtype=bfloat16)}
+        >>> target = {"weights": weft.ShapeDtypeStruct((2,), jnp.float32)}
+        >>> restore(path, target, names={"weights": "params/w"}, partial=True)
+        {'weights': Array([1., 1.], dtype=float32)}
     """
     source = open_source(os.fspath(path))
     try:

@@ -85,8 +85,9 @@ def take(name: str, value: Any, first: bool = True, copy: bool = False) -> tuple
         copy: whether NumPy arrays are copied, because the caller may change them. Arrays of weft
             never change, and a NumPy view keeps their memory when they are donated.
 
-    >>> take("w", np.ones(2))[0]
-    Leaf(kind='numpy', dtype='float64', shape=(2,), impl='', parts=(), value=None)
+    Example:
+        >>> take("w", np.ones(2))[0]
+        Leaf(kind='numpy', dtype='float64', shape=(2,), impl='', parts=(), value=None)
     """
     scalar = _scalar(value)
     if scalar is not None:

@@ -33,14 +33,16 @@ class CheckpointManager:
         save_every_seconds: ``should_save`` says yes when the last save is this long ago.
         timeout: for how many seconds processes wait for each other's files.
 
-    >>> import tempfile, weft.numpy as jnp
-    >>> with CheckpointManager(tempfile.mkdtemp(), keep=2) as manager:
-    ...     for step in range(4):
-    ...         _ = manager.save(step, {"w": jnp.full(2, step)}, metrics={"loss": 1.0 / (step + 1)})
-    >>> manager.all_steps(), manager.latest_step(), manager.best_step("loss")
-    ([2, 3], 3, 3)
-    >>> manager.restore()
-    {'w': Array([3, 3], dtype=int32...)}
+    Example:
+        >>> import tempfile, weft.numpy as jnp
+        >>> with CheckpointManager(tempfile.mkdtemp(), keep=2) as manager:
+        ...     for step in range(4):
+        ...         metrics = {"loss": 1.0 / (step + 1)}
+        ...         _ = manager.save(step, {"w": jnp.full(2, step)}, metrics=metrics)
+        >>> manager.all_steps(), manager.latest_step(), manager.best_step("loss")
+        ([2, 3], 3, 3)
+        >>> manager.restore()
+        {'w': Array([3, 3], dtype=int32...)}
     """
 
     def __init__(

@@ -26,10 +26,11 @@ class Keep:
         every_steps: those whose step is a multiple of this.
         every_seconds: one in every period of this many seconds, by the time they were made.
 
-    >>> keep = Keep(last=1, best=1, metric="loss", every_steps=100)
-    >>> saved = [Saved(step, 0.0, {"loss": abs(step - 125)}) for step in (100, 120, 140, 160)]
-    >>> sorted(keep.chosen(saved))
-    [100, 120, 160]
+    Example:
+        >>> keep = Keep(last=1, best=1, metric="loss", every_steps=100)
+        >>> saved = [Saved(step, 0.0, {"loss": abs(step - 125)}) for step in (100, 120, 140, 160)]
+        >>> sorted(keep.chosen(saved))
+        [100, 120, 160]
     """
 
     last: int | None = None

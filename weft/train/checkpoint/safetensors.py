@@ -68,8 +68,9 @@ def encode_header(entries: Mapping[str, tuple[np.dtype, tuple[int, ...]]], metad
     Returns:
         The length of the header and the header, a multiple of 8 bytes in all.
 
-    >>> encode_header({"a": (np.dtype("<f4"), (2,))})[8:]
-    b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
+    Example:
+        >>> encode_header({"a": (np.dtype("<f4"), (2,))})[8:]
+        b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
     """
     header: dict[str, Any] = {_METADATA: dict(metadata)} if metadata else {}
     start = 0
@@ -216,11 +217,12 @@ def save_file(
         filename: the file, which is replaced if it is there.
         metadata: text by name, kept with the arrays.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
-    >>> save_file({"w": np.arange(3.0)}, path, {"by": "me"})
-    >>> load_file(path)
-    {'w': array([0., 1., 2.])}
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> save_file({"w": np.arange(3.0)}, path, {"by": "me"})
+        >>> load_file(path)
+        {'w': array([0., 1., 2.])}
     """
     arrays = {name: np.asarray(value) for name, value in tensors.items()}
     for name, array in arrays.items():
@@ -246,11 +248,12 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Raises:
         CheckpointError: the file is not a safetensors file, or damaged.
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
-    >>> save_file({"b": np.ones(2, ml_dtypes.bfloat16)}, path)
-    >>> load_file(path)["b"].dtype
-    dtype(bfloat16)
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> save_file({"b": np.ones(2, ml_dtypes.bfloat16)}, path)
+        >>> load_file(path)["b"].dtype
+        dtype(bfloat16)
     """
     path = os.fspath(filename)
     with open_plain(path) as file:

@@ -149,12 +149,13 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     Returns:
         Its step, metrics, metadata, leaves and files.
 
-    >>> import tempfile
-    >>> from weft.train import checkpoint
-    >>> path = checkpoint.save(tempfile.mkdtemp() + "/first", {"w": np.ones(3)}, step=7)
-    >>> found = read_manifest(path)
-    >>> found.step, found.leaves["w"].shape
-    (7, (3,))
+    Example:
+        >>> import tempfile
+        >>> from weft.train import checkpoint
+        >>> path = checkpoint.save(tempfile.mkdtemp() + "/first", {"w": np.ones(3)}, step=7)
+        >>> found = read_manifest(path)
+        >>> found.step, found.leaves["w"].shape
+        (7, (3,))
     """
     file_path = os.path.join(os.fspath(path), manifest.FILE)
     with safetensors.open_plain(file_path) as file:

@@ -34,10 +34,11 @@ class Dataset:
     Args:
         node: the description of the source and the steps.
 
-    >>> from weft.train import data
-    >>> squares = data.source(range(5)).map(lambda x: x * x)
-    >>> len(squares), squares[3], list(squares)
-    (5, 9, [0, 1, 4, 9, 16])
+    Example:
+        >>> from weft.train import data
+        >>> squares = data.source(range(5)).map(lambda x: x * x)
+        >>> len(squares), squares[3], list(squares)
+        (5, 9, [0, 1, 4, 9, 16])
     """
 
     def __init__(self, node: Node) -> None:
@@ -93,10 +94,11 @@ class Dataset:
         Returns:
             A ``DataIterator``, which can save and restore its position.
 
-        >>> from weft.train import data
-        >>> batches = data.source(range(4)).batch(2).iterator()
-        >>> next(batches)
-        array([0, 1])
+        Example:
+            >>> from weft.train import data
+            >>> batches = data.source(range(4)).batch(2).iterator()
+            >>> next(batches)
+            array([0, 1])
         """
         workers = _at_least("iterator(workers=...)", workers, 0)
         place = placer(device, sharding)
@@ -123,13 +125,14 @@ class Dataset:
         Returns:
             The data set with this step.
 
-        >>> from weft.train import data
-        >>> points = data.arrays({"x": np.arange(4.0)})
-        >>> points.map(lambda rows: {"x": rows["x"] / 2}, batched=True).batch(4)[0]
-        {'x': array([0. , 0.5, 1. , 1.5])}
-        >>> noisy = points.map(lambda row, rng: row["x"] + rng.normal(), seed=0)
-        >>> list(noisy) == list(noisy)
-        True
+        Example:
+            >>> from weft.train import data
+            >>> points = data.arrays({"x": np.arange(4.0)})
+            >>> points.map(lambda rows: {"x": rows["x"] / 2}, batched=True).batch(4)[0]
+            {'x': array([0. , 0.5, 1. , 1.5])}
+            >>> noisy = points.map(lambda row, rng: row["x"] + rng.normal(), seed=0)
+            >>> list(noisy) == list(noisy)
+            True
         """
         called = indexed.Function("map", function, batched, seed)
         kind = indexed.Map if self._node.indexed else streams.SequentialMap
@@ -145,9 +148,10 @@ class Dataset:
         Returns:
             The data set with this step. It has no length, and no random access.
 
-        >>> from weft.train import data
-        >>> list(data.source(range(6)).filter(lambda x: x % 2 == 0))
-        [0, 2, 4]
+        Example:
+            >>> from weft.train import data
+            >>> list(data.source(range(6)).filter(lambda x: x % 2 == 0))
+            [0, 2, 4]
         """
         called = indexed.Function("filter", function, batched, None)
         kind = indexed.Filter if self._node.indexed else streams.SequentialFilter
@@ -167,10 +171,11 @@ class Dataset:
         Returns:
             The data set with this step.
 
-        >>> from weft.train import data
-        >>> epochs = list(data.source(range(4)).shuffle(seed=0).repeat(2))
-        >>> sorted(epochs[:4]) == sorted(epochs[4:]) == [0, 1, 2, 3]
-        True
+        Example:
+            >>> from weft.train import data
+            >>> epochs = list(data.source(range(4)).shuffle(seed=0).repeat(2))
+            >>> sorted(epochs[:4]) == sorted(epochs[4:]) == [0, 1, 2, 3]
+            True
         """
         seed, node = _at_least("shuffle(seed=...)", seed, 0), self._node
         if window is not None:
@@ -194,9 +199,10 @@ class Dataset:
         Returns:
             The data set with this step.
 
-        >>> from weft.train import data
-        >>> list(data.source("ab").repeat(2))
-        ['a', 'b', 'a', 'b']
+        Example:
+            >>> from weft.train import data
+            >>> list(data.source("ab").repeat(2))
+            ['a', 'b', 'a', 'b']
         """
         times = None if times is None else _at_least("repeat(times)", times, 0)
         known = self._node.indexed and not self._node.forward
@@ -227,10 +233,11 @@ class Dataset:
         Returns:
             The data set of batches.
 
-        >>> from weft.train import data
-        >>> rows = data.source([{"x": [1]}, {"x": [2, 3]}, {"x": [4]}])
-        >>> [batch["x"].tolist() for batch in rows.batch(2, fill=0)]
-        [[[1, 0], [2, 3]], [[4]]]
+        Example:
+            >>> from weft.train import data
+            >>> rows = data.source([{"x": [1]}, {"x": [2, 3]}, {"x": [4]}])
+            >>> [batch["x"].tolist() for batch in rows.batch(2, fill=0)]
+            [[[1, 0], [2, 3]], [[4]]]
         """
         size = _at_least("batch(size)", size, 1)
         if drop_remainder and pad_remainder:
@@ -260,9 +267,10 @@ class Dataset:
         Returns:
             The data set of the part.
 
-        >>> from weft.train import data
-        >>> [list(data.source(range(5)).shard(i, 2)) for i in range(2)]
-        [[0, 2, 4], [1, 3]]
+        Example:
+            >>> from weft.train import data
+            >>> [list(data.source(range(5)).shard(i, 2)) for i in range(2)]
+            [[0, 2, 4], [1, 3]]
         """
         index = weft.process_index() if index is None else index
         count = weft.process_count() if count is None else count
@@ -289,9 +297,10 @@ class Dataset:
         Returns:
             The data set with this step.
 
-        >>> from weft.train import data
-        >>> list(data.source(range(9)).take(2))
-        [0, 1]
+        Example:
+            >>> from weft.train import data
+            >>> list(data.source(range(9)).take(2))
+            [0, 1]
         """
         count = _at_least("take(count)", count, 0)
         return self._range(0, 1, count, f"take({count})")
@@ -305,9 +314,10 @@ class Dataset:
         Returns:
             The data set with this step.
 
-        >>> from weft.train import data
-        >>> list(data.source(range(4)).skip(2))
-        [2, 3]
+        Example:
+            >>> from weft.train import data
+            >>> list(data.source(range(4)).skip(2))
+            [2, 3]
         """
         count = _at_least("skip(count)", count, 0)
         return self._range(count, 1, None, f"skip({count})")
@@ -325,9 +335,10 @@ class Dataset:
         Returns:
             The data set with this step.
 
-        >>> from weft.train import data
-        >>> data.source([{"x": [1, 2]}]).pad({"x": 4})[0]
-        {'x': array([1, 2, 0, 0])}
+        Example:
+            >>> from weft.train import data
+            >>> data.source([{"x": [1, 2]}]).pad({"x": 4})[0]
+            {'x': array([1, 2, 0, 0])}
         """
         for each in length.values() if isinstance(length, Mapping) else [length]:
             _at_least("pad(length)", each, 0)
@@ -358,10 +369,11 @@ class Dataset:
         Returns:
             The data set of batches.
 
-        >>> from weft.train import data
-        >>> words = data.source([{"x": [1] * n} for n in (2, 5, 1, 6)])
-        >>> [batch["x"].shape for batch in words.bucket("x", [3, 6], 2)]
-        [(2, 3), (2, 6)]
+        Example:
+            >>> from weft.train import data
+            >>> words = data.source([{"x": [1] * n} for n in (2, 5, 1, 6)])
+            >>> [batch["x"].shape for batch in words.bucket("x", [3, 6], 2)]
+            [(2, 3), (2, 6)]
         """
         names = [columns] if columns is None or isinstance(columns, str) else list(columns)
         limits = [_at_least("bucket(boundaries)", each, 0) for each in boundaries]
@@ -394,12 +406,13 @@ class Dataset:
         Returns:
             The data set of rows, which ``batch`` makes batches of.
 
-        >>> from weft.train import data
-        >>> words = data.source([{"x": [5, 6, 7]}, {"x": [8, 9]}, {"x": [4, 4, 4]}])
-        >>> next(iter(words.pack({"x": 6})))  # doctest: +NORMALIZE_WHITESPACE
-        {'x': array([5, 6, 7, 8, 9, 0]),
-         'x_segment_ids': array([1, 1, 1, 2, 2, 0], dtype=int32),
-         'x_positions': array([0, 1, 2, 0, 1, 0], dtype=int32)}
+        Example:
+            >>> from weft.train import data
+            >>> words = data.source([{"x": [5, 6, 7]}, {"x": [8, 9]}, {"x": [4, 4, 4]}])
+            >>> next(iter(words.pack({"x": 6})))  # doctest: +NORMALIZE_WHITESPACE
+            {'x': array([5, 6, 7, 8, 9, 0]),
+             'x_segment_ids': array([1, 1, 1, 2, 2, 0], dtype=int32),
+             'x_positions': array([0, 1, 2, 0, 1, 0], dtype=int32)}
         """
         if not isinstance(length, Mapping) or not length:
             raise TypeError(f"pack() takes a length for each column: pack({{'tokens': {length}}})")
@@ -445,9 +458,10 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
     Returns:
         A data set, with random access if all of them have it.
 
-    >>> from weft.train import data
-    >>> list(concatenate([data.source([1, 2]), data.source([3])]))
-    [1, 2, 3]
+    Example:
+        >>> from weft.train import data
+        >>> list(concatenate([data.source([1, 2]), data.source([3])]))
+        [1, 2, 3]
     """
     nodes = _nodes("concatenate", datasets)
     plain = all(node.indexed and not node.forward and node.span < ENDLESS for node in nodes)
@@ -471,10 +485,11 @@ def mix(
     Returns:
         A data set, with random access if all of them have it and ``stop`` is ``"first"``.
 
-    >>> from weft.train import data
-    >>> words, numbers = data.source("ab").repeat(), data.source([1, 2, 3])
-    >>> list(mix([words, numbers], rates=[2, 1]))
-    ['a', 1, 'b', 'a', 2, 'b', 'a', 3, 'b', 'a']
+    Example:
+        >>> from weft.train import data
+        >>> words, numbers = data.source("ab").repeat(), data.source([1, 2, 3])
+        >>> list(mix([words, numbers], rates=[2, 1]))
+        ['a', 1, 'b', 'a', 2, 'b', 'a', 3, 'b', 'a']
     """
     nodes = _nodes("mix", datasets)
     rates = [1.0] * len(nodes) if rates is None else list(rates)

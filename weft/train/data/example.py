@@ -26,9 +26,10 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     Returns:
         The bytes of the message.
 
-    >>> message = encode_example({"label": 3, "name": "cat", "x": [0.5, 1.0]})
-    >>> parse_example(message)["x"]
-    array([0.5, 1. ], dtype=float32)
+    Example:
+        >>> message = encode_example({"label": 3, "name": "cat", "x": [0.5, 1.0]})
+        >>> parse_example(message)["x"]
+        array([0.5, 1. ], dtype=float32)
     """
     entries = []
     for name in sorted(features):
@@ -70,8 +71,9 @@ def parse_example(message: bytes) -> dict[str, np.ndarray]:
     Raises:
         DataError: the bytes are no such message.
 
-    >>> parse_example(encode_example({"ids": [7, -1], "text": b"hi"}))
-    {'ids': array([ 7, -1]), 'text': array([b'hi'], dtype=object)}
+    Example:
+        >>> parse_example(encode_example({"ids": [7, -1], "text": b"hi"}))
+        {'ids': array([ 7, -1]), 'text': array([b'hi'], dtype=object)}
     """
     try:
         found = {}

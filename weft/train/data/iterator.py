@@ -29,14 +29,15 @@ class DataIterator:
         prefetch: how many elements are computed ahead.
         place: a function that puts elements on devices, or None.
 
-    >>> from weft.train import data
-    >>> batches = iter(data.source(range(6)).shuffle(seed=1).batch(2))
-    >>> _ = next(batches)
-    >>> state = batches.state()
-    >>> second = next(batches)
-    >>> batches.restore(state)
-    >>> (next(batches) == second).all()
-    np.True_
+    Example:
+        >>> from weft.train import data
+        >>> batches = iter(data.source(range(6)).shuffle(seed=1).batch(2))
+        >>> _ = next(batches)
+        >>> state = batches.state()
+        >>> second = next(batches)
+        >>> batches.restore(state)
+        >>> (next(batches) == second).all()
+        np.True_
     """
 
     def __init__(

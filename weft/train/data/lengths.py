@@ -139,9 +139,10 @@ def first_fit(
         The bin of each thing, where it begins there (a row for each kind), the how manieth in its
         bin it is, and the number of bins.
 
-    >>> bins, starts, segments, count = first_fit(np.array([[3, 4, 2, 1, 4]]), [5])
-    >>> bins.tolist(), starts.tolist(), segments.tolist(), count
-    ([0, 1, 0, 1, 2], [[0, 0, 3, 4, 0]], [1, 1, 2, 2, 1], 3)
+    Example:
+        >>> bins, starts, segments, count = first_fit(np.array([[3, 4, 2, 1, 4]]), [5])
+        >>> bins.tolist(), starts.tolist(), segments.tolist(), count
+        ([0, 1, 0, 1, 2], [[0, 0, 3, 4, 0]], [1, 1, 2, 2, 1], 3)
     """
     if len(sizes) == 1:
         return _first_fit_of_one(sizes[0].tolist(), capacities[0])

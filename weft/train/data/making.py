@@ -20,10 +20,11 @@ def source(items: Any) -> Dataset:
     Returns:
         The data set.
 
-    >>> list(source(["a", "b"]))
-    ['a', 'b']
-    >>> list(source(lambda: (x * x for x in range(3))))
-    [0, 1, 4]
+    Example:
+        >>> list(source(["a", "b"]))
+        ['a', 'b']
+        >>> list(source(lambda: (x * x for x in range(3))))
+        [0, 1, 4]
     """
     return Dataset(sources.source_of(items))
 
@@ -38,9 +39,10 @@ def arrays(tree: Any) -> Dataset:
     Returns:
         The data set, with random access. A batch is one gather of each array.
 
-    >>> import numpy as np
-    >>> arrays({"x": np.eye(2), "label": np.array([3, 4])})[1]
-    {'x': array([0., 1.]), 'label': np.int64(4)}
+    Example:
+        >>> import numpy as np
+        >>> arrays({"x": np.eye(2), "label": np.array([3, 4])})[1]
+        {'x': array([0., 1.]), 'label': np.int64(4)}
     """
     return Dataset(sources.Arrays(tree))
 
@@ -54,11 +56,12 @@ def npy(path: Any) -> Dataset:
     Returns:
         The data set, with random access.
 
-    >>> import tempfile, numpy as np
-    >>> path = tempfile.mkdtemp() + "/x.npy"
-    >>> np.save(path, np.arange(6).reshape(3, 2))
-    >>> npy({"x": path})[2]
-    {'x': array([4, 5])}
+    Example:
+        >>> import tempfile, numpy as np
+        >>> path = tempfile.mkdtemp() + "/x.npy"
+        >>> np.save(path, np.arange(6).reshape(3, 2))
+        >>> npy({"x": path})[2]
+        {'x': array([4, 5])}
     """
     return Dataset(sources.MappedArrays(path))
 
@@ -74,11 +77,12 @@ def text(path: Any, *, encoding: str | None = "utf-8") -> Dataset:
     Returns:
         The data set of lines, without line ends.
 
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "words.txt")
-    >>> _ = path.write_text("one\\ntwo\\n")
-    >>> text(path)[1]
-    'two'
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "words.txt")
+        >>> _ = path.write_text("one\\ntwo\\n")
+        >>> text(path)[1]
+        'two'
     """
     return Dataset(files.Lines(path, encoding))
 
@@ -92,11 +96,12 @@ def jsonl(path: Any) -> Dataset:
     Returns:
         The data set, with random access.
 
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "data.jsonl")
-    >>> _ = path.write_text('{"x": 1}\\n{"x": 2}\\n')
-    >>> list(jsonl(path))
-    [{'x': 1}, {'x': 2}]
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "data.jsonl")
+        >>> _ = path.write_text('{"x": 1}\\n{"x": 2}\\n')
+        >>> list(jsonl(path))
+        [{'x': 1}, {'x': 2}]
     """
     return Dataset(files.JsonLines(path))
 
@@ -119,11 +124,12 @@ def csv(
     Returns:
         The data set, with random access.
 
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "data.csv")
-    >>> _ = path.write_text('name,size\\n"a, b",1.5\\n')
-    >>> csv(path, types={"size": float})[0]
-    {'name': 'a, b', 'size': 1.5}
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "data.csv")
+        >>> _ = path.write_text('name,size\\n"a, b",1.5\\n')
+        >>> csv(path, types={"size": float})[0]
+        {'name': 'a, b', 'size': 1.5}
     """
     return Dataset(files.Csv(path, columns, types, delimiter))
 
@@ -140,15 +146,16 @@ def tfrecord(path: Any, *, examples: bool = True, check: bool = True) -> Dataset
     Returns:
         The data set, with random access.
 
-    >>> import tempfile
-    >>> from weft.train.data import encode_example
-    >>> from weft.train.tfrecord import RecordWriter
-    >>> path = tempfile.mkdtemp() + "/data.tfrecord"
-    >>> with RecordWriter(path) as writer:
-    ...     for number in range(3):
-    ...         writer.write(encode_example({"x": [number, number + 1]}))
-    >>> tfrecord(path)[1]
-    {'x': array([1, 2])}
+    Example:
+        >>> import tempfile
+        >>> from weft.train.data import encode_example
+        >>> from weft.train.tfrecord import RecordWriter
+        >>> path = tempfile.mkdtemp() + "/data.tfrecord"
+        >>> with RecordWriter(path) as writer:
+        ...     for number in range(3):
+        ...         writer.write(encode_example({"x": [number, number + 1]}))
+        >>> tfrecord(path)[1]
+        {'x': array([1, 2])}
     """
     return Dataset(tables.TFRecords(path, examples, check))
 
@@ -164,8 +171,9 @@ def parquet(path: Any, *, columns: Sequence[str] | None = None) -> Dataset:
         The data set, with random access. Row groups are read whole, and four stay in memory: where
         they are large, ``shuffle(seed, window=...)`` is faster than a full shuffle.
 
-    >>> # needs pyarrow
-    >>> parquet("data.parquet", columns=["text"])  # doctest: +SKIP
+    Example:
+        >>> # needs pyarrow
+        >>> parquet("data.parquet", columns=["text"])  # doctest: +SKIP
     """
     return Dataset(tables.Parquet(path, columns))
 
@@ -180,7 +188,8 @@ def arrow(path: Any, *, columns: Sequence[str] | None = None) -> Dataset:
     Returns:
         The data set, with random access.
 
-    >>> # needs pyarrow
-    >>> arrow("data.arrow")  # doctest: +SKIP
+    Example:
+        >>> # needs pyarrow
+        >>> arrow("data.arrow")  # doctest: +SKIP
     """
     return Dataset(tables.Arrow(path, columns))

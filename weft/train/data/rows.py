@@ -160,9 +160,10 @@ def stack(elements: Sequence[Any], fill: Any = None, path: str = "") -> Any:
         fill: what shorter arrays are filled up with; None: arrays have to have one shape.
         path: where the elements are, for messages.
 
-    >>> stack([{"x": 1, "y": [1.0, 2.0]}, {"x": 2, "y": [3.0, 4.0]}])
-    {'x': array([1, 2]), 'y': array([[1., 2.],
-           [3., 4.]])}
+    Example:
+        >>> stack([{"x": 1, "y": [1.0, 2.0]}, {"x": 2, "y": [3.0, 4.0]}])
+        {'x': array([1, 2]), 'y': array([[1., 2.],
+               [3., 4.]])}
     """
     first = elements[0]
     if isinstance(first, dict):

@@ -32,10 +32,11 @@ class Gin:
         bindings: lines as in a file of gin.
         files: paths of ``.gin`` files.
 
-    >>> Gin(["train.rate = 0.1", "Dense.features = 32"]).bindings
-    ('train.rate = 0.1', 'Dense.features = 32')
-    >>> Gin.from_dict({"train.rate": 0.1, "train.name": "a"}).bindings
-    ('train.rate = 0.1', "train.name = 'a'")
+    Example:
+        >>> Gin(["train.rate = 0.1", "Dense.features = 32"]).bindings
+        ('train.rate = 0.1', 'Dense.features = 32')
+        >>> Gin.from_dict({"train.rate": 0.1, "train.name": "a"}).bindings
+        ('train.rate = 0.1', "train.name = 'a'")
     """
 
     bindings: Sequence[str] = ()
@@ -57,8 +58,9 @@ class Gin:
             bindings: values by what they are bound to, as ``"train.rate"``.
             files: paths of ``.gin`` files.
 
-        >>> Gin.from_dict({"Dense.features": 8})
-        Gin(bindings=('Dense.features = 8',), files=())
+        Example:
+            >>> Gin.from_dict({"Dense.features": 8})
+            Gin(bindings=('Dense.features = 8',), files=())
         """
         return cls([f"{name} = {value!r}" for name, value in bindings.items()], files)
 

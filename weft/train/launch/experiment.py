@@ -47,12 +47,13 @@ class WorkUnit:
         args: its configuration.
         job: what it runs.
 
-    >>> import tempfile
-    >>> from weft.train import launch
-    >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as experiment:
-    ...     unit = experiment.add(launch.Command(["true"]))
-    >>> unit.work_unit_id, unit.status.state
-    (1, 'completed')
+    Example:
+        >>> import tempfile
+        >>> from weft.train import launch
+        >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as experiment:
+        ...     unit = experiment.add(launch.Command(["true"]))
+        >>> unit.work_unit_id, unit.status.state
+        (1, 'completed')
     """
 
     def __init__(self, experiment: Experiment, number: int, job: Job, args: Any) -> None:
@@ -140,12 +141,13 @@ class Experiment:
         folder: the experiment's folder.
         work_units: the work units that were added, by number.
 
-    >>> import tempfile
-    >>> from weft.train import launch
-    >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as experiment:
-    ...     _ = experiment.add(launch.Command(["true"]))
-    >>> len(experiment.work_units)
-    1
+    Example:
+        >>> import tempfile
+        >>> from weft.train import launch
+        >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as experiment:
+        ...     _ = experiment.add(launch.Command(["true"]))
+        >>> len(experiment.work_units)
+        1
     """
 
     def __init__(
@@ -500,13 +502,14 @@ def create_experiment(
     Returns:
         An ``Experiment``, for use in ``with``.
 
-    >>> import tempfile
-    >>> from weft.train import launch
-    >>> folder = tempfile.mkdtemp()
-    >>> with launch.create_experiment(folder, verbose=False) as experiment:
-    ...     unit = experiment.add(launch.Command(["echo"]), {"rate": 0.1})
-    >>> unit.status.state, (unit.folder / "attempts" / "1" / "stdout.txt").read_text()
-    ('completed', '--rate=0.1\\n')
+    Example:
+        >>> import tempfile
+        >>> from weft.train import launch
+        >>> folder = tempfile.mkdtemp()
+        >>> with launch.create_experiment(folder, verbose=False) as experiment:
+        ...     unit = experiment.add(launch.Command(["echo"]), {"rate": 0.1})
+        >>> unit.status.state, (unit.folder / "attempts" / "1" / "stdout.txt").read_text()
+        ('completed', '--rate=0.1\\n')
     """
     return Experiment(
         folder,

@@ -40,15 +40,16 @@ def successive_halving(
     Returns:
         The work units of each rung, best first.
 
-    >>> import tempfile
-    >>> from weft.train import launch
-    >>> def train(run, rate, steps):
-    ...     return None
-    >>> sweep = [{"rate": 0.1}, {"rate": 0.2}]
-    >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as e:  # doctest: +SKIP
-    ...     rungs = launch.successive_halving(
-    ...         e, train, sweep, metric="loss", budget="steps", budgets=[10, 100]
-    ...     )
+    Example:
+        >>> import tempfile
+        >>> from weft.train import launch
+        >>> def train(run, rate, steps):
+        ...     return None
+        >>> sweep = [{"rate": 0.1}, {"rate": 0.2}]
+        >>> with launch.create_experiment(tempfile.mkdtemp(), verbose=False) as e:  # doctest: +SKIP
+        ...     rungs = launch.successive_halving(
+        ...         e, train, sweep, metric="loss", budget="steps", budgets=[10, 100]
+        ...     )
     """
     if not isinstance(factor, int) or factor < 2:
         raise ValueError(f"factor must be a whole number above 1, not {factor!r}")

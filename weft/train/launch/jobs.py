@@ -73,8 +73,9 @@ class Command:
     Args:
         command: the program and its fixed arguments.
 
-    >>> Command(["python", "train.py"]).record()
-    {'kind': 'command', 'command': ['python', 'train.py']}
+    Example:
+        >>> Command(["python", "train.py"]).record()
+        {'kind': 'command', 'command': ['python', 'train.py']}
     """
 
     command: Sequence[str]
@@ -106,9 +107,10 @@ class Job:
         args: a dictionary of arguments; those of a work unit go before them.
         env_vars: variables of the environment, added to those of the launcher.
 
-    >>> import json
-    >>> Job(json.dumps, args={"indent": 1}).executable
-    Function(function=<function dumps at ...>)
+    Example:
+        >>> import json
+        >>> Job(json.dumps, args={"indent": 1}).executable
+        Function(function=<function dumps at ...>)
     """
 
     executable: Any

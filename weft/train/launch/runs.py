@@ -25,8 +25,9 @@ class Status:
         started: when the first attempt began, in seconds since 1970.
         ended: when the last attempt ended.
 
-    >>> Status("failed", attempts=1).is_finished
-    True
+    Example:
+        >>> Status("failed", attempts=1).is_finished
+        True
     """
 
     state: str
@@ -52,9 +53,10 @@ def status_of(folder: pathlib.Path) -> Status:
     Returns:
         A ``Status``.
 
-    >>> import tempfile
-    >>> status_of(pathlib.Path(tempfile.mkdtemp())).state
-    'pending'
+    Example:
+        >>> import tempfile
+        >>> status_of(pathlib.Path(tempfile.mkdtemp())).state
+        'pending'
     """
     attempts = worker.attempt_folders(folder)
     if not attempts:

@@ -19,8 +19,9 @@ class Uniform:
         low: the smallest.
         high: the largest.
 
-    >>> Uniform(0.0, 2.0).at(0.25)
-    0.5
+    Example:
+        >>> Uniform(0.0, 2.0).at(0.25)
+        0.5
     """
 
     low: float
@@ -43,8 +44,9 @@ class LogUniform:
         low: the smallest, above 0.
         high: the largest.
 
-    >>> round(LogUniform(1e-4, 1.0).at(0.5), 6)
-    0.01
+    Example:
+        >>> round(LogUniform(1e-4, 1.0).at(0.5), 6)
+        0.01
     """
 
     low: float
@@ -67,8 +69,9 @@ class Integers:
         low: the smallest.
         high: the largest.
 
-    >>> [Integers(1, 3).at(share) for share in (0.0, 0.5, 0.99)]
-    [1, 2, 3]
+    Example:
+        >>> [Integers(1, 3).at(share) for share in (0.0, 0.5, 0.99)]
+        [1, 2, 3]
     """
 
     low: int
@@ -90,8 +93,9 @@ class Choice:
     Args:
         values: the values.
 
-    >>> Choice(["relu", "gelu"]).at(0.7)
-    'gelu'
+    Example:
+        >>> Choice(["relu", "gelu"]).at(0.7)
+        'gelu'
     """
 
     values: Sequence[Any]
@@ -139,9 +143,10 @@ def grid(space: Mapping[str, Sequence[Any]] | None = None, /, **named: Sequence[
     Returns:
         A list of configurations.
 
-    >>> grid(rate=[0.1, 0.01], depth=[2, 3])
-    [{'rate': 0.1, 'depth': 2}, {'rate': 0.1, 'depth': 3},
-     {'rate': 0.01, 'depth': 2}, {'rate': 0.01, 'depth': 3}]
+    Example:
+        >>> grid(rate=[0.1, 0.01], depth=[2, 3])
+        [{'rate': 0.1, 'depth': 2}, {'rate': 0.1, 'depth': 3},
+         {'rate': 0.01, 'depth': 2}, {'rate': 0.01, 'depth': 3}]
     """
     merged = _merged(space, named)
     for name, values in merged.items():
@@ -164,8 +169,9 @@ def random(
     Returns:
         A list of configurations.
 
-    >>> [config["depth"] for config in random(3, rate=LogUniform(1e-4, 1e-1), depth=[1, 2, 3])]
-    [3, 1, 2]
+    Example:
+        >>> [config["depth"] for config in random(3, rate=LogUniform(1e-4, 1e-1), depth=[1, 2, 3])]
+        [3, 1, 2]
     """
     spaces = {name: _space(name, value) for name, value in _merged(space, named).items()}
     draw = _random.Random(seed).random
@@ -186,8 +192,10 @@ def latin(
     Returns:
         A list of configurations.
 
-    >>> sorted(int(config["rate"]) for config in latin(5, rate=Uniform(0, 5), width=Uniform(0, 1)))
-    [0, 1, 2, 3, 4]
+    Example:
+        >>> sweep = latin(5, rate=Uniform(0, 5), width=Uniform(0, 1))
+        >>> sorted(int(config["rate"]) for config in sweep)
+        [0, 1, 2, 3, 4]
     """
     spaces = {name: _space(name, value) for name, value in _merged(space, named).items()}
     source = _random.Random(seed)

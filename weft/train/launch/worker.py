@@ -198,10 +198,11 @@ class Run:
         rank: the number of this process, where ``mpiexec`` or ``srun`` started several.
         size: how many processes there are.
 
-    >>> import tempfile
-    >>> run = Run(pathlib.Path(tempfile.mkdtemp()), 1)
-    >>> run.attempt, run.is_first, run.artefacts.name
-    (1, True, 'artefacts')
+    Example:
+        >>> import tempfile
+        >>> run = Run(pathlib.Path(tempfile.mkdtemp()), 1)
+        >>> run.attempt, run.is_first, run.artefacts.name
+        (1, True, 'artefacts')
     """
 
     folder: pathlib.Path

@@ -27,8 +27,9 @@ class Average(Metric):
         total: the sum of the values.
         count: how many there are.
 
-    >>> float(Average.from_model_output(jnp.array([1.0, 3.0, 99.0]), mask=[1, 1, 0]).compute())
-    2.0
+    Example:
+        >>> float(Average.from_model_output(jnp.array([1.0, 3.0, 99.0]), mask=[1, 1, 0]).compute())
+        2.0
     """
 
     total: Any
@@ -69,9 +70,10 @@ class LastValue(Metric):
         total: the sum over the last batch.
         count: how many values it has.
 
-    >>> parts = [LastValue.from_model_output(jnp.array(x)) for x in (1.0, 5.0)]
-    >>> float(parts[0].merge(parts[1]).compute())
-    5.0
+    Example:
+        >>> parts = [LastValue.from_model_output(jnp.array(x)) for x in (1.0, 5.0)]
+        >>> float(parts[0].merge(parts[1]).compute())
+        5.0
     """
 
     total: Any
@@ -115,8 +117,9 @@ class Std(Metric):
         squares: the sum of squared distances from it.
         count: how many values there are.
 
-    >>> float(Std.from_model_output(jnp.array([1.0, 3.0])).compute())
-    1.0
+    Example:
+        >>> float(Std.from_model_output(jnp.array([1.0, 3.0])).compute())
+        1.0
     """
 
     mean: Any

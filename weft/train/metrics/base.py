@@ -80,10 +80,11 @@ class Metric:
             fun: takes the outputs by name; returns an array, or a dictionary of the arguments of
                 ``from_model_output``.
 
-        >>> from weft.train import metrics
-        >>> Error = metrics.Average.from_fun(lambda y, z, **_: abs(y - z))
-        >>> float(Error.from_model_output(y=jnp.array([1.0, 3.0]), z=jnp.zeros(2)).compute())
-        2.0
+        Example:
+            >>> from weft.train import metrics
+            >>> Error = metrics.Average.from_fun(lambda y, z, **_: abs(y - z))
+            >>> float(Error.from_model_output(y=jnp.array([1.0, 3.0]), z=jnp.zeros(2)).compute())
+            2.0
         """
 
         @struct.dataclass
@@ -106,10 +107,11 @@ class Metric:
         Args:
             name: the name of the output.
 
-        >>> from weft.train import metrics
-        >>> Loss = metrics.Average.from_output("loss")
-        >>> float(Loss.from_model_output(loss=jnp.array([1.0, 3.0]), logits=None).compute())
-        2.0
+        Example:
+            >>> from weft.train import metrics
+            >>> Loss = metrics.Average.from_output("loss")
+            >>> float(Loss.from_model_output(loss=jnp.array([1.0, 3.0]), logits=None).compute())
+            2.0
         """
 
         @struct.dataclass
@@ -138,10 +140,11 @@ class CollectingMetric(Metric):
     Args:
         values: the outputs by name, one array for each batch.
 
-    >>> Kept = CollectingMetric.from_outputs(("labels",))
-    >>> parts = [Kept.from_model_output(labels=jnp.array(x)) for x in ([1, 2], [3])]
-    >>> parts[0].merge(parts[1]).compute()
-    {'labels': array([1, 2, 3], dtype=int32)}
+    Example:
+        >>> Kept = CollectingMetric.from_outputs(("labels",))
+        >>> parts = [Kept.from_model_output(labels=jnp.array(x)) for x in ([1, 2], [3])]
+        >>> parts[0].merge(parts[1]).compute()
+        {'labels': array([1, 2, 3], dtype=int32)}
     """
 
     values: dict[str, tuple[Any, ...]]
@@ -310,9 +313,10 @@ def over_steps(merge_all: Sequence[Any]) -> Any:
     Returns:
         A metric or collection of the same kind.
 
-    >>> from weft.train import metrics
-    >>> parts = [metrics.Average.from_model_output(jnp.array([x])) for x in (1.0, 2.0, 6.0)]
-    >>> float(over_steps(parts).compute())
-    3.0
+    Example:
+        >>> from weft.train import metrics
+        >>> parts = [metrics.Average.from_model_output(jnp.array([x])) for x in (1.0, 2.0, 6.0)]
+        >>> float(over_steps(parts).compute())
+        3.0
     """
     return functools.reduce(lambda one, two: one.merge(two), merge_all)

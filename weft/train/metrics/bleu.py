@@ -34,10 +34,11 @@ class Bleu:
         length: the number of tokens of the predictions.
         reference_length: the number of tokens of the references.
 
-    >>> one = Bleu.from_texts(["the cat sat on the mat"], [["the cat sat on a mat"]])
-    >>> two = Bleu.from_texts(["hello there world again"], [["hello there world again"]])
-    >>> round(one.merge(two).compute(), 4)
-    0.6887
+    Example:
+        >>> one = Bleu.from_texts(["the cat sat on the mat"], [["the cat sat on a mat"]])
+        >>> two = Bleu.from_texts(["hello there world again"], [["hello there world again"]])
+        >>> round(one.merge(two).compute(), 4)
+        0.6887
     """
 
     matches: tuple[int, ...] = (0, 0, 0, 0)
@@ -124,7 +125,8 @@ def corpus_bleu(
     Returns:
         The score, from 0 to 1.
 
-    >>> corpus_bleu(["a b c d e"], [["a b c d e"]])
-    1.0
+    Example:
+        >>> corpus_bleu(["a b c d e"], [["a b c d e"]])
+        1.0
     """
     return Bleu.from_texts(predictions, references, order).compute(smooth)

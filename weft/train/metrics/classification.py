@@ -31,9 +31,10 @@ class ClassCounts(Metric):
         false_alarms: for each class, how often it was predicted wrongly.
         misses: for each class, how often it was not predicted though it was right.
 
-    >>> from weft.train import metrics
-    >>> issubclass(metrics.Precision, metrics.ClassCounts)
-    True
+    Example:
+        >>> from weft.train import metrics
+        >>> issubclass(metrics.Precision, metrics.ClassCounts)
+        True
     """
 
     hits: Any
@@ -173,9 +174,10 @@ class AUC(Metric):
         positives: how many examples of the class have a score in each bin.
         negatives: how many other examples have a score in each bin.
 
-    >>> logits, labels = jnp.array([-2.0, -1.0, 0.5, 2.0]), jnp.array([0, 1, 0, 1])
-    >>> float(AUC.from_model_output(logits=logits, labels=labels).compute())
-    0.75
+    Example:
+        >>> logits, labels = jnp.array([-2.0, -1.0, 0.5, 2.0]), jnp.array([0, 1, 0, 1])
+        >>> float(AUC.from_model_output(logits=logits, labels=labels).compute())
+        0.75
     """
 
     positives: Any
@@ -238,8 +240,9 @@ def roc_auc(scores: Any, labels: Any) -> Any:
     Returns:
         The probability that an example of class 1 has a larger score than one of class 0.
 
-    >>> float(roc_auc(jnp.array([0.1, 0.4, 0.4, 0.8]), jnp.array([0, 0, 1, 1])))
-    0.875
+    Example:
+        >>> float(roc_auc(jnp.array([0.1, 0.4, 0.4, 0.8]), jnp.array([0, 0, 1, 1])))
+        0.875
     """
     scores, true = jnp.asarray(scores), jnp.asarray(labels) > 0
     ordered = jnp.sort(scores)

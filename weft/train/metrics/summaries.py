@@ -18,10 +18,11 @@ class Histogram(Metric):
     Args:
         counts: how many values fall into each bin.
 
-    >>> Small = Histogram.over(0.0, 1.0, bins=4)
-    >>> counts, edges = Small.from_model_output(jnp.array([0.1, 0.2, 0.8, 5.0])).compute()
-    >>> counts.tolist(), edges.tolist()
-    ([2.0, 0.0, 0.0, 2.0], [0.0, 0.25, 0.5, 0.75, 1.0])
+    Example:
+        >>> Small = Histogram.over(0.0, 1.0, bins=4)
+        >>> counts, edges = Small.from_model_output(jnp.array([0.1, 0.2, 0.8, 5.0])).compute()
+        >>> counts.tolist(), edges.tolist()
+        ([2.0, 0.0, 0.0, 2.0], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
 
     counts: Any
@@ -81,9 +82,10 @@ class Images(Metric):
     Args:
         images: the pictures, of shape (count, height, width, channels).
 
-    >>> kept = Images.from_model_output(jnp.ones((8, 4, 4, 3)))
-    >>> kept.compute().shape
-    (8, 4, 4, 3)
+    Example:
+        >>> kept = Images.from_model_output(jnp.ones((8, 4, 4, 3)))
+        >>> kept.compute().shape
+        (8, 4, 4, 3)
     """
 
     images: Any

@@ -21,9 +21,10 @@ def make_report(
     Returns:
         The page's path.
 
-    >>> import tempfile
-    >>> make_report(tempfile.mkdtemp()).name
-    'report.html'
+    Example:
+        >>> import tempfile
+        >>> make_report(tempfile.mkdtemp()).name
+        'report.html'
     """
     text = page.render(reading.Reader(folder).read())
     path = pathlib.Path(output) if output is not None else pathlib.Path(folder) / "report.html"

@@ -259,13 +259,14 @@ class Reader:
     Args:
         folder: the folder.
 
-    >>> import tempfile
-    >>> from weft.train import writers
-    >>> folder = tempfile.mkdtemp()
-    >>> with writers.JsonLinesWriter(folder + "/first/metrics.jsonl") as writer:
-    ...     writer.write_scalars(1, {"loss": 0.5})
-    >>> [run["name"] for run in Reader(folder).read()["runs"]]
-    ['first']
+    Example:
+        >>> import tempfile
+        >>> from weft.train import writers
+        >>> folder = tempfile.mkdtemp()
+        >>> with writers.JsonLinesWriter(folder + "/first/metrics.jsonl") as writer:
+        ...     writer.write_scalars(1, {"loss": 0.5})
+        >>> [run["name"] for run in Reader(folder).read()["runs"]]
+        ['first']
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -79,14 +79,15 @@ class ReportServer(http.server.ThreadingHTTPServer):
         port: the port; 0 for any that is free.
         allowed: further host names that requests may name.
 
-    >>> import tempfile, threading, urllib.request
-    >>> with ReportServer(tempfile.mkdtemp(), port=0) as server:
-    ...     thread = threading.Thread(target=server.serve_forever)
-    ...     thread.start()
-    ...     answer = urllib.request.urlopen(server.address + "data.json").read()
-    ...     server.shutdown(); thread.join()
-    >>> answer[:10]
-    b'{"title":"'
+    Example:
+        >>> import tempfile, threading, urllib.request
+        >>> with ReportServer(tempfile.mkdtemp(), port=0) as server:
+        ...     thread = threading.Thread(target=server.serve_forever)
+        ...     thread.start()
+        ...     answer = urllib.request.urlopen(server.address + "data.json").read()
+        ...     server.shutdown(); thread.join()
+        >>> answer[:10]
+        b'{"title":"'
     """
 
     daemon_threads = True

@@ -28,9 +28,10 @@ class FeatureConverter:
         bos_id: the first id of the decoder's input.
         passthrough_features: names of features that are padded or packed and otherwise kept.
 
-    >>> from weft.train import tasks
-    >>> issubclass(tasks.EncoderFeatureConverter, tasks.FeatureConverter)
-    True
+    Example:
+        >>> from weft.train import tasks
+        >>> issubclass(tasks.EncoderFeatureConverter, tasks.FeatureConverter)
+        True
     """
 
     task_features: tuple[str, ...] = ()
@@ -204,15 +205,16 @@ class PrefixLMFeatureConverter(LMFeatureConverter):
         loss_on_targets_only: leave the inputs out of the loss.
         **options: the options of ``FeatureConverter``.
 
-    >>> from weft.train import data
-    >>> examples = data.source([{"inputs": [9, 4, 6, 1], "targets": [3, 9, 1]}])
-    >>> convert = PrefixLMFeatureConverter(pack=False)
-    >>> for name, ids in next(iter(convert(examples, {"inputs": 5, "targets": 4}))).items():
-    ...     print(f"{name:>24}", ids)
-       decoder_target_tokens [9 4 6 1 3 9 1 0 0]
-        decoder_input_tokens [0 9 4 6 1 3 9 1 0]
-        decoder_loss_weights [0 0 0 0 1 1 1 0 0]
-    decoder_causal_attention [1 1 1 1 1 0 0 0 0]
+    Example:
+        >>> from weft.train import data
+        >>> examples = data.source([{"inputs": [9, 4, 6, 1], "targets": [3, 9, 1]}])
+        >>> convert = PrefixLMFeatureConverter(pack=False)
+        >>> for name, ids in next(iter(convert(examples, {"inputs": 5, "targets": 4}))).items():
+        ...     print(f"{name:>24}", ids)
+           decoder_target_tokens [9 4 6 1 3 9 1 0 0]
+            decoder_input_tokens [0 9 4 6 1 3 9 1 0]
+            decoder_loss_weights [0 0 0 0 1 1 1 0 0]
+        decoder_causal_attention [1 1 1 1 1 0 0 0 0]
     """
 
     task_features = ("inputs", "targets")
@@ -290,11 +292,12 @@ class EncoderFeatureConverter(FeatureConverter):
         mask_id: the id of the mask.
         **options: the options of ``FeatureConverter``.
 
-    >>> from weft.train import data
-    >>> examples = data.source([{"inputs": [8, 9, 9, 3, 4, 1], "targets": [8, 7, 4, 3, 4, 1]}])
-    >>> convert = EncoderFeatureConverter(mask_id=9, pack=False)
-    >>> next(iter(convert(examples, {"inputs": 7, "targets": 7})))["encoder_loss_weights"]
-    array([0, 1, 1, 0, 0, 0, 0], dtype=int32)
+    Example:
+        >>> from weft.train import data
+        >>> examples = data.source([{"inputs": [8, 9, 9, 3, 4, 1], "targets": [8, 7, 4, 3, 4, 1]}])
+        >>> convert = EncoderFeatureConverter(mask_id=9, pack=False)
+        >>> next(iter(convert(examples, {"inputs": 7, "targets": 7})))["encoder_loss_weights"]
+        array([0, 1, 1, 0, 0, 0, 0], dtype=int32)
     """
 
     task_features = ("inputs", "targets")
@@ -352,8 +355,9 @@ def autoregressive_inputs(
         segments: which example each id is of, if several are packed.
         bos_id: what the first id of every example is.
 
-    >>> autoregressive_inputs(np.array([3, 8, 1, 9, 1, 0]), np.array([1, 1, 1, 2, 2, 0]))
-    array([0, 3, 8, 0, 9, 0])
+    Example:
+        >>> autoregressive_inputs(np.array([3, 8, 1, 9, 1, 0]), np.array([1, 1, 1, 2, 2, 0]))
+        array([0, 3, 8, 0, 9, 0])
     """
     made = np.empty_like(targets)
     made[:1], made[1:] = bos_id, targets[:-1]
@@ -392,9 +396,10 @@ def pack_examples(examples: Any, lengths: Mapping[str, int]) -> Any:
     Yields:
         Examples with ids, ``_segment_ids``, which count from 1, and ``_positions``.
 
-    >>> some = [{"x": np.array([5, 6])}, {"x": np.array([7])}, {"x": np.array([8, 9])}]
-    >>> [one["x_segment_ids"].tolist() for one in pack_examples(some, {"x": 4})]
-    [[1, 1, 2, 0], [1, 1, 0, 0]]
+    Example:
+        >>> some = [{"x": np.array([5, 6])}, {"x": np.array([7])}, {"x": np.array([8, 9])}]
+        >>> [one["x_segment_ids"].tolist() for one in pack_examples(some, {"x": 4})]
+        [[1, 1, 2, 0], [1, 1, 0, 0]]
     """
     waiting: list[Element] = []
     used = dict.fromkeys(lengths, 0)

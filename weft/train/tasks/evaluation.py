@@ -32,15 +32,16 @@ class Evaluator:
         writer: of ``weft.train.writers``; gets every value as ``task/metric``.
         seed: of random preprocessors.
 
-    >>> from weft.train import tasks
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> features = {name: tasks.Feature(ByteVocabulary()) for name in ("inputs", "targets")}
-    >>> copy = tasks.Task(
-    ...     "copy", {"validation": [{"inputs": x, "targets": x} for x in ("ab", "c", "de")]},
-    ...     features, [tasks.preprocessors.tokenize_and_append_eos], [tasks.metrics.accuracy])
-    >>> evaluator = Evaluator(copy, tasks.EncDecFeatureConverter(pack=False), batch_size=2)
-    >>> evaluator.evaluate(predict_fn=lambda batch: batch["encoder_input_tokens"])
-    {'copy': {'accuracy': 1.0}}
+    Example:
+        >>> from weft.train import tasks
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> features = {name: tasks.Feature(ByteVocabulary()) for name in ("inputs", "targets")}
+        >>> copy = tasks.Task(
+        ...     "copy", {"validation": [{"inputs": x, "targets": x} for x in ("ab", "c", "de")]},
+        ...     features, [tasks.preprocessors.tokenize_and_append_eos], [tasks.metrics.accuracy])
+        >>> evaluator = Evaluator(copy, tasks.EncDecFeatureConverter(pack=False), batch_size=2)
+        >>> evaluator.evaluate(predict_fn=lambda batch: batch["encoder_input_tokens"])
+        {'copy': {'accuracy': 1.0}}
     """
 
     def __init__(

@@ -30,9 +30,10 @@ class Feature:
         dtype: of its arrays.
         rank: how many axes they have.
 
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> Feature(ByteVocabulary()).vocabulary.vocab_size
-    259
+    Example:
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> Feature(ByteVocabulary()).vocabulary.vocab_size
+        259
     """
 
     vocabulary: Vocabulary = dataclasses.field(default_factory=lambda: PassThroughVocabulary(0))

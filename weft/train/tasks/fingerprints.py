@@ -28,10 +28,11 @@ def fingerprint(value: Any) -> str:
     Returns:
         The checksum as text.
 
-    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
-    True
-    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
-    False
+    Example:
+        >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
+        True
+        >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
+        False
     """
     text = json.dumps(describe(value), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -32,9 +32,10 @@ def rate_num_examples(
     Returns:
         A function of a task that returns its rate.
 
-    >>> task = Task("a", {"train": [{}] * 100}, {})
-    >>> rate_num_examples(temperature=2.0, maximum=64)(task)
-    8.0
+    Example:
+        >>> task = Task("a", {"train": [{}] * 100}, {})
+        >>> rate_num_examples(temperature=2.0, maximum=64)(task)
+        8.0
     """
 
     def rate(task: Task) -> float:
@@ -61,12 +62,13 @@ class Mixture:
             number, or a function of the task.
         default_rate: of those without one.
 
-    >>> numbers = Task("numbers", {"train": [{"x": 1}]}, {})
-    >>> letters = Task("letters", {"train": [{"x": "a"}, {"x": "b"}]}, {})
-    >>> mixture = Mixture("both", [(numbers, 1), (letters, 2)])
-    >>> elements = mixture.get_dataset(split="train", shuffle=False, num_epochs=None)
-    >>> [element["x"] for element in elements.take(6)]
-    ['a', 1, 'b', 'a', 1, 'b']
+    Example:
+        >>> numbers = Task("numbers", {"train": [{"x": 1}]}, {})
+        >>> letters = Task("letters", {"train": [{"x": "a"}, {"x": "b"}]}, {})
+        >>> mixture = Mixture("both", [(numbers, 1), (letters, 2)])
+        >>> elements = mixture.get_dataset(split="train", shuffle=False, num_epochs=None)
+        >>> [element["x"] for element in elements.take(6)]
+        ['a', 1, 'b', 'a', 1, 'b']
     """
 
     def __init__(self, name: str, tasks: Sequence[Any], default_rate: Rate | None = None) -> None:
@@ -173,11 +175,12 @@ def add(task: Any) -> Any:
     Raises:
         TaskError: there is one of this name already.
 
-    >>> from weft.train import tasks
-    >>> task = tasks.add(tasks.Task("copy", {"train": [{"x": 1}]}, {}))
-    >>> tasks.get("copy") is task, "copy" in tasks.names()
-    (True, True)
-    >>> tasks.remove("copy")
+    Example:
+        >>> from weft.train import tasks
+        >>> task = tasks.add(tasks.Task("copy", {"train": [{"x": 1}]}, {}))
+        >>> tasks.get("copy") is task, "copy" in tasks.names()
+        (True, True)
+        >>> tasks.remove("copy")
     """
     if not isinstance(task, (Task, Mixture)):
         raise TypeError(f"only tasks and mixtures can be added, not {type(task).__name__}")
@@ -198,12 +201,13 @@ def get(name: str) -> Any:
     Returns:
         A ``Task`` or ``Mixture``.
 
-    >>> from weft.train import tasks
-    >>> try:
-    ...     tasks.get("no such task")
-    ... except tasks.TaskError:
-    ...     print("not added")
-    not added
+    Example:
+        >>> from weft.train import tasks
+        >>> try:
+        ...     tasks.get("no such task")
+        ... except tasks.TaskError:
+        ...     print("not added")
+        not added
     """
     if name not in _REGISTRY:
         raise TaskError(
@@ -218,9 +222,10 @@ def remove(name: str) -> None:
     Args:
         name: its name.
 
-    >>> from weft.train import tasks
-    >>> "gone" in tasks.names()
-    False
+    Example:
+        >>> from weft.train import tasks
+        >>> "gone" in tasks.names()
+        False
     """
     get(name)
     del _REGISTRY[name]
@@ -232,8 +237,9 @@ def names() -> list[str]:
     Returns:
         A list of names.
 
-    >>> from weft.train import tasks
-    >>> isinstance(tasks.names(), list)
-    True
+    Example:
+        >>> from weft.train import tasks
+        >>> isinstance(tasks.names(), list)
+        True
     """
     return sorted(_REGISTRY)

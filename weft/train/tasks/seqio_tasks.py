@@ -97,8 +97,9 @@ def from_seqio(task: Any, sequence_length: Mapping[str, int] | None = None) -> T
     Returns:
         A task with the splits, features, metrics and postprocessing of seqio's.
 
-    >>> from weft.train import tasks
-    >>> task = tasks.from_seqio("glue_cola_v002")  # doctest: +SKIP
+    Example:
+        >>> from weft.train import tasks
+        >>> task = tasks.from_seqio("glue_cola_v002")  # doctest: +SKIP
     """
     found = _found(task)
     features = {
@@ -140,8 +141,9 @@ def sample_seqio_task(
     Returns:
         A list of dictionaries.
 
-    >>> from weft.train import tasks
-    >>> examples = tasks.sample_seqio_task("glue_cola_v002")  # doctest: +SKIP
+    Example:
+        >>> from weft.train import tasks
+        >>> examples = tasks.sample_seqio_task("glue_cola_v002")  # doctest: +SKIP
     """
     found = _found(task)
     if split not in found.splits:

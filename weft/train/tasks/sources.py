@@ -20,11 +20,12 @@ class Source:
         splits_or_function: a dictionary of data sets by split, or a function of a split's name.
         splits: the names of the splits, if it is a function.
 
-    >>> source = Source({"train": [{"x": 1}, {"x": 2}], "test": data.source([{"x": 3}])})
-    >>> source.splits, source.num_examples("train"), list(source.dataset("test"))
-    (('train', 'test'), 2, [{'x': 3}])
-    >>> Source(lambda split: [{"split": split}], splits=["train"]).dataset("train")[0]
-    {'split': 'train'}
+    Example:
+        >>> source = Source({"train": [{"x": 1}, {"x": 2}], "test": data.source([{"x": 3}])})
+        >>> source.splits, source.num_examples("train"), list(source.dataset("test"))
+        (('train', 'test'), 2, [{'x': 3}])
+        >>> Source(lambda split: [{"split": split}], splits=["train"]).dataset("train")[0]
+        {'split': 'train'}
     """
 
     def __init__(

@@ -44,18 +44,21 @@ class Task:
             parameters; returns what the metrics compare.
         cache_dir: a folder for ``cache``.
 
-    >>> from weft.train import tasks
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> translate = Task(
-    ...     "translate",
-    ...     source={"train": [{"en": "yes", "de": "ja"}, {"en": "no", "de": "nein"}]},
-    ...     preprocessors=[
-    ...         functools.partial(preprocessors.rekey, key_map={"inputs": "en", "targets": "de"}),
-    ...         preprocessors.tokenize_and_append_eos],
-    ...     output_features={name: Feature(ByteVocabulary()) for name in ("inputs", "targets")})
-    >>> element = next(iter(translate.get_dataset(split="train", shuffle=False)))
-    >>> element["targets_pretokenized"], element["targets"]
-    ('ja', array([109, 100,   1], dtype=int32))
+    Example:
+        >>> from weft.train import tasks
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> translate = Task(
+        ...     "translate",
+        ...     source={"train": [{"en": "yes", "de": "ja"}, {"en": "no", "de": "nein"}]},
+        ...     preprocessors=[
+        ...         functools.partial(
+        ...             preprocessors.rekey, key_map={"inputs": "en", "targets": "de"}
+        ...         ),
+        ...         preprocessors.tokenize_and_append_eos],
+        ...     output_features={name: Feature(ByteVocabulary()) for name in ("inputs", "targets")})
+        >>> element = next(iter(translate.get_dataset(split="train", shuffle=False)))
+        >>> element["targets_pretokenized"], element["targets"]
+        ('ja', array([109, 100,   1], dtype=int32))
     """
 
     def __init__(

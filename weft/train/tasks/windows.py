@@ -49,10 +49,11 @@ def map_windows(
         seed: of the random numbers.
         name: of the step in saved states.
 
-    >>> from weft.train import data
-    >>> numbers = data.source([1, 2, 3])
-    >>> list(map_windows(numbers, lambda some: [sum(some), 0], 2))
-    [3, 0, 3, 0]
+    Example:
+        >>> from weft.train import data
+        >>> numbers = data.source([1, 2, 3])
+        >>> list(map_windows(numbers, lambda some: [sum(some), 0], 2))
+        [3, 0, 3, 0]
     """
     name = name or getattr(function, "__name__", "windows")
     return Dataset(Windows(dataset._node, function, window, seed, name))
@@ -70,9 +71,10 @@ def flat_map(
         seed: of the random numbers.
         name: of the step in saved states.
 
-    >>> from weft.train import data
-    >>> list(flat_map(data.source([1, 2, 3]), range))
-    [0, 0, 1, 0, 1, 2]
+    Example:
+        >>> from weft.train import data
+        >>> list(flat_map(data.source([1, 2, 3]), range))
+        [0, 0, 1, 0, 1, 2]
     """
     name = name or getattr(function, "__name__", "flat_map")
     each: Any = (lambda some: function(some[0])) if seed is None else None

@@ -25,10 +25,11 @@ class Vocabulary:
     Args:
         extra_ids: how many ids to add at the end that no text has, for sentinels.
 
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> vocabulary = ByteVocabulary(extra_ids=100)
-    >>> vocabulary.pad_id, vocabulary.eos_id, vocabulary.unk_id, vocabulary.vocab_size
-    (0, 1, 2, 359)
+    Example:
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> vocabulary = ByteVocabulary(extra_ids=100)
+        >>> vocabulary.pad_id, vocabulary.eos_id, vocabulary.unk_id, vocabulary.vocab_size
+        (0, 1, 2, 359)
     """
 
     pad_id: int = PAD_ID
@@ -62,9 +63,10 @@ class Vocabulary:
         Args:
             text: the text.
 
-        >>> from weft.train.vocabularies import ByteVocabulary
-        >>> ByteVocabulary().encode("abc")
-        [100, 101, 102]
+        Example:
+            >>> from weft.train.vocabularies import ByteVocabulary
+            >>> ByteVocabulary().encode("abc")
+            [100, 101, 102]
         """
         return self._encode(text)
 
@@ -74,9 +76,10 @@ class Vocabulary:
         Args:
             ids: a list or an array.
 
-        >>> from weft.train.vocabularies import ByteVocabulary
-        >>> ByteVocabulary().decode([100, 101, 102, 1, 0, 0])
-        'abc'
+        Example:
+            >>> from weft.train.vocabularies import ByteVocabulary
+            >>> ByteVocabulary().decode([100, 101, 102, 1, 0, 0])
+            'abc'
         """
         found = ids.tolist() if isinstance(ids, np.ndarray) else [int(one) for one in ids]
         if self.eos_id is not None and self.eos_id in found:
@@ -89,9 +92,10 @@ class Vocabulary:
         Args:
             number: which one.
 
-        >>> from weft.train.vocabularies import ByteVocabulary
-        >>> ByteVocabulary(extra_ids=100).sentinel_id(0)
-        358
+        Example:
+            >>> from weft.train.vocabularies import ByteVocabulary
+            >>> ByteVocabulary(extra_ids=100).sentinel_id(0)
+            358
         """
         if not 0 <= number < self.extra_ids:
             raise ValueError(f"<extra_id_{number}> is not among {self.extra_ids} extra ids")
@@ -135,9 +139,10 @@ class PassThroughVocabulary(Vocabulary):
         size: the number of ids.
         eos_id: the id of the end, if there is one.
 
-    >>> vocabulary = PassThroughVocabulary(1000, eos_id=1)
-    >>> vocabulary.encode([5, 6, 7]), vocabulary.decode([5, 1, 7]), vocabulary.vocab_size
-    ([5, 6, 7], [5, 1], 1000)
+    Example:
+        >>> vocabulary = PassThroughVocabulary(1000, eos_id=1)
+        >>> vocabulary.encode([5, 6, 7]), vocabulary.decode([5, 1, 7]), vocabulary.vocab_size
+        ([5, 6, 7], [5, 1], 1000)
     """
 
     unk_id = None

@@ -35,11 +35,12 @@ class BPEVocabulary(TextVocabulary):
         merges: the pairs of ids that are merged, in order; ``train`` finds them.
         extra_ids: how many ids to add at the end that no text has, for sentinels.
 
-    >>> vocabulary = BPEVocabulary.train(["low lower lowest"] * 4, vocab_size=264)
-    >>> [vocabulary.decode([one]) for one in vocabulary.encode("low lowest")]
-    ['low', ' lowe', 'st']
-    >>> vocabulary.decode(vocabulary.encode("Łódź 🚂"))
-    'Łódź 🚂'
+    Example:
+        >>> vocabulary = BPEVocabulary.train(["low lower lowest"] * 4, vocab_size=264)
+        >>> [vocabulary.decode([one]) for one in vocabulary.encode("low lowest")]
+        ['low', ' lowe', 'st']
+        >>> vocabulary.decode(vocabulary.encode("Łódź 🚂"))
+        'Łódź 🚂'
     """
 
     def __init__(self, merges: Sequence[Pair], extra_ids: int = 0) -> None:

@@ -60,12 +60,13 @@ class CharacterVocabulary(TextVocabulary):
         extra_ids: how many ids to add at the end that no text has, for sentinels.
         byte_fallback: write other characters as bytes; otherwise they are unknown.
 
-    >>> vocabulary = CharacterVocabulary("abc")
-    >>> vocabulary.encode("cabx"), vocabulary.decode([5, 3, 4])
-    ([5, 3, 4, 2], 'cab')
-    >>> vocabulary = CharacterVocabulary("abc", byte_fallback=True)
-    >>> vocabulary.encode("cabx"), vocabulary.decode(vocabulary.encode("cabx"))
-    ([261, 259, 260, 123], 'cabx')
+    Example:
+        >>> vocabulary = CharacterVocabulary("abc")
+        >>> vocabulary.encode("cabx"), vocabulary.decode([5, 3, 4])
+        ([5, 3, 4, 2], 'cab')
+        >>> vocabulary = CharacterVocabulary("abc", byte_fallback=True)
+        >>> vocabulary.encode("cabx"), vocabulary.decode(vocabulary.encode("cabx"))
+        ([261, 259, 260, 123], 'cabx')
     """
 
     def __init__(self, characters: str, extra_ids: int = 0, byte_fallback: bool = False) -> None:
@@ -106,8 +107,9 @@ class CharacterVocabulary(TextVocabulary):
             extra_ids: how many ids come after theirs.
             byte_fallback: write other characters as bytes.
 
-        >>> CharacterVocabulary.train(["banana", "ananas"]).characters
-        'anbs'
+        Example:
+            >>> CharacterVocabulary.train(["banana", "ananas"]).characters
+            'anbs'
         """
         counts: collections.Counter[str] = collections.Counter()
         for text in texts:

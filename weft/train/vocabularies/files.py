@@ -30,11 +30,12 @@ def save_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Non
         path: the file; one that is there is replaced.
         vocabulary: of bytes, characters, BPE or unigram, or one that passes ids through.
 
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/characters.json"
-    >>> save_vocabulary(path, CharacterVocabulary("abc", extra_ids=2))
-    >>> load_vocabulary(path).encode("cab")
-    [5, 3, 4]
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/characters.json"
+        >>> save_vocabulary(path, CharacterVocabulary("abc", extra_ids=2))
+        >>> load_vocabulary(path).encode("cab")
+        [5, 3, 4]
     """
     kinds = {cls: name for name, cls in _KINDS.items()}
     if type(vocabulary) not in kinds:
@@ -75,12 +76,13 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     Raises:
         ValueError: the file is damaged, or something else.
 
-    >>> import tempfile
-    >>> from weft.train.vocabularies import ByteVocabulary, save_vocabulary
-    >>> path = tempfile.mkdtemp() + "/bytes.json"
-    >>> _ = save_vocabulary(path, ByteVocabulary())
-    >>> load_vocabulary(path).vocab_size
-    259
+    Example:
+        >>> import tempfile
+        >>> from weft.train.vocabularies import ByteVocabulary, save_vocabulary
+        >>> path = tempfile.mkdtemp() + "/bytes.json"
+        >>> _ = save_vocabulary(path, ByteVocabulary())
+        >>> load_vocabulary(path).vocab_size
+        259
     """
     name = os.fspath(path)
     with open(path, "rb") as file:

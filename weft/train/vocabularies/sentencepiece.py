@@ -31,19 +31,20 @@ class SentencePieceVocabulary(Vocabulary):
         path: the file of the model.
         extra_ids: how many ids to add at the end that no text has, for sentinels.
 
-    >>> import tempfile
-    >>> from weft.train.writers import protobuf
-    >>> pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2),
-    ...           ("\u2581hello", -1.0, 1), ("\u2581", -2.0, 1), ("s", -3.0, 1)]
-    >>> path = tempfile.mkdtemp() + "/tiny.model"
-    >>> with open(path, "wb") as file:  # as SentencePiece's trainer does
-    ...     for text, score, kind in pieces:
-    ...         piece = protobuf.data(1, text) + protobuf.single(2, score)
-    ...         written = file.write(protobuf.data(1, piece + protobuf.integer(3, kind)))
-    >>> vocabulary = SentencePieceVocabulary(path, extra_ids=2)
-    >>> ids = vocabulary.encode("hellos  hello <extra_id_0>")
-    >>> ids, vocabulary.decode(ids)
-    ([3, 5, 3, 7], 'hellos hello <extra_id_0>')
+    Example:
+        >>> import tempfile
+        >>> from weft.train.writers import protobuf
+        >>> pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2),
+        ...           ("\u2581hello", -1.0, 1), ("\u2581", -2.0, 1), ("s", -3.0, 1)]
+        >>> path = tempfile.mkdtemp() + "/tiny.model"
+        >>> with open(path, "wb") as file:  # as SentencePiece's trainer does
+        ...     for text, score, kind in pieces:
+        ...         piece = protobuf.data(1, text) + protobuf.single(2, score)
+        ...         written = file.write(protobuf.data(1, piece + protobuf.integer(3, kind)))
+        >>> vocabulary = SentencePieceVocabulary(path, extra_ids=2)
+        >>> ids = vocabulary.encode("hellos  hello <extra_id_0>")
+        >>> ids, vocabulary.decode(ids)
+        ([3, 5, 3, 7], 'hellos hello <extra_id_0>')
     """
 
     def __init__(self, path: str | os.PathLike[str], extra_ids: int = 0) -> None:

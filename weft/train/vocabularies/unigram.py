@@ -42,11 +42,12 @@ class UnigramVocabulary(TextVocabulary):
         pieces: the pieces and the logarithms of their probabilities; ``train`` finds them.
         extra_ids: how many ids to add at the end that no text has, for sentinels.
 
-    >>> vocabulary = UnigramVocabulary.train(["low lower lowest newest"] * 9, vocab_size=275)
-    >>> [vocabulary.decode([one]) for one in vocabulary.encode("lower lowest")]
-    ['low', 'e', 'r', ' lowest']
-    >>> vocabulary.decode(vocabulary.encode("Łódź 🚂"))
-    'Łódź 🚂'
+    Example:
+        >>> vocabulary = UnigramVocabulary.train(["low lower lowest newest"] * 9, vocab_size=275)
+        >>> [vocabulary.decode([one]) for one in vocabulary.encode("lower lowest")]
+        ['low', 'e', 'r', ' lowest']
+        >>> vocabulary.decode(vocabulary.encode("Łódź 🚂"))
+        'Łódź 🚂'
     """
 
     def __init__(self, pieces: Sequence[tuple[str, float]], extra_ids: int = 0) -> None:
@@ -152,8 +153,9 @@ def piece_table(pieces: Iterable[tuple[str, float, int]]) -> Pieces:
     Args:
         pieces: pieces with scores and ids.
 
-    >>> piece_table([("ab", -1.0, 7)])
-    {'a': None, 'ab': (-1.0, 7)}
+    Example:
+        >>> piece_table([("ab", -1.0, 7)])
+        {'a': None, 'ab': (-1.0, 7)}
     """
     table: Pieces = {}
     for piece, score, number in pieces:
@@ -182,8 +184,9 @@ def viterbi(
     Returns:
         The pieces with their ids; None is the id of an unknown character.
 
-    >>> viterbi("aab", piece_table([("a", -1.0, 5), ("aa", -1.5, 6)]), -10.0)
-    [('aa', 6), ('b', None)]
+    Example:
+        >>> viterbi("aab", piece_table([("a", -1.0, 5), ("aa", -1.5, 6)]), -10.0)
+        [('aa', 6), ('b', None)]
     """
     size = len(text)
     best = [0.0] + [-math.inf] * size

@@ -84,15 +84,17 @@ class MultiWriter(MetricWriter):
     Args:
         writers: the writers.
 
-    >>> import pathlib, tempfile
-    >>> from weft.train import writers
-    >>> folder = tempfile.mkdtemp()
-    >>> both = [writers.JsonLinesWriter(folder + "/a.jsonl"), writers.CsvWriter(folder + "/a.csv")]
-    >>> with MultiWriter(both) as writer:
-    ...     writer.write_scalars(1, {"loss": 0.5})
-    >>> print(pathlib.Path(folder, "a.csv").read_text())
-    step,loss
-    1,0.5
+    Example:
+        >>> import pathlib, tempfile
+        >>> from weft.train import writers
+        >>> folder = tempfile.mkdtemp()
+        >>> lines = writers.JsonLinesWriter(folder + "/a.jsonl")
+        >>> both = [lines, writers.CsvWriter(folder + "/a.csv")]
+        >>> with MultiWriter(both) as writer:
+        ...     writer.write_scalars(1, {"loss": 0.5})
+        >>> print(pathlib.Path(folder, "a.csv").read_text())
+        step,loss
+        1,0.5
     """
 
     def __init__(self, writers: Sequence[MetricWriter]) -> None:

@@ -48,10 +48,11 @@ class ProgressBar:
         width: the number of columns; that of the terminal by default.
         clock: gives seconds, for tests.
 
-    >>> with ProgressBar(total=4, stream=sys.stdout, clock=iter(range(99)).__next__) as bar:
-    ...     for step in range(4):
-    ...         bar.update(step + 1, {"loss": 1 / (step + 1)})
-    100% 4/4 [00:05<00:00, 1.00 step/s] loss 0.25
+    Example:
+        >>> with ProgressBar(total=4, stream=sys.stdout, clock=iter(range(99)).__next__) as bar:
+        ...     for step in range(4):
+        ...         bar.update(step + 1, {"loss": 1 / (step + 1)})
+        100% 4/4 [00:05<00:00, 1.00 step/s] loss 0.25
     """
 
     def __init__(
@@ -178,11 +179,12 @@ class ConsoleWriter(base.MetricWriter):
         total_steps: the number of steps of the training; None if it is not known.
         stream: where it goes; standard error by default.
 
-    >>> with ConsoleWriter(stream=sys.stdout) as writer:
-    ...     writer.write_hparams({"rate": 0.1})
-    ...     writer.write_scalars(10, {"loss": 0.5})
-    rate: 0.1
-    10 steps [00:00, ...] loss 0.5
+    Example:
+        >>> with ConsoleWriter(stream=sys.stdout) as writer:
+        ...     writer.write_hparams({"rate": 0.1})
+        ...     writer.write_scalars(10, {"loss": 0.5})
+        rate: 0.1
+        10 steps [00:00, ...] loss 0.5
     """
 
     def __init__(self, total_steps: int | None = None, stream: TextIO | None = None) -> None:

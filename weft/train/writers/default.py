@@ -26,11 +26,12 @@ def create_default_writer(
     Returns:
         A ``MultiWriter``.
 
-    >>> import tempfile
-    >>> writer = create_default_writer(tempfile.mkdtemp(), total_steps=100)
-    >>> [type(one).__name__ for one in writer.writers]
-    ['ConsoleWriter', 'JsonLinesWriter', 'TensorBoardWriter']
-    >>> writer.close()
+    Example:
+        >>> import tempfile
+        >>> writer = create_default_writer(tempfile.mkdtemp(), total_steps=100)
+        >>> [type(one).__name__ for one in writer.writers]
+        ['ConsoleWriter', 'JsonLinesWriter', 'TensorBoardWriter']
+        >>> writer.close()
     """
     made: list[MetricWriter] = [ConsoleWriter(total_steps)]
     if folder is not None and not just_logging:

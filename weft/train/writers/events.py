@@ -118,11 +118,12 @@ class TensorBoardWriter(base.MetricWriter):
     Args:
         folder: where the file goes; TensorBoard takes each folder as a run.
 
-    >>> import tempfile
-    >>> with TensorBoardWriter(tempfile.mkdtemp()) as writer:
-    ...     writer.write_scalars(1, {"loss": 0.5})
-    >>> len(list(tfrecord.read_records(writer.path)))
-    2
+    Example:
+        >>> import tempfile
+        >>> with TensorBoardWriter(tempfile.mkdtemp()) as writer:
+        ...     writer.write_scalars(1, {"loss": 0.5})
+        >>> len(list(tfrecord.read_records(writer.path)))
+        2
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

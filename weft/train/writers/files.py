@@ -45,12 +45,13 @@ class JsonLinesWriter(base.MetricWriter):
     Args:
         path: the file.
 
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/metrics.jsonl"
-    >>> with JsonLinesWriter(path) as writer:
-    ...     writer.write_scalars(1, {"loss": 0.5})
-    >>> [(line["kind"], line["step"], line["values"]) for line in read_json_lines(path)]
-    [('scalars', 1, {'loss': 0.5})]
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/metrics.jsonl"
+        >>> with JsonLinesWriter(path) as writer:
+        ...     writer.write_scalars(1, {"loss": 0.5})
+        >>> [(line["kind"], line["step"], line["values"]) for line in read_json_lines(path)]
+        [('scalars', 1, {'loss': 0.5})]
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -111,11 +112,12 @@ def read_json_lines(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     Yields:
         A dictionary with ``kind``, ``step``, ``time`` and ``values`` for each.
 
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "metrics.jsonl"
-    >>> _ = path.write_text('{"kind": "scalars", "step": 1}')
-    >>> list(read_json_lines(path))
-    []
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "metrics.jsonl"
+        >>> _ = path.write_text('{"kind": "scalars", "step": 1}')
+        >>> list(read_json_lines(path))
+        []
     """
     with open(path, "rb") as file:
         for line in file:
@@ -136,16 +138,17 @@ class CsvWriter(base.MetricWriter):
     Args:
         path: the file.
 
-    >>> import pathlib, tempfile
-    >>> path = tempfile.mkdtemp() + "/metrics.csv"
-    >>> with CsvWriter(path) as writer:
-    ...     writer.write_scalars(1, {"loss": 0.5})
-    ...     writer.write_scalars(2, {"loss": 0.25})
-    ...     writer.write_scalars(2, {"accuracy": 1.0})
-    >>> print(pathlib.Path(path).read_text())
-    step,loss,accuracy
-    1,0.5,
-    2,0.25,1.0
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = tempfile.mkdtemp() + "/metrics.csv"
+        >>> with CsvWriter(path) as writer:
+        ...     writer.write_scalars(1, {"loss": 0.5})
+        ...     writer.write_scalars(2, {"loss": 0.25})
+        ...     writer.write_scalars(2, {"accuracy": 1.0})
+        >>> print(pathlib.Path(path).read_text())
+        step,loss,accuracy
+        1,0.5,
+        2,0.25,1.0
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

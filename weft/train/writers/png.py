@@ -47,8 +47,9 @@ def encode_png(image: Any) -> bytes:
     Returns:
         The bytes.
 
-    >>> encode_png(np.zeros((2, 2)))[:8]
-    b'\\x89PNG\\r\\n\\x1a\\n'
+    Example:
+        >>> encode_png(np.zeros((2, 2)))[:8]
+        b'\\x89PNG\\r\\n\\x1a\\n'
     """
     pixels = as_bytes(image)
     height, width, channels = pixels.shape

@@ -28,10 +28,11 @@ class Task:
         name: for queues of jobs.
         env_vars: variables of the environment.
 
-    >>> import pathlib
-    >>> folder = pathlib.Path("runs/1")
-    >>> Task(folder, folder / "launch", 0, "a1", "sweep-1", {}).after
-    0
+    Example:
+        >>> import pathlib
+        >>> folder = pathlib.Path("runs/1")
+        >>> Task(folder, folder / "launch", 0, "a1", "sweep-1", {}).after
+        0
     """
 
     folder: pathlib.Path
@@ -60,9 +61,10 @@ class Handle:
     Args:
         folder: the run's folder.
 
-    >>> import pathlib, tempfile
-    >>> Handle(pathlib.Path(tempfile.mkdtemp())).folder.is_dir()
-    True
+    Example:
+        >>> import pathlib, tempfile
+        >>> Handle(pathlib.Path(tempfile.mkdtemp())).folder.is_dir()
+        True
     """
 
     def __init__(self, folder: pathlib.Path) -> None:

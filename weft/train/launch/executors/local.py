@@ -81,8 +81,9 @@ class Local(base.Executor):
             it fails.
         max_seconds: after how long a run is ended as failed.
 
-    >>> Local(max_parallel=4, memory="2GB").capacity
-    4
+    Example:
+        >>> Local(max_parallel=4, memory="2GB").capacity
+        4
     """
 
     max_parallel: int | None = None

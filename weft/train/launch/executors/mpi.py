@@ -24,8 +24,9 @@ class Mpi(base.Executor):
         mpiexec: the program; the one beside this Python, or else on the path, by default.
         max_seconds: after how long a run is ended as failed.
 
-    >>> Mpi(4, options=["--bind-to", "core"]).capacity
-    1
+    Example:
+        >>> Mpi(4, options=["--bind-to", "core"]).capacity
+        1
     """
 
     processes: int

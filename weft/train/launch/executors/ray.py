@@ -83,8 +83,9 @@ class Ray(base.Executor):
         python: the interpreter on the nodes; this one by default.
         max_parallel: how many tasks may wait or run at once.
 
-    >>> Ray(cpus=2, gpus=1, resources={"fast_disk": 0.5}).resources
-    (('fast_disk', 0.5),)
+    Example:
+        >>> Ray(cpus=2, gpus=1, resources={"fast_disk": 0.5}).resources
+        (('fast_disk', 0.5),)
     """
 
     address: str | None = None

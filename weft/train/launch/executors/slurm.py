@@ -114,16 +114,18 @@ class Slurm(base.Executor):
         poll_seconds: how often ``squeue`` is asked.
         settle_seconds: how long files may take from a node to the launcher.
 
-    >>> executor = Slurm(cpus_per_task=4, memory="16GB", time="2:00:00", options={"gres": "gpu:1"})
-    >>> print("\\n".join(executor.lines("sweep-0001", pathlib.Path("runs/0001"))))
-    #SBATCH --job-name=sweep-0001
-    #SBATCH --output=runs/0001/launch.log
-    #SBATCH --open-mode=append
-    #SBATCH --ntasks=1
-    #SBATCH --cpus-per-task=4
-    #SBATCH --mem=15259M
-    #SBATCH --time=2:00:00
-    #SBATCH --gres=gpu:1
+    Example:
+        >>> options = {"gres": "gpu:1"}
+        >>> executor = Slurm(cpus_per_task=4, memory="16GB", time="2:00:00", options=options)
+        >>> print("\\n".join(executor.lines("sweep-0001", pathlib.Path("runs/0001"))))
+        #SBATCH --job-name=sweep-0001
+        #SBATCH --output=runs/0001/launch.log
+        #SBATCH --open-mode=append
+        #SBATCH --ntasks=1
+        #SBATCH --cpus-per-task=4
+        #SBATCH --mem=15259M
+        #SBATCH --time=2:00:00
+        #SBATCH --gres=gpu:1
     """
 
     tasks: int = 1

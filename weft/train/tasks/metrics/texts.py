@@ -41,8 +41,9 @@ def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, fl
     Returns:
         A dictionary of values by name.
 
-    >>> accuracy(["yes", "no"], ["yes", "yes"])
-    {'accuracy': 0.5}
+    Example:
+        >>> accuracy(["yes", "no"], ["yes", "yes"])
+        {'accuracy': 0.5}
     """
     return {"accuracy": _mean([np.array_equal(x, y) for x, y in _paired(targets, predictions)])}
 
@@ -57,8 +58,9 @@ def exact_match(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str,
     Returns:
         A dictionary of values by name.
 
-    >>> exact_match([["Paris", "paris"], "Rome"], ["Paris ", "rome"])
-    {'exact_match': 0.5}
+    Example:
+        >>> exact_match([["Paris", "paris"], "Rome"], ["Paris ", "rome"])
+        {'exact_match': 0.5}
     """
     pairs = _paired(targets, predictions)
     return {"exact_match": _mean([p.strip() in [x.strip() for x in _listed(t)] for t, p in pairs])}
@@ -95,8 +97,9 @@ def squad(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float
     Returns:
         A dictionary of values by name.
 
-    >>> squad([["the Eiffel Tower", "Eiffel"]], ["Tower of Eiffel!"])
-    {'em': 0.0, 'f1': 0.8}
+    Example:
+        >>> squad([["the Eiffel Tower", "Eiffel"]], ["Tower of Eiffel!"])
+        {'em': 0.0, 'f1': 0.8}
     """
     exact, overlaps = [], []
     for target, prediction in _paired(targets, predictions):
@@ -122,8 +125,9 @@ def bleu(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float]
     Returns:
         A dictionary of values by name.
 
-    >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"])
-    {'bleu': 1.0}
+    Example:
+        >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"])
+        {'bleu': 1.0}
     """
     pairs = _paired(targets, predictions)
     if not any(prediction.split() for _, prediction in pairs):
@@ -144,10 +148,11 @@ def rouge(targets: Sequence[Any], predictions: Sequence[str]) -> dict[str, float
     Returns:
         A dictionary of values by name.
 
-    >>> found = rouge(["The quick brown fox jumps over the lazy dog"],
-    ...               ["The quick brown dog jumps on the log."])
-    >>> {name: round(value, 4) for name, value in found.items()}
-    {'rouge1': 0.7059, 'rouge2': 0.2667, 'rougeL': 0.5882}
+    Example:
+        >>> found = rouge(["The quick brown fox jumps over the lazy dog"],
+        ...               ["The quick brown dog jumps on the log."])
+        >>> {name: round(value, 4) for name, value in found.items()}
+        {'rouge1': 0.7059, 'rouge2': 0.2667, 'rougeL': 0.5882}
     """
     found: dict[str, list[float]] = {"rouge1": [], "rouge2": [], "rougeL": []}
     for target, prediction in _paired(targets, predictions):
@@ -189,7 +194,8 @@ def mean_score(targets: Sequence[Any], scores: Sequence[float]) -> dict[str, flo
     Returns:
         A dictionary of values by name.
 
-    >>> mean_score(["a", "b"], [-1.0, -3.0])
-    {'mean_score': -2.0}
+    Example:
+        >>> mean_score(["a", "b"], [-1.0, -3.0])
+        {'mean_score': -2.0}
     """
     return {"mean_score": _mean([float(one) for one in scores])}

@@ -50,12 +50,13 @@ def map_over_dataset(function: Callable | None = None, *, random: bool = False) 
     Returns:
         A function of a data set, or a decorator if ``function`` is left out.
 
-    >>> from weft.train import data
-    >>> @map_over_dataset
-    ... def shout(element):
-    ...     return {"text": element["text"].upper()}
-    >>> list(shout(data.source([{"text": "a"}])))
-    [{'text': 'A'}]
+    Example:
+        >>> from weft.train import data
+        >>> @map_over_dataset
+        ... def shout(element):
+        ...     return {"text": element["text"].upper()}
+        >>> list(shout(data.source([{"text": "a"}])))
+        [{'text': 'A'}]
     """
     if function is None:
         return functools.partial(map_over_dataset, random=random)

@@ -21,9 +21,10 @@ def rekey(dataset: Dataset, key_map: Mapping[str, str | None]) -> Dataset:
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> list(rekey(data.source([{"en": "yes", "de": "ja"}]), {"inputs": "en", "targets": "de"}))
-    [{'inputs': 'yes', 'targets': 'ja'}]
+    Example:
+        >>> from weft.train import data
+        >>> list(rekey(data.source([{"en": "yes", "de": "ja"}]), {"inputs": "en", "targets": "de"}))
+        [{'inputs': 'yes', 'targets': 'ja'}]
     """
     names = dict(key_map)
 
@@ -53,11 +54,12 @@ def tokenize(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> features = {"targets": Feature(ByteVocabulary())}
-    >>> list(tokenize(data.source([{"targets": "ab"}]), features))
-    [{'targets_pretokenized': 'ab', 'targets': array([100, 101], dtype=int32)}]
+    Example:
+        >>> from weft.train import data
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> features = {"targets": Feature(ByteVocabulary())}
+        >>> list(tokenize(data.source([{"targets": "ab"}]), features))
+        [{'targets_pretokenized': 'ab', 'targets': array([100, 101], dtype=int32)}]
     """
 
     def encoded(element: Element) -> Element:
@@ -91,12 +93,13 @@ def tokenize_and_append_eos(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> features = {"targets": Feature(ByteVocabulary())}
-    >>> texts = data.source([{"targets": "ab"}])
-    >>> next(iter(tokenize_and_append_eos(texts, features, copy_pretokenized=False)))
-    {'targets': array([100, 101,   1], dtype=int32)}
+    Example:
+        >>> from weft.train import data
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> features = {"targets": Feature(ByteVocabulary())}
+        >>> texts = data.source([{"targets": "ab"}])
+        >>> next(iter(tokenize_and_append_eos(texts, features, copy_pretokenized=False)))
+        {'targets': array([100, 101,   1], dtype=int32)}
     """
     return tokenize(dataset, output_features, copy_pretokenized, with_eos=True)
 
@@ -121,11 +124,12 @@ def append_eos(dataset: Dataset, output_features: Features) -> Dataset:
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> features = {"targets": Feature(ByteVocabulary())}
-    >>> list(append_eos(data.source([{"targets": np.array([5, 6])}]), features))
-    [{'targets': array([5, 6, 1])}]
+    Example:
+        >>> from weft.train import data
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> features = {"targets": Feature(ByteVocabulary())}
+        >>> list(append_eos(data.source([{"targets": np.array([5, 6])}]), features))
+        [{'targets': array([5, 6, 1])}]
     """
     return append_eos_after_trim(dataset, output_features, None)
 
@@ -143,12 +147,13 @@ def append_eos_after_trim(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> features = {"targets": Feature(ByteVocabulary())}
-    >>> ids = data.source([{"targets": np.array([5, 6, 7])}])
-    >>> next(iter(append_eos_after_trim(ids, features, {"targets": 3})))
-    {'targets': array([5, 6, 1])}
+    Example:
+        >>> from weft.train import data
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> features = {"targets": Feature(ByteVocabulary())}
+        >>> ids = data.source([{"targets": np.array([5, 6, 7])}])
+        >>> next(iter(append_eos_after_trim(ids, features, {"targets": 3})))
+        {'targets': array([5, 6, 1])}
     """
     wanted = {name: one for name, one in output_features.items() if one.add_eos}
 
@@ -178,9 +183,10 @@ def trim(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> list(trim(data.source([{"x": np.arange(5)}]), {"x": 2}))
-    [{'x': array([0, 1])}]
+    Example:
+        >>> from weft.train import data
+        >>> list(trim(data.source([{"x": np.arange(5)}]), {"x": 2}))
+        [{'x': array([0, 1])}]
     """
     if not sequence_length:
         return dataset

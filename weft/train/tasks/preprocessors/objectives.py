@@ -32,10 +32,11 @@ def select_random_chunk(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> chosen = select_random_chunk(data.source([{"targets": np.arange(9)}]), 3)
-    >>> bool(next(iter(chosen))["targets"][0] in (0, 3, 6))
-    True
+    Example:
+        >>> from weft.train import data
+        >>> chosen = select_random_chunk(data.source([{"targets": np.arange(9)}]), 3)
+        >>> bool(next(iter(chosen))["targets"][0] in (0, 3, 6))
+        True
     """
 
     def chunk(element: Element, rng: np.random.Generator) -> Element:
@@ -59,10 +60,11 @@ def reduce_concat_tokens(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> ids = data.source([{"targets": np.array([1, 2])}, {"targets": np.array([3])}])
-    >>> next(iter(reduce_concat_tokens(ids)))
-    {'targets': array([1, 2, 3])}
+    Example:
+        >>> from weft.train import data
+        >>> ids = data.source([{"targets": np.array([1, 2])}, {"targets": np.array([3])}])
+        >>> next(iter(reduce_concat_tokens(ids)))
+        {'targets': array([1, 2, 3])}
     """
     join = lambda some: [
         {feature_key: np.concatenate([np.asarray(one[feature_key]) for one in some])}
@@ -92,10 +94,11 @@ def split_tokens(
     Returns:
         A data set.
 
-    >>> from weft.train import data
-    >>> parts = split_tokens(data.source([{"targets": np.arange(5)}]), 2)
-    >>> [one["targets"].tolist() for one in parts]
-    [[0, 1], [2, 3], [4]]
+    Example:
+        >>> from weft.train import data
+        >>> parts = split_tokens(data.source([{"targets": np.arange(5)}]), 2)
+        >>> [one["targets"].tolist() for one in parts]
+        [[0, 1], [2, 3], [4]]
     """
     if max_tokens_per_segment < 1:
         raise TaskError(f"segments need a positive length, not {max_tokens_per_segment}")
@@ -127,8 +130,9 @@ def random_spans_lengths(
     Returns:
         The number of ids before corruption, and the length of targets with the end.
 
-    >>> random_spans_lengths(512)
-    (568, 114)
+    Example:
+        >>> random_spans_lengths(512)
+        (568, 114)
     """
 
     def lengths(tokens: int) -> tuple[int, int]:
@@ -162,8 +166,9 @@ def random_spans_noise_mask(
     Returns:
         A boolean array of shape (length,).
 
-    >>> random_spans_noise_mask(20, np.random.default_rng(0)).sum()
-    np.int64(3)
+    Example:
+        >>> random_spans_noise_mask(20, np.random.default_rng(0)).sum()
+        np.int64(3)
     """
     wanted, length = length, max(length, 2)
     noise = min(max(round(length * noise_density), 1), length - 1)
@@ -193,9 +198,10 @@ def corrupt_spans(
     Returns:
         A pair of arrays of ids.
 
-    >>> noise = np.array([False, True, True, False])
-    >>> corrupt_spans(np.array([5, 6, 7, 8]), noise, lambda number: 99 - number)
-    (array([ 5, 99,  8]), array([99,  6,  7, 98]))
+    Example:
+        >>> noise = np.array([False, True, True, False])
+        >>> corrupt_spans(np.array([5, 6, 7, 8]), noise, lambda number: 99 - number)
+        (array([ 5, 99,  8]), array([99,  6,  7, 98]))
     """
     return _with_sentinels(ids, noise, sentinels), _with_sentinels(ids, ~noise, sentinels)
 
@@ -244,13 +250,14 @@ def span_corruption(
     Returns:
         A data set.
 
-    >>> from weft.train import data, tasks
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> feature = tasks.Feature(ByteVocabulary(extra_ids=9))
-    >>> features = {"inputs": feature, "targets": feature}
-    >>> ids = data.source([{"targets": np.arange(10, 40)}])
-    >>> sorted(next(iter(span_corruption(ids, {"inputs": 20, "targets": 9}, features))))
-    ['inputs', 'targets']
+    Example:
+        >>> from weft.train import data, tasks
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> feature = tasks.Feature(ByteVocabulary(extra_ids=9))
+        >>> features = {"inputs": feature, "targets": feature}
+        >>> ids = data.source([{"targets": np.arange(10, 40)}])
+        >>> sorted(next(iter(span_corruption(ids, {"inputs": 20, "targets": 9}, features))))
+        ['inputs', 'targets']
     """
     inputs, targets = _sequence_length(sequence_length, ("inputs", "targets"), "span_corruption")
     tokens, needed = random_spans_lengths(inputs, noise_density, mean_noise_span_length)
@@ -304,13 +311,14 @@ def prefix_lm(
     Returns:
         A data set.
 
-    >>> from weft.train import data, tasks
-    >>> from weft.train.vocabularies import ByteVocabulary
-    >>> feature = tasks.Feature(ByteVocabulary())
-    >>> features = {"inputs": feature, "targets": feature}
-    >>> ids = data.source([{"targets": np.arange(10, 40)}])
-    >>> sorted(next(iter(prefix_lm(ids, {"inputs": 9, "targets": 9}, features))))
-    ['inputs', 'targets']
+    Example:
+        >>> from weft.train import data, tasks
+        >>> from weft.train.vocabularies import ByteVocabulary
+        >>> feature = tasks.Feature(ByteVocabulary())
+        >>> features = {"inputs": feature, "targets": feature}
+        >>> ids = data.source([{"targets": np.arange(10, 40)}])
+        >>> sorted(next(iter(prefix_lm(ids, {"inputs": 9, "targets": 9}, features))))
+        ['inputs', 'targets']
     """
     lengths = _sequence_length(sequence_length, ("inputs", "targets"), "prefix_lm")
     add_eos = [
