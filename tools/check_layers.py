@@ -100,7 +100,8 @@ LATE = {
     ("weft.runtime.registry", "weft.runtime.checked"),
     ("weft.api.stages", "weft.runtime.checked"),
     ("weft.backends.cuda.client", "weft.backends.cuda.spread"),
-    ("weft.backends.pjrt.client", "weft.backends.pjrt.spread"),
+    *(("weft.backends.pjrt.client", f"weft.backends.pjrt.{m}") for m in ("spread", "topology")),
+    ("weft.api.stages", "weft.api.ahead"),
     *(
         ("weft.backends.cpu.client", f"weft.backends.{name}")
         for name in (

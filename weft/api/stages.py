@@ -14,7 +14,7 @@ from weft.control.jit import jit_p, jit_params
 from weft.core.jaxpr import ClosedJaxpr, Var
 from weft.core.layout import row_major
 from weft.core.shape_dtype import struct_of
-from weft.core.sharding import NamedSharding
+from weft.core.sharding import AbstractMesh, NamedSharding
 from weft.core.trace import Tracer, eval_trace, state, typeof
 from weft.runtime.evaluate import call_donating, client_of
 from weft.tree.functions import tree_flatten, tree_unflatten
@@ -25,6 +25,7 @@ shardings = Late("weft.api.shardings")
 stablehlo = Late("weft.stablehlo.module")
 movement = Late("weft.api.movement")
 unfused = Late("weft.runtime.checked")
+ahead = Late("weft.api.ahead")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -141,6 +142,11 @@ class _Stage:
         given = self._leaves()
         if len(given) != len(self._program.in_avals):
             return None
+        places = [getattr(x, "sharding", None) for x in given]
+        if any(isinstance(getattr(s, "mesh", None), AbstractMesh) for s in places):
+            ins, outs = places, [None] * len(self._program.out_avals)
+            mesh = next(s.mesh for s in places if s is not None)
+            return (mesh, ins, outs) if mesh.size > 1 else None
         ins = shardings.of_inputs(self._program, given)
         outs = shardings.of_outputs(self._program, ins)
         found = [s for s in (*ins, *outs) if isinstance(s, NamedSharding) and s.num_devices > 1]
@@ -246,11 +252,19 @@ class Lowered(_Stage):
         return unfused.Study(self._program).costs()
 
     @api_boundary
-    def compile(self, compiler_options: Any = None, *, device_assignment: Any = None) -> Compiled:
+    def compile(
+        self,
+        compiler_options: Any = None,
+        *,
+        device_assignment: Any = None,
+        topology: Any = None,
+    ) -> Any:
         """The program as an executable.
 
         A program that was lowered for a mesh without devices runs on those of
-        ``device_assignment``; of others the devices are known, and have to be these.
+        ``device_assignment``; of others the devices are known, and have to be these. With a
+        ``topology``, such as ``"v5e:2x2"``, or on devices of one, it is compiled for that machine,
+        which need not be here: the result tells its costs, and does not run.
         """
         avals = (*self._program.in_avals, *self._program.out_avals)
         if not all(dims.is_constant_shape(getattr(aval, "shape", ())) for aval in avals):
@@ -259,6 +273,13 @@ class Lowered(_Stage):
                 " are: export it with export.export(jit(f))(...), and call the result with arrays"
             )
         of_function = self._staged.params["compiler_options_kvs"]
+        machine = ahead.machine(topology, self._leaves(), self._staged.closed)
+        if machine is not None:
+            args = ahead.there(machine, self._args, self.fun_name)
+            there = Lowered(self._fun, self._staged, args, self._in_tree)
+            options = dict((*of_function, *options_items(compiler_options)))
+            given = (there._program, there._donated, there._divided(), options)
+            return ahead.CompiledAhead(there, machine, machine.compiled(*given))
         check_options((*of_function, *options_items(compiler_options)))
         args = shardings.assigned(self._args, device_assignment, self.fun_name)
         compiled = Compiled(self._fun, self._staged, args, self._in_tree)

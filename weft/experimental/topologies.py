@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.core.sharding import AxisType, Mesh
 from weft.experimental.mesh_utils import create_device_mesh
-from weft.runtime.devices import default_backend, devices
+from weft.runtime.devices import default_backend, devices, topology
 
 __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", "make_mesh"]
 
@@ -15,8 +15,9 @@ __all__ = ["TopologyDescription", "get_attached_topology", "get_topology_desc", 
 class TopologyDescription:
     """The devices of a machine."""
 
-    def __init__(self, devices: Sequence[Any]) -> None:
-        self.devices = list(devices)
+    def __init__(self, devices: Sequence[Any], machine: Any = None) -> None:
+        """``machine`` is what compiles for devices that are not here."""
+        self.devices, self.machine = list(devices), machine
 
     def __repr__(self) -> str:
         return f"TopologyDescription({self.devices})"
@@ -34,18 +35,19 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 def get_topology_desc(
     topology_name: str = "", platform: str | None = None, **options: Any
 ) -> TopologyDescription:
-    """The devices of a platform; of those that are attached, as weft compiles for no others.
+    """The devices of a machine by its name, such as ``v5e:2x2``, which need not be here.
+
+    Without a name they are those that are attached. The platform is that of a PJRT plugin, whose
+    compiler makes programs for them: ``tpu`` unless another is named, from ``weft[tpu]``.
 
     >>> get_topology_desc(platform="cpu").devices[0].platform
     'cpu'
     """
     wanted = platform or "tpu"  # as in JAX
-    if topology_name or options or wanted not in {default_backend(), "cpu"}:
-        raise RuntimeError(
-            f"weft knows attached devices only and cannot describe"
-            f" {topology_name or wanted!r}; get_attached_topology() describes them"
-        )
-    return get_attached_topology(wanted)
+    if not topology_name and not options and wanted in {default_backend(), "cpu"}:
+        return get_attached_topology(wanted)
+    found = topology(topology_name, wanted, **options)
+    return TopologyDescription(found.devices, found)
 
 
 def make_mesh(

@@ -269,6 +269,16 @@ for _knob in (knobs.platforms, knobs.platform_name):
 choose_platform()
 
 
+def topology(name: str, platform: str = "tpu", **options: Any) -> Any:
+    """A machine that need not be here, as ``v5e:2x2``: its devices, and a compiler for them."""
+    return PLUGINS.topology(platform, name, options)
+
+
+def described(device: Any) -> Any:
+    """The machine that a described device is of; None for devices that are here."""
+    return getattr(getattr(device, "_client", None), "topology", None)
+
+
 def dlpack_client(kind: int, number: int) -> Any:
     """The client of a device as DLPack numbers it; BufferError where there is none."""
     for platform in _APART:

@@ -136,13 +136,17 @@ def sharded_text(
     of_arguments: Sequence[str] = (),
 ) -> str:
     """A program as a module for all devices of a mesh: arguments and results say how they are
-    divided, and so do values in between where the user has."""
+    divided, where that is known, and so do values in between where the user has."""
     parts = Partitions(mesh)
 
     def noted(shardings: Sequence[Any], avals: Sequence[Any], more: Sequence[str]) -> list[str]:
-        rows = zip(shardings, avals, more, strict=True)
-        told = [(parts.text(s, len(physical(a)[0])), other) for s, a, other in rows]
-        return [f'mhlo.sharding = "{text}"{", " if other else ""}{other}' for text, other in told]
+        found = []
+        for sharding, aval, other in zip(shardings, avals, more, strict=True):
+            told = [other] if other else []
+            if sharding is not None:
+                told.insert(0, f'mhlo.sharding = "{parts.text(sharding, len(physical(aval)[0]))}"')
+            found.append(", ".join(told))
+        return found
 
     given = noted(ins, closed.in_avals, of_arguments or [""] * len(ins))
     gives = noted(outs, closed.out_avals, [""] * len(outs))

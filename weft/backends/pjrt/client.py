@@ -8,8 +8,9 @@ from weft.backends.pjrt import plugins
 from weft.backends.pjrt.device import PjrtDevice, Runtime
 from weft.base.lazy import Late
 
-# loaded where arrays are over several devices
+# loaded where arrays are over several devices, and for machines that are not here
 spread = Late("weft.backends.pjrt.spread")
+described = Late("weft.backends.pjrt.topology")
 
 
 def _over(sharding: Any) -> Any:
@@ -28,3 +29,8 @@ def clients(name: str) -> list[PjrtDevice]:
     if not found:
         raise RuntimeError(f"the plugin {name!r} knows no device that this process can use")
     return sorted(found, key=lambda client: client.id)
+
+
+def topology(platform: str, name: str, options: dict[str, Any]) -> Any:
+    """A machine by its name, for programs that are compiled ahead."""
+    return described.Topology(platform, name, options)
