@@ -146,7 +146,7 @@ def programs():
         "indexing": (
             lambda x, i: [
                 x[i], x[i, 1], jnp.take(x, i, 0), x.at[i].add(1.0), x.at[i].set(0.0),
-                x.at[:, 1].multiply(3.0), x.at[i].max(0.5),
+                x.at[:, 1].multiply(3.0), x.at[i].max(0.5), x.at[jnp.array([2, 0])].apply(jnp.sin),
                 jnp.take_along_axis(x, jnp.argsort(x, 1), 1),
                 lax.dynamic_slice(x, (i[0], 1), (2, 2)),
                 lax.dynamic_update_slice(x, jnp.zeros((1, 2)), (i[1], 2)),

@@ -527,9 +527,16 @@ def scatter(op, x, indices, updates, body):
     either = int(np.asarray(body(three, five)[0])), int(np.asarray(body(five, three)[0]))
     known = {(5, 3): lax.scatter, (8, 8): lax.scatter_add, (15, 15): lax.scatter_mul,
              (3, 3): lax.scatter_min, (5, 5): lax.scatter_max}  # fmt: skip
-    if either not in known:
+    if either == (-2, 2):
         known[either] = lax.scatter_sub
-    return known[either](x, indices, updates, numbers, mode="drop")
+    if either in known:
+        return known[either](x, indices, updates, numbers, mode="drop")
+    for row in range(len(indices)):  # any update, of rows of indices one after the other
+        one = indices[row : row + 1], np.asarray(updates)[row : row + 1]
+        there = lax.scatter(np.zeros(x.shape, bool), one[0], np.ones(one[1].shape, bool), numbers)
+        given = lax.scatter(np.zeros_like(x), *one, numbers)
+        x = np.where(there, body(x, np.asarray(given))[0], x)
+    return x
 
 
 # --- between partitions ---------------------------------------------------------------------------
