@@ -62,7 +62,7 @@ def initialize(
         local_device_ids: the numbers of this process's devices. Without it, the first process of a
             machine has the first GPU, and so on.
         cluster_detection_method: accepted for JAX, no effect.
-        initialization_timeout: accepted for JAX, no effect.
+        initialization_timeout: how many seconds to wait for the other processes at the start.
         heartbeat_timeout_seconds: accepted for JAX, no effect.
         shutdown_timeout_seconds: accepted for JAX, no effect.
         coordinator_bind_address: accepted for JAX, no effect.

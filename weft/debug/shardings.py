@@ -41,7 +41,7 @@ def visualize_sharding(
         shape: the shape of the array.
         sharding: its sharding.
         use_color: accepted for JAX, no effect.
-        scale: the factor of the drawing's size.
+        scale: accepted for JAX, no effect.
         min_width: the smallest width of a part, in characters.
         max_width: the largest width of the drawing.
         color_map: accepted for JAX, no effect.

@@ -177,7 +177,7 @@ def lstm(
         input_size: the number of input features.
         hidden_size: the size of the state.
         num_layers: the number of layers.
-        dropout: the probability of dropout between layers; accepted for JAX, no effect.
+        dropout: must be 0: there is no dropout between layers.
         bidirectional: whether each layer also runs backwards.
         precision: the precision of the products on accelerators.
 
@@ -225,7 +225,7 @@ def lstm_ref(
         input_size: the number of input features.
         hidden_size: the size of the state.
         num_layers: the number of layers.
-        dropout: the probability of dropout between layers; accepted for JAX, no effect.
+        dropout: must be 0: there is no dropout between layers.
         bidirectional: whether each layer also runs backwards.
 
     Returns:

@@ -265,8 +265,7 @@ def adafactor(
     """Return Adafactor (Shazeer and Stern, 2018), which keeps second moments of rows and columns.
 
     Args:
-        learning_rate: the step size, a number or a function of the step. None for the relative step
-            of the paper.
+        learning_rate: the step size, a number or a function of the step. None for 1.
         min_dim_size_to_factor: factor only if the two largest dimensions have at least this size.
         decay_rate: how fast the weight of old squares grows with the step.
         decay_offset: the number of steps made before, for fine-tuning.

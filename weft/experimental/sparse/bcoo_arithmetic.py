@@ -221,7 +221,7 @@ def bcoo_dot_general(
         dimension_numbers: the contracted and batch dimensions, as ``lax.dot_general`` takes them.
         precision: the precision of the products on accelerators, as in ``lax.dot``.
         preferred_element_type: the dtype in which products are summed.
-        out_sharding: where the result lives; accepted as by ``lax.dot_general``.
+        out_sharding: accepted for JAX, no effect.
 
     Returns:
         A dense array, or a ``BCOO`` if both are sparse.
@@ -359,7 +359,7 @@ def bcoo_conv_general_dilated(
         batch_group_count: must be 1.
         precision: the precision of the products on accelerators, as in ``lax.dot``.
         preferred_element_type: the dtype in which products are summed.
-        out_sharding: where the result lives; accepted as by ``lax.dot_general``.
+        out_sharding: accepted for JAX, no effect.
 
     Returns:
         A ``BCOO``.

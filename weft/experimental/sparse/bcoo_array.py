@@ -360,7 +360,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     Args:
         mat: the sparse array.
         nse: how many elements to store; padded with zeros. By default as many as are needed; under
-            ``jit`` as many as before.
+            ``jit`` it must be given.
 
     Returns:
         A ``BCOO``.

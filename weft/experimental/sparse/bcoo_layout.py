@@ -167,7 +167,7 @@ def bcoo_broadcast_in_dim(
         mat: the sparse array.
         shape: the new shape.
         broadcast_dimensions: the new position of each old dimension.
-        sharding: accepted for JAX; must be None.
+        sharding: accepted for JAX, no effect.
 
     Returns:
         A ``BCOO``.
@@ -229,7 +229,7 @@ def bcoo_reshape(
         mat: the sparse array.
         new_sizes: the new shape.
         dimensions: the order in which to read the old dimensions. By default as they are.
-        sharding: accepted for JAX; must be None.
+        sharding: accepted for JAX, no effect.
 
     Returns:
         A ``BCOO``.

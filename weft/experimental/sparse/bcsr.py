@@ -312,7 +312,7 @@ def bcsr_dot_general(
         dimension_numbers: the contracted and batch dimensions, as ``lax.dot_general`` takes them.
         precision: the precision of the products on accelerators, as in ``lax.dot``.
         preferred_element_type: the dtype in which products are summed.
-        out_sharding: where the result lives; accepted as by ``lax.dot_general``.
+        out_sharding: accepted for JAX, no effect.
 
     Returns:
         A dense array.
@@ -360,7 +360,7 @@ def bcsr_broadcast_in_dim(
         mat: the sparse array.
         shape: the new shape.
         broadcast_dimensions: the new position of each old dimension.
-        sharding: accepted for JAX; must be None.
+        sharding: accepted for JAX, no effect.
 
     Returns:
         A ``BCSR``.
