@@ -16,7 +16,7 @@ from weft.api.autodiff import grad
 from weft.api.environment import print_environment_info
 from weft.api.jit import jit
 from weft.api.placement import device_put
-from weft.base import disk
+from weft.base import disk, knobs
 from weft.runtime.client import host
 from weft.runtime.devices import devices
 
@@ -77,7 +77,8 @@ def _cache() -> str:
 
 def _driver_says() -> str:
     """Whether the system has a driver for NVIDIA's GPUs that weft finds no GPU by."""
-    if not os.path.exists("/proc/driver/nvidia/version"):
+    wanted = knobs.thread.platforms
+    if not os.path.exists("/proc/driver/nvidia/version") or (wanted and "cuda" not in wanted):
         return ""
     try:
         devices("cuda")

@@ -157,3 +157,16 @@ def test_exact_code_follows_in_the_background(gpu):
         settle()
         np.testing.assert_array_equal(run(x), np.full((24, 4), 3.0))
         assert run.cache_info()["shape_generic"] == 1
+
+
+def test_operations_outside_of_jit(gpu):
+    # reductions of several axes keep values in between, whose types have sizes too
+    for n in (5, 9, 12):
+        (x,) = arrays([(3, n, 4)])
+        y = weft.device_put(x, gpu)
+        np.testing.assert_allclose(y.max((0, 2), keepdims=True), x.max((0, 2), keepdims=True))
+        np.testing.assert_allclose(
+            jnp.prod(y, (-1, -3), keepdims=True), x.prod((-1, -3), keepdims=True), rtol=1e-5
+        )
+        np.testing.assert_array_equal(jnp.gcd(y.astype(int), 6), np.gcd(x.astype(int), 6))
+        np.testing.assert_allclose(jnp.median(y, 1), np.median(x, 1), rtol=1e-6)

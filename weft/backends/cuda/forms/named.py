@@ -105,6 +105,8 @@ class Named(InNamedSizes):
         collect = self.numbers.collect
         for slot in program.slots:
             collect(slot.size)
+            if hasattr(slot.what, "str_short"):
+                collect(slot.what.shape)
         collect(tuple(self.form.sizes))
         for constant in program.constants:
             collect(constant)
