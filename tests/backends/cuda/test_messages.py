@@ -336,8 +336,10 @@ def test_gpus_that_run_known_programs_in_another_order(kind, tmp_path):
     knobs = {"WEFT_DISTRIBUTED_TIMEOUT": "20", messages._SHARED: "1"}
     given = "-m", "tests.backends.cuda.host_orders", kind, tmp_path
     told = job(2, 1, *given, check=False, **knobs)
-    for rank in (0, 1):
-        text = (tmp_path / str(rank)).read_text()
+    # some launchers stop all processes when the first one has ended with an error
+    said = [path.read_text() for path in tmp_path.iterdir() if path.name in ("0", "1")]
+    assert said, told
+    for text in said:
         assert text.startswith(f"JaxRuntimeError: {BEGUN}"), text + told
         assert ": <lambda>(f32[2,3]); process 1 program " in text
         assert "All processes must run the same functions" in text
