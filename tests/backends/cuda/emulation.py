@@ -357,7 +357,8 @@ def hosted(text):
     text = text.replace("@llvm.nvvm.bar.warp.sync(i32 -1)", "@warp_barrier()")
     shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
     for word, kind, made in _CONVERTED:
-        call = rf'call {kind} asm "{re.escape(word)} [^"]*", "[^"]*"\((\w+) ([^)]*)\) memory\(none\)[a-z ]*'
+        call = rf'call {kind} asm "{re.escape(word)} [^"]*", "[^"]*"'
+        call += r"\((\w+) ([^)]*)\) memory\(none\)[a-z ]*"
         text = re.sub(call, made, text)
     return HEAD + re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
 
