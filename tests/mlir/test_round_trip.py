@@ -3,10 +3,14 @@
 One sample of each operation by default, every sample at every dtype with ``--full``.
 """
 
+import re
+
 import numpy as np
 import pytest
 
 import weft
+from tests.export import symbolic_cases
+from tests.export.test_symbolic_law import COMPUTED, SIZES, argument
 from tests.laws import checks
 from tests.samples import all_samples
 from weft import dtypes, export
@@ -87,6 +91,42 @@ def check(samples, dtypes_of):
 @pytest.mark.parametrize("part", range(4))
 def test_one_sample_of_each_operation(part):
     assert check(first_of_each()[part::4], lambda sample: sample.dtypes[:1]) > 5
+
+
+def symbolic(cases):
+    """Functions of symbolic shapes at a size, after a round trip; how many have StableHLO."""
+    asked, done = symbolic_cases.Asked("weft"), 0
+    for name, source, types in cases:
+        fun = weft.jit(asked.function(source))
+        try:
+            text = fun.lower(*asked.specs(types)).as_text("stablehlo")
+        except NotImplementedError:
+            continue
+        draw, sizes = np.random.default_rng(0), SIZES[1]
+        args = [argument(kind, sizes, draw) for kind in types]
+        ins = [numbers(np.asarray(x) if np.isscalar(x) else x) for x in args]
+        dims = re.findall(r'jax.global_constant = "(\w+)"', text.split("\n")[1])
+        found = export.from_stablehlo(text)(*[np.int32(sizes[d]) for d in dims], *ins)
+        outs = [numbers(x) for x in weft.tree.leaves(fun(*args))]
+        for got, expected in zip(found, outs, strict=True):
+            got = np.asarray(got)
+            assert (got.dtype, got.shape) == (expected.dtype, expected.shape), name
+            wide = got.astype(complex), expected.astype(complex)
+            np.testing.assert_allclose(*wide, rtol=2e-4, atol=2e-4, err_msg=name)
+        done += 1
+    return done
+
+
+SLICES = ("index of traced", "dynamic_slice of size", "scan of batches")
+
+
+def test_symbolic_shapes():
+    assert symbolic([*COMPUTED[::12], *[case for case in COMPUTED if case[0] in SLICES]]) > 15
+
+
+@pytest.mark.full
+def test_all_symbolic_shapes():
+    assert symbolic(COMPUTED) > 300
 
 
 @pytest.mark.full

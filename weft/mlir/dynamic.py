@@ -63,16 +63,29 @@ def _dynamic_pad(r: Reading, op: Operation, ins: list[Any]) -> Any:
 
 
 @reader("real_dynamic_slice")
-def _real_dynamic_slice(r: Reading, op: Operation, ins: list[Any]) -> Any:
+def _real_dynamic_slice(r: Reading, op: Operation, ins: list[Any], scope: Scope) -> Any:
     x, start, limit, strides = operands(op, ins, 4)
     steps = known(strides, "the strides").reshape(-1).tolist()
     if all(isinstance(n, np.ndarray) for n in (start, limit)):
         return lax.slice(x, sizes_of(start, "the start"), sizes_of(limit, "the limit"), steps)
-    if None in op.types[0].shape or any(step != 1 for step in steps):
+    sizes = _extent(op, scope)
+    if sizes is None or any(step != 1 for step in steps):
         raise Unread("the size of what it takes must follow from shapes and constants")
-    sizes = tuple(op.types[0].shape)
     starts = [lax.index_in_dim(start, i, keepdims=False) for i in range(np.ndim(x))]
     return lax.dynamic_slice(x, starts, sizes, allow_negative_indices=False)
+
+
+def _extent(op: Operation, scope: Scope) -> tuple[int, ...] | None:
+    """The sizes of a part whose start isn't known: its limit is the start and they, added."""
+    if None not in op.types[0].shape:
+        return tuple(op.types[0].shape)
+    _, start, limit, _ = op.operands
+    maker = scope.maker(limit)
+    if maker is None or maker.name != "stablehlo.add" or start not in maker.operands:
+        return None
+    other = maker.operands[1 - maker.operands.index(start)]
+    value = scope[other]
+    return sizes_of(value, "the size") if isinstance(value, np.ndarray) else None
 
 
 @reader("dynamic_gather")

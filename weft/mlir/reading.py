@@ -24,7 +24,10 @@ from weft.mlir.tree import Block, Function, Module, Operation, Other, Tensor, op
 
 Reader = Callable[..., Any]
 readers: dict[str, Reader] = {}
-SCOPED = {"stablehlo.power"}  # without regions, whose readers ask where operands come from
+SCOPED = {
+    "stablehlo.power",
+    "stablehlo.real_dynamic_slice",
+}  # without regions, whose readers ask where operands come from
 MAX_KNOWN = 4096  # elements of a value that is computed while a module is read
 MAX_CALLS = 80  # functions that call each other
 
