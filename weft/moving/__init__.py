@@ -24,11 +24,16 @@ __all__ = ["Finding", "Status", "check", "check_file", "rewritten"]
 class Finding(NamedTuple):
     """What was found on a line.
 
-    Attributes:
-        line: the line's number, from 1 on.
-        name: the name, option, variable or library.
-        status: what becomes of it.
-        note: what to know or to do about it.
+    Args:
+        line: The line's number, from 1 on.
+        name: The name, option, variable or library.
+        status: What becomes of it.
+        note: What to know or to do about it.
+
+    Example:
+        >>> from weft import moving
+        >>> moving.check("import jax")[0].name
+        'jax'
     """
 
     line: int

@@ -14,7 +14,15 @@ from weft.moving.tables import DIFFERENT, MISSING, MODULES
 
 
 class Status(enum.Enum):
-    """What becomes of a name."""
+    """What becomes of a name.
+
+    It works, differs, works under ``as_jax`` only, can be imported but not used, or is missing.
+
+    Example:
+        >>> from weft import moving
+        >>> moving.Status.SAME.value
+        'works'
+    """
 
     SAME = "works"
     DIFFERENT = "differs"

@@ -11,12 +11,19 @@ _FINE = (Status.SAME, Status.DIFFERENT)
 
 
 def rewritten(source: str) -> str:
-    """A program whose imports name weft where weft has what they import; others stay.
+    """Return a program whose imports name weft where weft has what they import.
 
-    >>> print(rewritten("import jax\\nimport jax.numpy as jnp\\nfrom jax import lax, grad as g"))
-    import weft as jax
-    import weft.numpy as jnp
-    from weft import lax, grad as g
+    Args:
+        source: The program's text.
+
+    Returns:
+        The text with changed imports. Imports of what weft does not have stay as they are.
+
+    Example:
+        >>> print(rewritten("import jax\\nimport jax.numpy as jnp\\nfrom jax import lax as l"))
+        import weft as jax
+        import weft.numpy as jnp
+        from weft import lax as l
     """
     lines = source.splitlines(keepends=True)
     for node in imports(source):
