@@ -1280,8 +1280,6 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stop_gradient(x: Any) -> Any:
-    if type(x) in (bool, int, float, complex):
-        return x
     if not dtypes.issubdtype(typeof(x).dtype, np.inexact):
         return x
     return arithmetic.stop_gradient_p.bind(x)

@@ -18,6 +18,7 @@ from weft.numpy.promotion import (
     mixes_inside,
     promote_dtypes_complex,
     promote_dtypes_inexact,
+    unwrapped,
 )
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import eye, matmul, mH
@@ -50,7 +51,7 @@ _DOUBLE = (
 
 
 def _square(name: str, a: Any) -> Array:
-    a = jnp.asarray(*promote_dtypes_inexact(a))
+    a = jnp.asarray(*promote_dtypes_inexact(unwrapped(a)))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(f"{name} needs square matrices of shape (..., n, n), got {a.shape}")
     return a

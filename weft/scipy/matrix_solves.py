@@ -19,7 +19,12 @@ from weft.core.array import Array
 from weft.core.dims.dim import min_dim
 from weft.lax import linear_solve
 from weft.lax.solves import custom_linear_solve
-from weft.numpy.promotion import check_arraylike, promote_dtypes, promote_dtypes_inexact
+from weft.numpy.promotion import (
+    check_arraylike,
+    promote_dtypes,
+    promote_dtypes_inexact,
+    unwrapped,
+)
 from weft.numpy.stacks import over_stacks
 from weft.prims.linalg.matrix import broadcast_stack, eye, matmul, mH, symmetrize
 from weft.prims.linalg.qr import geqp3_p, geqrf_p
@@ -696,7 +701,9 @@ def block_diag(*arrs: Any) -> Array:
                [0, 0, 3]], dtype=int32)
     """
     check_arraylike("block_diag", *arrs)
-    blocks = [*map(jnp.asarray, promote_dtypes(*arrs))] if arrs else [jnp.zeros((1, 0))]
+    blocks = (
+        [*map(jnp.asarray, promote_dtypes(*map(unwrapped, arrs)))] if arrs else [jnp.zeros((1, 0))]
+    )
     for i, block in enumerate(blocks):
         if block.ndim > 2:
             raise ValueError(f"block_diag takes matrices, got shape {block.shape} at position {i}")
