@@ -214,6 +214,7 @@ LAW = {
         {
             "compiler_options": {"compiler_options": {"no_such_option": 1}},
             "device_assignment": {"device_assignment": tuple(DEVICES[2:4])},
+            "topology": {"topology": 3},
         },
     ),
     "debug.callback": (
