@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from weft.base.syntax import parse
+
 # Libraries that weft has modules for, and JAX itself.
 ROOTS = frozenset(["jax", "jaxlib", "flax", "optax", "dm_pix", "clu"])
 
@@ -95,11 +97,15 @@ def read(source: str, filename: str = "<program>") -> Reader:
     [(1, 'jax.numpy'), (2, 'jax.numpy.sin')]
     """
     reader = Reader()
-    reader.visit(ast.parse(source, filename))
+    try:
+        reader.visit(parse(source))
+    except SyntaxError as error:
+        error.filename = filename
+        raise
     return reader
 
 
 def imports(source: str) -> Iterator[ast.Import | ast.ImportFrom]:
     """The import statements of a program, last first, so that one may be replaced by its place."""
-    found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, (ast.Import, ast.ImportFrom))]
+    found = [n for n in ast.walk(parse(source)) if isinstance(n, (ast.Import, ast.ImportFrom))]
     yield from sorted(found, key=lambda n: (n.lineno, n.col_offset), reverse=True)
