@@ -7,7 +7,6 @@ one, a single device runs all parts at once, by ``vmap`` over axes of the mesh's
 from __future__ import annotations
 
 import re
-import warnings
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from weft import lax
 from weft.api.batching import vmap
+from weft.base.source import warn
 from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.mlir.custom_calls import target
 from weft.mlir.errors import Unread
@@ -68,11 +68,10 @@ def constrained(r: Reading, x: Any, text: str) -> Any:
 def ignore(r: Reading) -> None:
     """Warn, once for a module, that its shardings have no effect."""
     if not r.ignored and not r.axes:
-        warnings.warn(
+        warn(
             f"the shardings of the StableHLO module {r.module.name} are ignored; pass mesh= to"
             " from_stablehlo to keep them",
             UserWarning,
-            stacklevel=2,
         )
     r.ignored.add("sharding")
 
