@@ -322,7 +322,6 @@ PROGRAMS = {
     "images, 2 workers": (
         "64×64 images cropped and flipped at random, one by one; 60 batches of 64",
         lambda library: images(library, augment),
-        0.6,  # a third of it is the user's function, which is the same for all
     ),
     "images, 2 workers, without the function": (
         "the same with a function that gives an image that is ready",
