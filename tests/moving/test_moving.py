@@ -128,6 +128,13 @@ def test_a_missing_name_is_an_exit_status(tmp_path):
     assert done.returncode == 0 and "Nothing here uses JAX" in done.stdout
 
 
+def test_what_cannot_be_read_gets_no_verdict(tmp_path):
+    command = [sys.executable, "-m", "weft.moving", str(tmp_path / "gone.py")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and not done.stdout
+    assert "gone.py: cannot be read: [Errno 2]" in done.stderr
+
+
 def test_tables_name_what_there_is():
     assert [where for where in MODULES.values() if not in_weft(where)] == []
     known = (Status.DIFFERENT, Status.MISSING, Status.ALIAS)

@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
                 sys.stdout.writelines(difflib.unified_diff(before, after, str(path), str(path)))
                 if options.rewrite:
                     path.write_text(made, encoding="utf-8")
-    if not options.json:
+    if not options.json and (counts or not failed):
         print(_verdict(counts))
     if failed:
         return 2

@@ -12,7 +12,7 @@ from weft.base import errors, events, knobs, source
 from weft.base.lazy import Late
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
-from weft.core.interpret import run_primitive
+from weft.core.interpret import run_primitive, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
@@ -239,6 +239,16 @@ class DeviceClient(Client):
 
     What it has no code for, as programs with values that are no memory, the host computes.
     """
+
+    def owner_of(self, x: Any, aval: Any) -> Any:
+        """The memory of an operand on this device; what is elsewhere is copied."""
+        if type(x) is ArrayImpl:
+            if x._type.placement.client is self:
+                owner = x._owner
+                return owner if owner is not None else x._make_view()
+            return self.memory.moved(x)
+        with np.errstate(all="ignore"):  # what is too large for the dtype becomes infinite
+            return self.memory.put(np.asarray(x, storage_dtype(aval.dtype)).reshape(aval.shape))
 
     @abstractmethod
     def run(

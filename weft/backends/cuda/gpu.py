@@ -180,9 +180,9 @@ class Gpu(DeviceClient):
                 if self._is_alone(x):
                     lost.append(x)
                 else:
-                    given.append(self.memory.copy(self._buffer(x, aval)))
+                    given.append(self.memory.copy(self.owner_of(x, aval)))
                     continue
-            given.append(self._buffer(x, aval))
+            given.append(self.owner_of(x, aval))
         try:
             buffers = executable.run_on_device(given)
         finally:
@@ -209,7 +209,7 @@ class Gpu(DeviceClient):
         given = None
         if args is not None:
             self.use()
-            given = [self._buffer(x, a) for x, a in zip(args, closed.in_avals, strict=True)]
+            given = [self.owner_of(x, a) for x, a in zip(args, closed.in_avals, strict=True)]
         return study.told(f"{name}: {{}} equations on {self}: ", seconds, given)
 
     def _is_alone(self, x: Any) -> bool:
@@ -218,16 +218,6 @@ class Gpu(DeviceClient):
             return False
         # a reference from the array, and one of the question itself
         return x._owner is not None and getrefcount(x._owner) == 2 and x._owner.foreign is None
-
-    def _buffer(self, x: Any, aval: Any) -> Buffer:
-        """The memory of an operand on this GPU; what is elsewhere is copied."""
-        if type(x) is ArrayImpl:
-            if x._type.placement.client is self:
-                owner = x._owner
-                return owner if owner is not None else x._make_view()
-            return self.memory.moved(x)
-        with np.errstate(all="ignore"):  # what is too large for the dtype becomes infinite
-            return _put(np.asarray(x, storage_dtype(aval.dtype)).reshape(aval.shape))
 
     def remember(self, *args: Any) -> bool:
         """Let native code answer calls like one; False if it is too early to say."""

@@ -21,7 +21,6 @@ from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import HostFallbackWarning
 from weft.base.source import warn
-from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
@@ -178,7 +177,7 @@ class PjrtDevice(DeviceClient):
                 lost.append(args[i])
             else:
                 kept.append(i)
-        given = [self._buffer(x, a) for x, a in zip(args, closed.in_avals, strict=True)]
+        given = [self.owner_of(x, a) for x, a in zip(args, closed.in_avals, strict=True)]
         try:
             (found,) = executable.run([given], kept)
         finally:
@@ -199,16 +198,6 @@ class PjrtDevice(DeviceClient):
             return False
         # a reference from the array, and one of the question itself
         return x._owner is not None and getrefcount(x._owner) == 2
-
-    def _buffer(self, x: Any, aval: Any) -> Buffer:
-        """The memory of an operand on this device; what is elsewhere is copied."""
-        if type(x) is ArrayImpl:
-            if x._type.placement.client is self:
-                owner = x._owner
-                return owner if owner is not None else x._make_view()
-            return self.memory.moved(x)
-        with np.errstate(all="ignore"):  # what is too large for the dtype becomes infinite
-            return self.memory.put(np.asarray(x, storage_dtype(aval.dtype)).reshape(aval.shape))
 
     def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
         """What became of a program here."""
