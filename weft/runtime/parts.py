@@ -1,4 +1,4 @@
-"""Memory of arrays over several devices of this process: a part in the memory of each."""
+"""Arrays over several devices of this process: a part in the memory of each, and their client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft.core.mesh_layout import bounds
-from weft.runtime.array import ArrayImpl
+from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory
+from weft.runtime.clients import DeviceClient
+from weft.runtime.divided import DividedClient
+from weft.runtime.places import array_type, on_device
 
 
 class Parts:
@@ -72,3 +75,29 @@ class SpreadMemory(Memory):
         """A copy on the devices."""
         rows = zip(self.clients, owner.buffers, strict=True)
         return Parts([client.memory.copy(buffer) for client, buffer in rows])
+
+
+class SpreadClient(DeviceClient, DividedClient):
+    """Several devices, each with memory, that hold the parts of arrays as a sharding says."""
+
+    sharding: Any
+
+    def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
+        """The part of an array on one of the devices, over its memory."""
+        number = list(self.sharding._device_assignment).index(device)
+        aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))
+        return over(x._alias()._owner.buffers[number], array_type(aval, on_device(device)))
+
+    def to_dlpack(self, x: ArrayImpl, *args: Any) -> Any:
+        """Other libraries take the parts one by one."""
+        raise BufferError(
+            f"__dlpack__ of an array over {len(self.clients)} devices: export its parts, as with"
+            " [s.data for s in x.addressable_shards]"
+        )
+
+    def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
+        """Other libraries take the parts one by one."""
+        raise AttributeError(
+            f"__cuda_array_interface__ of an array over {len(self.clients)} devices: use its parts,"
+            " as with [s.data for s in x.addressable_shards]"
+        )

@@ -20,10 +20,8 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding
 from weft.runtime import site
 from weft.runtime.array import ArrayImpl, over
-from weft.runtime.clients import DeviceClient
-from weft.runtime.divided import DividedClient
-from weft.runtime.parts import Parts, SpreadMemory
-from weft.runtime.places import array_type, on_device, placement
+from weft.runtime.parts import Parts, SpreadClient, SpreadMemory
+from weft.runtime.places import array_type, placement
 
 
 @lru(1024)
@@ -32,7 +30,7 @@ def client_over(sharding: Any) -> Gpus:
     return Gpus(sharding)
 
 
-class Gpus(DeviceClient, DividedClient):
+class Gpus(SpreadClient):
     """Several GPUs that hold arrays together, as a sharding says, and run programs on them."""
 
     platform, device_name = Gpu.platform, Gpu.device_name
@@ -98,28 +96,6 @@ class Gpus(DeviceClient, DividedClient):
 
     def over(self, sharding: Any) -> Gpus:
         return client_over(sharding)
-
-    # --- parts ------------------------------------------------------------------------------------
-
-    def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
-        """The part of an array on one of the GPUs, over its memory."""
-        number = list(self.sharding._device_assignment).index(device)
-        aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))
-        return over(x._alias()._owner.buffers[number], array_type(aval, on_device(device)))
-
-    def to_dlpack(self, x: ArrayImpl, *args: Any) -> Any:
-        """Other libraries take the parts one by one."""
-        raise BufferError(
-            f"__dlpack__ of an array over {len(self.clients)} GPUs: export its parts, as with"
-            " [s.data for s in x.addressable_shards]"
-        )
-
-    def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
-        """Other libraries take the parts one by one."""
-        raise AttributeError(
-            f"__cuda_array_interface__ of an array over {len(self.clients)} GPUs: use its parts, as"
-            " with [s.data for s in x.addressable_shards]"
-        )
 
 
 def _sharding(x: Any) -> Any:

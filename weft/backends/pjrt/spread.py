@@ -21,10 +21,8 @@ from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Told
-from weft.runtime.clients import DeviceClient
-from weft.runtime.divided import DividedClient
-from weft.runtime.parts import Parts, SpreadMemory
-from weft.runtime.places import array_type, on_device, placement
+from weft.runtime.parts import Parts, SpreadClient, SpreadMemory
+from weft.runtime.places import array_type, placement
 from weft.stablehlo.module import Unlowered, sharded_text
 
 
@@ -34,7 +32,7 @@ def client_over(sharding: Any) -> PjrtDevices:
     return PjrtDevices(sharding)
 
 
-class PjrtDevices(DeviceClient, DividedClient):
+class PjrtDevices(SpreadClient):
     """Several devices of a plugin that hold arrays together, as a sharding says."""
 
     clients: Sequence[PjrtDevice] = ()
@@ -127,25 +125,6 @@ class PjrtDevices(DeviceClient, DividedClient):
 
     def over(self, sharding: Any) -> PjrtDevices:
         return client_over(sharding)
-
-    # --- parts ------------------------------------------------------------------------------------
-
-    def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
-        """The part of an array on one of the devices, over its memory."""
-        number = list(self.sharding._device_assignment).index(device)
-        aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))
-        return over(x._alias()._owner.buffers[number], array_type(aval, on_device(device)))
-
-    def to_dlpack(self, x: ArrayImpl, *args: Any) -> Any:
-        raise BufferError(
-            f"__dlpack__ of an array over {len(self.clients)} devices: export its parts, as with"
-            " [s.data for s in x.addressable_shards]"
-        )
-
-    def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
-        raise AttributeError(
-            f"__cuda_array_interface__ of an array over {len(self.clients)} devices"
-        )
 
 
 def _clients(mesh: Any) -> list[PjrtDevice]:
