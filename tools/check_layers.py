@@ -33,7 +33,7 @@ LOWER = {
 }
 
 # Backends, and those that each may import.
-BACKENDS = {"llvm": "", "reference": "", "cpu": "llvm", "cuda": "llvm reference", "pjrt": ""}
+BACKENDS = {"llvm": "", "reference": "", "cpu": "llvm", "cuda": "llvm reference", "pjrt": "llvm"}
 
 # Rooms by topic, lowest first: each may import every room before it, here and in LOWER.
 TOPICS = "lax numpy random scipy ops image nn parallel".split()
@@ -101,6 +101,7 @@ LATE = {
     ("weft.api.stages", "weft.runtime.checked"),
     ("weft.backends.cuda.client", "weft.backends.cuda.spread"),
     *(("weft.backends.pjrt.client", f"weft.backends.pjrt.{m}") for m in ("spread", "topology")),
+    ("weft.backends.pjrt.device", "weft.backends.pjrt.calls"),
     ("weft.api.stages", "weft.api.ahead"),
     *(
         ("weft.backends.cpu.client", f"weft.backends.{name}")

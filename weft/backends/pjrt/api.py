@@ -8,6 +8,8 @@ import struct as packing
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft.backends.pjrt import header
 from weft.backends.pjrt.header import ARGS, NUMBERS
 from weft.base.errors import JaxRuntimeError
@@ -31,7 +33,7 @@ class Api:
     raises PjrtError with the code UNIMPLEMENTED.
     """
 
-    ended = False  # whether the process ends
+    end = np.zeros(1, np.uint64)  # 1 when the process ends, also for native code
 
     def __init__(self, table: int, name: str, library: Any = None) -> None:
         self.table, self.name, self.library = table, name, library
@@ -45,6 +47,7 @@ class Api:
                 f" API; weft speaks {header.MAJOR}",
             )
         self._functions: dict[str, Any] = {}
+        self.kept: list[Any] = []  # what native code points to
 
     def __repr__(self) -> str:
         return f"Api({self.name}, {self.version[0]}.{self.version[1]})"
@@ -94,7 +97,7 @@ class Api:
 
     def destroy(self, name: str, **fields: Any) -> None:
         """Free an object of the plugin, but when the process ends: then it is the system's."""
-        if not self.ended:
+        if not self.end[0]:
             self.call(name, **fields)
 
     def error(self, error: int) -> PjrtError:
@@ -132,7 +135,7 @@ class Api:
 
 @atexit.register
 def _end() -> None:
-    Api.ended = True
+    Api.end[0] = 1
 
 
 def text_at(address: int | None, size: int) -> str:

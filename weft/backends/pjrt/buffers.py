@@ -14,21 +14,46 @@ from weft.backends.pjrt.header import ARGS
 _NAMES = {number: name for name, number in header.TYPES.items()}
 
 
-class Buffer:
-    """A buffer of a plugin, destroyed with this object.
+class Arrival:
+    """Values on their way to the host, and the event of their arrival."""
 
-    ``host`` is a copy of it that is on its way to the host, with the event of its arrival.
-    """
+    def __init__(self, api: Api, value: np.ndarray, event: int) -> None:
+        self.api, self.value, self.event = api, value, event
+
+    def __del__(self) -> None:
+        if self.event:
+            self.api.destroy("Event_Destroy", event=self.event)
+
+    def wait(self) -> np.ndarray:
+        """The values, once they are there."""
+        event, self.event = self.event, 0
+        if event:
+            self.api.wait(event)
+        return self.value
+
+
+class Fields:
+    """The fields of a buffer; ``host`` is a copy of it that is on its way to the host."""
 
     __slots__ = ("api", "handle", "host", "__weakref__")
 
+    api: Api
+    handle: int
+    host: Arrival | None
+
+
+class Buffer(Fields):
+    """A buffer of a plugin, destroyed with this object.
+
+    Native code makes owners of its own, with the same fields and methods.
+    """
+
+    __slots__ = ()
+
     def __init__(self, api: Api, handle: int) -> None:
-        self.api, self.handle = api, handle
-        self.host: tuple[np.ndarray, int] | None = None
+        self.api, self.handle, self.host = api, handle, None
 
     def __del__(self) -> None:
-        if self.host is not None:
-            self.api.destroy("Event_Destroy", event=self.host[1])
         self.api.destroy("Buffer_Destroy", buffer=self.handle)
 
     def wait(self) -> None:
@@ -94,8 +119,8 @@ def words(value: np.ndarray) -> np.ndarray:
     return value.reshape(*value.shape, 1).view(np.uint32)
 
 
-def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
-    """Begin to copy values to the host; the array, and the event of their arrival."""
+def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> Arrival:
+    """Begin to copy values to the host."""
     found = np.empty(shape, dtype)
     there = words(found)
     order = (ctypes.c_int64 * there.ndim)(*reversed(range(there.ndim)))
@@ -112,17 +137,16 @@ def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> tuple[
         dst=there.ctypes.data,
         dst_size=there.nbytes,
     )
-    return found, sent.event
+    return Arrival(buffer.api, found, sent.event)
 
 
 def copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The values on the host; waits for them."""
     begun, buffer.host = buffer.host, None
-    if begun is not None and (begun[0].dtype != dtype or begun[0].shape != shape):
-        buffer.api.wait(begun[1])
+    if begun is not None and (begun.value.dtype != dtype or begun.value.shape != shape):
+        begun.wait()
         begun = None
-    found, event = begun or begin_copy_out(buffer, dtype, shape)
-    buffer.api.wait(event)
+    found = (begun or begin_copy_out(buffer, dtype, shape)).wait()
     found.flags.writeable = False
     return found
 

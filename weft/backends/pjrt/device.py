@@ -20,6 +20,7 @@ from weft.backends.pjrt.plugins import Plugin, api_of
 from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import HostFallbackWarning
+from weft.base.lazy import Late
 from weft.base.source import warn
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime import guards, programs
@@ -29,6 +30,9 @@ from weft.runtime.clients import DeviceClient
 from weft.runtime.devices import devices
 from weft.runtime.places import array_type, on_device
 from weft.stablehlo.module import Unlowered, module_text
+
+# loaded when calls come again
+calls = Late("weft.backends.pjrt.calls")
 
 # Sets of placements that results of an executable have types for; results that are remembered
 # before those are forgotten that are computed.
@@ -113,6 +117,7 @@ class PjrtDevice(DeviceClient):
         self.dlpack_device = (12, self.id)  # a device that DLPack has no number for
         self.memory = PluginMemory(self)
         self._pending: list[weakref.ref[Buffer]] = []
+        self._shelf: Any = None
 
     # --- waiting ----------------------------------------------------------------------------------
 
@@ -123,14 +128,28 @@ class PjrtDevice(DeviceClient):
         self._pending.extend(map(weakref.ref, results))
 
     def wait(self) -> None:
-        pending, self._pending = self._pending, []
-        for result in pending:
-            buffer = result()
-            if buffer is not None:
-                buffer.wait()
+        found, self._pending = self._results(), []
+        for buffer in found:
+            buffer.wait()
 
     def is_idle(self) -> bool:
-        return all(buffer is None or buffer.is_ready() for buffer in [r() for r in self._pending])
+        return all(buffer.is_ready() for buffer in self._results())
+
+    def _results(self) -> list[Any]:
+        """What may still be computed."""
+        found = [r() for r in self._pending]
+        more = [] if self._shelf is None else self._shelf.blocks()
+        return [buffer for buffer in [*found, *more] if buffer is not None]
+
+    def shelf(self) -> Any:
+        """The table of this device for native code."""
+        if self._shelf is None:
+            self._shelf = calls.Shelf(self.api, self.runtime.handle, self.handle)
+        return self._shelf
+
+    def raised(self, error: int, *_: int) -> None:
+        """Raise an error that the plugin has given native code."""
+        raise self.api.error(error)
 
     def memory_stats(self) -> dict[str, Any] | None:
         """Bytes in use and in all, as far as the plugin tells them; None where it does not."""
@@ -215,11 +234,12 @@ class PjrtDevice(DeviceClient):
         )
 
     def remember(self, *args: Any) -> bool:
-        """Nothing becomes native: calls go through Python."""
-        return True
+        """Let native code answer calls like one; False if it is too early to say."""
+        return calls.remember(self, *args)
 
     def remember_operation(self, *args: Any) -> bool:
-        return True
+        """Let native code answer an operation, if it is ready to."""
+        return calls.remember_operation(self, *args)
 
     # --- arrays -----------------------------------------------------------------------------------
 

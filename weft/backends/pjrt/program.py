@@ -81,10 +81,12 @@ class Executable:
         self.devices, self.arguments, self.outputs = devices, arguments, outputs
         self.taken = frozenset(taken)
         self.types: dict[Any, Any] = {}  # of results, by where they are to be
+        self.native: dict[Any, Any] = {}  # tables for native code, by the same
         self._run = api.function("LoadedExecutable_Execute")
         self._code: Code | None = None
         options = header.ExecuteOptions
         self._options = options(struct_size=options.SIZE)
+        self.options_address = ctypes.addressof(self._options)
         # types of arrays of pointers are slow to make
         self._row, self._rows = ctypes.c_void_p * arguments, ctypes.c_void_p * devices
         self._out = ctypes.c_void_p * max(outputs, 1)

@@ -37,10 +37,12 @@ def match_array(shared: ptr, thing: ptr, expected: ptr, leaves: ptr, words: i64)
     pointer: ptr = None
     if kind == ptr[shared, tables.BLOCK_TYPE] or kind == ptr[shared, tables.NDARRAY_TYPE]:
         pointer = ptr[owner, 2]
-    elif kind == ptr[shared, tables.DEVICE_TYPE]:
+    elif kind == ptr[shared, tables.DEVICE_TYPE] or kind == ptr[shared, tables.PLUGIN_TYPE]:
         pointer = ptr[owner, 2]
     elif kind == ptr[shared, tables.BUFFER_TYPE]:
         pointer = ptr(capi.PyLong_AsLongLong(ptr[owner, i64[shared, tables.BUFFER_ADDRESS]]))
+    elif kind == ptr[shared, tables.PLUGIN_BUFFER]:
+        pointer = ptr(capi.PyLong_AsLongLong(ptr[owner, i64[shared, tables.PLUGIN_HANDLE]]))
     else:
         return 0
     ptr[leaves, tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]] = thing

@@ -87,11 +87,12 @@ class Native:
         rows = [(TP_DEALLOC, symbols["block_dealloc"]), (_BF_GETBUFFER, symbols["block_buffer"])]
         return self.new_type(b"weft.runtime.Block", rows)
 
-    def new_type(self, name: bytes, rows: Sequence[tuple[int, int]]) -> type:
-        """A type by its specification: name, bytes of an instance, flags, slots."""
+    def new_type(
+        self, name: bytes, rows: Sequence[tuple[int, int]], words: int = tables.BLOCK_WORDS
+    ) -> type:
+        """A type by its specification: name, words of an instance, flags, slots."""
         slots = self.kept_words([word for row in [*rows, (0, 0)] for word in row])
-        size = tables.BLOCK_WORDS * _WORD
-        spec = [self.text(name), size, _DEFAULT_TYPE | _NOT_CALLABLE, slots]
+        spec = [self.text(name), words * _WORD, _DEFAULT_TYPE | _NOT_CALLABLE, slots]
         make = ctypes.pythonapi.PyType_FromSpec
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
         return make(self.kept_words(spec))

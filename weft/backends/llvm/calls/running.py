@@ -247,6 +247,8 @@ def is_ours(shared: ptr, owner: ptr) -> i64:
     kind = ptr[owner, 1]
     if kind == ptr[shared, tables.BLOCK_TYPE] or kind == ptr[shared, tables.DEVICE_TYPE]:
         return 1
+    if kind == ptr[shared, tables.PLUGIN_TYPE] or kind == ptr[shared, tables.PLUGIN_BUFFER]:
+        return 1
     if kind == ptr[shared, tables.BUFFER_TYPE]:
         return (
             1 if ptr[owner, i64[shared, tables.BUFFER_FOREIGN]] == ptr[shared, tables.NONE] else 0

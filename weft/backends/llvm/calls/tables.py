@@ -36,8 +36,11 @@ from weft.backends.llvm.native.processor import counter
     BUFFER_TYPE,
     BUFFER_ADDRESS,
     BUFFER_FOREIGN,
+    PLUGIN_TYPE,
+    PLUGIN_BUFFER,
+    PLUGIN_HANDLE,
     SERVICES,
-) = range(31)
+) = range(34)
 
 # Words of the table of one program.
 (

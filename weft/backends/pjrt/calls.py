@@ -1,0 +1,214 @@
+"""Calls of a plugin's programs that native code answers, from matching arguments to executing.
+
+The native code is that of the processor's calls (``backends/llvm/calls``), and what a plugin needs
+beyond it (``stubs.py``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+
+from weft.backends.llvm.calls import entries, tables
+from weft.backends.llvm.calls.dispatch import (
+    TP_DEALLOC,
+    Native,
+    address,
+    is_loading,
+    native,
+    slot_numbers,
+    supported,
+    words_of,
+)
+from weft.backends.llvm.calls.walker import run_words
+from weft.backends.llvm.native.machine import load_stubs
+from weft.backends.pjrt import header, stubs
+from weft.backends.pjrt.api import Api
+from weft.backends.pjrt.buffers import Buffer, Fields
+from weft.runtime.array import ArrayImpl
+from weft.runtime.evaluate import operands_of
+from weft.runtime.places import array_type
+
+# What native code takes as numbers, besides arrays.
+_NUMBERS = (bool, int, float, range, np.generic)
+_SOURCES = (
+    "weft.kernel.kinds",
+    "weft.backends.llvm.text.stub",
+    "weft.backends.llvm.native.capi",
+    "weft.backends.llvm.native.asking",
+    "weft.backends.llvm.calls.tables",
+    "weft.backends.pjrt.stubs",
+)
+_TP_MEMBERS = 72
+_OBJECT, _UNSIGNED = 6, 18  # kinds of members, as structmember.h numbers them
+_READ_ONLY = 1
+
+
+class Code:
+    """The native code of plugins' programs, and the type of owners that it makes."""
+
+    def __init__(self, walks: Native) -> None:
+        code = load_stubs(_SOURCES, {}, light=True)
+        walks.kept.append(code)
+        symbols = code.symbols
+        self.blocks = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(
+            symbols["plugin_blocks"]
+        )
+        self.functions = [
+            symbols[name] for name in ("run_plugin", "no_piece", "give_buffer", "plugin_block")
+        ]
+        named = [
+            (b"handle", _UNSIGNED, stubs.BUFFER, _READ_ONLY),
+            (b"host", _OBJECT, stubs.HOST, 0),
+            (b"api", _OBJECT, stubs.BLOCK_API, _READ_ONLY),
+        ]
+        words = [
+            x for name, kind, at, flags in named for x in (walks.text(name), kind, 8 * at, flags, 0)
+        ]
+        members = walks.kept_words([*words, *[0] * 5])
+        rows = [(TP_DEALLOC, symbols["plugin_dealloc"]), (_TP_MEMBERS, members)]
+        self.kind: Any = walks.new_type(b"weft.runtime.PluginBlock", rows, stubs.BLOCK_WORDS)
+        for name in ("wait", "is_ready", "size", "layout"):
+            setattr(self.kind, name, vars(Buffer)[name])
+        walks.kept.append(self.kind)
+        walks.shared[tables.PLUGIN_TYPE] = id(self.kind)
+        walks.shared[tables.PLUGIN_BUFFER] = id(Buffer)
+        walks.shared[tables.PLUGIN_HANDLE] = slot_numbers(Fields, ["handle"])["handle"]
+
+
+@functools.cache
+def _code() -> Code:
+    walks = native()
+    assert walks is not None
+    return Code(walks)
+
+
+class Shelf:
+    """The table of a device for native code, and the owners of buffers that it has made there."""
+
+    def __init__(self, api: Api, client: int, device: int) -> None:
+        values = {
+            stubs.DESTROY: api.address("Buffer_Destroy"),
+            stubs.DESTROY_EVENT: api.address("Event_Destroy"),
+            stubs.DESTROY_ERROR: api.address("Error_Destroy"),
+            stubs.PUT: api.address("Client_BufferFromHostBuffer"),
+            stubs.CLIENT: client,
+            stubs.DEVICE: device,
+            stubs.API: id(api),
+            stubs.ENDED: address(Api.end),
+        }
+        self.words = words_of([values.get(word, 0) for word in range(stubs.SHELF_WORDS)])
+        # owners hold the functions of their plugin, and these the table that owners point to
+        api.kept.append(self.words)
+
+    def blocks(self) -> list[Any]:
+        """The owners that there are."""
+        found = _code().blocks(address(self.words), None)
+        return [block for block in found if block is not None]
+
+
+class PluginCall:
+    """An executable with tables for native code; results are at placements."""
+
+    stops = False
+
+    def __init__(self, client: Any, executable: Any, closed: Any, places: Any) -> None:
+        walks, code = native(), _code()
+        assert walks is not None
+        self.client, self.executable = client, executable
+        self.out_avals, self.taken = closed.out_avals, executable.taken
+        count, outputs = len(closed.in_avals), len(closed.out_avals)
+        self.types = [array_type(a, where) for a, where in zip(closed.out_avals, places)]
+        names = [getattr(getattr(a, "dtype", None), "name", "") for a in closed.in_avals]
+        self.elements = words_of([header.TYPES.get(name, 0) for name in names])
+        self.raised = client.raised
+        shelf = address(client.shelf().words)
+        values = {
+            stubs.HANDLE: executable.handle,
+            stubs.OPTIONS: executable.options_address,
+            stubs.EXECUTE: client.api.address("LoadedExecutable_Execute"),
+            stubs.RAISE: id(self.raised),
+            stubs.SHELF: shelf,
+            stubs.OUTPUTS: outputs,
+            stubs.ELEMENTS: address(self.elements),
+        }
+        rest = range(tables.DEVICE_WORDS, stubs.TABLE_WORDS)
+        self.device = words_of([*code.functions, *[values[word] for word in rest]])
+        rows: list[int] = []
+        for i, kind in enumerate(self.types):
+            row = {tables.KIND: tables.FRESH, tables.NUMBER: count + i, tables.OWNER: shelf}
+            row[tables.TYPE] = id(kind)
+            rows += [row.get(word, 0) for word in range(tables.RESULT_WORDS)]
+        self.results = words_of(rows)
+        slots = count + outputs
+        self.template = words_of([0] * slots)
+        table = {
+            tables.SHARED: address(walks.shared),
+            tables.SLOTS: slots,
+            tables.TEMPLATE: address(self.template),
+            tables.RUN_WORDS: run_words(outputs, slots, 0),
+            tables.RESULTS: address(self.results),
+            tables.RESULT_COUNT: outputs,
+            tables.HOSTS: id(self.raised),
+            tables.ARGUMENTS: count,
+            tables.DEVICE: address(self.device),
+        }
+        self.table = words_of([table.get(word, 0) for word in range(tables.PROGRAM_WORDS)])
+
+
+def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> PluginCall | None:
+    """What native code calls for arguments like these; None where it can't."""
+    if not supported():
+        return None
+    for x in leaves:
+        is_array = type(x) is ArrayImpl
+        if is_array and x._type.placement.client is not client:
+            return None
+        if not is_array and not isinstance(x, _NUMBERS):
+            return None
+    executable = client.executable(closed, tuple(donated))
+    if executable is None:
+        return None
+    found = executable.native.get(places)
+    if found is None:
+        found = executable.native[places] = PluginCall(client, executable, closed, places)
+    return found
+
+
+def remember(
+    client: Any,
+    function: Any,
+    call: Any,
+    tree: Any,
+    leaves: Any,
+    closed: Any,
+    out_tree: Any,
+    donated: Any,
+    refs: Any,
+    places: Any,
+) -> bool:
+    """Give a function an entry for calls like this one; False if it is too early for that."""
+    if is_loading() and native(wait=False) is None:
+        return False
+    if refs != ((), ()):
+        return True
+    found = _call(client, closed, donated, places, leaves)
+    if found is not None:
+        entries.add(function, call, tree, leaves, closed.in_avals, found, out_tree, donated)
+    return True
+
+
+def remember_operation(
+    client: Any, function: Any, closed: Any, given: Any, options: Any, places: Any
+) -> bool:
+    """Give an operation an entry for arguments like these; False if it is too early for that."""
+    if is_loading() and native(wait=False) is None:
+        return False
+    leaves = [x for kind, value in given for x in operands_of(kind, value)]
+    found = _call(client, closed, (), places, leaves)
+    if found is not None:
+        entries.add_operation(function, given, options, closed.in_avals, found)
+    return True
