@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.base import knobs
+from weft.base.annotations import signature_of
 from weft.base.polynomials import Polynomial
 from weft.core.array import Array
 from weft.core.debug_info import DebugInfo, hollow
@@ -29,7 +30,7 @@ def check_callable(fun: Any) -> None:
 
 def signature(fun: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        return inspect.signature(fun)
+        return signature_of(fun)
     except (ValueError, TypeError):
         return None
 

@@ -10,6 +10,7 @@ from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
 from weft.base.functional import wraps
 from weft.base.lazy import Late
+from weft.base.notebook import folded
 from weft.base.traceback import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.core.shape_dtype import ShapeDtypeStruct
@@ -55,6 +56,9 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"<explanation of {self.name}: {self.equations} equations, {self.kernels} kernels>"
+
+    def _repr_html_(self) -> str:
+        return folded(self._text)
 
     def lines(self) -> list[str]:
         """One line in all, and one for each kernel and call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from weft.api.compiler_options import check_options, options_items, refuse_neste
 from weft.api.reports import check_captured, dump_program, explain_miss, report_trace
 from weft.api.staging import stage_call
 from weft.base import errors, events, knobs, logs
+from weft.base.annotations import signature_of
 from weft.base.functional import (
     WeakMembers,
     name_of,
@@ -143,7 +143,7 @@ class _Signature:
     def __get__(self, compiled: Any, owner: Any) -> Any:
         if compiled is None:
             raise AttributeError("__signature__")
-        return inspect.signature(compiled._fun)
+        return signature_of(compiled._fun)
 
 
 class JitFunction(NativeFunction):

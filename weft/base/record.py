@@ -6,12 +6,17 @@ weft has dozens, and they are made when it is imported.
 from __future__ import annotations
 
 import collections
+import sys
 from collections.abc import Iterable
 from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from weft.base.annotations import annotations_in
+
 _field = getattr(collections, "_tuplegetter", lambda i, doc: property(itemgetter(i), doc=doc))
+# What ``_replace`` of a named tuple raises for a field that it does not have.
+_NO_FIELD = TypeError if sys.version_info >= (3, 13) else ValueError
 _codes: dict[int, CodeType] = {}
 
 
@@ -46,7 +51,7 @@ class _Fields(tuple):
     def _replace(self, /, **changes: Any) -> Any:
         result = self._make(map(changes.pop, self._fields, self))
         if changes:
-            raise ValueError(f"{type(self).__name__} has no fields {list(changes)}")
+            raise _NO_FIELD(f"{type(self).__name__} has no fields {list(changes)}")
         return result
 
     def _asdict(self) -> dict[str, Any]:
@@ -66,7 +71,7 @@ class _RecordType(type):
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
         if not bases:
             return type.__new__(cls, name, bases, body)
-        types = body.setdefault("__annotations__", {})
+        types = body["__annotations__"] = annotations_in(body)
         fields = tuple(types)
         defaults = {field: body[field] for field in fields if field in body}
         if tuple(defaults) != fields[len(fields) - len(defaults) :]:

@@ -8,6 +8,7 @@ from types import FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar, cast
 
 from weft.base import knobs
+from weft.base.annotations import copy_annotations, signature_of
 from weft.base.errors import locate
 from weft.base.functional import take_names
 from weft.base.source import is_hidden, is_internal
@@ -52,7 +53,7 @@ def named_as(fun: F, wrapped: Any) -> F:
         wrapped.__name__ = fun.__name__
         wrapped.__qualname__ = fun.__qualname__
         wrapped.__doc__ = fun.__doc__
-        wrapped.__annotations__ = fun.__annotations__
+        copy_annotations(fun, wrapped)
         if fun.__dict__:
             wrapped.__dict__.update(fun.__dict__)
         wrapped.__wrapped__ = fun  # type: ignore[attr-defined]
@@ -84,7 +85,7 @@ class LateSignature(inspect.Signature):
         return getattr(found, name)
 
     def _read(self) -> inspect.Signature:
-        return inspect.signature(self._fun)
+        return signature_of(self._fun)
 
     def replace(self, **changes: Any) -> Any:
         return self._read().replace(**changes)

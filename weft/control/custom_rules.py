@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from weft.base.annotations import signature_of
 from weft.base.errors import UnexpectedTracerError
 from weft.base.functional import take_names
 from weft.control.jit import used_axis_names
@@ -184,7 +185,7 @@ class Signature:
         self.signature: inspect.Signature | None = None
         if not isinstance(fun, functools.partial):
             try:
-                self.signature = inspect.signature(fun)
+                self.signature = signature_of(fun)
             except (TypeError, ValueError):
                 pass
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

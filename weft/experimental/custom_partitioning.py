@@ -8,11 +8,11 @@ operations, and the results are the same.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.api.staging import eval_shape
+from weft.base.annotations import signature_of
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.trace import Tracer
@@ -133,7 +133,7 @@ class custom_partitioning:
         return partition
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        bound = signature_of(self.fun).bind(*args, **kwargs)
         bound.apply_defaults()
         args = bound.args
         static = {i % len(args) for i in self.static_argnums}

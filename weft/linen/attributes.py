@@ -1,12 +1,26 @@
 """Attributes of modules: values that may hold modules in lists, dictionaries or dataclasses."""
 
 import dataclasses
+import inspect
+import sys
 
 from weft.linen.core import FrozenDict
 
 # Values of these types hold no modules; most fields of most layers have them. Others are added
 # when they are first met.
 PLAIN = {int, float, bool, str, bytes, complex, type(None), type, type(len), type(lambda: None)}
+
+
+def annotations_of(cls: type) -> dict:
+    """The annotations of a class's own fields; names that only a type checker knows may be there.
+
+    From 3.14 on Python evaluates annotations when they are read, unless a reader asks for less.
+    """
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(cls)
 
 
 def holds(value, kind) -> bool:

@@ -7,7 +7,7 @@ def describe(module, indent: str = "    ") -> str:
     shown = [n for n in module._fields if module.__dataclass_fields__[n].repr]
     if shown:
         lines.append("# attributes")
-        lines += [f"{name} = {_short(module.__dict__.get(name))}" for name in shown]
+        lines += [f"{name} = {short(module.__dict__.get(name))}" for name in shown]
     children = {k: v for k, v in module._state.children.items() if not isinstance(v, str)}
     if children:
         lines.append("# children")
@@ -18,7 +18,8 @@ def describe(module, indent: str = "    ") -> str:
     return f"{type(module).__name__}(\n{indent}{body}\n)"
 
 
-def _short(value) -> str:
+def short(value) -> str:
+    """The value of a field; functions by their names."""
     if callable(value) and getattr(value, "__name__", None):
         return value.__name__
     return repr(value)

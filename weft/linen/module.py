@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
 import weft
 from weft import numpy as jnp
 from weft import tree_util
-from weft.linen import errors
-from weft.linen.attributes import PLAIN, freeze_attribute, holds, map_inside
+from weft.linen import errors, notebook
+from weft.linen.attributes import PLAIN, annotations_of, freeze_attribute, holds, map_inside
 from weft.linen.context import context, naming, run_interceptors
 from weft.linen.describe import describe
 from weft.linen.filters import DenyList, union_filters
@@ -358,7 +358,7 @@ class Module(_Fields):
     def __init_subclass__(cls, kw_only: bool = False, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
         _check_reserved(cls)
-        for name in inspect.get_annotations(cls):
+        for name in annotations_of(cls):
             item = cls.__dict__.get(name)
             if isinstance(item, dataclasses.Field) and not item.init:
                 item.compare = item.hash = item.repr = False
@@ -552,6 +552,9 @@ class Module(_Fields):
 
     def __repr__(self):
         return describe(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.html(self, Module)
 
     def setup(self) -> None:
         """Assign submodules and variables to attributes; runs by itself when the module is used.
@@ -1196,12 +1199,12 @@ def _set_fast_init(cls, fields) -> None:
 
 
 def _check_reserved(cls) -> None:
-    own = inspect.get_annotations(cls)
+    own = annotations_of(cls)
     fine = ("str", str, str | None, "str | None", "Optional[str]")
     if "parent" in own or ("name" in own and own["name"] not in fine):
         raise errors.ReservedModuleAttributeError({k: own[k] for k in _OWN_FIELDS if k in own})
     if "name" in own:
-        del cls.__annotations__["name"]
+        cls.__annotations__ = {k: v for k, v in own.items() if k != "name"}
 
 
 def _check_instance(module) -> None:

@@ -39,7 +39,7 @@ class Activity(Record):
 class _Kernel(ctypes.Structure):
     """What all versions of the record of a kernel begin with."""
 
-    _pack_ = 1
+    _pack_, _layout_ = 1, "ms"  # from 3.14 on Python wants the second said
     _fields_ = [
         *(("kind", _U32), ("cache", _U8), ("shared_config", _U8), ("registers", _U16)),
         *(("partition", _U64), ("start", _U64), ("end", _U64), ("completed", _U64)),
@@ -53,7 +53,7 @@ class _Kernel(ctypes.Structure):
 class _Transfer(ctypes.Structure):
     """What the records of copies and fills begin with."""
 
-    _pack_ = 1
+    _pack_, _layout_ = 1, "ms"  # from 3.14 on Python wants the second said
     _fields_ = [
         *(("kind", _U32), ("direction", _U8), ("rest", _U8 * 3), ("bytes", _U64)),
         *(("start", _U64), ("end", _U64), ("device", _U32), ("context", _U32), ("stream", _U32)),

@@ -8,6 +8,9 @@ from weft.kernel.kinds import i32, i64, ptr, void
 
 # Words of the slots of arrays and functions: found by looking when the stubs are translated.
 SLOT_AVAL = SLOT_TYPE = SLOT_OWNER = SLOT_VIEW = SLOT_ENTRIES = SLOT_TYPE_AVAL = 0
+# The words of a tuple before its items, and those of any object with a size: from Python 3.14 on,
+# a tuple keeps its hash between the two.
+SLOT_ITEMS, HEADER_WORDS = 3, 3
 
 
 def class_of(size: i64) -> i64:

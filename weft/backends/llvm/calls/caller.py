@@ -9,7 +9,13 @@ they know comes through tables, so the code itself holds no addresses.
 from __future__ import annotations
 
 from weft.backends.llvm.calls import tables
-from weft.backends.llvm.calls.blocks import SLOT_ENTRIES, SLOT_OWNER, SLOT_TYPE
+from weft.backends.llvm.calls.blocks import (
+    HEADER_WORDS,
+    SLOT_ENTRIES,
+    SLOT_ITEMS,
+    SLOT_OWNER,
+    SLOT_TYPE,
+)
 from weft.backends.llvm.calls.running import run, run_donating
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.native.asking import ask
@@ -169,7 +175,7 @@ def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     if operation == tables.TUPLE or operation == tables.LIST:
         if kind != ptr[at, 1] or i64[thing, 2] != i64[at, 2]:
             return 0
-        items = thing + 24
+        items = thing + SLOT_ITEMS * 8
         if operation == tables.LIST:
             items = ptr[thing, 3]
         ptr[leaves, tables.CURSOR] = at + 24
@@ -243,8 +249,10 @@ def build(shared: ptr, results: ptr, leaves: ptr) -> ptr:
             made = capi.PyTuple_New(i64[at, 2])
         else:
             made = capi.PyType_GenericAlloc(ptr[at, 1], i64[at, 2])
+            if HEADER_WORDS < SLOT_ITEMS:
+                i64[made, HEADER_WORDS] = -1  # its hash is not known yet
         for i in range(i64[at, 2]):
-            ptr[made, 3 + i] = build(shared, results, leaves)
+            ptr[made, SLOT_ITEMS + i] = build(shared, results, leaves)
         return made
     if operation == tables.LIST:
         ptr[leaves, tables.CURSOR] = at + 24
@@ -378,7 +386,7 @@ def call(function: ptr, args: ptr, kwargs: ptr) -> ptr:
     entries = ptr[function, SLOT_ENTRIES]
     if entries is None:
         return slow(function, args, kwargs)
-    table = ptr[ptr[entries, 3], 2]
+    table = ptr[ptr[entries, SLOT_ITEMS], 2]
     shared = ptr[table, 0]
     # other threads may give the function other entries while this one looks and runs
     capi.Py_IncRef(entries)
@@ -423,7 +431,7 @@ def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
 
 def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
     """A program called with its leaves, from Python; ``table`` is (array of its words, ...)."""
-    program = ptr[ptr[table, 3], 2]
+    program = ptr[ptr[table, SLOT_ITEMS], 2]
     words = 2 * count + i64[program, tables.RUN_WORDS]
     if words <= tables.STACK_WORDS:
         return call_leaves(program, args, count, stack(tables.STACK_WORDS * 8))

@@ -72,6 +72,7 @@ class Native:
         entries = slot_numbers(NativeFunction, ["_entries"])
         names = {f"SLOT_{n.strip('_').upper()}": k for n, k in {**arrays, **entries}.items()}
         names["SLOT_TYPE_AVAL"] = slot_numbers(ArrayType, ["aval"])["aval"]
+        names["SLOT_ITEMS"] = tuple.__basicsize__ // _WORD
         self.code = load_stubs(_SOURCES, names, light=True)
         self.kept: list[Any] = [self.code]
         self.methods: dict[str, int] = {}
