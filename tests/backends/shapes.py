@@ -33,7 +33,7 @@ def compiled_texts(monkeypatch):
 @contextlib.contextmanager
 def all_general(monkeypatch):
     """All programs as those of operations outside of compiled functions."""
-    general = lambda closed: "general" in policy.generalise(closed)._memo
+    general = lambda closed: policy.GENERAL.on(policy.generalise(closed))
     monkeypatch.setattr(policy, "is_general", general)
     monkeypatch.setattr(native, "is_general", general)
     with knobs.scope(cache="off"):

@@ -13,6 +13,7 @@ import weft.numpy as jnp
 from weft import ShapeDtypeStruct, errors, export, lax
 from weft.base import knobs
 from weft.export.encoding import MARK
+from weft.runtime.code import CODE
 
 
 def specs(*texts, constraints=(), dtype=np.float32):
@@ -42,7 +43,7 @@ def test_one_compilation_serves_all_sizes():
             x = normal(b, 2 * h)
             np.testing.assert_allclose(made.call(x), function(x), rtol=2e-5, atol=2e-5)
             (program,) = [p for k, p in made._instances.items() if k == (b, h)]
-            executable = next(e for k, e in program._memo.items() if k[0] == "executable")
+            executable = next(iter(CODE.values(program)))
             assert executable.generic
 
 

@@ -18,6 +18,7 @@ from weft.backends.cpu.target import Cpu
 from weft.base import background, knobs
 from weft.base.sizes import recording
 from weft.compiler.generic import Walked, between
+from weft.runtime.code import CODE
 
 # Whose code depends on the very numbers: lengths of transforms, what LAPACK is asked, the steps of
 # a tree of sums.
@@ -27,7 +28,7 @@ EXACT = {"fft", "eigh", "qr", "assoc"}
 def executables(function: Any) -> list[Any]:
     """What was compiled of a function, in order."""
     staged = function._cache.values()
-    found = [[v for k, v in s.closed._memo.items() if k[0] == "executable"] for s in staged]
+    found = [CODE.values(s.closed) for s in staged]
     return [made[-1] for made in found]
 
 

@@ -49,7 +49,8 @@ from weft.core.sharding import UNSPECIFIED
 from weft.core.trace import Tracer, eval_trace, is_tracing, state, typeof
 from weft.runtime import guards
 from weft.runtime.client import host, host_named
-from weft.runtime.evaluate import call_donating, is_shape_generic, remember
+from weft.runtime.code import is_shape_generic
+from weft.runtime.evaluate import call_donating, remember
 from weft.runtime.function import NativeFunction
 from weft.tree.functions import tree_unflatten
 

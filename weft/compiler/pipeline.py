@@ -140,12 +140,11 @@ _FUSION, _LOOP = ([p for p in PIPELINE if p.on == kind] for kind in ("fusion", "
 
 def simplify(closed: ClosedJaxpr, watch: Any = UNWATCHED, target: Any = PLAIN) -> ClosedJaxpr:
     """A program without calls and without what is computed twice or for nothing; made once."""
-    memo = watch.memo(closed)
-    key = ("simple", target.general, *[p.name for p in target.passes])
-    found = memo.get(key)
+    known, key = watch.simplified, (target.general, *[p.name for p in target.passes])
+    found = known.get(closed, key)
     if found is None:
-        found = memo[key] = _run([*_PROGRAM, *target.passes], closed, target, watch)
-        watch.memo(found)[key] = found
+        found = known.set(closed, key, _run([*_PROGRAM, *target.passes], closed, target, watch))
+        known.set(found, key, found)
     return found
 
 

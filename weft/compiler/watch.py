@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.base.record import Record
 from weft.compiler.fuse import Fusion, Step
+from weft.core.caches import ProgramCache, SeparateCache
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
 
 # What the time of passes counts as; that of others is part of the plan's.
@@ -50,13 +51,10 @@ class Watch:
         self.seconds: dict[str, float] = {}
         self.origins: list[str] = []  # where the code of each native function came from
         self.stack: list[Any] = []
-        self.memos: dict[int, tuple[Any, dict[str, Any]]] = {}
+        # apart from what is kept with programs, so that all passes are seen
+        self.simplified: SeparateCache[Any, ClosedJaxpr] = SeparateCache()
         self.owners: dict[int, Seen] = {}  # the innermost step of a node, by the node's id
         self.made: dict[int, tuple[Any, list[Any]]] = {}  # nodes and what became of them, by id
-
-    def memo(self, closed: ClosedJaxpr) -> dict[str, Any]:
-        """What this compilation knows of a program; kept apart, so that all passes are seen."""
-        return self.memos.setdefault(id(closed), (closed, {}))[1]
 
     def passed(self, name: str, on: str, made: Any, since: tuple[float, float]) -> None:
         """Note a pass that began at a mark."""
@@ -128,9 +126,7 @@ class Unwatched:
     """What takes no notes."""
 
     current = None
-
-    def memo(self, closed: ClosedJaxpr) -> dict[str, Any]:
-        return closed._memo
+    simplified: ProgramCache[Any, ClosedJaxpr] = ProgramCache("simplified")
 
     def _ignore(self, *told: Any) -> None:
         pass

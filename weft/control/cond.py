@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.errors import JaxprTypeError
-from weft.base.functional import merge_lists, partition_list
+from weft.base.functional import ById, merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.control.initial_style import (
     cotangents_of,
@@ -21,6 +21,7 @@ from weft.control.jit import numpy_consts, transpose_jaxpr, used_axis_names
 from weft.control.one_by_one import by_device, one_by_one
 from weft.core.ad import Zero, is_undef, zeros
 from weft.core.batching import AxisData, at_front
+from weft.core.caches import ProgramCache
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, join_effects
@@ -254,12 +255,12 @@ def _split_branches(
     branches: Branches,
     unknown: Sequence[bool],
 ) -> _Split:
-    key = ("split_cond", tuple(map(id, branches)), tuple(unknown))
-    found = branches[0]._memo.get(key)
-    if found is None:
-        # the key holds addresses, so the branches must live as long as the entry
-        found = branches[0]._memo[key] = (_split(branches, unknown), branches[1:])
-    return found[0]
+    key = (*map(ById, branches[1:]), tuple(unknown))
+    return _splits.made(branches[0], key, lambda: _split(branches, unknown))
+
+
+# How a conditional is split, kept with its first branch; by the others and what is unknown.
+_splits: ProgramCache[tuple[Any, ...], _Split] = ProgramCache("splits")
 
 
 def _split(

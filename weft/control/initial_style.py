@@ -13,6 +13,7 @@ from weft.base import knobs
 from weft.base.functional import either, weakref_lru_cache
 from weft.core.ad import Zero, is_undef
 from weft.core.batching import moveaxis
+from weft.core.caches import per_program
 from weft.core.debug_info import DebugInfo
 from weft.core.effects import Effects, NamedAxisEffect
 from weft.core.high import flatten
@@ -129,18 +130,14 @@ def merge_branch_consts(
     return widened, consts
 
 
+@per_program
 def _take_consts(jaxpr: Jaxpr, positions: tuple[int, ...], avals: tuple[Any, ...]) -> ClosedJaxpr:
     if positions == tuple(range(len(avals))):
         return close(convert_constvars(jaxpr))
-    key = ("take_consts", positions, avals)
-    found = jaxpr._memo.get(key)
-    if found is None:
-        leading = [Var(aval) for aval in avals]
-        for i, v in zip(positions, jaxpr.constvars, strict=True):
-            leading[i] = v
-        wide = jaxpr.replace(constvars=[], invars=[*leading, *jaxpr.invars], debug_info=None)
-        found = jaxpr._memo[key] = close(wide)
-    return found
+    leading = [Var(aval) for aval in avals]
+    for i, v in zip(positions, jaxpr.constvars, strict=True):
+        leading[i] = v
+    return close(jaxpr.replace(constvars=[], invars=[*leading, *jaxpr.invars], debug_info=None))
 
 
 def must_not_repeat(effects: Effects) -> bool:
@@ -198,17 +195,19 @@ def rearrange(
     outs = tuple(range(len(jaxpr.outvars)) if outputs is None else outputs)
     if ins == tuple(range(len(jaxpr.invars))) and outs == tuple(range(len(jaxpr.outvars))):
         return closed
-    key = ("rearrange", ins, outs)
-    found = closed._memo.get(key)
-    if found is None:
-        same_inputs = ins == tuple(range(len(jaxpr.invars)))
-        changed = jaxpr.replace(
-            invars=[jaxpr.invars[i] for i in ins],
-            outvars=[jaxpr.outvars[i] for i in outs],
-            debug_info=jaxpr.debug_info if same_inputs else None,
-        )
-        found = closed._memo[key] = ClosedJaxpr(changed, closed.consts)
-    return found
+    return _rearranged(closed, ins, outs)
+
+
+@per_program
+def _rearranged(closed: ClosedJaxpr, ins: tuple[int, ...], outs: tuple[int, ...]) -> ClosedJaxpr:
+    jaxpr = closed.jaxpr
+    same_inputs = ins == tuple(range(len(jaxpr.invars)))
+    changed = jaxpr.replace(
+        invars=[jaxpr.invars[i] for i in ins],
+        outvars=[jaxpr.outvars[i] for i in outs],
+        debug_info=jaxpr.debug_info if same_inputs else None,
+    )
+    return closed.replace(jaxpr=changed)
 
 
 def keep_outputs(closed: ClosedJaxpr, keep: Flags) -> ClosedJaxpr:

@@ -11,9 +11,10 @@ from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef
 from weft.core.batching import AxisData
+from weft.core.caches import per_program
 from weft.core.effects import observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr, remembered
+from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
@@ -31,16 +32,13 @@ initial_style = Late("weft.control.initial_style")
 without_refs = Late("weft.transforms.discharge")
 
 
+@per_program
 def numpy_consts(closed: ClosedJaxpr) -> list[Any]:
     """The constants of a program as NumPy arrays."""
-    return remembered(
-        closed,
-        "numpy_consts",
-        lambda: [
-            getattr(c, "_value", None) if hasattr(c, "_value") else np.asarray(c, v.aval.dtype)
-            for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
-        ],
-    )
+    return [
+        getattr(c, "_value", None) if hasattr(c, "_value") else np.asarray(c, v.aval.dtype)
+        for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)
+    ]
 
 
 def jit_params(closed: ClosedJaxpr, params: dict[str, Any], donated: Any = None) -> dict[str, Any]:
@@ -185,16 +183,11 @@ def forward_residuals(
     return [place.get(v, r) for v, r in zip(jaxpr.outvars[n_out:], residuals, strict=True)]
 
 
-def used_axis_names(jaxpr: Any) -> set[Any]:
+@per_program
+def used_axis_names(jaxpr: Any) -> frozenset[Any]:
     """The names of mapped axes that a program speaks to."""
-    found = jaxpr._memo.get("axis_names")
-    if found is None:
-        found = set()
-        for eqn in jaxpr.eqns:
-            if eqn.primitive.axis_names is not None:
-                found |= set(eqn.primitive.axis_names(eqn.params))
-        jaxpr._memo["axis_names"] = found
-    return found
+    speaking = [eqn for eqn in jaxpr.eqns if eqn.primitive.axis_names is not None]
+    return frozenset().union(*[eqn.primitive.axis_names(eqn.params) for eqn in speaking])
 
 
 def transpose_jaxpr(
@@ -206,12 +199,15 @@ def transpose_jaxpr(
     """
     if isinstance(instantiated, bool):
         instantiated = [instantiated] * sum(linear)
-    key = ("transpose", tuple(linear), tuple(nonzero), tuple(instantiated))
-    return remembered(closed, key, lambda: _transposed(closed, linear, nonzero, instantiated))
+    return _transposed(closed, tuple(linear), tuple(nonzero), tuple(instantiated))
 
 
+@per_program
 def _transposed(
-    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags
+    closed: ClosedJaxpr,
+    linear: tuple[bool, ...],
+    nonzero: tuple[bool, ...],
+    instantiated: tuple[bool, ...],
 ) -> tuple[ClosedJaxpr, list[bool]]:
     wanted: list[bool] = []
     known_avals, _ = partition_list(linear, closed.in_avals)

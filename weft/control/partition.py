@@ -30,6 +30,7 @@ from weft.control.moves import (
 from weft.control.shard_map import shard_map_p
 from weft.control.sums import joined_sums
 from weft.control.varying import manual_scope
+from weft.core.caches import per_program
 from weft.core.factors import Division, Factors, Spec, count, split_axes, whole
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, join_effects
 from weft.core.mesh_layout import part_aval
@@ -109,14 +110,11 @@ def alike(x: Any, aval: Any) -> Any:
     return converted(x, aval.dtype, aval.weak_type)
 
 
+@per_program
 def prepared(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A program with calls written out, nothing computed twice, and nothing that is not used."""
-    found = closed._memo.get("to be partitioned")
-    if found is None:
-        flat = computed_once(inline(plain(closed)))
-        found, _ = dce_closed(flat, [True] * len(flat.out_avals), True)
-        closed._memo["to be partitioned"] = found
-    return found
+    flat = computed_once(inline(plain(closed)))
+    return dce_closed(flat, [True] * len(flat.out_avals), True)[0]
 
 
 def computed_once(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from weft.base.errors import JaxprTypeError
+from weft.base.functional import ById
 from weft.control.initial_style import settled, tangents_of
 from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
+from weft.core.caches import per_program
 from weft.core.factors import Factors, labelled
 from weft.core.interpret import decomposed
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun, remembered
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
@@ -50,8 +52,12 @@ MOST = 64
 
 def closed_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
     """The program with its constants, one object for each."""
-    key = ("closed", tuple(map(id, consts)))
-    return remembered(jaxpr, key, lambda: ClosedJaxpr(jaxpr, consts))
+    return _closed(jaxpr, *map(ById, consts))
+
+
+@per_program
+def _closed(jaxpr: Jaxpr, *consts: ById) -> ClosedJaxpr:
+    return ClosedJaxpr(jaxpr, [const.value for const in consts])
 
 
 # --- reduce ---------------------------------------------------------------------------------------
@@ -338,11 +344,12 @@ def pair_jvp_jaxpr(closed: ClosedJaxpr, moving: list[bool]) -> tuple[ClosedJaxpr
     Its inputs are the left values and their tangents, then the right ones; a value has a tangent
     as soon as a combination may give it one.
     """
-    key = ("pair_jvp", tuple(moving))
-    found = closed._memo.get(key)
-    if found is not None:
-        return found
-    made, _, moving = settled(moving, lambda flags: jvp_jaxpr(closed, [*flags, *flags], flags))
+    return _pair_jvp(closed, tuple(moving))
+
+
+@per_program
+def _pair_jvp(closed: ClosedJaxpr, given: tuple[bool, ...]) -> tuple[ClosedJaxpr, list[bool]]:
+    made, _, moving = settled(list(given), lambda flags: jvp_jaxpr(closed, [*flags, *flags], flags))
     count, extra = len(moving), sum(moving)
     function = jaxpr_as_fun(made)
 
@@ -352,8 +359,7 @@ def pair_jvp_jaxpr(closed: ClosedJaxpr, moving: list[bool]) -> tuple[ClosedJaxpr
 
     side = closed.in_avals[:count]
     side = [*side, *[a.to_tangent_aval() for a, m in zip(side, moving, strict=True) if m]]
-    found = closed._memo[key] = (stage(combine, [*side, *side]), moving)
-    return found
+    return stage(combine, [*side, *side]), moving
 
 
 # --- select_and_scatter ---------------------------------------------------------------------------

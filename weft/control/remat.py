@@ -22,10 +22,11 @@ from weft.control.recompute import Policy, chosen, recompute, substituted
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, batch_in_place
+from weft.core.caches import per_program
 from weft.core.effects import observable
 from weft.core.factors import Factors, elementwise
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, remembered
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through
 from weft.core.registry import lookup
@@ -160,8 +161,7 @@ class Remat(Primitive):
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         jaxpr, prevent_cse, policy = params["jaxpr"], params["prevent_cse"], params["policy"]
         unknown = tuple(trace.is_unknown(x) for x in args)
-        key = ("remat", unknown, ById(policy))
-        split = remembered(jaxpr, key, lambda: _split(jaxpr, unknown, policy))
+        split = _split(jaxpr, unknown, ById(policy))
         known_args, _ = partition_list(unknown, args)
         inputs = [*split.consts, *known_args]
         results = eval_jaxpr(split.known, (), *inputs)
@@ -232,7 +232,9 @@ class Split(Record):
     out_unknown: list[bool]
 
 
-def _split(jaxpr: Jaxpr, unknown: Sequence[bool], policy: Policy | None) -> Split:
+@per_program
+def _split(jaxpr: Jaxpr, unknown: tuple[bool, ...], by_policy: ById) -> Split:
+    policy: Policy | None = by_policy.value
     known, rest, out_unknown, residual_avals = partial_eval_jaxpr(close(jaxpr), unknown, False)
     forward = convert_constvars(known.jaxpr)
     count = len(forward.outvars) - len(residual_avals)

@@ -29,9 +29,10 @@ from weft.control.parts import on_parts, split_carry
 from weft.core.ad import UndefPrimal, Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
+from weft.core.caches import per_program
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run, storage_dtype
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, remembered
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
@@ -522,9 +523,7 @@ def _transpose_linear(
     linear = [is_undef(x) for x in args]
     linear[num_consts : num_consts + num_carry] = [True] * num_carry
     ys_nonzero = [type(ct) is not Zero for ct in cts[num_carry:]]
-    given = (linear, num_consts, num_carry, ys_nonzero)
-    key = ("transposed_scan", tuple(linear), num_consts, num_carry, tuple(ys_nonzero))
-    body = remembered(jaxpr, key, lambda: _transposed_body(jaxpr, *given))
+    body = _transposed_body(jaxpr, tuple(linear), num_consts, num_carry, tuple(ys_nonzero))
     consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
     known_consts, consts = partition_list(consts_lin, args[:num_consts])
     known_xs, _ = partition_list(xs_lin, args[num_consts + num_carry :])
@@ -547,12 +546,13 @@ def _transpose_linear(
     return [ct if is_undef(x) else None for ct, x in zip(result, args, strict=True)]
 
 
+@per_program
 def _transposed_body(
     jaxpr: ClosedJaxpr,
-    linear: Sequence[bool],
+    linear: tuple[bool, ...],
     num_consts: int,
     num_carry: int,
-    ys_nonzero: Sequence[bool],
+    ys_nonzero: tuple[bool, ...],
 ) -> ClosedJaxpr:
     """[known consts | sums, carry cts | ys cts, known xs] -> [sums, carry cts | xs cts]."""
     in_avals, out_avals = jaxpr.in_avals, jaxpr.out_avals

@@ -16,9 +16,10 @@ from weft.control.jit import jit_p, jit_parameters, numpy_consts
 from weft.control.process_program import process_program
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
+from weft.core.caches import ProgramCache, per_program
 from weft.core.effects import NamedAxisEffect
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.mesh_layout import whole_aval
 from weft.core.plain import plain
 from weft.core.primitive import Primitive
@@ -38,6 +39,11 @@ def _with_types(aval: Any, inner: Any, spec: Sequence[Any], mesh: Any) -> Any:
         parts = [(*a, *axes_of(b)) for a, b in zip(parts, inner.divided.spec, strict=True)]
     marks = spec.marks() if isinstance(spec, PartitionSpec) else {}
     return aval.update(sharding=NamedSharding(mesh, PartitionSpec(*parts, **marks)))
+
+
+# Programs over all parts, by mesh, specs and manual axes.
+_whole: ProgramCache[Any, ClosedJaxpr] = ProgramCache("whole")
+_process_program = per_program(process_program)
 
 
 class ShardMap(Primitive):
@@ -65,22 +71,18 @@ class ShardMap(Primitive):
         """The program over all parts; its equation is left to whoever stages it."""
         closed = params["jaxpr"]
         specs = (params["in_specs"], params["out_specs"])
-        key = ("whole", params["mesh"], *specs, params["manual_axes"])
+        key = (params["mesh"], *specs, params["manual_axes"])
         make = _sums_program if has_marks(params) else _whole_program
-        return remembered(closed, key, lambda: make(closed, params))
+        return _whole.made(closed, key, lambda: make(closed, params))
 
     def per_process(self, params: dict[str, Any]) -> tuple[ClosedJaxpr, list[Any], list[Any]]:
         """The program of this process, where a mesh spans several; how its arguments and results
         are divided."""
         closed, mesh = params["jaxpr"], params["mesh"]
         ins, outs = params["in_specs"], params["out_specs"]
-        key = ("process", mesh, ins, outs, params["manual_axes"])
-        found = closed._memo.get(key)
-        if found is None:
-            program = process_program(closed, mesh, ins, outs, params["manual_axes"])
-            places = ([NamedSharding(mesh, s) for s in specs] for specs in (ins, outs))
-            found = closed._memo[key] = (program, *places)
-        return found
+        program = _process_program(closed, mesh, ins, outs, params["manual_axes"])
+        shardings = lambda specs: [NamedSharding(mesh, spec) for spec in specs]
+        return program, shardings(ins), shardings(outs)
 
     def ref(self, *args: Any, **params: Any) -> list[Any]:
         whole = self.callee(params)

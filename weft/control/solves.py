@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.functional import either, split_list
+from weft.base.functional import ById, either, split_list
 from weft.base.record import Record
 from weft.control.initial_style import mapped_at_front
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, match_axis
+from weft.core.caches import ProgramCache
 from weft.core.effects import Effects
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.prims.arithmetic import neg
 from weft.transforms.jvp import jvp
@@ -48,6 +49,19 @@ def _variables(program: Any, count: int) -> list[Var]:
     return [Var(aval) for aval in program.in_avals[:count]] if count else []
 
 
+# Solves with the operands of all four functions, by the numbers of their constants.
+_callees: ProgramCache[tuple[Any, ...], ClosedJaxpr] = ProgramCache("callees")
+
+
+def _callee(jaxprs: Any, lengths: Any) -> ClosedJaxpr:
+    closed = jaxprs.solve
+    own = closed.jaxpr.invars
+    groups = list(map(_variables, jaxprs, lengths))
+    groups[2] = own[: lengths.solve]
+    invars = [v for group in groups for v in group] + own[lengths.solve :]
+    return closed.replace(jaxpr=closed.jaxpr.replace(invars=invars))
+
+
 class CustomLinearSolve(Primitive):
     """Operands are the constants of the four functions, then the right-hand side."""
 
@@ -77,19 +91,8 @@ class CustomLinearSolve(Primitive):
     def callee(self, params: dict[str, Any]) -> ClosedJaxpr:
         """The solve, with variables for the operands that only derivatives need."""
         jaxprs, lengths = params["jaxprs"], params["const_lengths"]
-        closed = jaxprs.solve
-        key = ("callee", tuple(lengths))
-        if key not in closed._memo:
-            own = closed.jaxpr.invars
-            groups = list(map(_variables, jaxprs, lengths))
-            groups[2] = own[: lengths.solve]
-            invars = [v for group in groups for v in group] + own[lengths.solve :]
-            body = closed.jaxpr
-            whole = Jaxpr(
-                body.constvars, invars, body.outvars, body.eqns, body.effects, body.debug_info
-            )
-            closed._memo[key] = closed.replace(jaxpr=whole)
-        return closed._memo[key]
+        key = (lengths, *map(ById, jaxprs))
+        return _callees.made(jaxprs.solve, key, lambda: _callee(jaxprs, lengths))
 
     @staticmethod
     def ref(

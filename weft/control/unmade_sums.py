@@ -16,13 +16,13 @@ import numpy as np
 from weft.control.jit import jit_p, jit_parameters
 from weft.control.shard_map import has_marks
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
+from weft.core.caches import per_program
 from weft.core.explicit import loosely, moved, spec_of
 from weft.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
     Literal,
     jaxprs_in_params,
-    remembered,
     with_programs,
 )
 from weft.core.marks import axes_of_sum, stored_aval
@@ -33,9 +33,10 @@ from weft.core.trace import typeof
 from weft.transforms.vmap import batch
 
 
+@per_program
 def has_sums(closed: ClosedJaxpr) -> bool:
     """Whether a type anywhere in a program is unreduced, outside of ``shard_map``."""
-    return remembered(closed, "sums", lambda: _has_sums(closed.jaxpr))
+    return _has_sums(closed.jaxpr)
 
 
 def _has_sums(jaxpr: Jaxpr) -> bool:
@@ -51,12 +52,9 @@ def _has_sums(jaxpr: Jaxpr) -> bool:
     return False
 
 
+@per_program
 def stored(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program on parts of sums."""
-    return remembered(closed, "stored", lambda: _stored(closed))
-
-
-def _stored(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr = closed.jaxpr
 
     def run(*args: Any) -> list[Any]:

@@ -29,6 +29,7 @@ from weft.control.one_by_one import by_device, one_by_one
 from weft.control.parts import on_parts, split_carry
 from weft.core.ad import Zero, instantiate
 from weft.core.batching import AxisData, match_axis
+from weft.core.caches import per_program
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, eval_jaxpr, jaxpr_as_fun
@@ -402,28 +403,28 @@ def _where(going: Any, new: Any, old: Any) -> Any:
 
 def _ignore_more(closed: ClosedJaxpr, avals: Sequence[Any]) -> ClosedJaxpr:
     """The program with more inputs that it does not read."""
-    if not avals:
-        return closed
-    key = ("ignore_more", tuple(avals))
-    found = closed._memo.get(key)
-    if found is None:
-        invars = [*closed.jaxpr.invars, *(Var(aval) for aval in avals)]
-        wide = closed.jaxpr.replace(invars=invars, debug_info=None)
-        found = closed._memo[key] = ClosedJaxpr(wide, closed.consts)
-    return found
+    return _with_inputs(closed, *avals) if avals else closed
+
+
+@per_program
+def _with_inputs(closed: ClosedJaxpr, *avals: Any) -> ClosedJaxpr:
+    invars = [*closed.jaxpr.invars, *(Var(aval) for aval in avals)]
+    return closed.replace(jaxpr=closed.jaxpr.replace(invars=invars, debug_info=None))
 
 
 def _batch_at(closed: ClosedJaxpr, axis: AxisData, in_dims: Dims, out_dims: Dims) -> ClosedJaxpr:
     """The program over a batch, its batch dimensions where they are said to be."""
-    key = ("batch_at", axis, tuple(in_dims), tuple(out_dims))
-    found = closed._memo.get(key)
-    if found is None:
-        fun = jaxpr_as_fun(closed)
-        avals = [batched(a, axis.size, d) for a, d in zip(closed.in_avals, in_dims, strict=True)]
-        found = closed._memo[key] = stage(
-            lambda *args: batch_to(fun, axis, args, in_dims, out_dims), avals, closed.debug_info
-        )
-    return found
+    return _batched_at(closed, axis, tuple(in_dims), tuple(out_dims))
+
+
+@per_program
+def _batched_at(
+    closed: ClosedJaxpr, axis: AxisData, in_dims: tuple[Any, ...], out_dims: tuple[Any, ...]
+) -> ClosedJaxpr:
+    fun = jaxpr_as_fun(closed)
+    avals = [batched(a, axis.size, d) for a, d in zip(closed.in_avals, in_dims, strict=True)]
+    mapped = lambda *args: batch_to(fun, axis, args, in_dims, out_dims)
+    return stage(mapped, avals, closed.debug_info)
 
 
 while_p = While()

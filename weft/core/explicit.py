@@ -15,8 +15,9 @@ from weft.base import knobs
 from weft.core import marks
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray, without_axes
+from weft.core.caches import per_program
 from weft.core.factors import Spec, fitting
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params, remembered
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.sharding import (
     NO_AXES,
@@ -258,9 +259,10 @@ def carries(avals: Any) -> bool:
     return any(getattr(a, "divided", None) is not None for a in avals)
 
 
+@per_program
 def has_types(closed: ClosedJaxpr) -> bool:
     """Whether a type anywhere in a program carries a sharding."""
-    return remembered(closed, "typed", lambda: _has_types(closed.jaxpr))
+    return _has_types(closed.jaxpr)
 
 
 def _has_types(jaxpr: Jaxpr) -> bool:

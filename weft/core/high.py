@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core.jaxpr import ClosedJaxpr, remembered, subjaxprs
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, subjaxprs
 from weft.core.primitive import Primitive
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
@@ -69,9 +70,10 @@ class Lowered(Primitive):
 lowered_p = Lowered()
 
 
+@per_program
 def has_lowered(closed: ClosedJaxpr) -> bool:
     """Whether a program has something in it that a library's operation was replaced by."""
-    return remembered(closed, "lowered", lambda: _has_lowered(closed.jaxpr))
+    return _has_lowered(closed.jaxpr)
 
 
 def _has_lowered(jaxpr: Any) -> bool:

@@ -144,7 +144,7 @@ class Jaxpr:
         "eqns",
         "effects",
         "debug_info",
-        "_memo",
+        "_values_by_cache",
         "__weakref__",
     )
 
@@ -163,7 +163,7 @@ class Jaxpr:
         self.eqns = list(eqns)
         self.effects = effects
         self.debug_info = debug_info
-        self._memo: dict[Any, Any] = {}
+        self._values_by_cache: dict[Any, Any] = {}  # by ProgramCache
 
     @property
     def in_avals(self) -> list[Any]:
@@ -198,7 +198,7 @@ class ClosedJaxpr:
         []
     """
 
-    __slots__ = ("jaxpr", "consts", "_memo", "__weakref__")
+    __slots__ = ("jaxpr", "consts", "marks", "_values_by_cache", "__weakref__")
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
         if len(consts) != len(jaxpr.constvars):
@@ -207,7 +207,8 @@ class ClosedJaxpr:
             )
         self.jaxpr = jaxpr
         self.consts = list(consts)
-        self._memo: dict[Any, Any] = {}
+        self.marks: frozenset[Any] = frozenset()
+        self._values_by_cache: dict[Any, Any] = {}  # by ProgramCache
 
     @property
     def in_avals(self) -> list[Any]:
@@ -246,12 +247,14 @@ class ClosedJaxpr:
         return self.jaxpr.debug_info
 
     def replace(self, *, jaxpr: Jaxpr | None = None, consts: Any = None) -> ClosedJaxpr:
-        return ClosedJaxpr(
+        copy = ClosedJaxpr(
             self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
         )
+        copy.marks = self.marks
+        return copy
 
     def map_jaxpr(self, f: Any) -> ClosedJaxpr:
-        return ClosedJaxpr(f(self.jaxpr), self.consts)
+        return self.replace(jaxpr=f(self.jaxpr))
 
     def pretty_print(self, **settings: Any) -> str:
         return _print(self, **settings)
@@ -278,14 +281,6 @@ def set_printer(function: Any) -> None:
 
 
 # --- looking at programs --------------------------------------------------------------------------
-
-
-def remembered(program: Any, key: Any, make: Callable[[], Any]) -> Any:
-    """What is made of a program once, and known from then on."""
-    found = program._memo.get(key)
-    if found is None:
-        found = program._memo[key] = make()
-    return found
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:

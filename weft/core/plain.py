@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.avals import without_axes
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, remembered, with_programs
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var, with_programs
 
 
+@per_program
 def plain(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with types that say nothing of mesh axes, as most have."""
-    return remembered(closed, "plain", lambda: ClosedJaxpr(_plain(closed.jaxpr), closed.consts))
+    return closed.map_jaxpr(_plain)
 
 
 def _plain(jaxpr: Jaxpr) -> Jaxpr:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.caches import per_program
 from weft.core.factors import Division, Factors, Spec, count, fitting, spec_for, split_axes, whole
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, join_effects, remembered
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, join_effects
 from weft.core.sharding import UNCONSTRAINED, NamedSharding, axes_of
 
 Sizes = dict[Any, int]
@@ -33,9 +34,10 @@ def _same_mesh(a: Any, b: Any) -> bool:
 # --- programs without calls -----------------------------------------------------------------------
 
 
+@per_program
 def inline(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with those that its equations merely call written out."""
-    return remembered(closed, "inlined", lambda: _inline(closed))
+    return _inline(closed)
 
 
 def _called(eqn: JaxprEqn) -> Any:

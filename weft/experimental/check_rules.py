@@ -26,7 +26,8 @@ from weft.control.scan import scan_p
 from weft.control.varying import manual_scope
 from weft.control.while_loop import while_p
 from weft.core.ad import zeros
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED, PartitionSpec
@@ -240,8 +241,14 @@ def checked_program(
     closed: ClosedJaxpr, enabled: frozenset[Any], effects: Sequence[ErrorEffect] | None = None
 ) -> Checked:
     """A program with its checks; ``effects`` are all that it returns, if they are given."""
-    key = ("checked", enabled, None if effects is None else tuple(effects))
-    return remembered(closed, key, lambda: _checked(jaxpr_as_fun(closed), closed, enabled, effects))
+    return _checked_once(closed, enabled, None if effects is None else tuple(effects))
+
+
+@per_program
+def _checked_once(
+    closed: ClosedJaxpr, enabled: frozenset[Any], effects: tuple[ErrorEffect, ...] | None
+) -> Checked:
+    return _checked(jaxpr_as_fun(closed), closed, enabled, effects)
 
 
 def _checked(

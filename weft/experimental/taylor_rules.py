@@ -14,7 +14,8 @@ from weft import numpy as jnp
 from weft.base.functional import safe_zip, split_list
 from weft.control.jit import jit_params
 from weft.control.remat import remat_p
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
@@ -335,12 +336,12 @@ def _program(
     closed: ClosedJaxpr, order: int, moving: Sequence[bool], wanted: Sequence[bool] | None = None
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The program over series, and which results move; those in ``wanted`` do in any case."""
-    key = ("jet", order, tuple(moving), None if wanted is None else tuple(wanted))
-    return remembered(closed, key, lambda: _staged(closed, order, moving, wanted))
+    return _staged(closed, order, tuple(moving), None if wanted is None else tuple(wanted))
 
 
+@per_program
 def _staged(
-    closed: ClosedJaxpr, order: int, moving: Sequence[bool], wanted: Sequence[bool] | None
+    closed: ClosedJaxpr, order: int, moving: tuple[bool, ...], wanted: tuple[bool, ...] | None
 ) -> tuple[ClosedJaxpr, list[bool]]:
     out_moving: list[bool] = []
 

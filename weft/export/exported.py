@@ -31,6 +31,7 @@ from weft.export.placement import device_count, given_devices, named, read_spec,
 from weft.export.reading import MalformedExportError, Reader
 from weft.export.trees import read_tree, write_tree
 from weft.kernel.spec import KernelError
+from weft.runtime.compiling import expect_sibling
 from weft.runtime.devices import default_backend
 from weft.tree.functions import tree_flatten, tree_unflatten
 
@@ -218,7 +219,7 @@ class Exported:
             if all(type(n) is int for n in key):
                 others = unknowns.others(values)
                 if others is not None:  # from which shape-generic code is made at once
-                    found._memo["sibling"] = lambda: instantiated(program, others)
+                    expect_sibling(found, lambda: instantiated(program, others))
             if len(self._instances) >= MAX_INSTANCES:
                 gone = self._instances.pop(next(iter(self._instances)))
                 self._functions.pop(id(gone), None)

@@ -15,11 +15,17 @@ from weft.base import disk, knobs
 from weft.base.background import in_background
 from weft.base.lazy import Late
 from weft.compiler.identity import Identity, identify
+from weft.core.caches import Mark, ProgramCache
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime.client import Compiler
 
 # loaded when a program may be one of several shapes
 kinds = Late("weft.runtime.kinds")
+
+# Programs whose code serves other sizes too; and those whose code is for exactly their sizes.
+GENERAL, EXACT = Mark("general"), Mark("exact")
+# What makes another shape of a program, until its code is made.
+_siblings: ProgramCache[None, Callable[[], ClosedJaxpr]] = ProgramCache("siblings")
 
 
 def code(
@@ -33,7 +39,7 @@ def code(
     ``exactly`` these. Notes are taken of code that is made only."""
     search, general = None, is_general(closed)
     wanted = (knobs.thread.shape_generic or general) and not exactly
-    if compiler.has_named_sizes and wanted and watch is None and "exactly" not in closed._memo:
+    if compiler.has_named_sizes and wanted and watch is None and not EXACT.on(closed):
         search = kinds.Search(compiler, closed, donated, general)
         served = search.found()
         if served is not None:
@@ -44,7 +50,7 @@ def code(
         if identity is not None:
             compiler.expect()  # a new program is seldom made of known code alone
         if search is not None:
-            sibling = None if general else closed._memo.pop("sibling", None)
+            sibling = None if general else _siblings.pop(closed, None)
             served = search.alone() if general else search.made(sibling)
             if served is not None:
                 if general and identity is not None:
@@ -70,13 +76,17 @@ def _identity(closed: ClosedJaxpr, donated: tuple[bool, ...], general: bool) -> 
 
 def is_general(closed: ClosedJaxpr) -> bool:
     """Whether a program's code is to do for arrays of other sizes too."""
-    return "general" in closed._memo
+    return GENERAL.on(closed)
 
 
 def generalise(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program, to be compiled to code that does for arrays of other sizes too."""
-    closed._memo["general"] = True
-    return closed
+    return GENERAL.give(closed)
+
+
+def expect_sibling(closed: ClosedJaxpr, make: Callable[[], ClosedJaxpr]) -> None:
+    """Have shape-generic code made for a program at once, from it and another shape of it."""
+    _siblings.set(closed, None, make)
 
 
 def makes_exact(executable: Any, make: Callable[[], None]) -> bool:

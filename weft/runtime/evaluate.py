@@ -182,8 +182,3 @@ def is_restricted() -> bool:
     if thread.no_execution or thread.default_device is not None or state.axis_env:
         return True
     return thread.debug_key_reuse or not host().is_loaded()
-
-
-def is_shape_generic(closed: Any) -> bool:
-    """Whether the code that a program runs serves other sizes too."""
-    return any(getattr(made, "generic", False) for made in closed._memo.values())

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import propagate
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, remembered
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
 from weft.core.sharding import NamedSharding
 from weft.runtime.spread import as_spec, spec_of
 
@@ -16,7 +17,12 @@ def looks(closed: ClosedJaxpr) -> bool:
     """Whether something in a program, or in what it calls, looks at how values are divided."""
     if not closed.effects:
         return False
-    return remembered(closed, "looks", lambda: any(map(_looks, propagate.inline(closed).eqns)))
+    return _has_lookers(closed)
+
+
+@per_program
+def _has_lookers(closed: ClosedJaxpr) -> bool:
+    return any(map(_looks, propagate.inline(closed).eqns))
 
 
 def _looks(eqn: JaxprEqn) -> bool:
@@ -25,24 +31,23 @@ def _looks(eqn: JaxprEqn) -> bool:
 
 def observed(closed: ClosedJaxpr, mesh: Any, args: Any) -> ClosedJaxpr:
     """The program on arguments over a mesh, in which those that look are told what they see."""
-    flat = propagate.inline(closed)
     avals = closed.in_avals
     given = [
         spec_of(getattr(x, "sharding", None), mesh, len(getattr(a, "shape", ())))
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
-    key = ("observed", mesh, tuple(given))
+    return _told(closed, mesh, tuple(given))
 
-    def made() -> ClosedJaxpr:
-        flow = propagate.propagate(flat, given, mesh)
 
-        def told(eqn: JaxprEqn) -> JaxprEqn:
-            if not _looks(eqn):
-                return eqn
-            seen = tuple([NamedSharding(mesh, as_spec(flow.read(x))) for x in eqn.invars])
-            return eqn.replace(params={**eqn.params, "seen": seen})
+@per_program
+def _told(closed: ClosedJaxpr, mesh: Any, given: tuple[Any, ...]) -> ClosedJaxpr:
+    flat = propagate.inline(closed)
+    flow = propagate.propagate(flat, list(given), mesh)
 
-        jaxpr = flat.jaxpr.replace(eqns=[told(eqn) for eqn in flat.eqns])
-        return ClosedJaxpr(jaxpr, flat.consts)
+    def told(eqn: JaxprEqn) -> JaxprEqn:
+        if not _looks(eqn):
+            return eqn
+        seen = tuple([NamedSharding(mesh, as_spec(flow.read(x))) for x in eqn.invars])
+        return eqn.replace(params={**eqn.params, "seen": seen})
 
-    return remembered(closed, key, made)
+    return flat.replace(jaxpr=flat.jaxpr.replace(eqns=[told(eqn) for eqn in flat.eqns]))

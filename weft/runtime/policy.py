@@ -14,7 +14,8 @@ import numpy as np
 
 from weft.base import knobs
 from weft.core.avals import ShapedArray
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params, remembered
+from weft.core.caches import ProgramCache, per_program
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 
 # Elements of operands and results from which on a native program is worth making.
 LARGE_ELEMENTS = 1 << 15
@@ -54,13 +55,17 @@ def is_native(primitive: Any, avals: Any, out: Any, params: dict[str, Any]) -> b
     return sum([a.size for a in every]) >= LARGE_ELEMENTS
 
 
+# Equations of a loop's body that NumPy has run.
+_interpreted: ProgramCache[None, int] = ProgramCache("interpreted")
+
+
 def is_interpreted(body: ClosedJaxpr, work: int) -> bool:
     """Whether a loop that is about to run so many equations is still run by NumPy: it has not been
     run for long, and that makes no difference to its results."""
     if not _is_exact_round(body):
         return False
-    spent = body._memo["spent"] = body._memo.get("spent", 0) + work
-    return spent < LOOP_EQUATIONS
+    spent = (_interpreted.get(body, None) or 0) + work
+    return _interpreted.set(body, None, spent) < LOOP_EQUATIONS
 
 
 def interpreted_rounds(condition: ClosedJaxpr, body: ClosedJaxpr) -> int:
@@ -103,9 +108,10 @@ def is_exact(program: ClosedJaxpr | Jaxpr, controlled: bool = False) -> bool:
     return True
 
 
+@per_program
 def _is_exact_round(closed: ClosedJaxpr) -> bool:
     """The same for the body of a loop, looked at once."""
-    return remembered(closed, "exact", lambda: is_exact(closed, True))
+    return is_exact(closed, True)
 
 
 def _is_float(aval: Any) -> bool:

@@ -10,14 +10,16 @@ from typing import Any
 
 from weft.base import events, knobs, logs
 from weft.base.forks import across_forks
-from weft.base.functional import lru, register_cache
+from weft.base.functional import ById, lru, register_cache
 from weft.base.lazy import Late
 from weft.compiler.identity import identify
 from weft.compiler.plan import Unplannable
 from weft.core import sharding as meshes
+from weft.core.caches import ProgramCache
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.plain import plain
 from weft.core.staging import stage
+from weft.runtime.code import CODE, CodeKey
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -26,9 +28,9 @@ explicit = Late("weft.core.explicit")
 MOST_OF_LOOP, MAX_INTERNED = 64, 512
 
 
-def compiled(closed: ClosedJaxpr, key: Any, make: Callable[[ClosedJaxpr], Any]) -> Any:
+def compiled(closed: ClosedJaxpr, key: CodeKey, make: Callable[[ClosedJaxpr], Any]) -> Any:
     """What ``make`` makes of a program, kept with it under a key; None where it has no plan."""
-    found = closed._memo.get(key)
+    found = CODE.get(closed, key)
     if found is None:
         began, started = events.begin_making(), perf_counter()
         try:
@@ -41,7 +43,7 @@ def compiled(closed: ClosedJaxpr, key: Any, make: Callable[[ClosedJaxpr], Any]) 
         if level:
             seconds = perf_counter() - started
             logs.log(level, f"Finished compilation of {name} in {seconds:.3g} s")
-        closed._memo[key] = found
+        CODE.set(closed, key, found)
     return None if found is False else found
 
 
@@ -50,8 +52,7 @@ def without_shardings(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not meshes.explicit_ones or not explicit.has_types(closed):
         return closed
     found = plain(closed)
-    if "general" in closed._memo:
-        found._memo["general"] = True
+    found.marks = closed.marks  # it may have been given some since
     return found
 
 
@@ -81,18 +82,22 @@ def of_primitive(primitive: Any, avals: Any, params: Any) -> ClosedJaxpr | None:
         return None
 
 
+# Programs that run a loop, kept with its body.
+_loops: ProgramCache[None, dict[Any, ClosedJaxpr]] = ProgramCache("loops")
+
+
 def of_loop(primitive: Any, avals: Any, params: Any) -> ClosedJaxpr:
     """A primitive that carries programs as a program of one equation."""
     inner = [p for p in params.values() if type(p) is ClosedJaxpr]
     others = tuple([(k, v) for k, v in params.items() if type(v) is not ClosedJaxpr])
-    key = (primitive, tuple(avals), others, *map(id, inner), knobs.context_key())
-    known = inner[-1]._memo.setdefault("called", {})
+    key = (primitive, tuple(avals), others, *map(ById, inner), knobs.context_key())
+    known = _loops.made(inner[-1], None, dict)
     closed = known.get(key)
     if closed is None:
         closed = interned(stage(lambda *xs: primitive.bind(*xs, **params), avals))
         if len(known) >= MOST_OF_LOOP:
             known.clear()
-        known[key] = closed  # it keeps its programs, whose numbers are no others' then
+        known[key] = closed
     return closed
 
 

@@ -11,6 +11,7 @@ from weft.base import errors, knobs
 from weft.base.lazy import Late
 from weft.core import processes
 from weft.core.avals import ShapedArray
+from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.core.trace import state, typeof
@@ -184,7 +185,7 @@ def _count(program: Any, avals: Any) -> int:
 
 def _on_mesh_said(closed: Any, where: Placement) -> Placement:
     """A placement on the mesh without devices that a program speaks of, of the same devices."""
-    said = closed._memo.get("says_where")
+    said = _prescription(closed)
     if not isinstance(said, NamedSharding) or not said.mesh.are_all_axes_auto:
         return where
     own, mesh = where.sharding, said.mesh
@@ -229,9 +230,7 @@ def _apart(name: str, args: Any, error: Incompatible) -> ValueError:
 
 def says_where(closed: Any) -> Any:
     """The placement that a program prescribes for some of its values; None if it says nothing."""
-    found = closed._memo.get("says_where", "")
-    if found == "":
-        found = closed._memo["says_where"] = _said(closed)
+    found = _prescription(closed)
     if found is not None and not isinstance(found, Placement):  # over a mesh without devices
         current = knobs.thread.mesh
         if current is None or current[0] is None or current[0].shape != found.mesh.shape:
@@ -240,7 +239,9 @@ def says_where(closed: Any) -> Any:
     return found
 
 
-def _said(closed: Any) -> Any:
+@per_program
+def _prescription(closed: ClosedJaxpr) -> Any:
+    """The placement itself, or a sharding over a mesh without devices."""
     every = list(_prescribed(closed))
     concrete = [pair for pair in every if not is_abstract(pair[0])]
     if not concrete:

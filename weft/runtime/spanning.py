@@ -15,6 +15,7 @@ import numpy as np
 from weft.base import errors
 from weft.core import processes
 from weft.core.avals import ShapedArray
+from weft.core.caches import per_program
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, with_programs
 from weft.core.mesh_layout import Key, local_aval, parts_of
@@ -23,6 +24,7 @@ from weft.core.trace import typeof
 from weft.dtypes import canonicalize_dtype
 from weft.runtime.array import ArrayImpl, spanning
 from weft.runtime.client import Client, host
+from weft.runtime.compiling import EXACT
 from weft.runtime.places import ArrayType, Placement, array_type, described, placement
 
 # (program, shardings of its arguments) -> the program of one process, and how its arguments and
@@ -261,17 +263,17 @@ def form_of(closed: ClosedJaxpr, args: Sequence[Any], name: str, said: Any = Non
     given = tuple(
         x.sharding if type(x) is ArrayImpl and x._type.placement.spans else None for x in args
     )
-    key = ("spanning", given)
-    found = closed._memo.get(key)
-    if found is None:
-        program, ins, outs = _written(closed) or partitioner(closed, given)
-        types = [
-            array_type(a, placement(s, True)) for a, s in zip(closed.out_avals, outs, strict=True)
-        ]
-        found = closed._memo[key] = Form(program, ins, types)
+    found = _form(closed, given)
     if not found.checked:
         _check(closed, found, name)
     return found
+
+
+@per_program
+def _form(closed: ClosedJaxpr, given: tuple[Any, ...]) -> Form:
+    program, ins, outs = _written(closed) or partitioner(closed, given)
+    pairs = zip(closed.out_avals, outs, strict=True)
+    return Form(program, ins, [array_type(a, placement(s, True)) for a, s in pairs])
 
 
 def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
@@ -283,8 +285,8 @@ def _check(closed: ClosedJaxpr, form: Form, name: str) -> None:
     text = "\n".join([closed.pretty_print(use_color=False), *specs])
     number = processes.transport.begin_program(name, tuple(ranks), text)
     types = ", ".join(a.str_short(short_dtypes=True) for a in closed.in_avals)
-    form.program = _numbered(form.program, number, f"{name}({types})")
-    form.program._memo["exactly"] = True  # all processes run the same code
+    # all processes run the same code
+    form.program = EXACT.give(_numbered(form.program, number, f"{name}({types})"))
     form.checked = True
 
 

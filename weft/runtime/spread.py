@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import propagate
+from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.runtime.places import Placement, placement
@@ -65,19 +66,16 @@ def divided(
 ) -> tuple[Placement, ...]:
     """The placements of the results, from how the arguments are divided: found once for each way,
     as native code does not answer calls with every kind of argument."""
-    key = ("divided", tuple(given), mesh, kind)
-    found = program._memo.get(key)
-    if found is None:
-        found = program._memo[key] = _divided(program, given, mesh, kind)
-    return found
+    return _divided(program, tuple(given), mesh, kind)
 
 
+@per_program
 def _divided(
-    program: ClosedJaxpr, given: list[Spec], mesh: Any, kind: str | None
+    program: ClosedJaxpr, given: tuple[Spec, ...], mesh: Any, kind: str | None
 ) -> tuple[Placement, ...]:
     avals, auto = program.out_avals, set(mesh.auto_axes)
     if auto or not mesh.explicit_axes:
-        found = flow(program, given, mesh)
+        found = flow(program, list(given), mesh)
     else:
         found = [((),) * len(getattr(a, "shape", ())) for a in avals]
     if mesh.explicit_axes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core.caches import per_program
 from weft.core.effects import no_effects, observable
-from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, join_effects, remembered
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, join_effects
 
 
 def dce_jaxpr(
@@ -18,12 +19,12 @@ def dce_jaxpr(
     """
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(jaxpr.invars)
-    key = ("dce", tuple(used_outputs), tuple(instantiate))
-    return remembered(jaxpr, key, lambda: _dce(jaxpr, used_outputs, instantiate))
+    return _dce(jaxpr, tuple(used_outputs), tuple(instantiate))
 
 
+@per_program
 def _dce(
-    jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: Sequence[bool]
+    jaxpr: Jaxpr, used_outputs: tuple[bool, ...], instantiate: tuple[bool, ...]
 ) -> tuple[Jaxpr, list[bool]]:
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
     live: set[Any] = {v for v in outvars if type(v) is not Literal}
@@ -58,13 +59,15 @@ def dce_closed(
     """``dce_jaxpr`` on a closed program; constants that are no longer read are dropped."""
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(closed.jaxpr.invars)
-    key = ("dce", tuple(used_outputs), tuple(instantiate))
+    return _dce_closed(closed, tuple(used_outputs), tuple(instantiate))
 
-    def make() -> tuple[ClosedJaxpr, list[bool]]:
-        jaxpr, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs, instantiate)
-        return drop_unused_consts(ClosedJaxpr(jaxpr, closed.consts)), used_inputs
 
-    return remembered(closed, key, make)
+@per_program
+def _dce_closed(
+    closed: ClosedJaxpr, used_outputs: tuple[bool, ...], instantiate: tuple[bool, ...]
+) -> tuple[ClosedJaxpr, list[bool]]:
+    jaxpr, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs, instantiate)
+    return drop_unused_consts(closed.replace(jaxpr=jaxpr)), used_inputs
 
 
 def drop_unused_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -76,16 +79,17 @@ def drop_unused_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     if len(kept) == len(jaxpr.constvars):
         return closed
     smaller = jaxpr.replace(constvars=[jaxpr.constvars[i] for i in kept])
-    return ClosedJaxpr(smaller, [closed.consts[i] for i in kept])
+    return closed.replace(jaxpr=smaller, consts=[closed.consts[i] for i in kept])
 
 
+@per_program
 def convert_constvars(jaxpr: Jaxpr) -> Jaxpr:
     """The program with its constants as leading inputs."""
     invars = [*jaxpr.constvars, *jaxpr.invars]
-    make = lambda: jaxpr.replace(constvars=[], invars=invars, debug_info=None)
-    return remembered(jaxpr, "convert_constvars", make)
+    return jaxpr.replace(constvars=[], invars=invars, debug_info=None)
 
 
+@per_program
 def close(jaxpr: Jaxpr) -> ClosedJaxpr:
     """A closed program of one without constants; the same object for the same program."""
-    return remembered(jaxpr, "close", lambda: ClosedJaxpr(jaxpr, ()))
+    return ClosedJaxpr(jaxpr, ())

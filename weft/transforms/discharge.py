@@ -13,8 +13,9 @@ from typing import Any
 
 from weft.base import knobs, source
 from weft.base.record import Record
+from weft.core.caches import per_program
 from weft.core.effects import touches_refs
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, jaxprs_in_params, remembered
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, jaxprs_in_params
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.transforms.partial_eval import prune
@@ -68,12 +69,9 @@ class Discharged(Record):
     written: list[bool]  # of every input, whether it is a reference that is written
 
 
+@per_program
 def discharge_closed(closed: ClosedJaxpr) -> Discharged:
     """The program with the values of references for its references."""
-    return remembered(closed, "discharge", lambda: _discharge(closed))
-
-
-def _discharge(closed: ClosedJaxpr) -> Discharged:
     written: list[bool] = []
     refs = [a.is_ref for a in closed.in_avals]
 

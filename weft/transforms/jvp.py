@@ -11,8 +11,9 @@ from weft.base.lazy import Late
 from weft.base.source import NO_NAMES, NameStack
 from weft.core import sharding as meshes
 from weft.core.ad import Zero, instantiate
+from weft.core.caches import per_program
 from weft.core.effects import touches_refs
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.staging import stage
 from weft.core.trace import JVP, Trace, Tracer, box, escaped_tracer_error, state, typeof
 
@@ -186,12 +187,12 @@ def jvp_jaxpr(
     """
     if isinstance(instantiated, bool):
         instantiated = [instantiated] * len(closed.out_avals)
-    key = ("jvp", tuple(nonzeros), tuple(instantiated))
-    return remembered(closed, key, lambda: _jvp_jaxpr(closed, nonzeros, instantiated))
+    return _jvp_jaxpr(closed, tuple(nonzeros), tuple(instantiated))
 
 
+@per_program
 def _jvp_jaxpr(
-    closed: ClosedJaxpr, nonzeros: Sequence[bool], instantiated: Sequence[bool]
+    closed: ClosedJaxpr, nonzeros: tuple[bool, ...], instantiated: tuple[bool, ...]
 ) -> tuple[ClosedJaxpr, list[bool]]:
     has_tangent: list[bool] = []
     fun = jaxpr_as_fun(closed)

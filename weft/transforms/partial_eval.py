@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base.functional import partition_list
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, remembered
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from weft.core.staging import StagingTrace, StagingTracer, stage
 from weft.core.trace import Trace, state
 from weft.transforms.dce import convert_constvars, dce_jaxpr, drop_unused_consts
@@ -69,12 +70,12 @@ def partial_eval_jaxpr(
     """
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(closed.out_avals)
-    key = ("partial_eval", tuple(unknown), tuple(instantiate))
-    return remembered(closed, key, lambda: _partial_eval_jaxpr(closed, unknown, instantiate))
+    return _partial_eval_jaxpr(closed, tuple(unknown), tuple(instantiate))
 
 
+@per_program
 def _partial_eval_jaxpr(
-    closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: Sequence[bool]
+    closed: ClosedJaxpr, unknown: tuple[bool, ...], instantiate: tuple[bool, ...]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
     kept: dict[str, Any] = {}
     known_avals, _ = partition_list(unknown, closed.in_avals)

@@ -11,8 +11,9 @@ from weft.base.source import NO_NAMES, NameStack
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
+from weft.core.caches import per_program
 from weft.core.effects import touches_refs
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, remembered
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
 from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import VMAP, Trace, Tracer, check_leaks, state, typeof
@@ -284,16 +285,16 @@ def batch_jaxpr(
     """The program over a batch (batch dimensions in front) and which outputs are batched."""
     if isinstance(instantiate, bool):
         instantiate = [instantiate] * len(closed.out_avals)
-    in_dims = [0 if b else None for b in in_batched]
-    key = ("batch", axis, tuple(in_batched), tuple(instantiate))
-    return remembered(closed, key, lambda: _batch_jaxpr(closed, axis, in_dims, instantiate))
+    in_dims = tuple([0 if b else None for b in in_batched])
+    return _batch_jaxpr(closed, axis, in_dims, tuple(instantiate))
 
 
+@per_program
 def _batch_jaxpr(
     closed: ClosedJaxpr,
     axis: AxisData,
-    in_dims: Sequence[int | None],
-    instantiate: Sequence[bool],
+    in_dims: tuple[int | None, ...],
+    instantiate: tuple[bool, ...],
 ) -> tuple[ClosedJaxpr, list[bool]]:
     out_batched: list[bool] = []
     fun = jaxpr_as_fun(closed)

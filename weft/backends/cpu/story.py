@@ -414,7 +414,7 @@ def _why_stored(fusion: Any, v: Any) -> str:
 
 def costs(watch: Watch, program: Assembly) -> dict[str, float]:
     """Operations and bytes of a plan, under the names that XLA has for them."""
-    (simple,) = watch.memo(watch.closed).values()
+    (simple,) = watch.simplified.values(watch.closed)
     found = unfused_costs(simple)
     found["bytes accessed"] = float(Story(watch, program).moved)
     return found

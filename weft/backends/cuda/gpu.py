@@ -25,6 +25,7 @@ from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
+from weft.runtime.code import CODE, CodeKey
 from weft.runtime.compiling import code, is_general, makes_exact
 from weft.runtime.devices import devices
 from weft.runtime.places import array_type, on_device
@@ -144,7 +145,7 @@ class Gpu(DeviceClient):
         def make(source: ClosedJaxpr) -> Executable:
             return self._made(source, donated)
 
-        return programs.compiled(closed, ("executable", self, donated), make)
+        return programs.compiled(closed, CodeKey(self, donated), make)
 
     def _made(
         self, closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False
@@ -163,7 +164,7 @@ class Gpu(DeviceClient):
 
         def make() -> None:
             made = self._made(programs.without_shardings(closed), donated, exactly=True)
-            closed._memo["executable", self, donated] = made
+            CODE.set(closed, CodeKey(self, donated), made)
 
         return makes_exact(executable, make)
 

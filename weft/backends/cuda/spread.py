@@ -16,6 +16,7 @@ from weft.backends.cuda.gpu import Gpu
 from weft.backends.cuda.several import Executable
 from weft.base.functional import lru
 from weft.compiler.plan import Unplannable
+from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding
 from weft.runtime import site
@@ -28,6 +29,18 @@ from weft.runtime.places import array_type, placement
 def client_over(sharding: Any) -> Gpus:
     """Who has the memory of arrays that a sharding divides over several GPUs."""
     return Gpus(sharding)
+
+
+@per_program
+def _executable(
+    closed: ClosedJaxpr, mesh: Any, given: Any, places: Any, donated: tuple[bool, ...]
+) -> Executable | None:
+    wanted = [p.sharding for p in places]
+    numbers = [d.client.number for d in mesh.devices.flat]
+    try:
+        return Executable(*site.divide(closed, mesh, given, wanted), numbers, donated=donated)
+    except Unplannable:
+        return None
 
 
 class Gpus(SpreadClient):
@@ -80,19 +93,7 @@ class Gpus(SpreadClient):
     ) -> Executable | None:
         """A program on all GPUs, for arguments that are divided in some way."""
         mesh = self.sharding.mesh
-        key = ("on several GPUs", mesh, given, tuple(places), donated)
-        found = closed._memo.get(key)
-        if found is None:
-            wanted = [p.sharding for p in places]
-            numbers = [d.client.number for d in mesh.devices.flat]
-            try:
-                found = Executable(
-                    *site.divide(closed, mesh, given, wanted), numbers, donated=donated
-                )
-            except Unplannable:
-                found = False
-            closed._memo[key] = found
-        return found or None
+        return _executable(closed, mesh, given, tuple(places), donated)
 
     def over(self, sharding: Any) -> Gpus:
         return client_over(sharding)

@@ -27,6 +27,7 @@ from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
+from weft.runtime.code import CodeKey
 from weft.runtime.devices import devices
 from weft.runtime.places import array_type, on_device
 from weft.stablehlo.module import Unlowered, module_text
@@ -182,7 +183,7 @@ class PjrtDevice(DeviceClient):
             counts = len(source.in_avals), len(source.out_avals)
             return Executable(self.api, handle, 1, *counts, aliases)
 
-        return programs.compiled(closed, ("pjrt", self, donated), make)
+        return programs.compiled(closed, CodeKey(self, donated), make)
 
     def run(
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()

@@ -21,6 +21,7 @@ from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Told
+from weft.runtime.code import CodeKey
 from weft.runtime.parts import Parts, SpreadClient, SpreadMemory
 from weft.runtime.places import array_type, placement
 from weft.stablehlo.module import Unlowered, sharded_text
@@ -99,7 +100,7 @@ class PjrtDevices(SpreadClient):
             counts = len(source.in_avals), len(source.out_avals)
             return Executable(first.api, handle, len(every), *counts, aliases)
 
-        return programs.compiled(closed, ("pjrt over", mesh, ins, outs, donated), make)
+        return programs.compiled(closed, CodeKey("pjrt", donated, (mesh, ins, outs)), make)
 
     def divided_as(self, division: Any) -> PjrtDevices:
         return self if division is None else PjrtDevices(self.sharding, division)

@@ -16,6 +16,7 @@ from weft.runtime.array import ArrayImpl, box
 from weft.runtime.checked import Study, interpreted, told_plainly
 from weft.runtime.client import Told
 from weft.runtime.clients import PlainClient
+from weft.runtime.code import CodeKey
 from weft.runtime.programs import compiled
 
 
@@ -23,7 +24,7 @@ class NumPy(PlainClient):
     """The reference of every backend."""
 
     def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Executable | None:
-        return compiled(closed, ("executable", "reference"), Reference().compile)
+        return compiled(closed, CodeKey("reference"), Reference().compile)
 
     def run(
         self,

@@ -44,6 +44,7 @@ from weft.kernel.program import For, While, all_nodes, inner_regions
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.client import Compiler, host_named
+from weft.runtime.code import CODE, CodeKey
 from weft.runtime.compiling import code, generalise, is_general, makes_exact
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
@@ -371,14 +372,15 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
         found = Executable(programs.without_shardings(closed), watch, donated)
     except Unplannable:
         return None
-    closed._memo.setdefault(key, found)
+    if CODE.get(closed, key) is None:
+        CODE.set(closed, key, found)
     return found
 
 
-def key_of(donated: tuple[bool, ...]) -> tuple[Any, tuple[bool, ...]]:
+def key_of(donated: tuple[bool, ...]) -> tuple[CodeKey, tuple[bool, ...]]:
     """What the executable of a program is kept under, for arguments that are donated."""
     donated = donated if any(donated) else ()
-    return ("executable", donated, knobs.thread.denormals), donated
+    return CodeKey("cpu", donated, (knobs.thread.denormals,)), donated
 
 
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:
@@ -430,7 +432,7 @@ def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[A
 def call_once(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
     """The results of a primitive that carries programs, compiled for arguments like these."""
     closed = programs.of_loop(primitive, avals, params)
-    if "general" not in closed._memo:
+    if not is_general(closed):
         inner = [p for p in params.values() if type(p) is ClosedJaxpr]
         large = max(map(elements_of, inner)) >= LARGE_ROUND_ELEMENTS
         if large or _rounds(closed) <= SHORT_LOOP_ROUNDS:
@@ -472,7 +474,7 @@ def remember(
 
             def make() -> None:
                 source = programs.without_shardings(closed)
-                closed._memo[key] = Executable(source, None, own, exactly=True)
+                CODE.set(closed, key, Executable(source, None, own, exactly=True))
 
             if makes_exact(executable, make):
                 return False

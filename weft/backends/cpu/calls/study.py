@@ -13,11 +13,12 @@ from weft.backends.llvm.calls.dispatch import supported
 from weft.base import knobs
 from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats, unfused_costs
 from weft.compiler.watch import Watch
+from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import all_nodes
 from weft.runtime.checked import told_plainly
 from weft.runtime.client import Told
-from weft.runtime.evaluate import is_shape_generic
+from weft.runtime.code import is_shape_generic
 
 
 class Study:
@@ -97,8 +98,7 @@ class Study:
 
 def study(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
     """The study of a program, made once."""
-    donated = donated if any(donated) else ()
-    found = closed._memo.get(("study", donated))
-    if found is None:
-        found = closed._memo["study", donated] = Study(closed, donated)
-    return found
+    return _study(closed, donated if any(donated) else ())
+
+
+_study = per_program(Study)

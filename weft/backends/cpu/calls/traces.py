@@ -18,6 +18,7 @@ from weft.base.record import Record
 from weft.compiler.watch import Watch
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Copy, all_nodes
+from weft.runtime.code import CODE
 
 # Pieces of kernels that a trace holds; memory for them is taken as they come.
 MAX_ROWS = 1 << 21
@@ -63,7 +64,7 @@ class Source:
         return found[1]
 
     def _made(self, closed: ClosedJaxpr, key: Any, make: Make) -> Any:
-        kind = "instrument" if closed._memo.get(key) else "compile"
+        kind = "instrument" if CODE.get(closed, key) else "compile"
         began, watch = events.begin_making(), Watch(closed)
         made = make(watch)
         if made is not None:

@@ -16,6 +16,7 @@ from weft.backends.cuda.routines.table import keeps
 from weft.base.sizes import plain
 from weft.compiler.numbers import with_numbers
 from weft.compiler.pipeline import Pass, simplify
+from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Finish
 
@@ -44,10 +45,7 @@ class GpuTarget:
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
         found = simplify(closed, target=self)
-        if "prepared" not in found._memo:
-            found._memo["prepared"] = True
-            for eqn in found.jaxpr.eqns:
-                prepare(eqn)
+        _prepare_all(found)
         return found
 
     def exact(self) -> GpuTarget:
@@ -89,3 +87,9 @@ def _at_hand(x: Any) -> Any:
     if isinstance(x, tuple):
         return tuple.__new__(type(x), [_at_hand(y) for y in x])
     return plain(x)
+
+
+@per_program
+def _prepare_all(closed: ClosedJaxpr) -> None:
+    for eqn in closed.jaxpr.eqns:
+        prepare(eqn)
