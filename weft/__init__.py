@@ -88,6 +88,9 @@ if _typing.TYPE_CHECKING:
     from weft.api.placement import ensure_compile_time_eval as ensure_compile_time_eval
     from weft.api.placement import named_call as named_call
     from weft.api.placement import named_scope as named_scope
+    from weft.api.recompiles import explain_recompiles as explain_recompiles
+    from weft.api.recompiles import no_recompiles as no_recompiles
+    from weft.api.recompiles import no_transfers as no_transfers
     from weft.api.remat import checkpoint as checkpoint
     from weft.api.remat import remat as remat
     from weft.api.staging import eval_shape as eval_shape
@@ -140,6 +143,7 @@ else:  # what nothing above needs is loaded when it is first looked at
                 "block_until_ready copy_to_host_async device_get device_put disable_jit "
                 "ensure_compile_time_eval named_call named_scope"
             ),
+            "weft.api.recompiles": "explain_recompiles no_recompiles no_transfers",
             "weft.api.remat": "checkpoint remat",
             "weft.api.staging": "eval_shape make_jaxpr",
             "weft.control.custom_jvp": "custom_jvp",
@@ -195,6 +199,8 @@ explain_cache_misses = _knobs.explain_cache_misses
 jax2tf_associative_scan_reductions = _knobs.jax2tf_associative_scan_reductions
 legacy_prng_key = _knobs.legacy_prng_key
 log_compiles = _knobs.log_compiles
+log_recompiles = _knobs.log_recompiles
+log_transfers = _knobs.log_transfers
 no_execution = _knobs.no_execution
 no_tracing = _knobs.no_tracing
 numpy_dtype_promotion = _knobs.numpy_dtype_promotion

@@ -8,7 +8,9 @@ from weft.base.errors import JaxRuntimeError as JaxRuntimeError
 from weft.base.errors import JAXTypeError as JAXTypeError
 from weft.base.errors import KeyReuseError as KeyReuseError
 from weft.base.errors import NonConcreteBooleanIndexError as NonConcreteBooleanIndexError
+from weft.base.errors import RecompileError as RecompileError
 from weft.base.errors import TracerArrayConversionError as TracerArrayConversionError
 from weft.base.errors import TracerBoolConversionError as TracerBoolConversionError
 from weft.base.errors import TracerIntegerConversionError as TracerIntegerConversionError
+from weft.base.errors import TransferError as TransferError
 from weft.base.errors import UnexpectedTracerError as UnexpectedTracerError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import time
@@ -12,6 +13,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from weft import dtypes
+from weft.api import misses
 from weft.api.arguments import (
     Hashed,
     argument_names,
@@ -27,7 +29,7 @@ from weft.api.arguments import (
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import check_captured, dump_program, explain_miss, report_trace
 from weft.api.staging import stage_call
-from weft.base import errors, events, knobs, logs
+from weft.base import errors, events, knobs, logs, observing
 from weft.base.annotations import signature_of
 from weft.base.functional import (
     WeakMembers,
@@ -65,6 +67,8 @@ shardings = Late("weft.api.shardings")
 CACHE_LIMIT = 4096
 # How often native entries are made for a staged call: more than the ways arguments are given.
 TRIES = 8
+# Places of arguments that are remembered for a staged call, to say why it is compiled again.
+MAX_PLACES = 8
 
 
 class Staged:
@@ -83,6 +87,7 @@ class Staged:
         "warned",
         "said",
         "void",
+        "places",
     )
 
     def __init__(
@@ -103,6 +108,8 @@ class Staged:
         self.warned = False
         # the shardings that were given for the results, None without any
         self.said: Any = None
+        # where its arguments have been, of calls that somebody looked at and of the first one
+        self.places: list[Any] = []
         # where results without numbers are, which are NumPy arrays
         kinds = [getattr(aval, "dtype", None) for aval in closed.out_avals]
         self.void = [i for i, kind in enumerate(kinds) if kind == dtypes.float0]
@@ -110,7 +117,7 @@ class Staged:
     def again(self) -> Staged:
         """The same for another jit of the function, which makes native entries of its own."""
         same = Staged(self.closed, self.hoisted, self.params, self.in_tree, self.out_tree)
-        same.warned = self.warned
+        same.warned, same.places = self.warned, self.places
         return same
 
 
@@ -199,6 +206,10 @@ class JitFunction(NativeFunction):
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
+        if observing.begins():
+            return guards.observed(
+                self, misses.title(self._fun, _is_of_package(self._fun)), args, kwargs
+            )
         if high_classes:
             if high.is_differentiated((args, kwargs)):
                 return self._fun(*args, **kwargs)  # part of a program that is being made
@@ -222,6 +233,8 @@ class JitFunction(NativeFunction):
         guarded = guards.is_on() and state.trace is eval_trace
         if guarded:
             guards.from_host(leaves, self._name)
+        if not staged.places or observing.thread.call is not None:
+            self._note_places(staged, leaves, args, kwargs)
         donates = any(staged.params["donated_invars"]) and state.trace is eval_trace
         if self._compiler_options:
             check_options(self._compiler_options)
@@ -259,6 +272,15 @@ class JitFunction(NativeFunction):
         return tree_unflatten(staged.out_tree, outs)
 
     __call__ = _slow
+
+    def _note_places(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
+        """Remember where arguments are, and say why the program is compiled if it is."""
+        places, seen, call = misses.places_of(leaves), staged.places, observing.thread.call
+        if call is not None and call.owner is self:
+            before, names = [*seen], functools.partial(self._names, args, kwargs)
+            call.why = lambda: misses.moved(places, before, names)
+        if places not in seen and len(seen) < MAX_PLACES:
+            seen.append(places)
 
     def _call_opened(self, args: Any, kwargs: Any) -> Any:
         """Call with mutable values of libraries' types among the arguments."""
@@ -381,7 +403,8 @@ class JitFunction(NativeFunction):
         if knobs.thread.explain_cache_misses and not _is_of_package(self._fun):
             explain_miss(self._fun, key, list(shared or self._cache), names)
         started, began = time.perf_counter(), events.begin_making()
-        staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
+        with self._observed_trace(key, shared, names):
+            staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
         events.end_making(began, "trace", self._name)
         level = logs.level_of(knobs.thread.log_compiles)
         if level:
@@ -397,6 +420,16 @@ class JitFunction(NativeFunction):
             if shared is not None:
                 shared[key] = staged
         return leaves, staged
+
+    def _observed_trace(self, key: Any, shared: Any, names: Any) -> Any:
+        """A scope in which the function is traced: those who listen are told, and may refuse it."""
+        if not observing.is_on():
+            misses.note(self._fun, key)
+            return contextlib.nullcontext()
+        why, first = misses.reasons(self._fun, key, list(shared or self._cache), names)
+        misses.note(self._fun, key)
+        name = misses.title(self._fun, _is_of_package(self._fun))
+        return observing.making("traced", name, lambda: why, first)
 
     def _shared(self) -> dict[Any, Staged] | None:
         """What all jits of this function with these options have staged."""

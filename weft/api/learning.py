@@ -19,8 +19,8 @@ import numpy as np
 from weft.api.arguments import as_arrays
 from weft.api.jit import JitFunction, Staged
 from weft.api.making import Making
-from weft.base import events, knobs
-from weft.base.functional import WeakMembers, register_cache, wraps
+from weft.base import events, knobs, observing
+from weft.base.functional import WeakMembers, name_of, register_cache, wraps
 from weft.base.lazy import Late
 from weft.base.source import refusing_warnings
 from weft.core.array import Array
@@ -119,6 +119,8 @@ class Learning(NativeFunction):
         thread = knobs.thread
         if thread.no_tracing:  # else a refusal to trace would be remembered
             return self._fun(*args, **kwargs)
+        if observing.begins():
+            return guards.observed(self, name_of(self._fun), args, kwargs)
         if state.trace is not eval_trace or state.axis_env:
             return self._fun(*args, **kwargs)
         if (thread.debug_nans or thread.debug_infs) and not thread.disable_jit:
@@ -151,6 +153,8 @@ class Learning(NativeFunction):
             if isinstance(known, Sized):
                 return self._again(call, known, key, types)
             program = known
+        elif observing.holds():
+            return self._fun(*args, **kwargs)
         else:
             if len(self._seen) >= SEEN:
                 self._seen.clear()
@@ -172,7 +176,9 @@ class Learning(NativeFunction):
             return self._same(call, program, key)
         if not program.has_run:
             if program.is_quick:
-                if not policy.account.allows() or not evaluate.compile_eagerly(closed):
+                if observing.holds() or not policy.account.allows():
+                    return self._fun(*args, **kwargs)
+                if not evaluate.compile_eagerly(closed):
                     return self._fun(*args, **kwargs)
             program.has_run = True
         outs = evaluate.call_program(closed, call.leaves)

@@ -71,7 +71,7 @@ class Making:
 def _key(args: Any, kwargs: Any) -> Any:
     """What tells calls apart, by the types of numbers too; None where an argument is an array."""
     numbers: list[Any] = [len(args)]
-    named: list[Any] = [knobs.thread.context_key]
+    named: list[Any] = [knobs.context_key()]
     for x in (*args, *kwargs, *kwargs.values()) if kwargs else args:
         kind = type(x)
         if kind in _NUMBERS:

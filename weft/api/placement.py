@@ -76,8 +76,7 @@ def device_put(
         [Array(1., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True)]
     """
     now = state.trace is eval_trace and not _watched()
-    thread = knobs.thread
-    if thread.transfer_guard_host_to_device is not None or thread.transfer_guard_device_to_device:
+    if guards.looks():
         _guard(x, device)
     if now and device is None and donate is False and may_alias is None:
         if type(x) is ArrayImpl:

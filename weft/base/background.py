@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from weft.base import knobs
+from weft.base import knobs, observing
 from weft.base.forks import across_forks
 
 _last: threading.Thread | None = None
@@ -23,7 +23,7 @@ def in_background(task: Callable[[], None]) -> None:
             if before is not None:
                 before.join()
             if threading.main_thread().is_alive():  # whoever leaves does not wait for more of it
-                with knobs.scope(**settings):
+                with knobs.scope(**settings), observing.in_background():
                     task()
 
         thread: threading.Thread | None

@@ -316,6 +316,30 @@ class JaxRuntimeError(RuntimeError):
     """
 
 
+class RecompileError(RuntimeError):
+    """A call that would trace or compile something in a scope of ``weft.no_recompiles``.
+
+    Example:
+        >>> import weft
+        >>> with weft.no_recompiles():
+        ...     weft.jit(lambda x: x + 1)(1.0)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        weft.errors.RecompileError: <lambda> at ... would be traced...
+    """
+
+
+class TransferError(JaxRuntimeError):
+    """A copy between the host and a device in a scope of ``weft.no_transfers``.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> with weft.no_transfers():
+        ...     weft.numpy.sin(np.ones(3))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        weft.errors.TransferError: float64[3] (24 bytes) would be copied...
+    """
+
+
 class HostFallbackWarning(UserWarning):
     """An operation that has no form for a device and is computed on the host."""
 

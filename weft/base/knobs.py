@@ -23,12 +23,17 @@ _FALSE = ("0", "false", "f", "no", "n", "off", "")
 
 
 class ContextKey:
-    """One set of values of the knobs in the key. Equal sets are the same object."""
+    """One set of values of the knobs in the key. Equal sets are the same object.
 
-    __slots__ = ("values", "__weakref__")
+    A thread whose calls are observed has a key of its own, which no native code knows, so that its
+    calls come by Python; ``plain`` is the one that all others have, and what caches go by.
+    """
 
-    def __init__(self, values: tuple[Any, ...]):
+    __slots__ = ("values", "plain", "__weakref__")
+
+    def __init__(self, values: tuple[Any, ...], plain: ContextKey | None = None):
         self.values = values
+        self.plain = plain
 
     def __repr__(self) -> str:
         given = ", ".join(
@@ -63,7 +68,9 @@ def _intern(values: dict[str, Any]) -> ContextKey:
         if key is None:
             key = _keys[picked] = ContextKey(picked)
             _recent_keys.append(key)
-        return key
+    if values["observed"] or values["log_transfers"]:
+        return ContextKey(picked, key)
+    return key
 
 
 class _Overrides:
@@ -87,7 +94,7 @@ class _Thread(threading.local):
         # Runs once in every thread that looks, before the look.
         values = self.__dict__
         with _lock:
-            values.update(_globals)
+            values.update(_globals, observed=0)
             values["context_key"] = _intern(values)
             self.overrides = _Overrides(values)
             _threads.add(self.overrides)
@@ -99,7 +106,43 @@ class _Thread(threading.local):
 
 def context_key() -> ContextKey:
     """The interned values of this thread's knobs that belong to cache keys."""
-    return thread.context_key
+    key = thread.context_key
+    return key.plain or key
+
+
+def differences(before: ContextKey, now: ContextKey) -> list[tuple[str, Any, Any]]:
+    """The names of knobs whose values differ, with both."""
+    found = zip(_in_key, before.values, now.values, strict=False)
+    return [(knob.name, old, new) for knob, old, new in found if old != new]
+
+
+class observed_calls:
+    """A scope in which this thread's calls come by Python; what is cached stays valid."""
+
+    def __enter__(self) -> None:
+        self._change(1)
+
+    def __exit__(self, *_: Any) -> None:
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        values = thread.overrides.values
+        with _lock:
+            values["observed"] += by
+            values["context_key"] = _intern(values)
+
+
+class native_calls:
+    """A scope within the other one for a call that has been observed: native code may answer it."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = thread.context_key
+        thread.context_key = context_key()
+
+    def __exit__(self, *_: Any) -> None:
+        thread.context_key = self._before
 
 
 class _KnobDoc:
@@ -140,8 +183,8 @@ class Knob:
     """
     )
 
-    __slots__ = ("name", "kind", "choices", "default", "doc", "in_key", "optional", "covers",
-                 "accepts", "effect", "env", "on_update", "aliases")  # fmt: skip
+    __slots__ = ("name", "kind", "choices", "default", "doc", "in_key", "in_context", "optional",
+                 "covers", "accepts", "effect", "env", "on_update", "aliases")  # fmt: skip
 
     def __init__(
         self,
@@ -152,6 +195,7 @@ class Knob:
         *,
         choices: tuple[str, ...] | range | None = None,
         in_key: bool = False,
+        observes: bool = False,
         covers: tuple[Knob, ...] = (),
         accepts: tuple[Callable[[Any], bool], str] | None = None,
         effect: bool = True,
@@ -166,6 +210,7 @@ class Knob:
         self.default = default
         self.doc = doc if effect else f"Accepted for JAX, no effect. {doc}"
         self.in_key = in_key
+        self.in_context = in_key or observes  # whether calls must be looked at again
         self.optional = default is None
         self.covers = covers
         self.accepts = accepts
@@ -267,7 +312,7 @@ class Knob:
             for other in list(_threads):
                 if not other.depth.get(self.name):
                     other.values[self.name] = value
-                    if self.in_key:
+                    if self.in_context:
                         other.values["context_key"] = _intern(other.values)
         for knob in self.covers:
             knob.set_global(value)
@@ -293,11 +338,11 @@ class Knob:
 class Setting:
     """Knobs with other values for a scope of this thread; may be entered again and nested."""
 
-    __slots__ = ("_changes", "_in_key")
+    __slots__ = ("_changes", "_in_context")
 
     def __init__(self, changes: tuple[tuple[Knob, Any], ...]):
         self._changes = changes
-        self._in_key = any(knob.in_key for knob, _ in changes)
+        self._in_context = any(knob.in_context for knob, _ in changes)
 
     def __enter__(self) -> None:
         mine = thread.overrides
@@ -308,7 +353,7 @@ class Setting:
             for knob, value in self._changes:
                 depth[knob.name] = depth.get(knob.name, 0) + 1
                 values[knob.name] = value
-            if self._in_key:
+            if self._in_context:
                 values["context_key"] = _intern(values)
 
     def __exit__(self, *_: Any) -> None:
@@ -322,7 +367,7 @@ class Setting:
                 values[knob.name] = old if depth[knob.name] else _globals[knob.name]
             if not stack:
                 del mine.saved[id(self)]
-            if self._in_key:
+            if self._in_context:
                 values["context_key"] = _intern(values)
 
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -675,6 +720,16 @@ transfer_guard = _choice(
 log_compiles = _flag("log_compiles", False, "Log every function that is traced and compiled.")
 explain_cache_misses = _flag(
     "explain_cache_misses", False, "Log why a compiled function had to be traced again."
+)
+log_recompiles = _flag(
+    "log_recompiles", False,
+    "Log each call that traces or compiles again, and what changed since the nearest earlier call.",
+    env=("WEFT_LOG_RECOMPILES",),
+)
+log_transfers = _flag(
+    "log_transfers", False,
+    "Log each array copied between the host and a device, or gathered from shards.",
+    env=("WEFT_LOG_TRANSFERS",), observes=True,
 )
 log_checkpoint_residuals = _flag(
     "log_checkpoint_residuals", False, "Log what `checkpoint` keeps for the backward pass."

@@ -241,3 +241,29 @@ def _layout(doc: Doc, width: int, use_color: bool, annotation_prefix: str) -> st
         elif isinstance(doc, Styled):
             stack.append((doc.child, indent, flat, (doc.color, doc.bold)))
     return page.finish(annotation_prefix)
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes as people write it.
+
+    >>> bytes_text(12), bytes_text(4096), bytes_text(3_500_000_000)
+    ('12 bytes', '4.1 kB', '3.5 GB')
+    """
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if count < 999.5 or unit == "GB":
+            break
+    return f"{count:.2g} {unit}" if count < 10 else f"{count:,.0f} {unit}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time as people write it.
+
+    >>> seconds_text(2.5), seconds_text(0.0123), seconds_text(4e-6)
+    ('2.5 s', '12 ms', '4 µs')
+    """
+    unit, size = ("µs", 1e-6) if seconds < 1e-3 else ("ms", 1e-3) if seconds < 1 else ("s", 1.0)
+    value = seconds / size
+    return f"{value:.2g} {unit}" if value < 10 else f"{value:.0f} {unit}"

@@ -6,11 +6,12 @@ program; ``separate_consts`` turns them into leading inputs, to be passed as ope
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from weft.base import knobs
-from weft.base.functional import either, weakref_lru_cache
+from weft.base import history, knobs, observing
+from weft.base.functional import either, name_of, weakref_lru_cache
 from weft.core.ad import Zero, is_undef
 from weft.core.batching import moveaxis
 from weft.core.caches import per_program
@@ -63,7 +64,8 @@ def stage_tree_function(
 def _stage(
     fun: Callable[..., Any], in_tree: PyTreeDef, in_avals: Sequence[Any], debug: DebugInfo | None
 ) -> tuple[ClosedJaxpr, PyTreeDef]:
-    check_tracing(fun, "control flow" if debug is None else debug.traced_for)
+    what = "control flow" if debug is None else debug.traced_for
+    check_tracing(fun, what)
     out_trees: list[PyTreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -73,7 +75,25 @@ def _stage(
         out_trees.append(out_tree)
         return outs
 
-    return stage(flat, in_avals, debug), out_trees[0]
+    with _observed(fun, what, (in_tree, tuple(in_avals))):
+        return stage(flat, in_avals, debug), out_trees[0]
+
+
+def _observed(fun: Any, what: str, key: Any) -> Any:
+    """A scope in which a function is traced for control flow: those who listen are told."""
+    known = history.known(fun) if observing.is_on() else []
+    history.note(fun, key)
+    if not observing.is_on():
+        return contextlib.nullcontext()
+
+    def why() -> list[str]:
+        if not known:
+            return ["first call"]
+        if any(t.function() is fun for t in known):
+            return ["the types of what it is given, or settings, changed"]
+        return history.new_object(fun, known[-1])
+
+    return observing.making("traced", f"{name_of(fun)} of {what}", why, not known)
 
 
 def _check_results(outs: list[Any], out_tree: PyTreeDef, fun: Any, debug: Any) -> None:

@@ -171,12 +171,13 @@ def placed(x: Any, device: Any, out_sharding: Any) -> Any:
 
 def _guarded(name: str, *values: Any) -> None:
     """Raise where a transfer guard forbids to copy values of the host."""
-    if guards.is_on() and state.trace is eval_trace:
+    if guards.looks() and state.trace is eval_trace:
         guards.from_host([leaf for x in values for leaf in tree_leaves(x)], name)
 
 
 def _from_object(x: Any, dtype: Any, copy: bool) -> Array:
-    if knobs.thread.transfer_guard_host_to_device is not None:
+    thread = knobs.thread
+    if thread.transfer_guard_host_to_device is not None or thread.context_key.plain is not None:
         _guarded("array", x)
     kind = type(x)
     if kind is float or kind is int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.mesh_layout import bounds
+from weft.runtime import guards
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory
 from weft.runtime.clients import DeviceClient
@@ -56,12 +57,13 @@ class SpreadMemory(Memory):
         found = np.empty(shape, dtype)
         seen = set()
         rows = zip(self.clients, owner.buffers, self._slices(shape), strict=True)
-        for client, buffer, index in rows:
-            key = bounds(index, shape)
-            if key not in seen:
-                seen.add(key)
-                part = tuple(stop - start for start, stop in key)
-                found[index] = client.memory.copy_out(buffer, dtype, part)
+        with guards.gathering(dtype, shape):
+            for client, buffer, index in rows:
+                key = bounds(index, shape)
+                if key not in seen:
+                    seen.add(key)
+                    part = tuple(stop - start for start, stop in key)
+                    found[index] = client.memory.copy_out(buffer, dtype, part)
         found.flags.writeable = False
         return found
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from weft.base import events, knobs, logs
+from weft.base import events, knobs, logs, observing
 from weft.base.forks import across_forks
 from weft.base.functional import ById, lru, register_cache
 from weft.base.lazy import Late
@@ -32,11 +33,12 @@ def compiled(closed: ClosedJaxpr, key: CodeKey, make: Callable[[ClosedJaxpr], An
     """What ``make`` makes of a program, kept with it under a key; None where it has no plan."""
     found = CODE.get(closed, key)
     if found is None:
-        began, started = events.begin_making(), perf_counter()
-        try:
-            found = make(without_shardings(closed))
-        except Unplannable:
-            found = False
+        with observed(closed):
+            began, started = events.begin_making(), perf_counter()
+            try:
+                found = make(without_shardings(closed))
+            except Unplannable:
+                found = False
         name = _name_of(closed)
         events.end_making(began, "compile", name, equations=len(closed.eqns))
         level = logs.level_of(knobs.thread.log_compiles)
@@ -45,6 +47,20 @@ def compiled(closed: ClosedJaxpr, key: CodeKey, make: Callable[[ClosedJaxpr], An
             logs.log(level, f"Finished compilation of {name} in {seconds:.3g} s")
         CODE.set(closed, key, found)
     return None if found is False else found
+
+
+def observed(closed: ClosedJaxpr) -> Any:
+    """A scope in which a program is compiled: those who listen are told, and may refuse it."""
+    if not observing.is_on():
+        return contextlib.nullcontext()
+    call = observing.thread.call
+    given = ", ".join([aval.str_short() for aval in closed.in_avals])
+    said = f"first call with arguments of types ({given})"
+
+    def why() -> Any:
+        return call.why() if call is not None and call.why is not None else [said]
+
+    return observing.making("compiled", _name_of(closed), why)
 
 
 def without_shardings(closed: ClosedJaxpr) -> ClosedJaxpr:

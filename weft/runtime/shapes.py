@@ -109,7 +109,7 @@ class Kinds:
             return None
         kinds, dims = found
         thread = knobs.thread
-        key = (thread.context_key, thread.denormals, *kinds, *structure)
+        key = (knobs.context_key(), thread.denormals, *kinds, *structure)
         named = self._named.get(key)
         if named is None:
             if len(self._named) >= KINDS:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import errors
+from weft.base import errors, observing
 from weft.core import processes
 from weft.core.avals import ShapedArray
 from weft.core.caches import per_program
@@ -128,6 +128,8 @@ def _inside(key: Key, part: Key) -> tuple[slice, ...]:
 def gathered(x: ArrayImpl) -> np.ndarray:
     """All values of an array over several processes, in each of them."""
     if not x.is_fully_replicated:
+        if observing.watches_transfers():
+            observing.copied("gathered", x.aval.str_short(), x.nbytes, "process_allgather", True)
         x = put(x, placement(NamedSharding(_line(x), PartitionSpec()), True))
     return x._value
 

@@ -19,7 +19,7 @@ from weft.compiler.plan import Unplannable
 from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding
-from weft.runtime import site
+from weft.runtime import programs, site
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.parts import Parts, SpreadClient, SpreadMemory
 from weft.runtime.places import array_type, placement
@@ -38,7 +38,8 @@ def _executable(
     wanted = [p.sharding for p in places]
     numbers = [d.client.number for d in mesh.devices.flat]
     try:
-        return Executable(*site.divide(closed, mesh, given, wanted), numbers, donated=donated)
+        with programs.observed(closed):
+            return Executable(*site.divide(closed, mesh, given, wanted), numbers, donated=donated)
     except Unplannable:
         return None
 
