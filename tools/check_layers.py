@@ -22,13 +22,14 @@ LOWER = {
     "dtypes": "base",
     "core": "",
     "kernel": "",
-    "prims": "core kernel",
+    "lapack": "",
+    "prims": "core kernel lapack",
     "transforms": "core prims",
     "control": "core kernel prims transforms",
     "compiler": "core kernel",
     "runtime": "core kernel compiler",
     "stablehlo": "core prims",
-    "backends": "core kernel compiler runtime stablehlo",
+    "backends": "core kernel lapack compiler runtime stablehlo",
     "api": "core transforms control runtime stablehlo",
 }
 

@@ -12,8 +12,9 @@ from weft import numpy as jnp
 from weft.backends.cpu.routines.factorisations.small_matrices import MAX_ROTATED_SIDE
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native import processor
-from weft.base import knobs, lapack
+from weft.base import knobs
 from weft.kernel.program import Type
+from weft.lapack import stacks as lapack
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 STACKS = [(3,), (2, 35)]  # fewer matrices than the lanes of wide vectors, and more than any have

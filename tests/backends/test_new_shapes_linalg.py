@@ -14,7 +14,8 @@ from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.sizes import Written, at_hand
 from weft.backends.llvm.native import compiling, machine, processor
-from weft.kernel.program import Place, Task, Type
+from weft.backends.llvm.tasks import Place, Task
+from weft.kernel.program import Type
 
 F32, F64, C64, C128 = usual.DTYPES
 

@@ -23,7 +23,8 @@ from weft.backends.cpu.routines.contractions.conv_text import (
 )
 from weft.backends.cpu.routines.contractions.tiles import Forms, Role
 from weft.backends.cpu.routines.products import dot, product
-from weft.kernel.program import Lowered, Place, Type
+from weft.backends.llvm.tasks import Lowered, Place
+from weft.kernel.program import Type
 from weft.prims.conv import ConvDimensionNumbers
 
 F32 = np.dtype(np.float32)

@@ -5,7 +5,7 @@ import pytest
 
 import weft
 from weft import lax
-from weft.base import lapack
+from weft.lapack import stacks as lapack
 from weft.lax import linalg
 from weft.prims.linalg.matrix import triu
 

@@ -30,41 +30,6 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
-class Place(Record):
-    """What a pointer given to a task points at.
-
-    ``in`` and ``out``: an operand or a result by number; ``scratch``: memory of the operation by
-    number; ``library``: the function of a library, by name; ``numbers``: a constant table of
-    64-bit integers, given as such, so that one text serves many shapes; ``data``: a constant array;
-    ``code``: a native function that the task calls, by its text and name; ``finish``: a buffer of
-    the kernel that goes on with the result, by number.
-    """
-
-    kind: str
-    what: int | str | tuple[Any, ...] | np.ndarray
-
-
-class Task(Record):
-    """A native function and the range it runs over, in pieces that do not depend on threads."""
-
-    text: str  # an LLVM module that defines the function
-    name: str
-    places: tuple[Place, ...]
-    extent: int = 1
-    chunk: int = 1
-
-
-class Lowered(Record):
-    """An operation as tasks, and the bytes of each piece of scratch memory they share.
-
-    ``in_place`` is the same for a result that has the memory of the first operand.
-    """
-
-    tasks: list[Task]
-    scratch: tuple[int, ...] = ()
-    in_place: Any = None
-
-
 class Finish(Record):
     """A kernel that goes on with an operation's result, block by block as it is computed.
 

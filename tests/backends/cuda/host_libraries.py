@@ -8,7 +8,7 @@ import ctypes
 import numpy as np
 
 from weft.backends.cuda import libraries
-from weft.base import lapack
+from weft.lapack import stacks as lapack
 
 DTYPES = {"S": np.float32, "D": np.float64, "C": np.complex64, "Z": np.complex128}
 BY_NUMBER = {0: np.float32, 1: np.float64, 4: np.complex64, 5: np.complex128}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
+from weft.backends.llvm.tasks import Lowered, Place
 from weft.base.lazy import Late
 from weft.base.sizes import plain
 from weft.compiler.arena import Life, arrange
@@ -27,9 +28,7 @@ from weft.kernel.program import (
     For,
     Host,
     Launch,
-    Lowered,
     Op,
-    Place,
     Point,
     Program,
     RunBlocks,

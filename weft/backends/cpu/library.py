@@ -7,8 +7,8 @@ from __future__ import annotations
 import ctypes
 
 from weft.base.functional import lru
-from weft.base.openblas import library
 from weft.core import processes
+from weft.lapack.openblas import library
 
 PREFIX = "scipy_"
 # Begins the names of what the transport between processes gives.

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.sizes import read_sizes
 from weft.base.record import Record
 from weft.base.sizes import LEAST, Size, is_same, is_writing, plain, size_named, writing
-from weft.kernel.program import Lowered, Place, Task
 
 
 class Written:

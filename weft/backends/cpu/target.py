@@ -18,6 +18,7 @@ from weft.backends.cpu.routines import choices
 from weft.backends.cpu.sizes import handing_on
 from weft.backends.llvm.native.machine import Ahead
 from weft.backends.llvm.native.processor import has_wide_tiles, vector_bits
+from weft.backends.llvm.tasks import Lowered
 from weft.base.lazy import Late
 from weft.base.sizes import LEAST, Size, recording
 from weft.compiler.backend import Target
@@ -32,7 +33,7 @@ from weft.compiler.watch import UNWATCHED, Watch
 from weft.core.jaxpr import ClosedJaxpr, DropVar
 from weft.kernel.kernel import Kernel, signature
 from weft.kernel.nodes import walk
-from weft.kernel.program import Blocks, Finish, Lowered, Type
+from weft.kernel.program import Blocks, Finish, Type
 from weft.kernel.spec import verify
 from weft.tree.functions import tree_leaves
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import lapack
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.trace import typeof
+from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add, div, mul
 from weft.prims.families import FLOAT, scalar
 from weft.prims.linalg.elimination import rotated

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import lapack
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import (
     abs_,
     add,

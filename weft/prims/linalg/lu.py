@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import lapack
 from weft.core.ad import Zero
 from weft.core.dims.dim import min_dim
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add
 from weft.prims.families import INT
 from weft.prims.linalg.matrix import (

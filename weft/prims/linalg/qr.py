@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import lapack
 from weft.core.ad import Zero
 from weft.core.dims.dim import min_dim
 from weft.core.trace import typeof
+from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add, mul, real, sub
 from weft.prims.convert import convert
 from weft.prims.families import describe_kinds, is_narrow, kind_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import lapack
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, all_at_front, moveaxis
 from weft.core.primitive import divisions
 from weft.core.trace import typeof
+from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add, conj, mul, neg
 from weft.prims.linalg.elimination import perturbed_solve
 from weft.prims.linalg.matrix import (

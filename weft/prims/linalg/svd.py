@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import lapack
 from weft.core.dims.dim import max_dim, min_dim
 from weft.core.trace import typeof
+from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add, div, mul, real, sub
 from weft.prims.convert import convert
 from weft.prims.families import scalar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.base import lapack
+from weft.lapack import stacks as lapack
 from weft.prims.linalg.matrix import LinearInLast, Shape, reference, square
 
 

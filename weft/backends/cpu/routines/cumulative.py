@@ -17,11 +17,12 @@ from weft.backends.cpu.routines.cumulative_stubs import COLUMNS_AT_ONCE
 from weft.backends.cpu.routines.logaddexp import native
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.sizes import plain
 from weft.kernel.kinds import f16, kind_of, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, F32, F64, NARROW, is_float
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 
 # Elements of a piece of a row, and of a unit of work at least.
 ROW_CHUNK_ELEMENTS, MIN_UNIT_ELEMENTS = 1 << 15, 1 << 14

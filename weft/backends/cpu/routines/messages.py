@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.library import MESSAGES
+from weft.backends.llvm.tasks import Place, Task
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -22,7 +23,6 @@ from weft.core.jaxpr import JaxprEqn, Var
 from weft.core.processes import MET_ANOTHER
 from weft.core.registry import lookup
 from weft.kernel.kinds import External, i32, i64, invoke, memcpy, memset, ptr, stack, u8, void
-from weft.kernel.program import Place, Task
 
 # Bytes of one message that MPI's functions count by an int.
 MAX_MESSAGE_BYTES = (1 << 31) - 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.kernel.program import Lowered, Type
+from weft.backends.llvm.tasks import Lowered
+from weft.kernel.program import Type
 
 # (operand types, result types, parameters) -> tasks, or None where the reference does it
 Lowering = Callable[[list[Type], list[Type], dict[str, Any]], Lowered | None]

@@ -10,8 +10,9 @@ from typing import Any
 from weft.backends.cpu.routines.choices import ROUTINES
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.cpu.sizes import Written, at_hand
+from weft.backends.llvm.tasks import Lowered
 from weft.base.lazy import Late
-from weft.kernel.program import Finish, Lowered, Type
+from weft.kernel.program import Finish, Type
 
 _complex_products = Late("weft.backends.cpu.routines.products.complex_products")
 _conv = Late("weft.backends.cpu.routines.contractions.conv")

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.routines.base import ROUTINES, Place, Routine, Run, ceil_div, entry
+from weft.backends.llvm.tasks import Task
 from weft.backends.llvm.text.special import NAMES, lower
 from weft.base.functional import lru
-from weft.kernel.program import Task, Type
+from weft.kernel.program import Type
 
 THREADS = 128
 

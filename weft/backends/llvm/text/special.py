@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.base.functional import lru
 from weft.kernel import special_functions as stubs
 from weft.kernel.kinds import kind_of
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 from weft.kernel.special_coefficients import EXACTNESS, coefficients, names_for
 
 # Elements of a piece of work.

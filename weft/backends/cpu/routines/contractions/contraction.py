@@ -17,9 +17,10 @@ from weft.backends.cpu.routines.contractions.tile_code import coded
 from weft.backends.cpu.routines.contractions.tiles import Role
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing
-from weft.kernel.program import Finish, Lowered, Place, Task
+from weft.kernel.program import Finish
 
 # Bytes that are worth a chunk when numbers are only moved.
 CHUNK_BYTES = 1 << 16

@@ -44,10 +44,11 @@ from weft.backends.cpu.routines.products.product import (
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.backends.llvm.native.processor import registers
+from weft.backends.llvm.tasks import Lowered, Place
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
-from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
+from weft.kernel.program import Finish, Type, contiguous
 
 COMPUTED = frozenset([BF16, F16, *map(np.dtype, "f4 f8 c8 c16 i1 i2 i4 i8 u1 u2 u4 u8".split())])
 # Fewer pieces of work than this are not enough to share.

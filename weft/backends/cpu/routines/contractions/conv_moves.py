@@ -12,10 +12,10 @@ import numpy as np
 from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.sizes import named, sized_task, sizes
 from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.llvm.tasks import Place, Task
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import Size, computed, is_one, is_writing, plain, same
-from weft.kernel.program import Place, Task
 
 # Vectors of a row of a panel at most, and rows that are copied of one panel after the other, in
 # general and where there are few: they are far apart in the source, and need a TLB entry each.

@@ -18,10 +18,11 @@ from weft.backends.cpu.routines.contractions.tiles import VECTORS, Role, choose
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.sizes import named
 from weft.backends.llvm.native.processor import registers, vector_bits
+from weft.backends.llvm.tasks import Lowered, Place
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing
 from weft.kernel.nodes import BF16, BOOL, F16, F32, I32
-from weft.kernel.program import Lowered, Place, Type, contiguous
+from weft.kernel.program import Type, contiguous
 
 # Elements that one piece of work should at least read.
 CHUNK = 1 << 14

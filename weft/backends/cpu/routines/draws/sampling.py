@@ -10,12 +10,13 @@ import numpy as np
 from weft.backends.cpu.routines.draws import sampling_kernels as kernels
 from weft.backends.cpu.routines.draws import sampling_stubs as stubs
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.base.functional import lru
 from weft.kernel.counts import MOST
 from weft.kernel.kinds import kind_of
 from weft.kernel.nodes import F32, F64
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 
 # Elements of a piece of work that tells others of its turns.
 PIECE = 1 << 12

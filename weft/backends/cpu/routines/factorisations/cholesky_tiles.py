@@ -28,8 +28,9 @@ from weft.backends.cpu.routines.products.blas_stubs import (
     numbers,
     scalar,
 )
+from weft.backends.llvm.tasks import Lowered
 from weft.kernel.kinds import f32, i32, i64, invoke, memset, ptr, select, values, void
-from weft.kernel.program import Lowered, Type
+from weft.kernel.program import Type
 
 MIN_SIDE = 384  # below, one call of LAPACK is as good
 # Buffers and numbers of all kernels, and what LAPACK calls the upper triangle.

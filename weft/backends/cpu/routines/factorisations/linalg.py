@@ -15,8 +15,9 @@ from weft.backends.cpu.routines.factorisations import stack_stubs as stubs
 from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
 from weft.backends.cpu.routines.products import blas_stubs as blas
 from weft.backends.cpu.routines.registry import LOWERINGS, Lowering
+from weft.backends.llvm.tasks import Lowered
 from weft.base.lazy import Late
-from weft.kernel.program import Lowered, Type
+from weft.kernel.program import Type
 
 # needed for stacks alone
 small = Late("weft.backends.cpu.routines.factorisations.small_matrices")

@@ -17,11 +17,12 @@ from weft.backends.cpu.routines.factorisations.tiny import triangular_names
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names
 from weft.backends.llvm.native import processor
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.base.sizes import Size, plain
 from weft.kernel.kinds import i32, kind_of, truth, u32, u64
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 
 # Bytes of one piece of work, and the most that the matrices of all lanes may take on the stack.
 CHUNK_BYTES, MEMORY = 1 << 15, 1 << 17

@@ -17,12 +17,12 @@ from weft.backends.cpu.routines.factorisations import stack_stubs as stubs
 from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.routines.stub_text import calling_text
 from weft.backends.cpu.sizes import hand_on
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.functional import lru
-from weft.base.openblas import lapack_routine
 from weft.base.record import Record
 from weft.base.sizes import computed
 from weft.kernel.kinds import kind_of
-from weft.kernel.program import Lowered, Place, Task
+from weft.lapack.openblas import lapack_routine
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # A stack is at most so many pieces of work, each with memory of its own, in all so many bytes.

@@ -20,10 +20,11 @@ from weft.backends.cpu.routines.factorisations.stack_stubs import (
 from weft.backends.cpu.routines.factorisations.stacks import Stack, ask
 from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.sizes import hand_on
-from weft.base import openblas
+from weft.backends.llvm.tasks import Lowered
 from weft.base.sizes import computed
 from weft.kernel.kinds import f32, i32, i64, invoke, ptr, values, void
-from weft.kernel.program import Lowered, Type
+from weft.kernel.program import Type
+from weft.lapack import openblas
 
 # Rows from which a second thread is worth it.
 MIN_ROWS = 64

@@ -21,9 +21,10 @@ from weft.backends.cpu.routines.factorisations.stack_stubs import (
 from weft.backends.cpu.routines.factorisations.stacks import LETTERS, Stack
 from weft.backends.cpu.routines.products.blas_stubs import numbers
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.tasks import Lowered
 from weft.base.sizes import computed
 from weft.kernel.kinds import i64, ptr, void
-from weft.kernel.program import Lowered, Type
+from weft.kernel.program import Type
 
 # Rows and columns that LAPACK solves for at a time, at least.
 MIN_BLOCK = 8

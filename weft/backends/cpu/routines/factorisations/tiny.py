@@ -12,10 +12,11 @@ import numpy as np
 
 from weft.backends.cpu.routines.factorisations import tiny_stubs
 from weft.backends.llvm.native.llvm import OPTIMISE
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 
 # Instructions that an operation may take.
 MAX_INSTRUCTIONS = 300

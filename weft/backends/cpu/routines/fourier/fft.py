@@ -25,9 +25,10 @@ from weft.backends.cpu.routines.fourier.fft_kernels import (
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native import processor
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.functional import lru
 from weft.base.sizes import plain
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 
 FFT, IFFT, RFFT, IRFFT = range(4)
 # The longest transform that is done at once on all lanes.

@@ -11,8 +11,8 @@ import numpy as np
 from weft.backends.cpu.routines.fourier.fft_texts import STRAIGHT, calls_text, pass_text
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.sizes import hand_on
+from weft.backends.llvm.tasks import Place
 from weft.base.functional import lru
-from weft.kernel.program import Place
 
 # Longer prime factors are for chirps.
 PRIMES = tuple(p for p in range(2, 100) if all(p % q for q in range(2, p)))

@@ -14,9 +14,10 @@ import numpy as np
 from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native import processor
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.functional import lru
 from weft.base.sizes import computed, plain
-from weft.kernel.program import Lowered, Place, Task, Type
+from weft.kernel.program import Type
 
 # Vectors of products that do not wait for each other, bytes of a chunk of tasks, and numbers from
 # which on columns are cut into strands, however many there are.

@@ -29,10 +29,11 @@ from weft.backends.cpu.routines.products.product import (
 )
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.tasks import Lowered, Place
 from weft.base.lazy import Late
 from weft.base.sizes import Size, plain
 from weft.kernel.nodes import F32, F64
-from weft.kernel.program import Finish, Lowered, Place, Type, contiguous
+from weft.kernel.program import Finish, Type, contiguous
 
 _stubs = Late("weft.backends.cpu.routines.products.blas_stubs")
 

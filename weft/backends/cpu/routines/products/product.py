@@ -38,10 +38,11 @@ from weft.backends.cpu.routines.contractions.tiles import LINE, Role, grid_of
 from weft.backends.cpu.routines.products import amx_text as amx
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import has_by_element_fma, has_matrices, registers
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
 from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.nodes import BF16, F32
-from weft.kernel.program import Finish, Lowered, Place, Task, contiguous
+from weft.kernel.program import Finish, contiguous
 
 ONE = Dim(1, 0, 0, 0)
 # Multiply-adds that are worth a chunk of their own.

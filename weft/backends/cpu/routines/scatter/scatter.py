@@ -18,11 +18,12 @@ import numpy as np
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter import scatter_text
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
 from weft.base.sizes import at_most, plain
 from weft.kernel.kinds import Kind, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, NARROW
-from weft.kernel.program import Lowered, Place, Task, Type, contiguous
+from weft.kernel.program import Type, contiguous
 
 # Elements below which updates are worked off in a row; index vectors of one unit of dealing out.
 MIN_SHARED_ELEMENTS, UNIT_INDICES = 1 << 14, 1 << 14

@@ -22,6 +22,7 @@ from weft.backends.cpu.routines.sorting.rows import (
 from weft.backends.llvm.native.llvm import OPTIMISE, QUICK
 from weft.backends.llvm.native.parts import PART
 from weft.backends.llvm.native.processor import is_arm
+from weft.backends.llvm.tasks import Lowered, Place
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.base.lazy import Late
@@ -43,7 +44,7 @@ from weft.kernel.kinds import (
     values,
     void,
 )
-from weft.kernel.program import Lowered, Place, Type
+from weft.kernel.program import Type
 
 _sort = Late("weft.backends.cpu.routines.sorting.sort")
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
 from weft.kernel.kinds import select, u32, values
-from weft.kernel.program import Lowered, Place, Task
 
 # Elements of a unit of work at least.
 MIN_UNIT_ELEMENTS = 1 << 14

@@ -34,10 +34,11 @@ from weft.backends.cpu.routines.sorting.tiles import (
     tile_text,
 )
 from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.tasks import Lowered, Place
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import computed, plain
-from weft.kernel.program import Lowered, Place, Type
+from weft.kernel.program import Type
 
 # Rows so short are sorted by a network even where they leave lanes empty.
 MAX_SINGLE_ROW = 128

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .openblas import ROW_MAJOR, blas_routine, lapack_routine
+from weft.lapack.openblas import ROW_MAJOR, blas_routine, lapack_routine
 
 # CBLAS's codes.
 _NO_TRANSPOSE, _TRANSPOSE, _CONJUGATE_TRANSPOSE = 111, 112, 113

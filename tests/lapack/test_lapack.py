@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from weft.base import knobs, lapack, openblas
+from weft.base import knobs
+from weft.lapack import openblas
+from weft.lapack import stacks as lapack
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 SHAPES = [(3, 3), (4, 2), (2, 5), (1, 1), (2, 3, 4, 4), (3, 5, 2)]
@@ -230,7 +232,8 @@ def test_other_dtypes_are_named():
 def test_loading_is_late_starts_no_thread_and_keeps_the_environment():
     code = (
         "import os, sys\n"
-        "from weft.base import lapack, openblas\n"
+        "from weft.lapack import openblas\n"
+        "from weft.lapack import stacks as lapack\n"
         "import numpy as np\n"
         "assert openblas.library.cache_info().currsize == 0\n"
         "count = lambda: len(os.listdir('/proc/self/task'))\n"
