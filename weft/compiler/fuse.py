@@ -190,7 +190,7 @@ class Fusion:
                 continue
             for x in product.invars:
                 spread = None if type(x) is Literal else self.producer.get(x)
-                if spread is None or spread.primitive.name != "broadcast_in_dim":
+                if spread is None or not spread.primitive.repeats:
                     continue
                 v = self._unwidened(spread.invars[0])
                 size = 1 if type(v) is Literal else plain(prod(v.aval.shape))
@@ -202,7 +202,7 @@ class Fusion:
     def _unwidened(self, x: Any) -> Any:
         """What a value was converted from, where that is narrower."""
         while type(x) is not Literal and (eqn := self.producer.get(x)) is not None:
-            if eqn.primitive.name != "convert_element_type" or id(eqn) not in self.fusible:
+            if not eqn.primitive.converts or id(eqn) not in self.fusible:
                 break
             if eqn.invars[0].aval.dtype.itemsize > x.aval.dtype.itemsize:
                 break
@@ -214,7 +214,7 @@ class Fusion:
         eqn = None if type(x) is Literal else self.producer.get(x)
         if eqn is None or id(eqn) not in self.fusible or id(eqn) in self.reductions:
             return 0
-        own = int(eqn.primitive.form == "map" and eqn.primitive.name != "convert_element_type")
+        own = int(eqn.primitive.form == "map" and not eqn.primitive.converts)
         for y in eqn.invars:
             if own < enough:
                 own += self._maps_behind(y, enough - own)

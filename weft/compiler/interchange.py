@@ -217,7 +217,7 @@ class _Interchange:
             return False
         if eqn.primitive.form == "map":
             return True
-        return eqn.primitive.name == "broadcast_in_dim" and _single(eqn.invars[0].aval.shape)
+        return eqn.primitive.repeats and _single(eqn.invars[0].aval.shape)
 
     # --- for a block ------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class _Interchange:
         for eqn in eqns:
             given, made = [new(x) for x in eqn.invars], [new(x) for x in eqn.outvars]
             params = eqn.params
-            if eqn.primitive.name == "broadcast_in_dim":
+            if eqn.primitive.repeats:
                 axes = tuple(range(given[0].aval.ndim))
                 params = params | {"shape": made[0].aval.shape, "broadcast_dimensions": axes}
             found.append(eqn.replace(invars=given, outvars=made, params=params))

@@ -34,8 +34,6 @@ MAX_KERNEL_OPS = 350
 LITTLE = 64
 # Operations that are not computed again for every row, though they are for a few kernels.
 SLOW = frozenset(["div", "rem", "sqrt"])
-# Equations on complex numbers that are not, either: many operations each.
-SLOW_PARTS = frozenset(["div", "sqrt", "rsqrt"])
 # Rows and columns from which on the order in which memory is read matters.
 CROSSWISE = 16
 # At how many places a kernel may compute one variable: cheap ones, and costly ones.
@@ -324,7 +322,7 @@ class Puller:
             result = encode(k, result, x.aval.dtype)
         if primitive.costly:
             self._note_cost(x, index, result)
-        elif x not in self.roots and _is_slow(result, primitive.name) and self._repeats(x, index):
+        elif x not in self.roots and _is_slow(result, primitive) and self._repeats(x, index):
             self.fusion.missing.add(x)
         return self._settled(x, eqn, index, result)
 
@@ -579,8 +577,8 @@ def _recipe(primitive: Any, dtypes: tuple[np.dtype, ...], params: Any) -> Recipe
     return k.recipe(operands, result) if type(result) is Value else None
 
 
-def _is_slow(value: Any, name: str) -> bool:
-    return value.op in SLOW if type(value) is Value else name in SLOW_PARTS
+def _is_slow(value: Any, primitive: Any) -> bool:
+    return value.op in SLOW if type(value) is Value else primitive.slow_parts
 
 
 def reduces(eqn: JaxprEqn) -> bool:

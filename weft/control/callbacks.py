@@ -357,7 +357,7 @@ def show_message(values: Sequence[Any], params: dict[str, Any]) -> None:
 class InspectSharding(Primitive):
     """Shows a Python function how an array is laid out over devices."""
 
-    name = "inspect_sharding"
+    name, observes = "inspect_sharding", True
     multiple_results = True
     effects = frozenset({debug_effect})
     holes = {"transpose": "no results"}

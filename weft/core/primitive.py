@@ -69,6 +69,10 @@ class Primitive:
     in_blocks = ""
     # whether it computes with floats, so that native code takes denormal ones for zeros
     arithmetic = False
+    # what it is for passes that rewrite it: a product of ``dimension_numbers``, a transpose by
+    # ``permutation``, a conversion to another dtype, a repetition along new dimensions
+    contracts = permutes = converts = repeats = False
+    slow_parts = False  # whether it is many operations where an element is several scalars
     costly = False  # whether computing an element again costs more than reading it from memory
     function_ops = 0  # operations for an element, roughly, where it is a function of numbers
     # (types of operands, of results, params) -> arithmetic operations; None for one an element
@@ -110,6 +114,10 @@ class Primitive:
 
     # (params, specs of operands, of results, mesh) -> both with more axes, where it has programs
     flow: Any = None
+    relocates = False  # whether it does nothing but move its operands to other devices
+    destination: Any = None  # (params) -> the sharding that its only operand gets, on any device
+    constrains = False  # whether it only prescribes the sharding of its only operand
+    observes = False  # whether it shows how its operands are divided
     products = False  # whether its work is the product of the sizes of all its factors
     # (params) -> the program of one process, and how its arguments and results are divided
     per_process: Any = None

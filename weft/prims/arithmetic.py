@@ -221,7 +221,7 @@ class Div(Elementwise):
     """Elementwise quotient; integers round towards zero."""
 
     name, accepts, native_kinds = "div", NUMBER, "c"
-    counts, quick_powers = "iufc", True
+    counts, quick_powers, slow_parts = "iufc", True, True
     ref = widened(_divide)
     lower_parts = in_parts("div")
 

@@ -69,7 +69,7 @@ _BY_BITS = {np.dtype(np.float32), np.dtype(dtypes.bfloat16)}
 class ConvertElementType(Primitive):
     """The same values in another dtype."""
 
-    name, form = "convert_element_type", "map"
+    name, form, converts = "convert_element_type", "map", True
     counts = "iu"
     arithmetic = True
 

@@ -250,7 +250,7 @@ class DotGeneral(Primitive):
     in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)
 
-    products = True
+    products = contracts = True
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         (summed, _), _ = params["dimension_numbers"]

@@ -56,7 +56,7 @@ def check_sizes(name: str, shape: Any) -> None:
 class BroadcastInDim(Primitive):
     """An array at a larger shape; operand dimension i becomes ``broadcast_dimensions[i]``."""
 
-    name = "broadcast_in_dim"
+    name, repeats = "broadcast_in_dim", True
     counts = "iu"
     form = "move"
     linear = True
@@ -308,7 +308,7 @@ class Squeeze(Primitive):
 class Transpose(Primitive):
     """Dimensions permuted."""
 
-    name = "transpose"
+    name, permutes = "transpose", True
     form = "move"
     linear = True
 

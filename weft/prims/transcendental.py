@@ -294,7 +294,7 @@ class Atanh(Transcendental):
 class Sqrt(Transcendental):
     """Square root."""
 
-    name = "sqrt"
+    name, slow_parts = "sqrt", True
     ref = widened(complex_reference.sqrt)
     lower = lowered("sqrt")
     lower_parts = on_plane("sqrt")
@@ -307,7 +307,7 @@ class Sqrt(Transcendental):
 class Rsqrt(Transcendental):
     """1 / sqrt(x)."""
 
-    name = "rsqrt"
+    name, slow_parts = "rsqrt", True
     ref = widened(complex_reference.rsqrt)
     lower = computed("rsqrt")
     lower_parts = on_plane("rsqrt")

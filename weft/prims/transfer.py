@@ -32,7 +32,7 @@ def spec_of_type(divided: Any, ndim: int) -> Any:
 class DevicePut(Primitive):
     """Arrays placed on devices."""
 
-    name, form, view = "device_put", "element", True
+    name, form, view, relocates = "device_put", "element", True, True
     multiple_results = True
     element = forwarded
 
@@ -100,7 +100,7 @@ def _with_batch(spec: Any, d: int, spmd_name: Any) -> list[Any]:
 class ShardingConstraint(Primitive):
     """An array whose sharding is prescribed."""
 
-    name, form = "sharding_constraint", "move"
+    name, form, constrains = "sharding_constraint", "move", True
     linear = True
     pull = unmoved
 
@@ -133,8 +133,11 @@ class ShardingConstraint(Primitive):
 class Reshard(Primitive):
     """An array divided in another way over the explicit axes of its mesh."""
 
-    name, form = "reshard", "move"
+    name, form, constrains = "reshard", "move", True
     pull = unmoved
+
+    def destination(self, params: Any) -> Any:
+        return params["dst_sharding"]
 
     def shardings(self, params: Any) -> list[Any]:
         return [params["dst_sharding"]]

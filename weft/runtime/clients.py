@@ -140,7 +140,7 @@ class HostClient(Client):
         return results
 
     def _typed(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
-        if knobs.thread.no_execution and primitive.name != "device_put":
+        if knobs.thread.no_execution and not primitive.relocates:
             check_execution(params.get("name", primitive.name))
         avals = [typeof(x) for x in args]
         if meshes.explicit_ones:

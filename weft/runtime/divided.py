@@ -194,7 +194,7 @@ class Sums(_OfCalls):
     ) -> Any:
         closed = primitive.callee(params) or staged(primitive, [typeof(x) for x in args], params)
         found = self.call(closed, args)
-        if primitive.name == "shard_map":
+        if primitive.per_process is not None:
             there = [placement(s, True) for s in primitive.shardings(params) if s is not None]
             if len(there) == len(found):
                 found = [as_placed(y, where) for y, where in zip(found, there, strict=True)]

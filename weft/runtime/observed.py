@@ -26,7 +26,7 @@ def _has_lookers(closed: ClosedJaxpr) -> bool:
 
 
 def _looks(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name == "inspect_sharding" or bool(eqn.params.get("partitioned"))
+    return eqn.primitive.observes or bool(eqn.params.get("partitioned"))
 
 
 def observed(closed: ClosedJaxpr, mesh: Any, args: Any) -> ClosedJaxpr:

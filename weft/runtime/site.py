@@ -92,14 +92,14 @@ def of_operation(
     except Exception as error:
         errors.locate(error, state.source)
         raise
-    if primitive.name == "device_put" and all(type(a) is ShapedArray for a in avals):
+    if primitive.relocates and all(type(a) is ShapedArray for a in avals):
         return None
     name, places = params.get("name", primitive.name), None
-    if primitive.name == "reshard":
-        places = _resharded(params["dst_sharding"], args)
+    if primitive.destination is not None:
+        places = _resharded(primitive.destination(params), args)
     if places is None:
         places = _places(name, args, program, found if primitive.multiple_results else [found])
-        if places and primitive.name == "shard_map":
+        if places and primitive.per_process is not None:
             if params["manual_axes"] == frozenset(params["mesh"].axis_names):
                 places = _as_written(places, primitive.shardings(params))
     client = host() if is_watched() or state.axis_env else _client(args, places)

@@ -94,12 +94,12 @@ def _divided(
 
 def kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
     """The specs of results whose shardings the user gave, which are kept as they were written."""
-    if not any(eqn.primitive.name in _PLACING for eqn in program.eqns[-len(program.out_avals) :]):
+    if not any(eqn.primitive.constrains for eqn in program.eqns[-len(program.out_avals) :]):
         return {}
     wanted = {
         eqn.outvars[0]: eqn.primitive.shardings(eqn.params)[0]
         for eqn in program.eqns
-        if eqn.primitive.name in _PLACING
+        if eqn.primitive.constrains
     }
     found = {}
     for i, v in enumerate(program.jaxpr.outvars):
@@ -107,9 +107,6 @@ def kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
         if getattr(sharding, "as_given", False) and _alike(sharding.mesh, mesh):
             found[i] = sharding.spec
     return found
-
-
-_PLACING = ("sharding_constraint", "reshard")
 
 
 def _with_types(spec: Spec, aval: Any, auto: set[Any]) -> Spec:

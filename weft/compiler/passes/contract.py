@@ -53,15 +53,15 @@ def contract(closed: ClosedJaxpr) -> ClosedJaxpr:
     What nothing needs any more is left for ``prune``.
     """
     jaxpr = closed.jaxpr
-    if not any(eqn.primitive.name == "dot_general" for eqn in jaxpr.eqns):
+    if not any(eqn.primitive.contracts for eqn in jaxpr.eqns):
         return closed
     uses = uses_of(jaxpr)
     made: dict[Any, Any] = {}
     eqns: list[Any] = []
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "dot_general":
+        if eqn.primitive.contracts:
             eqn = _with_operands(eqn, made)
-        elif eqn.primitive.name == "transpose":
+        elif eqn.primitive.permutes:
             product = made.get(eqn.invars[0]) if type(eqn.invars[0]) is not Literal else None
             if product is not None and uses[eqn.invars[0]] == 1:
                 eqn = _transposed(product, eqn) or eqn
@@ -84,7 +84,7 @@ def _with_operands(eqn: Any, made: dict[Any, Any]) -> Any:
     for x, depth, outer in zip(eqn.invars, contracting, batch, strict=True):
         while True:
             source = made.get(x) if type(x) is not Literal else None
-            if source is None or source.primitive.name != "transpose":
+            if source is None or not source.primitive.permutes:
                 break
             order = source.params["permutation"]
             free = [order[i] for i in _free(len(order), depth, outer)]
@@ -103,7 +103,7 @@ def _with_operands(eqn: Any, made: dict[Any, Any]) -> Any:
 
 def _transposed(product: Any, eqn: Any) -> Any:
     """The product that is the transpose of another, or None where no product is."""
-    if product.primitive.name != "dot_general" or product.params["out_sharding"] is not None:
+    if not product.primitive.contracts or product.params["out_sharding"] is not None:
         return None
     (lhs_depth, rhs_depth), (lhs_outer, rhs_outer) = product.params["dimension_numbers"]
     order = eqn.params["permutation"]
@@ -190,7 +190,7 @@ def _plain(dtypes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _converted(eqn: Any) -> list[Any]:
     """A product whose algorithm and uncommon types are written as conversions around it."""
-    if eqn.primitive.name != "dot_general" or any(type(x) is Literal for x in eqn.invars):
+    if not eqn.primitive.contracts or any(type(x) is Literal for x in eqn.invars):
         return [eqn]
     out, precision = eqn.outvars[0].aval, eqn.params["precision"]
     given = (*(x.aval.dtype for x in eqn.invars), out.dtype)
@@ -241,7 +241,7 @@ def _written_out(w: Writer, eqn: Any, depth: int) -> list[Any]:
 
 def _multiplied(eqn: Any) -> list[Any]:
     """A product as multiplications and a sum, where it is small or reads nothing twice."""
-    if eqn.primitive.name != "dot_general" or any(type(x) is Literal for x in eqn.invars):
+    if not eqn.primitive.contracts or any(type(x) is Literal for x in eqn.invars):
         return [eqn]
     out = eqn.outvars[0].aval
     dtypes = {x.aval.dtype for x in eqn.invars} | {out.dtype}

@@ -234,7 +234,7 @@ def _read(found: _Sum) -> set[Any]:
 
 def _is_product(eqn: JaxprEqn) -> bool:
     """Whether an equation is a product of variables that is worth moving."""
-    if eqn.primitive.name != "dot_general" or eqn.params.get("out_sharding") is not None:
+    if not eqn.primitive.contracts or eqn.params.get("out_sharding") is not None:
         return False
     if any(type(x) is Literal for x in eqn.invars):
         return False

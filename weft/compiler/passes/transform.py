@@ -23,7 +23,7 @@ def transform(closed: ClosedJaxpr) -> ClosedJaxpr:
     made: dict[Any, Any] = {}
     eqns: list[Any] = []
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "transpose" and uses[eqn.invars[0]] == 1:
+        if eqn.primitive.permutes and uses[eqn.invars[0]] == 1:
             eqn = _along(eqn, made) or eqn
         for v in eqn.outvars:
             made[v] = eqn
@@ -37,7 +37,7 @@ def _along(back: Any, made: dict[Any, Any]) -> Any:
     if inner is None or inner.primitive.name != "fft" or len(inner.params["fft_lengths"]) != 1:
         return None
     forth = made.get(inner.invars[0]) if type(inner.invars[0]) is not Literal else None
-    if forth is None or forth.primitive.name != "transpose":
+    if forth is None or not forth.primitive.permutes:
         return None
     if inner.params["fft_type"].name not in ("FFT", "IFFT"):  # half spectra are packed along rows
         return None
