@@ -59,17 +59,17 @@ _SIDES = {
 def compiled_texts() -> Iterator[list[str]]:
     """The texts that go to LLVM."""
     found: list[str] = []
-    compile_texts = compiling.compile_texts
+    compile_parts = compiling.compile_parts
 
-    def noted(texts: list[str]) -> list[bytes]:
-        found.extend(texts)
-        return compile_texts(texts)
+    def noted(parts: list[Any]) -> list[bytes]:
+        found.extend(map(str, parts))
+        return compile_parts(parts)
 
-    compiling.compile_texts = noted
+    compiling.compile_parts = noted
     try:
         yield found
     finally:
-        compiling.compile_texts = compile_texts
+        compiling.compile_parts = compile_parts
 
 
 def counts(room: str, text: str, sides: list[Any], found: list[str]) -> list[int | None]:

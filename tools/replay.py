@@ -1,10 +1,12 @@
 """Digests of the code that the benchmark programs compile to, to compare two versions of weft.
 
-    python tools/replay.py --write before.json        # on one version
-    python tools/replay.py --check before.json        # on another: lists programs that changed
+    python tools/replay.py --record before.json       # on one version
+    python tools/replay.py --compare before.json      # on another: lists programs that changed
 
 Programs are planned and rendered, not compiled by LLVM and not run. ``--machine`` renders for
 another processor; ``--generic`` renders the shape-generic form that eager operations use.
+``--samples`` takes the samples of the laws instead of the benchmark's programs. ``--cuda`` makes
+PTX for a GPU, which none has to be there for; ``--dump`` keeps all texts in a folder.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from bench.rows import Program as BenchProgram
 from weft.backends.llvm.native import processor
 
 SUITES = "compiled variants programs compile memory".split()
-_NAME = re.compile(r"[%@][\w.]+|^[\w.]+(?=:$)", re.MULTILINE)
+_NAME = re.compile(r"[%@](?!llvm\.)[\w.]+|^[\w.]+(?=:$)", re.MULTILINE)
 # Architecture, bits of a vector register.
 MACHINES = {"neon": ("aarch64", 128), "avx2": ("x86_64", 256), "avx512": ("x86_64", 512)}
 
@@ -90,6 +92,79 @@ def programs(only: str) -> Iterator[tuple[str, Any]]:
     weft.config.update("jax_enable_x64", False)
 
 
+def samples(only: str) -> Iterator[tuple[str, Any]]:
+    """The samples of the laws in each of their dtypes, staged."""
+    import weft
+    from tests.laws.checks import seed_of
+    from tests.samples import WIDE, all_samples
+
+    for sample in all_samples():
+        for dtype in sample.dtypes if sample.axis is None else ():
+            name = f"{sample.name}: {dtype}"
+            if only in name:
+                with weft.enable_x64(dtype in WIDE):
+                    args = sample.operands(dtype, seed_of(sample))
+                    yield name, weft.make_jaxpr(sample.function(dtype))(*args)
+
+
+class Gpu:
+    """A GPU that is not there: programs are assembled for it, and their kernels become PTX."""
+
+    def __init__(self) -> None:
+        from weft.backends.cuda import assemble
+
+        self.assemble = assemble
+        self.own = {name: getattr(assemble, name) for name in ("render", "render_joined")}
+        self.lowered = assemble.lower
+        self.ptx: dict[Any, str] = {}
+        self.made: list[str] = []
+
+    def load(self, text: Any, dynamic: int = 0, label: str = "") -> Any:
+        """Stand in for what loads a kernel."""
+        from tests.backends.cuda.host_device import Kernel
+        from weft.backends.cuda import ptx
+
+        if text not in self.ptx:
+            self.ptx[text] = ptx.assemble(text)
+        self.made.append(f"{dynamic} {self.ptx[text]}")
+        return Kernel(None, label)
+
+    def lower(self, *given: Any) -> Any:
+        """The routine of an operation, unless that needs a library that is not there."""
+        from weft.backends.cuda.driver import DriverError
+
+        try:
+            return self.lowered(*given)
+        except DriverError:
+            return None
+
+    def digest(self, closed: Any) -> dict[str, Any]:
+        """A digest of the PTX of a program, and how many kernels there are."""
+        from unittest import mock
+
+        import pytest
+
+        from tests.backends.cuda.host_device import install
+        from weft.backends.cuda import program
+        from weft.backends.cuda.driver import DriverError
+        from weft.backends.cuda.routines import lt, products
+        from weft.compiler.plan import Unplannable
+
+        self.made = []
+        with pytest.MonkeyPatch.context() as patch:
+            install(patch, apart=True)
+            for name, function in {**self.own, "load": self.load, "lower": self.lower}.items():
+                patch.setattr(self.assemble, name, function)
+            patch.setattr(lt, "library", lambda name: mock.MagicMock())
+            patch.setattr(products, "Product", lambda *given, **more: mock.MagicMock(workspace=0))
+            try:
+                program.Cuda().make(closed)
+            except (Unplannable, DriverError):
+                return {"codes": 0}
+        whole = hashlib.sha256("\0".join(sorted(self.made)).encode()).hexdigest()[:16]
+        return {"codes": len(self.made), "digest": whole}
+
+
 def digest(closed: Any, generic: bool) -> dict[str, Any]:
     """What a program is rendered to: a digest of its native functions, and how many there are."""
     from weft.backends.cpu.assembly import called, launched
@@ -103,17 +178,28 @@ def digest(closed: Any, generic: bool) -> dict[str, Any]:
             closed = alone(Walked(closed), closed, 2 * processor.vector_bits() // 32 - 1).closed
         with recording():
             plan = Cpu(named=generic, eager=generic).assemble(closed)
-    except (Unplannable, Different):
+    except (Unplannable, Different, AssertionError):  # of programs that are not made in named sizes
         return {"codes": 0}
     used = launched(plan.nodes) | called(plan.slots)
-    texts = sorted(f"{plan.codes[i][1]}\n{_renamed(plan.codes[i][0])}" for i in used)
+    texts = sorted(f"{plan.codes[i][1]}\n{_renamed(str(plan.codes[i][0]))}" for i in used)
+    if _dump is not None:
+        for text in texts:
+            name = hashlib.sha256(text.encode()).hexdigest()[:16]
+            (_dump / f"{name}.ll").write_text(text)
     whole = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
     return {"codes": len(texts), "digest": whole, "arena": plan.arena, "nodes": _count(plan.nodes)}
 
 
+_dump: Path | None = None
+
+
 def _renamed(text: str) -> str:
-    """A text with its names counted in order: what things are called makes no difference."""
+    """A text with its names counted in order: what things are called makes no difference, nor does
+    the order of what is declared."""
     names: dict[str, str] = {}
+    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("; part")]
+    declared = [x for x in lines if x.startswith(("declare ", "attributes ", "@", "!"))]
+    text = "\n".join([*sorted(set(declared)), *(x for x in lines if x not in declared)])
 
     def name(found: re.Match[str]) -> str:
         known = found[0] if found[0][0] in "%@" else f"%{found[0]}"
@@ -130,16 +216,24 @@ def _count(nodes: Any) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path)
-    parser.add_argument("--check", type=Path)
+    parser.add_argument("--record", "--write", dest="write", type=Path)
+    parser.add_argument("--compare", "--check", dest="check", type=Path)
     parser.add_argument("--machine", choices=MACHINES)
     parser.add_argument("--generic", action="store_true")
     parser.add_argument("--rows", default="", help="only programs whose names hold this")
+    parser.add_argument("--samples", action="store_true")
+    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--dump", type=Path)
     given = parser.parse_args()
+    global _dump
+    _dump = given.dump
+    if _dump is not None:
+        _dump.mkdir(parents=True, exist_ok=True)
+    gpu = Gpu() if given.cuda else None
     found = {}
-    for name, closed in programs(given.rows):
+    for name, closed in (samples if given.samples else programs)(given.rows):
         with pretend(given.machine):
-            found[name] = digest(closed, given.generic)
+            found[name] = gpu.digest(closed) if gpu else digest(closed, given.generic)
     if given.write:
         given.write.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     changed = 0

@@ -17,14 +17,14 @@ def compiled_texts(monkeypatch):
     native.native()  # its own code is no matter here, and operators wait for it
     weft.clear_caches()
     found = []
-    compile_texts = compiling.compile_texts
+    compile_parts = compiling.compile_parts
 
-    def noted(texts):
+    def noted(parts):
         # without the pool's, made by a thread whenever there is work for it
-        found.extend(text for text in texts if "@weft_run" not in text)
-        return compile_texts(texts)
+        found.extend(str(part) for part in parts if "weft_run" not in part.names)
+        return compile_parts(parts)
 
-    monkeypatch.setattr(compiling, "compile_texts", noted)
+    monkeypatch.setattr(compiling, "compile_parts", noted)
     with knobs.scope(cache="off", eager_compile_share=1.0):  # nothing is left to the interpreter
         yield found
     weft.clear_caches()

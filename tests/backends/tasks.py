@@ -4,11 +4,12 @@ import ctypes
 
 import numpy as np
 
+from tests.backends.modules import module
 from weft.backends.cpu import library
 from weft.backends.llvm.native import machine, pool
 
 # A kernel that adds 1 to elements from one place to another.
-INCREMENT = """
+INCREMENT = module("""
 define void @k(ptr %buffers, i64 %start, i64 %stop) {
 entry:
   %b = load ptr, ptr %buffers
@@ -26,7 +27,7 @@ loop:
 done:
   ret void
 }
-"""
+""")
 
 
 def function(address: machine.Address):
@@ -46,7 +47,7 @@ def run_tasks(lowered, ins, outs):
         "out": [_guarded(int(np.prod(t.shape)) * t.dtype.itemsize) for t in outs],
         "scratch": [_guarded(n) for n in lowered.scratch],
     }
-    code = machine.compile_many([(task.text, task.name) for task in lowered.tasks])
+    code = machine.compile_many([(task.module, task.name) for task in lowered.tasks])
     for task, address in zip(lowered.tasks, code, strict=True):
         numbers = [np.array(what, np.int64) for kind, what in task.places if kind == "numbers"]
         tables = iter(numbers)

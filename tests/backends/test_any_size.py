@@ -178,7 +178,7 @@ def test_what_a_table_holds_is_what_differs():
         closed = weft.make_jaxpr(lambda x: x[1:, ::2] * 2.5)(np.ones((n, n), np.float32))
         made = native.Executable(native.generalise(closed)).plan
         (table,) = [c for c in made.constants if c.dtype == np.int64]
-        return [c for c in made.codes if c[0]], table.tolist()
+        return [c for c in made.codes if c[0].functions], table.tolist()
 
     (one, few), (other, many) = planned(8), planned(18)
     assert one == other and 8 in few and 18 in many

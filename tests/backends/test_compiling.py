@@ -12,26 +12,27 @@ from pathlib import Path
 import pytest
 
 import weft
+from tests.backends.modules import module
 from weft.backends.cpu import target
+from weft.backends.llvm.code import Effort, Module, Verbatim
 from weft.backends.llvm.native import compiling, loader
 from weft.backends.llvm.native.compiling import Batch, compile_now
-from weft.backends.llvm.native.llvm import INLINE, LIGHT, OPTIMISE, QUICK
 from weft.base import knobs
 from weft.base.disk import digest
 
 pytestmark = pytest.mark.skipif(not loader.supported(), reason="loaded by LLVM here")
 
 
-def text(number: int) -> str:
+def text(number: int, more: str = "") -> Module:
     """A module with a variable on the stack, which gives its argument plus a number."""
-    return f"""define i64 @f(i64 %x) nounwind {{
-  %v = alloca i64
+    return module(f"""define i64 @f(i64 %x) nounwind {{
+{more}  %v = alloca i64
   store i64 %x, ptr %v
   %y = load i64, ptr %v
   %z = add i64 %y, {number}
   ret i64 %z
 }}
-"""
+""")
 
 
 def called(blob: bytes, x: int) -> int:
@@ -39,21 +40,21 @@ def called(blob: bytes, x: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["f"])(x)
 
 
-@pytest.mark.parametrize("head", ["", OPTIMISE, INLINE, LIGHT, QUICK])
-def test_all_ways_of_compiling_agree(head: str) -> None:
-    assert called(compile_now(head + text(3)), 4) == 7
+@pytest.mark.parametrize("effort", Effort)
+def test_all_ways_of_compiling_agree(effort: Effort) -> None:
+    assert called(compile_now(text(3).with_effort(effort)), 4) == 7
 
 
 def test_optimised_code_has_no_stack() -> None:
-    plain, light = compile_now(text(5)), compile_now(LIGHT + text(5))
+    plain, light = compile_now(text(5)), compile_now(text(5).with_effort(Effort.LIGHT))
     assert len(light) < len(plain)
 
 
-@pytest.mark.parametrize("bad", ["nonsense", text(1).replace("ret i64 %z", "ret i64 %nobody")])
+@pytest.mark.parametrize("bad", ["nonsense", str(text(1)).replace("ret i64 %z", "ret i64 %nobody")])
 def test_refused_text_is_an_error_and_no_end(bad: str) -> None:
     for _ in range(3):
         with pytest.raises(RuntimeError, match="LLVM refused"):
-            compile_now(bad)
+            compile_now(Verbatim(bad))
     assert called(compile_now(text(1)), 1) == 2
 
 
@@ -77,7 +78,7 @@ def test_a_text_that_comes_early_is_made_before_anybody_asks() -> None:
 
 def test_a_long_text_is_joined_with_no_other() -> None:
     lines = "".join(f"  %a{i} = add i64 %x, {i}\n" for i in range(40))
-    long = text(1).replace("  %v =", f"{lines}  %v =")
+    long = text(1, more=lines)
     with Batch() as batch:
         batch.sharers = 2
         batch.queue = [text(2), text(3), long]
@@ -85,11 +86,11 @@ def test_a_long_text_is_joined_with_no_other() -> None:
         batch.queue = [text(2), text(3), text(4)]
         assert batch._taken() == [text(4), text(3)]
         # two that are about as long are for two threads
-        other = long.replace("%a", "%b")
+        other = text(7, more=lines)
         batch.queue = [text(2), other, long]
         assert batch._taken() == [long, text(2)] and batch._taken() == [other]
         # what is made without care takes a fraction of the time
-        quick = QUICK + other
+        quick = other.with_effort(Effort.QUICK)
         batch.queue = [quick, text(2), long]
         assert batch._taken() == [long]
 
@@ -97,7 +98,7 @@ def test_a_long_text_is_joined_with_no_other() -> None:
 def test_a_failure_in_a_thread_is_the_callers() -> None:
     with knobs.scope(cache="off", num_threads=2), Batch() as batch:
         for i in range(6):
-            batch.add(bytes([i]) * 32, text(i) if i != 2 else "nonsense")
+            batch.add(bytes([i]) * 32, text(i) if i != 2 else Verbatim("nonsense"))
         with pytest.raises(RuntimeError, match="LLVM refused"):
             batch.finish()
 

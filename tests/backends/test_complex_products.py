@@ -94,6 +94,6 @@ def test_compiled_functions_multiply_neighbours():
     x = draw((37,), np.complex64)
     closed = weft.make_jaxpr(jnp.prod)(x)
     codes = [text for text, _ in native.Executable(closed).plan.codes]
-    other = complex_products.columns_text(np.dtype(np.float32), processor.vector_bits() // 32)
+    other = complex_products.columns_module(np.dtype(np.float32), processor.vector_bits() // 32)
     assert other not in codes
     np.testing.assert_allclose(weft.jit(jnp.prod)(x), np.prod(x), rtol=1e-5)

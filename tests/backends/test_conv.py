@@ -146,8 +146,8 @@ def test_narrower_vectors_and_fewer_registers(monkeypatch, bits):
 
 def own_borders(lowered):
     """Of how many tasks the tiles copy what they read, and how many of these keep the copies."""
-    own = [t for t in lowered.tasks if "@border(" in t.text]
-    return np.array([len(own), sum("%near = alloca" not in t.text for t in own)])
+    own = [t for t in lowered.tasks if "border" in t.module.names]
+    return np.array([len(own), sum("%near = alloca" not in str(t.module) for t in own)])
 
 
 # Copies of whole images; kept ones; of as few rows as can be.
@@ -271,7 +271,7 @@ def test_tiles_with_vectors_across_the_result(kind, space):
     params = conv_params(2, FIRST, padding=((1, 1), (1, 1)))
     lowered, _ = check_conv(x, w, params, 144)
     if kind == "float32" and vector_bits() == 512:  # short vectors make small tiles
-        assert ("%block = alloca" in lowered.tasks[-1].text) == (space[1] > 1)
+        assert ("%block = alloca" in str(lowered.tasks[-1].module)) == (space[1] > 1)
 
 
 WITHOUT_WINDOWS = {

@@ -62,7 +62,7 @@ def native(lhs, rhs, numbers, preferred=None):
     result = memory[guard : guard + size].view(out.dtype).reshape(out.shape)
     scratches = [np.full(n, 0x7F, np.uint8) for n in scratch]
     places = {"in": [lhs, rhs], "out": [result], "scratch": scratches}
-    for task, address in zip(tasks, compile_many([(t.text, t.name) for t in tasks]), strict=True):
+    for task, address in zip(tasks, compile_many([(t.module, t.name) for t in tasks]), strict=True):
         tables = [what for kind, what in task.places if kind == "numbers"]
         places["numbers"] = {what: np.array(what, np.int64) for what in tables}
         given = [
@@ -293,7 +293,7 @@ def test_one_text_serves_every_shape():
     texts = set()
     for m, k, n in ((144, 512, 576), (192, 300, 384), (288, 256, 768)):
         (tasks, *_), _ = lowered(np.empty((m, k), "f4"), np.empty((k, n), "f4"), PLAIN)
-        texts.add(tuple(t.text for t in tasks))
+        texts.add(tuple(t.module for t in tasks))
     assert len(texts) == 1
 
 

@@ -14,21 +14,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends.modules import module
 from tests.backends.tasks import INCREMENT
 from tools import first_texts
 from weft.api.threads import num_threads
 from weft.backends.cpu.calls import first, first_runs
+from weft.backends.llvm.code import Effort, Module, Verbatim
 from weft.backends.llvm.native import compiling, loader, pool
 from weft.backends.llvm.native.compiling import Batch, compile_now
-from weft.backends.llvm.native.machine import compile_text
-from weft.backends.llvm.native.processor import vector_bits
+from weft.backends.llvm.native.machine import compile_one
 from weft.base import knobs
 
 pytestmark = pytest.mark.skipif(not pool.available(), reason="no pool for this machine")
 
 
-def sharer(text: str) -> first_runs.Sharer:
-    return first_runs.Sharer(loader.load(compile_now(text)))
+def sharer(made: Module) -> first_runs.Sharer:
+    return first_runs.Sharer(loader.load(compile_now(made)))
 
 
 @pytest.fixture
@@ -48,11 +49,11 @@ def shared(work, start: int, stop: int, chunk: int) -> None:
 
 
 def test_texts_are_those_of_their_stubs() -> None:
-    assert first.SHARE == first_texts.share_text(), "run python tools/first_texts.py"
-    for lanes in (4, 8, 16):
-        assert first.tile_text(lanes) == first_texts.tile_text(lanes), (
-            "run python tools/first_texts.py"
-        )
+    assert str(first.SHARE) == first_texts.share_text(), "run python tools/first_texts.py"
+    for lanes in first.LANES:
+        text = first_texts.tile_text(lanes)
+        assert first._file(f"tile_{lanes}") == text, "run python tools/first_texts.py"
+    assert str(first.TILE) == first_texts.tile_text(first.tile_lanes())
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
@@ -62,7 +63,7 @@ def test_the_tile_is_a_product(lanes: int) -> None:
     right = rng.normal(size=(7, 2 * lanes)).astype(np.float32)
     out = np.zeros_like(right)
     where = (ctypes.c_void_p * 3)(*[x.ctypes.data for x in (left, right, out)])
-    pool.Kernel(compile_text(first.tile_text(lanes), "tile"))(where, 2, 7)
+    pool.Kernel(compile_one(module(first_texts.tile_text(lanes)), "tile"))(where, 2, 7)
     np.testing.assert_allclose(out[2:], (left @ right)[2:], rtol=1e-4, atol=1e-5)
     assert not out[:2].any()
 
@@ -73,7 +74,7 @@ def test_each_iteration_runs_once(threads: int, no_pool) -> None:
     where = (ctypes.c_void_p * 1)(x.ctypes.data)
     with num_threads(threads):
         for _ in range(20):
-            first_runs.run(compile_text(INCREMENT, "k"), where, 3, 10001, 101)
+            first_runs.run(compile_one(INCREMENT, "k"), where, 3, 10001, 101)
     assert (x[3:10001] == 20).all()
     assert not x[:3].any() and not x[10001:].any()
 
@@ -116,9 +117,10 @@ def test_nobody_is_begun_for_a_short_range(no_pool, monkeypatch) -> None:
 def test_the_caller_works_where_the_system_gives_no_thread(no_pool, monkeypatch) -> None:
     declared = "declare i32 @pthread_create(ptr, ptr, ptr, ptr)\n"
     refusal = "define internal i32 @pthread_create(ptr, ptr, ptr, ptr) {\n  ret i32 11\n}\n"
-    text = first.SHARE
+    text = str(first.SHARE)
     assert declared in text
-    monkeypatch.setattr(first_runs, "sharer", sharer(text.replace(declared, refusal)))
+    refused = Verbatim(text.replace(declared, refusal), Effort.QUICK)
+    monkeypatch.setattr(first_runs, "sharer", sharer(refused))
     lows: list[int] = []
     with num_threads(8):
         shared(lambda _, low, high: lows.append(low), 0, 20, 1)
@@ -139,18 +141,18 @@ def test_the_caller_works_where_the_system_gives_no_thread(no_pool, monkeypatch)
 def test_how_many_compile_ahead(
     cores: int, threads: int, idle: bool, expected: list[int], monkeypatch
 ) -> None:
-    tile, share = first.tile_text(vector_bits() // 32), first.SHARE
-    made: list[str] = []
+    tile, share = first.TILE, first.SHARE
+    made: list[Module] = []
     workers: set[int] = set()
     meet = threading.Barrier(max(1, expected[1]), timeout=600)
 
-    def compiled(text: str) -> bytes:
-        made.append(text)
-        if text == tile:
+    def compiled(given: Module) -> bytes:
+        made.append(given)
+        if given == tile:
             workers.add(threading.get_native_id())
             meet.wait()
             return b""
-        return compile_now(text)
+        return compile_now(given)
 
     monkeypatch.setattr(first, "compile_now", compiled)
     monkeypatch.setattr(first, "usable_cores", lambda: cores)
@@ -164,15 +166,15 @@ def test_how_many_compile_ahead(
 
 
 def test_whoever_waits_for_many_threads_compiles_nothing(monkeypatch) -> None:
-    texts = [f"define i64 @f() nounwind {{\n  ret i64 {i}\n}}\n" for i in range(5)]
+    texts = [module(f"define i64 @f() nounwind {{\n  ret i64 {i}\n}}\n") for i in range(5)]
     compilers: list[int] = []
-    compile_texts = compiling.compile_texts
+    compile_parts = compiling.compile_parts
 
-    def compiled(texts: list[str]) -> list[bytes]:
+    def compiled(texts: list[Module]) -> list[bytes]:
         compilers.append(threading.get_native_id())
-        return compile_texts(texts)
+        return compile_parts(texts)
 
-    monkeypatch.setattr(compiling, "compile_texts", compiled)
+    monkeypatch.setattr(compiling, "compile_parts", compiled)
     for threads, helps in ((8, False), (2, True)):
         compilers.clear()
         with knobs.scope(cache="off", num_threads=threads), Batch() as batch:
@@ -185,7 +187,7 @@ def test_whoever_waits_for_many_threads_compiles_nothing(monkeypatch) -> None:
 def test_what_no_thread_has_taken_is_the_callers(monkeypatch) -> None:
     monkeypatch.setattr(Batch, "_help", lambda self: None)
     with knobs.scope(cache="off", num_threads=8), Batch() as batch:
-        batch.add(b"k" * 32, "define i64 @f() nounwind {\n  ret i64 1\n}\n")
+        batch.add(b"k" * 32, module("define i64 @f() nounwind {\n  ret i64 1\n}\n"))
         assert batch.finish()[b"k" * 32]
 
 

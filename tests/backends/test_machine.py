@@ -13,15 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backends.modules import module
 from tests.backends.tasks import function
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import loader, machine
 from weft.base import knobs
 from weft.base.functional import clear_all_caches
 
 
-def kernel(body: str, name: str = "k", before: str = "") -> str:
+def kernel(body: str, name: str = "k", before: str = "") -> Module:
     """A kernel that does something with its first two buffers."""
-    return f"""{before}
+    return module(f"""{before}
 define void @{name}(ptr %buffers, i64 %start, i64 %stop) #0 {{
   %x = load ptr, ptr %buffers
   %second = getelementptr ptr, ptr %buffers, i64 1
@@ -29,10 +31,10 @@ define void @{name}(ptr %buffers, i64 %start, i64 %stop) #0 {{
 {body}
   ret void
 }}
-"""
+""")
 
 
-def add(number: float, name: str = "k") -> str:
+def add(number: float, name: str = "k") -> Module:
     return kernel(
         f"  %v = load double, ptr %x\n  %w = fadd double %v, {number!r}\n  store double %w, ptr %y",
         name,
@@ -51,7 +53,7 @@ def no_disk():
 
 
 def test_names_do_not_tell_kernels_apart() -> None:
-    a, b = machine.compile_text(add(1.5), "k"), machine.compile_text(add(1.5, "other"), "other")
+    a, b = machine.compile_one(add(1.5), "k"), machine.compile_one(add(1.5, "other"), "other")
     assert a == b
     assert a.region is b.region
 
@@ -68,7 +70,7 @@ def test_many_at_once_give_what_each_gives() -> None:
 def test_several_python_threads_compile() -> None:
     found: list[int] = []
     work = [
-        threading.Thread(target=lambda: found.append(machine.compile_text(add(77.5), "k")))
+        threading.Thread(target=lambda: found.append(machine.compile_one(add(77.5), "k")))
         for _ in range(4)
     ]
     for t in work:
@@ -88,7 +90,7 @@ def test_constants_and_library_functions_are_reached() -> None:
     declare = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
     x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
     expected = np.fmod(x + np.float32([1, 2, 3, 4]), np.float32(2.5))
-    address = machine.compile_text(kernel(body, before=declare), "k")
+    address = machine.compile_one(kernel(body, before=declare), "k")
     function(address)([x.ctypes.data, y.ctypes.data], 0, 16)
     assert (y == expected).all()
     assert not x.any()
@@ -96,25 +98,25 @@ def test_constants_and_library_functions_are_reached() -> None:
 
 def test_what_cannot_be_compiled_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="LLVM refused"):
-        machine.compile_text(kernel("  %v = nonsense i64 1"), "k")
+        machine.compile_one(kernel("  %v = nonsense i64 1"), "k")
     with pytest.raises(RuntimeError, match="LLVM refused"):
-        machine.compile_text(kernel("  br label %late\nlate:\n  %u = add i64 %u, 1"), "k")
+        machine.compile_one(kernel("  br label %late\nlate:\n  %u = add i64 %u, 1"), "k")
 
 
 @pytest.mark.skipif(not loader.supported(), reason="loaded by LLVM here")
 def test_an_unknown_function_is_an_error() -> None:
     text = kernel("  call void @no_such_function()", before="declare void @no_such_function()")
     with pytest.raises(RuntimeError, match="no_such_function"):
-        machine.compile_text(text, "k")
+        machine.compile_one(text, "k")
 
 
 def test_code_lives_as_long_as_its_address() -> None:
-    address = machine.compile_text(add(3.75), "k")
+    address = machine.compile_one(add(3.75), "k")
     watch = weakref.ref(address.region)
     clear_all_caches()
     assert watch() is not None
     assert call(address, np.ones(1), np.zeros(1))[0] == 4.75
-    assert machine.compile_text(add(3.75), "k") == address
+    assert machine.compile_one(add(3.75), "k") == address
     clear_all_caches()
     call_it = function(address)
     del address
@@ -143,12 +145,14 @@ def test_memory_is_bounded() -> None:
 
 SCRIPT = """
 import sys
+from weft.backends.llvm.code import RANGE, Function, Module
 from weft.backends.llvm.native import machine
-text = "define void @k(ptr %b, i64 %i, i64 %j) #0 {\\n  store i64 %i, ptr %b\\n  ret void\\n}\\n"
+lines = "  store i64 %start, ptr %buffers", "  ret void"
+text = Module([Function("k", RANGE, lines)])
 import ctypes
 out = (ctypes.c_int64 * 1)()
 ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-    machine.compile_text(text, "k"))(out, 42, 0)
+    machine.compile_one(text, "k"))(out, 42, 0)
 assert out[0] == 42
 print("libllvmlite" in open("/proc/self/maps").read())
 """

@@ -20,9 +20,9 @@ from weft.backends.cpu.routines.contractions.conv_text import (
     Panel,
 )
 from weft.backends.cpu.routines.contractions.conv_writer import Coded, Text
+from weft.backends.llvm.code import Effort, Parameter
 from weft.backends.llvm.native import loader
 from weft.backends.llvm.native.compiling import compile_now
-from weft.backends.llvm.native.llvm import QUICK
 from weft.backends.llvm.native.parts import divided
 from weft.backends.llvm.native.together import joinable
 from weft.base.sizes import size_named
@@ -257,7 +257,7 @@ def test_rows_of_tiles_are_sums_of_products(name: str, monkeypatch: pytest.Monke
     numbers = random.integers(-8, 8, 3 * elements).astype(plan.work)
     memory = np.concatenate([numbers.view(np.uint8), np.zeros(1024, np.uint8)])
     given = [0, size, 2 * size, 0, int(plan.grid[-1].count), *map(int, row.given)]
-    Processor(memory, len(memory)).call(row.code, given)
+    Processor(memory, len(memory)).call(row.binary, given)
     summed(plan, *np.split(numbers, 3))
     assert np.array_equal(memory[: 3 * size].view(plan.work), numbers)
 
@@ -269,7 +269,7 @@ def test_panels_are_copied_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     pack = coded(monkeypatch, plan)["pack"]
     numbers = np.arange(512, dtype=np.float32)
     memory = np.concatenate([numbers, np.zeros(512, np.float32)]).view(np.uint8)
-    Processor(memory, 4096).call(pack.code, [0, 2048, *map(int, pack.given)])
+    Processor(memory, 4096).call(pack.binary, [0, 2048, *map(int, pack.given)])
     copied = memory.view(np.float32)[512:672].reshape(5, 32)
     assert np.array_equal(copied, numbers[:350].reshape(5, 70)[:, :32])
 
@@ -348,12 +348,13 @@ def test_instructions_are_encoded_as_llvm_reads_them(
 
 
 def test_modules_with_machine_code_alone_are_compiled_without_care() -> None:
-    row = Coded("row", "ptr", b"\xc3", ["7"])
+    row = Coded("row", (Parameter("ptr"),), b"\xc3", ["7"])
     row.attributes = CARELESS
     text = Text(())
     text.attributes = CARELESS
-    text.line(row.called("ptr %buffers"))
+    row.called(text, ["ptr %buffers"])
     (part,) = divided(text.finish("kernel", [row]))
-    assert part.startswith(QUICK) and "optnone" not in part and not joinable(part)
-    assert 'align 64 prologue [1 x i8] c"\\C3"' in part and "@row(ptr %buffers, i64 7)" in part
+    assert part.effort is Effort.QUICK and "optnone" not in str(part) and not joinable(part)
+    assert part.function("row").prologue == 'align 64 prologue [1 x i8] c"\\C3"'
+    assert "@row(ptr %buffers, i64 7)" in str(part)
     assert b"\xc3" in loader.code(compile_now(part))[0]

@@ -157,7 +157,7 @@ def test_texts_have_no_lengths():
     for kind in KINDS:
         for shapes in ([(1000,), (4000,)], [(30, 64), (40, 2000)], [(1009,), (8191,)]):
             one, other = (made(kind, np.float32, shape) for shape in shapes)
-            assert [t.text for t in one.tasks] == [t.text for t in other.tasks]
+            assert [t.module for t in one.tasks] == [t.module for t in other.tasks]
 
 
 def array(name, shape):
@@ -203,7 +203,7 @@ READ, WRITTEN = "icmp ne i64 %a.pairs_in", ["icmp ne i64 %a.pairs_out", "icmp ne
 
 @pytest.mark.parametrize("radix, questions", [(4, [READ, *WRITTEN]), (7, [READ]), (0, [READ])])
 def test_passes_of_rows_do_not_ask_how_elements_lie(radix, questions):
-    paired, split = (fft_kernels.pass_text(4, 128, radix, True, x)[0] for x in (True, False))
+    paired, split = (fft_kernels.pass_module(4, 128, radix, True, x)[0] for x in (True, False))
     for question in questions:
         assert question in paired and question not in split
 
@@ -255,7 +255,7 @@ def test_compiled_functions_have_the_same_code():
     codes = [text for text, _ in native.Executable(closed).plan.codes]
     out = Type((1000,), np.dtype(np.complex64))
     params = {"fft_type": FftType.FFT, "fft_lengths": (1000,)}
-    assert all(task.text in codes for task in fft.lower([out], [out], params).tasks)
+    assert all(task.module in codes for task in fft.lower([out], [out], params).tasks)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu.calls import native
-from weft.backends.cpu.code.loop_text import numbered
+from weft.backends.cpu.code.loop_text import Survey, Text
 from weft.base import knobs
 from weft.kernel.program import For, While, inner_regions
 
@@ -199,10 +199,14 @@ def test_a_kernel_of_many_numbers_has_them_written_into_it():
 
 
 def test_names_of_slots_are_numbered_as_they_come():
-    one = "%x17 = load ptr, ptr %g17\ncall void @f17(ptr %x17)\nstore ptr %m3, ptr %s3\n%sized0"
-    other = "%x2 = load ptr, ptr %g2\ncall void @f9(ptr %x2)\nstore ptr %m40, ptr %s40\n%sized0"
-    assert numbered(one) == numbered(other)
-    assert numbered("%x1 %x2") != numbered("%x1 %x1")
+    one, other = Text(Survey([], [], 0)), Text(Survey([], [], 0))
+    names = [
+        [t.named("x", n), t.named("m", m), t.named("s", n)]
+        for t, n, m in ((one, 17, 3), (other, 2, 40))
+    ]
+    assert names == [["%x0", "%m1", "%s0"]] * 2
+    assert one.function_name(17) == other.function_name(9) == "f0"
+    assert one.named("x", 3) != one.named("x", 17)
 
 
 # --- functions that have learnt -------------------------------------------------------------------

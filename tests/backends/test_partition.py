@@ -49,7 +49,7 @@ def test_samples_that_mislead():
 
 def test_pivots_by_the_range_of_keys(monkeypatch):
     monkeypatch.setattr(packing, "DEPTH", 1)
-    monkeypatch.setattr(sort, "quick_text", sort.quick_text.__wrapped__)
+    monkeypatch.setattr(sort, "quick_module", sort.quick_module.__wrapped__)
     for x in hard_rows(9000):
         split([x.astype("int32")], 4000)
 

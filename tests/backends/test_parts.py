@@ -7,9 +7,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from tests.backends.modules import module
+from weft.backends.llvm.code import Effort
 from weft.backends.llvm.native import loader
 from weft.backends.llvm.native.compiling import compile_now
-from weft.backends.llvm.native.llvm import LIGHT, QUICK
 from weft.backends.llvm.native.parts import divided, joined, taken_apart
 
 TEXT = """declare i64 @llvm.smin.i64(i64, i64)
@@ -30,10 +31,10 @@ attributes #0 = { nounwind }
 
 
 def test_a_walk_and_what_it_calls_are_two_texts():
-    first, second = divided(TEXT)
-    assert "@double(i64 %x" in first and "@kernel" not in first and "internal" not in first
-    assert second.startswith(QUICK) and "declare i64 @double(i64, i64)" in second
-    assert "define i64 @kernel" in second and "optnone" not in second
+    first, second = divided(module(TEXT))
+    assert first.names == ["double"] and not first.functions[0].internal
+    assert second.effort is Effort.QUICK and "declare i64 @double(i64, i64)" in str(second)
+    assert second.names == ["kernel"] and "optnone" not in str(second)
 
 
 @pytest.mark.parametrize("called", ["llvm.smin.i64", "double"])
@@ -41,9 +42,9 @@ def test_functions_that_call_no_other_are_a_text_each(called):
     begin, end = TEXT.index("define internal"), TEXT.index("define i64 @kernel")
     other = TEXT[begin:end].replace("@double(", "@triple(").replace("llvm.smin.i64", called)
     text = TEXT[:end] + other + TEXT[end:].replace("@double(", "@triple(")
-    *parts, last = divided(text)
-    assert len(parts) == (2 if called.startswith("llvm") else 1) and last.startswith(QUICK)
-    region = loader.load(compile_now(text))
+    *parts, last = divided(module(text))
+    assert len(parts) == (2 if called.startswith("llvm") else 1) and last.effort is Effort.QUICK
+    region = loader.load(compile_now(module(text)))
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["kernel"])
     assert call(3) == (7 if len(parts) == 2 else 13)
 
@@ -51,22 +52,22 @@ def test_functions_that_call_no_other_are_a_text_each(called):
 @pytest.mark.parametrize("text", [
     TEXT.replace(" noinline optnone", ""),
     "@number = private global i64 3\n" + TEXT,
-    QUICK + TEXT,
+    "; quick\n" + TEXT,
 ])  # fmt: skip
 def test_other_texts_stay_whole(text):
-    assert divided(text) == [text]
+    assert divided(module(text)) == [module(text)]
 
 
 def test_constants_go_where_they_are_used():
     constant = "@{} = private unnamed_addr constant i64 3\n".format
     used = TEXT.replace("%y = call", "%p = load i64, ptr @number\n  %y = call")
-    first, second = divided(constant("number") + constant("other") + used)
+    first, second = map(str, divided(module(constant("number") + constant("other") + used)))
     assert "@number = " in second and "@number = " not in first
     assert "@other" not in first + second
 
 
 def test_parts_call_each_other():
-    region = loader.load(compile_now(TEXT))
+    region = loader.load(compile_now(module(TEXT)))
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["kernel"])
     assert call(3) == 7 and call(300) == 101
 
@@ -89,7 +90,7 @@ def test_long_modules_become_two_halves_of_which_one_calls_the_other():
     lines = "".join(f"  %v{i} = add i64 %v{i - 1}, {i}\n" for i in range(1, 400))
     names = "abcd"
     called = {"a": "b", "b": "a", "c": "a", "d": "c"}  # two of them call each other
-    text = LIGHT
+    text = "; light\n"
     for name in names:
         text += (
             f"define i64 @{name}(i64 %v0, i1 %go) nounwind {{\nentry:\n{lines}"
@@ -97,11 +98,11 @@ def test_long_modules_become_two_halves_of_which_one_calls_the_other():
             f"  %x = call i64 @{called[name]}(i64 %v399, i1 false)\n  ret i64 %x\n"
             "done:\n  ret i64 %v399\n}\n"
         )
-    first, second = divided(text)
-    assert first.startswith(LIGHT) and second.startswith(LIGHT)
-    assert "define i64 @a(" in first and "define i64 @b(" in first
-    assert "define" not in second or "declare i64 @a(i64, i1)" in second
-    region = loader.load(compile_now(text))
+    first, second = divided(module(text))
+    assert first.effort is second.effort is Effort.LIGHT
+    assert {"a", "b"} <= set(first.names) and second.names
+    assert "declare i64 @a(i64, i1)" in str(second)
+    region = loader.load(compile_now(module(text)))
     added = sum(range(1, 400))
     for name in names:
         call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_bool)
@@ -113,8 +114,9 @@ def test_no_part_is_empty(lines):
     begin, end = TEXT.split("  %y = add i64 %x, %x\n")
     more = "".join(f"  %v{i} = add i64 %x, {i}\n" for i in range(lines))
     end = end.replace("declare i64 @llvm.smin.i64(i64, i64)\n", "")
-    parts = divided(f"{begin}{more}  %y = add i64 %x, %x\n{end}".split("\n", 1)[1])
-    assert len(parts) == 2 and all("\ndefine " in f"\n{part}" for part in parts)
+    text = f"{begin}{more}  %y = add i64 %x, %x\n{end}".split("\n", 1)[1]
+    parts = divided(module(text))
+    assert len(parts) == 2 and all(part.functions for part in parts)
 
 
 def test_several_functions_without_care():
@@ -122,7 +124,7 @@ def test_several_functions_without_care():
     calls = TEXT.replace("add i64 %y, 1", "call i64 @next(i64 %y)").replace(
         "define i64", f"{other}define i64"
     )
-    first, second = divided(calls)
+    first, second = map(str, divided(module(calls)))
     assert "@next" not in first and "define internal i64 @next" in second
-    region = loader.load(compile_now(calls))
+    region = loader.load(compile_now(module(calls)))
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(region.symbols["kernel"])(7) == 14

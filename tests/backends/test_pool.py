@@ -16,7 +16,7 @@ from tests.backends.tasks import INCREMENT
 from weft.api.threads import get_num_threads, num_threads, set_num_threads
 from weft.backends.cpu.calls import first_runs
 from weft.backends.llvm.native import float_mode, pool, pool_stubs
-from weft.backends.llvm.native.machine import compile_text
+from weft.backends.llvm.native.machine import compile_one
 from weft.backends.llvm.text import stub
 from weft.base import cores, shares
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not pool.available(), reason="no pool for this m
 
 
 def increment(x: np.ndarray, start: int, stop: int, chunk: int) -> None:
-    address = compile_text(INCREMENT, "k")
+    address = compile_one(INCREMENT, "k")
     pool.run(address, (ctypes.c_void_p * 1)(x.ctypes.data), start, stop, chunk)
 
 
@@ -58,7 +58,7 @@ def test_the_caller_works_until_there_is_a_pool(
     monkeypatch.setattr(pool, "CODE_AFTER_RANGE_S", longer)
     monkeypatch.setattr(pool, "CODE_AFTER_TOTAL_S", alone)
     x = np.zeros(10007, np.int32)
-    address = compile_text(INCREMENT, "k")
+    address = compile_one(INCREMENT, "k")
     where = (ctypes.c_void_p * 1)(x.ctypes.data)
     with num_threads(2):
         for i in range(20):
@@ -333,7 +333,7 @@ def test_the_stubs_compile_for_each_architecture(architecture: str, monkeypatch)
     machine = llvm.Target.from_triple(f"{architecture}-linux-gnu").create_target_machine(
         reloc="pic", codemodel="small"
     )
-    with llvm.parse_assembly(text) as module:
+    with llvm.parse_assembly(str(text)) as module:
         module.verify()
         assert machine.emit_object(module)
     assert "riscv64" not in pool_stubs.SYSTEM
@@ -341,6 +341,6 @@ def test_the_stubs_compile_for_each_architecture(architecture: str, monkeypatch)
 
 def test_taking_a_chunk_waits_for_no_stores() -> None:
     """A counter that ordered memory would wait for all that a kernel stored in the chunk before."""
-    text = stub.translate([pool_stubs.work], pool_stubs.system_names("aarch64"))
+    text = str(stub.translate([pool_stubs.work], pool_stubs.system_names("aarch64")))
     assert "atomicrmw add" in text and "load atomic" in text
     assert "seq_cst" not in text and "acq_rel" not in text

@@ -143,7 +143,7 @@ def test_a_text_serves_every_shape():
     def texts(n):
         t = Type((n,), np.dtype(np.float32))
         params = {"dimension": 0, "is_stable": True, "num_keys": 1}
-        return {task.text for task in sort.sort([t], [t], params).tasks[1:]}
+        return {task.module for task in sort.sort([t], [t], params).tasks[1:]}
 
     assert texts(100_000) == texts(777_777)
 
@@ -212,7 +212,7 @@ def test_long_rows_by_several_threads(dtype):
 def test_pivots_by_the_range_of_keys(monkeypatch):
     """Where chosen keys split badly again and again, the range of keys is halved."""
     monkeypatch.setattr(packing, "DEPTH", 1)
-    monkeypatch.setattr(sort, "quick_text", sort.quick.quick_text)
+    monkeypatch.setattr(sort, "quick_module", sort.quick.quick_module)
     for x in hard_rows(9000):
         check(sort_p, sort.sort, [x.astype("int32")], dimension=0, is_stable=True, num_keys=1)
 
@@ -231,7 +231,7 @@ def test_usual_nans_need_no_mending():
 def test_split_where_no_instruction_permutes_lanes(dtype, monkeypatch):
     monkeypatch.setattr(sort, "vector_bits", lambda: 128)
     monkeypatch.setattr(packing, "is_arm", lambda: False)
-    for name in ("quick_text", "buckets_text"):
+    for name in ("quick_module", "buckets_module"):
         monkeypatch.setattr(sort, name, getattr(sort, name).__wrapped__)
     for shape in [(300,), (2, 3000), (40000,)]:
         x = sample(shape, dtype)

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from tests.backends.modules import module
 from weft.backends.llvm.native import compiling, loader, machine
-from weft.backends.llvm.native.compiling import Batch, compile_texts
-from weft.backends.llvm.native.llvm import BRIEF, QUICK
+from weft.backends.llvm.native.compiling import Batch, compile_parts
 from weft.backends.llvm.native.together import MAX_JOINED_LINES, apart, joinable, joint
 from weft.base.switches import INTERVAL, BriskSwitches
 
@@ -37,56 +37,56 @@ def called(blob, x):
     return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(region.symbols["kernel"])(x)
 
 
-@pytest.mark.parametrize("care", ["", QUICK])
+@pytest.mark.parametrize("care", ["", "; quick\n"])
 def test_texts_in_one_module_become_the_objects_that_they_are_alone(care):
-    texts = [care + TEXT.format(i) for i in range(3)]
+    texts = [module(care + TEXT.format(i)) for i in range(3)]
     assert all(map(joinable, texts))
-    found = compile_texts(texts)
+    found = compile_parts(texts)
     assert [called(blob, 2.0) for blob in found] == [2.5, 4.5, 6.5]
     for blob, text in zip(found, texts, strict=True):
-        [alone] = compile_texts([text])
+        [alone] = compile_parts([text])
         assert loader.code(blob) == loader.code(alone)
         assert set(loader.load(blob).symbols) >= {"kernel"}
         assert len(blob) < 2 * len(alone)
 
 
 @pytest.mark.parametrize("text", [
-    BRIEF + TEXT.format(1),
+    "; brief\n" + TEXT.format(1),
     TEXT.format(1).replace("nounwind", "nounwind optnone noinline"),
-    TEXT.format(1) + "\n" * MAX_JOINED_LINES,
-    TEXT.format(1).replace("(double %x) #0 {\n", "(\n    double %x) #0 {\n"),
+    TEXT.format(1).replace("entry:\n", "entry:\n" + "  fence acquire\n" * MAX_JOINED_LINES),
     TEXT.format(1) + "!0 = !{}\n",
 ])  # fmt: skip
 def test_other_texts_have_a_module_of_their_own(text):
-    assert not joinable(text)
+    assert not joinable(module(text))
 
 
 def test_texts_that_declare_one_name_differently_stay_apart():
     other = TEXT.format(2).replace("double)\ndefine", "double) nounwind\ndefine", 1)
-    assert joint([TEXT.format(1), other]) is None
-    assert [called(blob, 2.0) for blob in compile_texts([TEXT.format(1), other])] == [4.5, 6.5]
+    both = [module(TEXT.format(1)), module(other)]
+    assert joint(both) is None
+    assert [called(blob, 2.0) for blob in compile_parts(both)] == [4.5, 6.5]
 
 
 def test_an_object_of_one_text_is_left_whole():
-    [alone] = compile_texts([TEXT.format(1)])
+    [alone] = compile_parts([module(TEXT.format(1))])
     assert loader.code(alone) and apart(alone, 0) == []
 
 
 def test_a_batch_shares_out_what_waits(monkeypatch):
     groups = []
-    made = compiling.compile_texts
+    made = compiling.compile_parts
 
     def noted(texts):
         groups.append(list(texts))
         return made(texts)
 
-    monkeypatch.setattr(compiling, "compile_texts", noted)
+    monkeypatch.setattr(compiling, "compile_parts", noted)
     monkeypatch.setattr(compiling, "threads", lambda: 1)
-    texts = {bytes([i]) * 32: TEXT.format(i) for i in range(4)}
+    texts = {bytes([i]) * 32: module(TEXT.format(i)) for i in range(4)}
     with Batch() as batch:
         for key, text in texts.items():
             batch.add(key, text)
-        quick = {bytes([i]) * 32: QUICK + TEXT.format(i) for i in (8, 9)}
+        quick = {bytes([i]) * 32: module("; quick\n" + TEXT.format(i)) for i in (8, 9)}
         for key, text in quick.items():
             batch.add(key, text)
         objects = batch.finish()
@@ -98,8 +98,8 @@ def test_a_batch_shares_out_what_waits(monkeypatch):
 def test_what_llvm_refuses_is_told_for_each_text():
     bad = TEXT.format(1).replace("ret double %y", "ret double %nothing")
     with Batch() as batch, pytest.raises(RuntimeError, match="LLVM refused"):
-        batch.add(b"a" * 32, bad)
-        batch.add(b"b" * 32, TEXT.format(2))
+        batch.add(b"a" * 32, module(bad))
+        batch.add(b"b" * 32, module(TEXT.format(2)))
         batch.finish()
 
 
@@ -131,13 +131,13 @@ def test_a_check_of_the_cache_takes_objects_of_either_kind():
         "ret double %y\n}\nattributes",
         "%z = fadd double %y, %y\n  ret double %z\n}\nattributes",
     )
-    texts = [TEXT.format(1), TEXT.format(1).replace(*twice)]
+    texts = [module(TEXT.format(1)), module(TEXT.format(1).replace(*twice))]
     keys = [b"1" * 32, b"2" * 32]
-    objects = dict(zip(keys, compile_texts(texts), strict=True))
+    objects = dict(zip(keys, compile_parts(texts), strict=True))
     machine._compare(dict(zip(keys, texts, strict=True)), objects, set())
     with pytest.raises(RuntimeError, match="other code"):
         machine._compare(dict(zip(keys, texts[::-1], strict=True)), objects, set())
-    alone = {keys[0]: compile_texts(texts[:1])[0]}
+    alone = {keys[0]: compile_parts(texts[:1])[0]}
     machine._compare({keys[0]: texts[0]}, alone, set())
     with pytest.raises(RuntimeError, match="other code"):  # where a constant differs, too
-        machine._compare({keys[0]: TEXT.format(2)}, alone, set())
+        machine._compare({keys[0]: module(TEXT.format(2))}, alone, set())

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.backends.modules import module
 from tests.runtime import ways
 from weft.backends.cpu.assembly import Assembly, Python, Run
 from weft.backends.cpu.calls import layout, native
@@ -56,7 +57,7 @@ define void @less(ptr %buffers, i64 %start, i64 %stop) {
   ret void
 }
 """
-CODES = [(ADD, "add"), (LESS, "less")]
+CODES = [(module(ADD), "add"), (module(LESS), "less")]
 LONG = np.dtype(np.int64)
 
 

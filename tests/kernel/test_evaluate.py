@@ -6,7 +6,7 @@ import pytest
 from tests.backends.tasks import function
 from weft import dtypes
 from weft.backends.cpu.code.loops import render
-from weft.backends.llvm.native.machine import compile_text
+from weft.backends.llvm.native.machine import compile_one
 from weft.kernel.build import Builder
 from weft.kernel.evaluate import evaluate
 from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine
@@ -48,7 +48,7 @@ def compiled(build, arrays, width):
     verify(kernel)
     out = np.zeros(size, value.dtype)
     addresses = [x.ctypes.data for x in [*arrays, out]]
-    function(compile_text(render(kernel, width), "op"))(addresses, 0, size)
+    function(compile_one(render(kernel, width), "op"))(addresses, 0, size)
     (want,) = evaluate([value], lambda attr: arrays[attr[0]])
     return out, np.broadcast_to(want, size).astype(value.dtype, copy=False)
 
@@ -181,6 +181,6 @@ def test_reductions_of_any_length(op, extent):
     want = getattr(np, name).reduce(x, dtype=dtype, initial=start)
     for width in WIDTHS:
         out = np.zeros(1, dtype)
-        address = compile_text(render(kernel, width), "total")
+        address = compile_one(render(kernel, width), "total")
         function(address)([x.ctypes.data, out.ctypes.data], 0, 1)
         assert out[0] == want

@@ -13,7 +13,7 @@ import scipy.special
 
 from tests.backends.tasks import function
 from weft.backends.cpu.code.loops import render
-from weft.backends.llvm.native.machine import compile_text
+from weft.backends.llvm.native.machine import compile_one
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.evaluate import evaluate
@@ -95,7 +95,7 @@ class Compiled:
         size = 1 << 40
         buffers = [Buffer(self.dtype, size, "in")] * count + [Buffer(self.dtype, size, "out")]
         kernel = Kernel("f", buffers, ("i", size), [Store(count, at, self.value)])
-        self.call = function(compile_text(render(kernel, 64 // self.dtype.itemsize), "f"))
+        self.call = function(compile_one(render(kernel, 64 // self.dtype.itemsize), "f"))
 
     def __call__(self, *xs):
         out = np.empty_like(xs[0])

@@ -30,12 +30,12 @@ from weft.backends.cpu.calls import first
 from weft.backends.cpu.routines.contractions import tile_code
 from weft.backends.cpu.target import Cpu
 from weft.backends.llvm.calls import dispatch
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import machine, pool
-from weft.backends.llvm.native.llvm import BRIEF, QUICK, Llvm, is_crowded
+from weft.backends.llvm.native.llvm import Llvm, is_crowded
 from weft.backends.llvm.native.loader import load
 from weft.backends.llvm.native.machine import Ahead
 from weft.backends.llvm.native.parts import divided, joined
-from weft.backends.llvm.native.processor import vector_bits
 from weft.compiler.plan import Unplannable
 from weft.compiler.watch import Watch
 
@@ -56,26 +56,26 @@ class Cross(Llvm):
             sys.exit()
         self.machines = {level: self.machine(level) for level in (0, 2)}
 
-    def made(self, text: str, output: int) -> bytes:
+    def made(self, module: Module, output: int) -> bytes:
         self.output = output
-        self.track_pressure(is_crowded(text))
-        return self.compile(text, self.machines[0 if text.startswith((BRIEF, QUICK)) else 2])
+        self.track_pressure(is_crowded(module))
+        return self.compile(module, self.machines[0 if module.effort.is_quick else 2])
 
-    def object(self, text: str) -> bytes:
-        return self.made(text, Llvm.OBJECT)
+    def object(self, module: Module) -> bytes:
+        return self.made(module, Llvm.OBJECT)
 
-    def assembly(self, text: str) -> str:
-        return self.made(text, Llvm.ASSEMBLY).decode()
+    def assembly(self, module: Module) -> str:
+        return self.made(module, Llvm.ASSEMBLY).decode()
 
 
-def planned(fun: Callable[..., Any], *args: Any) -> list[str]:
-    """The texts of the kernels of a function."""
+def planned(fun: Callable[..., Any], *args: Any) -> list[Module]:
+    """The modules of the kernels of a function."""
     watch = Watch(weft.make_jaxpr(fun)(*args))
     try:
         program = Cpu(watch).assemble(watch.closed)
     except Unplannable:
         return []
-    return [Ahead().keyed(text, name)[1] for text, name in program.codes if text]
+    return [Ahead().keyed(module, name)[1] for module, name in program.codes]
 
 
 def ones(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -103,7 +103,7 @@ LOOPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 TILES = ("gemm", "gemm, transposed", "conv")
 
 
-def samples(full: bool) -> Iterator[tuple[str, list[str]]]:
+def samples(full: bool) -> Iterator[tuple[str, list[Module]]]:
     """Kernels of the samples of the laws: of every primitive the first sample, or all.
 
     bfloat16 is always among the dtypes: what LLVM cannot do with it differs by processor.
@@ -120,41 +120,41 @@ def samples(full: bool) -> Iterator[tuple[str, list[str]]]:
                 yield f"{sample.prim}, {sample}, {dtype}", planned(sample.function(dtype), *args)
 
 
-def check_all(cross: Cross, own: dict[str, str], full: bool) -> tuple[int, list[str]]:
+def check_all(cross: Cross, own: dict[str, Module], full: bool) -> tuple[int, list[str]]:
     """How many kernels there are, and which LLVM or the loader refuse."""
-    known: set[str] = set()
+    known: set[Module] = set()
     wrong = []
-    for name, texts in [*samples(full), *((name, [text]) for name, text in own.items())]:
-        for text in set(texts) - known:
-            known.add(text)
+    for name, modules in [*samples(full), *((name, [module]) for name, module in own.items())]:
+        for module in set(modules) - known:
+            known.add(module)
             try:
-                load(joined([cross.object(part) for part in divided(text)]))
+                load(joined([cross.object(part) for part in divided(module)]))
             except Exception as e:
                 wrong.append(f"{name}: {e}")
     return len(known), wrong
 
 
-def own_code() -> dict[str, str]:
-    """The texts of what is made once, the pool of threads and the native caller, of what LLVM has
+def own_code() -> dict[str, Module]:
+    """The modules of what is made once, the pool of threads and the native caller, of what LLVM has
     first, and of a product that some processors have instructions for."""
 
     class Found(Exception):
         pass
 
-    def find(what: str, text: Callable[[], str]) -> None:
-        raise Found(text())
+    def find(what: str, module: Callable[[], Module]) -> None:
+        raise Found(module())
 
     half = ones(256, 256, dtype=bfloat16)
-    texts = {f"matrices {i}": text for i, text in enumerate(planned(jnp.matmul, half, half))}
-    tile = first.tile_text(vector_bits() // 32)
-    texts |= {"first shares": first.SHARE, "first tile": tile}
+    found = planned(jnp.matmul, half, half)
+    modules = {f"matrices {i}": module for i, module in enumerate(found)}
+    modules |= {"first shares": first.SHARE, "first tile": first.TILE}
     machine.load_keyed = find
     for name, make in (("pool", pool._code), ("caller", dispatch.Native)):
         try:
             make()
-        except Found as found:
-            texts[name] = found.args[0]
-    return texts
+        except Found as error:
+            modules[name] = error.args[0]
+    return modules
 
 
 def check_loops(cross: Cross, processor: Processor) -> tuple[dict[str, float], list[str]]:
@@ -162,7 +162,8 @@ def check_loops(cross: Cross, processor: Processor) -> tuple[dict[str, float], l
     costs, wrong = {}, []
     for name, (fun, args) in LOOPS.items() if processor.fma else ():
         Listing.made_so_far.clear()
-        found = [loop for text in planned(fun, *args) for loop in loops_of(cross, processor, text)]
+        modules = planned(fun, *args)
+        found = [loop for module in modules for loop in loops_of(cross, processor, module)]
         for listing in Listing.made_so_far:
             found += assembly.loops("\n".join(listing.lines), processor)
         loop = max(found, key=lambda loop: loop.arithmetic)
@@ -171,8 +172,8 @@ def check_loops(cross: Cross, processor: Processor) -> tuple[dict[str, float], l
     return costs, wrong
 
 
-def loops_of(cross: Cross, processor: Processor, text: str) -> list[assembly.Loop]:
-    return assembly.loops(cross.assembly(text), processor)
+def loops_of(cross: Cross, processor: Processor, module: Module) -> list[assembly.Loop]:
+    return assembly.loops(cross.assembly(module), processor)
 
 
 if __name__ == "__main__":

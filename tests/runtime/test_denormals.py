@@ -12,13 +12,14 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from tests.backends.modules import module
 from weft import lax
 from weft.backends.cpu.calls import first, first_runs
 from weft.backends.llvm.calls.dispatch import native, supported
 from weft.backends.llvm.native import float_mode, loader, pool
 from weft.backends.llvm.native.compiling import compile_now
 from weft.backends.llvm.native.float_mode import Flushing, flush_bits
-from weft.backends.llvm.native.machine import compile_text
+from weft.backends.llvm.native.machine import compile_one
 from weft.base import knobs
 from weft.core.interpret import flushed
 
@@ -358,7 +359,7 @@ done:
   ret void
 }
 """
-    code = compile_text(text, "scaled")
+    code = compile_one(module(text), "scaled")
     share = first_runs.Sharer(loader.load(compile_now(first.SHARE)))
     for run in (pool.run, first_runs.run, share):
         for flushes in (True, False):
@@ -373,5 +374,5 @@ done:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_texts_of_other_machines_verify(machine, monkeypatch):
     monkeypatch.setattr(float_mode, "architecture", lambda: machine)
-    text = "\n".join(word.definition for word in float_mode.words().values())
-    llvm.parse_assembly(text).verify()
+    for word in float_mode.words().values():
+        llvm.parse_assembly(str(word.definition)).verify()

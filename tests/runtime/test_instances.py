@@ -101,7 +101,7 @@ def test_a_new_shape_takes_few_steps_and_no_compiler(name, monkeypatch):
     learn(call)
     call(*arrays(70, 71))
     given = arrays(72, 75)
-    monkeypatch.setattr(compiling, "compile_texts", lambda texts: pytest.fail("LLVM was called"))
+    monkeypatch.setattr(compiling, "compile_parts", lambda texts: pytest.fail("LLVM was called"))
     calls = []
     gc.disable()  # what is freed meanwhile may have finalizers
     sys.setprofile(lambda frame, event, arg: calls.append(event) if event == "call" else None)

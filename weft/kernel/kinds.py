@@ -118,12 +118,12 @@ def kind_of(dtype: Any) -> Kind:
 class External(Record):
     """A function outside of a module: its result and its parameters.
 
-    ``definition`` is its own LLVM text, where it has one: then it becomes part of the module.
+    ``definition`` is a module of a backend's, if there is one: it becomes part of the caller's.
     """
 
     result: Kind
     parameters: tuple[Kind, ...]
-    definition: str = ""
+    definition: Any = None
 
     def __call__(self, *args: Any) -> Any:
         raise TypeError("a stub is not run by Python")
@@ -156,16 +156,6 @@ compress_store = Intrinsic("masked.compressstore", result=void)
 # Of the C library.
 memcpy, memset = External(ptr, (ptr, ptr, i64)), External(ptr, (ptr, i32, i64))
 malloc, free = External(ptr, (i64,)), External(void, (ptr,))
-
-
-def defined(
-    result: Kind, name: str, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
-) -> External:
-    """A function that is LLVM text, where parameters are ``%0`` and so on, and what it declares."""
-    given = ", ".join(kind.llvm for kind in parameters)
-    head = f"define internal {result.llvm} @{name}({given}) nounwind alwaysinline {{"
-    text = "\n".join([f"declare {declared}" if declared else "", head, *lines, "}", ""])
-    return External(result, parameters, text.lstrip())
 
 
 # The mathematics of kernels as functions of single numbers, for stubs to call; all are of float64

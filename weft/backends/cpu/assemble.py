@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place
 from weft.base.lazy import Late
 from weft.base.sizes import plain
@@ -73,7 +74,7 @@ class Assembler(Slots):
         self.watch: Any = watch or UNWATCHED
         self.clock = 0
         self.lives: dict[int, Life] = {}
-        self.codes, self.texts = target.codes, target.texts
+        self.codes, self.modules = target.codes, target.modules
         self.hosts: list[HostCall] = []
         self.libraries: dict[str, int] = {}
         self.loops = loops  # loops around what is being assembled
@@ -95,7 +96,7 @@ class Assembler(Slots):
             offsets,
             arena,
             tuple(nodes),
-            self.texts,
+            self.modules,
             self.constants,
             self.hosts,
             program.results,
@@ -176,13 +177,13 @@ class Assembler(Slots):
             return self._blocks(node)
         return self._loop(node)
 
-    def _code(self, text: str, name: str) -> int:
+    def _code(self, module: Module, name: str) -> int:
         number = len(self.codes)
-        found = self.codes.setdefault((text, name), number)
+        found = self.codes.setdefault((module, name), number)
         if found == number:
-            self.texts.append((text, name))
+            self.modules.append((module, name))
             if not self.small:
-                self.target.begin(text, name)
+                self.target.begin(module, name)
         return found
 
     def _launch(self, node: Launch) -> list[Any]:
@@ -196,7 +197,7 @@ class Assembler(Slots):
             given = tuple(slots[i] for i in piece.buffers)
             if piece.sizes:
                 given = (*given, self.numbers(piece.sizes))
-            run = Run(self._code(piece.text, piece.name), given, piece.extent, piece.chunk)
+            run = Run(self._code(piece.module, piece.name), given, piece.extent, piece.chunk)
             nodes.append(self.add(run, *node.writes))
         return nodes
 
@@ -226,7 +227,7 @@ class Assembler(Slots):
         scratch = [self.temporary(n, "message") for n in (message.memory, 8, 1)]
         known = {"in": node.ins, "out": node.outs, "scratch": scratch}
         begin, test = (
-            Run(self._code(t.text, t.name), tuple(self._place(p, known) for p in t.places), 1, 1)
+            Run(self._code(t.module, t.name), tuple(self._place(p, known) for p in t.places), 1, 1)
             for t in (message.begin, message.test)
         )
         begun = self.add(begin, *node.ins, *node.outs)
@@ -250,7 +251,7 @@ class Assembler(Slots):
         nodes = []
         for task in lowered.tasks:
             slots = tuple(self._place(place, known) for place in task.places)
-            code = self._code(task.text, task.name)
+            code = self._code(task.module, task.name)
             nodes.append(self.add(Run(code, slots, task.extent, task.chunk), *node.outs))
         return nodes
 
@@ -328,7 +329,7 @@ class Assembler(Slots):
 
     def _small(self, node: Any, inside: int, seen: Any) -> Any:
         """A loop as one function, if it is small."""
-        made = self.target.loop(node, self.slots, self.texts, inside)
+        made = self.target.loop(node, self.slots, self.modules, inside)
         if seen is not None:
             seen.loop = "nodes" if made is None else "one"
         return made
@@ -336,7 +337,7 @@ class Assembler(Slots):
     def _walked(self, node: Any, seen: Any) -> list[Any]:
         """The nodes of a loop that is not small: those that call one function, or the loop."""
         found = self._settled(node)
-        made = self.target.calls(found, self.slots, self.texts)
+        made = self.target.calls(found, self.slots, self.modules)
         if made is None:
             return [found]
         if seen is not None:
@@ -352,13 +353,13 @@ class Assembler(Slots):
         progress, flag = self.temporary(16 + made.room), self.temporary(1)
         for slot in (progress, flag):  # beside all that the loop and those around it work with
             self.lives[slot] = self.lives[slot]._replace(first=0)
-        run = Run(self._code(made.text, "loop"), (progress, flag, *externals), 1, 1)
+        run = Run(self._code(made.module, "loop"), (progress, flag, *externals), 1, 1)
         return [Copy(progress, start, 16), While((run,), flag, ())]
 
     def _settled(self, node: Any) -> Any:
         """A node of a loop that is walked, with small loops inside it as functions."""
         if isinstance(node, Run):
-            self.target.begin(*self.texts[node.code])
+            self.target.begin(*self.modules[node.code])
         return with_regions(node, self._inner)
 
     def _inner(self, region: Sequence[Any]) -> tuple[Any, ...]:
@@ -377,9 +378,10 @@ class Assembler(Slots):
 
     def _blocks(self, node: RunBlocks) -> list[Any]:
         """The nodes that run a function over all blocks, until all iterations are done."""
-        blocks, (text, externals, _, sizes, _) = node.blocks, node.offer
-        lines = max(1, text[: text.rindex("define ")].count("\n"))
-        code = self._code(text, "blocks")
+        blocks, (module, externals, _, sizes, _) = node.blocks, node.offer
+        inlined = module.functions[:-1]
+        lines = 1 + len(module.declared) + sum(len(f.lines) + 3 for f in inlined)
+        code = self._code(module, "blocks")
         extent = -(-blocks.total // blocks.width)
         chunk = max(1, CHUNK_LINES // (lines * min(plain(blocks.trips or USUAL_TRIPS), 1 << 12)))
         init, outs = [slot for _, slot in node.init], [slot for _, slot in node.outs]

@@ -10,18 +10,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from weft.backends.llvm.code import Module
 from weft.base.record import Record
 from weft.kernel.program import Result, Slot, all_nodes
 
 
 class Piece(Record):
-    """A native function: its text and name, its range, and its buffers.
+    """A native function: its module and name, its range, and its buffers.
 
     Buffers are numbers of the kernel's (those of a row, on its stack, left out), and after these
     of its scratch memory.
     """
 
-    text: str
+    module: Module
     name: str
     extent: int
     chunk: int
@@ -64,7 +65,7 @@ class Assembly(Record):
     offsets: list[int]  # of planned memory, by slot
     arena: int
     nodes: tuple[Any, ...]
-    codes: list[tuple[str, str]]  # text and name of every native function
+    codes: list[tuple[Module, str]]  # module and name of every native function
     constants: list[Any]
     hosts: list[HostCall]
     results: list[Result]

@@ -111,8 +111,8 @@ def stages(program: Assembly, watch: Watch) -> Iterator[Stage]:
     for name, text in kernel_texts(program, watch).items():
         yield Stage(4, f"scheduled-{name}", text)
     yield Stage(5, "program", program_text(program, watch))
-    for name, (text, _) in zip(names, program.codes, strict=True):
-        yield Stage(6, f"llvm-{name}", text)
+    for name, (module, _) in zip(names, program.codes, strict=True):
+        yield Stage(6, f"llvm-{name}", str(module))
     yield Stage(7, "timings", timings(watch))
 
 

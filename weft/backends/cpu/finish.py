@@ -9,18 +9,22 @@ pointers of the kernel's buffers but the one that the block stands for.
 from __future__ import annotations
 
 from weft.backends.cpu.code.loops import inner_loop
+from weft.backends.llvm import code
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.text.render import Function
 from weft.kernel.kernel import Loop
 from weft.kernel.program import Finish
 
 NAME = "finish"
 _PARAMETERS = (
-    "ptr noalias %buffers, ptr %block, i64 %pitch, i64 %first, i64 %rows, i64 %stride, i64 %columns"
+    code.RANGE[0],
+    *code.parameters("ptr", "block"),
+    *code.parameters("i64", "pitch", "first", "rows", "stride", "columns"),
 )
 
 
-def finish_text(finish: Finish, columns: int, whole: bool = False) -> str:
-    """The LLVM text of a kernel for blocks, which are at most so many elements long.
+def finish_module(finish: Finish, columns: int, whole: bool = False) -> Module:
+    """The module of a kernel for blocks, which are at most so many elements long.
 
     ``whole`` says that they are just so long, as are rows of the result in multiples.
     """
@@ -65,5 +69,5 @@ def finish_text(finish: Finish, columns: int, whole: bool = False) -> str:
 
     f.carry("0", "%rows", [], row, once=False)
     f.line("ret void")
-    head = f"define void @{NAME}({_PARAMETERS}) #0 {{"
-    return "\n".join([*f.declared.values(), head, "entry:", *f.spilled_head(), *f.lines, "}", ""])
+    lines = ("entry:", *f.spilled_head(), *f.lines)
+    return Module([code.Function(NAME, _PARAMETERS, lines, attributes=("#0",))], f.declared)

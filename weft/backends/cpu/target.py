@@ -16,6 +16,7 @@ from weft.backends.cpu.code.loops import (
 )
 from weft.backends.cpu.routines import choices
 from weft.backends.cpu.sizes import handing_on
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.machine import Ahead
 from weft.backends.llvm.native.processor import has_wide_tiles, vector_bits
 from weft.backends.llvm.tasks import Lowered
@@ -83,9 +84,9 @@ class Cpu(Target):
         # no named sizes by code that other programs share
         self.eager = eager
         self.neutral = choices.some_off()
-        # native functions by text and name, and the same in a row
-        self.codes: dict[tuple[str, str], int] = {}
-        self.texts: list[tuple[str, str]] = []
+        # native functions by module and name, and the same in a row
+        self.codes: dict[tuple[Module, str], int] = {}
+        self.modules: list[tuple[Module, str]] = []
         # equal layers are scheduled and rendered once
         self.kernels: dict[Any, Rendered] = {}
         self.signatures: dict[Any, int] = {}
@@ -93,8 +94,8 @@ class Cpu(Target):
         self.lowerings: dict[Any, Lowered | None] = {}
         # kernels by signature before they are rendered, and what is known of each of their parts
         self.scheduled: dict[int, tuple[Parts, list[Any]]] = {}
-        # parts that share a function with others: its text, and the sizes that it reads for them
-        self.unified: dict[tuple[Any, tuple[int, ...]], tuple[str, tuple[int, ...]]] = {}
+        # parts that share a function with others: its module, and the sizes that it reads for them
+        self.unified: dict[tuple[Any, tuple[int, ...]], tuple[Module, tuple[int, ...]]] = {}
 
     def assemble(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Assembly:
         """A staged function planned and assembled."""
@@ -106,7 +107,7 @@ class Cpu(Target):
         if not self.general:
             return self
         made = Cpu(self.watch)
-        made.codes, made.texts = self.codes, self.texts
+        made.codes, made.modules = self.codes, self.modules
         return made
 
     def keeps(self, eqn: Any) -> bool:
@@ -135,10 +136,10 @@ class Cpu(Target):
     def _serial(self, kernel: Kernel) -> Rendered:
         """A kernel that no pass changes."""
         verify(kernel)
-        text = serial.render_serial(kernel)
+        module = serial.render_serial(kernel)
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         extent = 1 if kernel.grid is None else kernel.grid[1]
-        piece = Piece(text, kernel.name, extent, serial.chunk(kernel), tuple(outside))
+        piece = Piece(module, kernel.name, extent, serial.chunk(kernel), tuple(outside))
         return [piece], [], [Part(kernel, outside)]
 
     def _signature(self, kernel: Kernel) -> int:
@@ -155,11 +156,11 @@ class Cpu(Target):
             return None
         kernel = collapse(kernel)
         verify(kernel)
-        text = render_unrolled(kernel)
-        if text is None:
+        module = render_unrolled(kernel)
+        if module is None:
             return None
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-        return [Piece(text, kernel.name, 1, 1, tuple(outside))], [], [Part(kernel, outside)]
+        return [Piece(module, kernel.name, 1, 1, tuple(outside))], [], [Part(kernel, outside)]
 
     def _rendered(self, kernel: Kernel) -> Rendered:
         scheduled = self.scheduled.get(self._signature(kernel))
@@ -173,20 +174,20 @@ class Cpu(Target):
             verify(part)
             unified = None if scheduled is None else self.unified.get(scheduled[1][i])
             if unified is not None:
-                text, sizes = unified
+                module, sizes = unified
             elif self.general and (self.eager or _is_sized(part)):
-                text, sizes = render_sized(part)
+                module, sizes = render_sized(part)
             else:
-                text = render(part, chunk=count)
-            pieces.append(Piece(text, part.name, extent, count, tuple(buffers), tuple(sizes)))
+                module = render(part, chunk=count)
+            pieces.append(Piece(module, part.name, extent, count, tuple(buffers), tuple(sizes)))
         self.watch.spent("render", since)
         return pieces, [b.size * b.dtype.itemsize for b in scratch], parts
 
-    def begin(self, text: str, name: str, early: bool = False) -> None:
+    def begin(self, module: Module, name: str, early: bool = False) -> None:
         """Take a native function that the program will call; it may be compiled by now, and is if
         it comes ``early``, before others are written."""
         if self.ahead is not None:
-            self.ahead.begin(text, name, early)
+            self.ahead.begin(module, name, early)
 
     def unify(self, kernels: Sequence[Kernel]) -> None:
         """Have one function do for kernels of a program that differ in sizes alone."""
@@ -218,7 +219,7 @@ class Cpu(Target):
             kernel = next(iter(members.values()))
             made, (extent, more), values = named(kernel, _facts(kernel), list(members))
             with recording() as guards:
-                text, read = render_unified(made, extent, more - LEAST)
+                module, read = render_unified(made, extent, more - LEAST)
             fits = {
                 sizes: all(guard.is_met(row) for guard in guards)
                 for sizes, row in zip(members, values, strict=True)
@@ -226,7 +227,7 @@ class Cpu(Target):
             if all(fits.values()):
                 if len(read) <= MAX_READ_SIZES:
                     for sizes, row in zip(members, values, strict=True):
-                        self.unified[kind, sizes] = text, tuple([size.at(row) for size in read])
+                        self.unified[kind, sizes] = module, tuple([size.at(row) for size in read])
                 return
             self._unify(kind, {sizes: k for sizes, k in members.items() if fits[sizes]})
             members = {sizes: k for sizes, k in members.items() if not fits[sizes]}
@@ -255,7 +256,7 @@ class Cpu(Target):
         if inner.hosts:
             return None
         assembled = blocks._replace(nodes=tuple(nodes))
-        return loop_text.render_blocks(assembled, inner.slots, inner.texts, self.general)
+        return loop_text.render_blocks(assembled, inner.slots, inner.modules, self.general)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Lowered | None:
         return self.operation(eqn, looped, finish) if has_wide_tiles() else None

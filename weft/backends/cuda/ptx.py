@@ -6,7 +6,8 @@ import ctypes
 import re
 import threading
 
-from weft.backends.llvm.native.llvm import INLINE, OPTIMISE, Llvm
+from weft.backends.llvm.code import Effort, Verbatim
+from weft.backends.llvm.native.llvm import Llvm
 from weft.base.functional import lru
 from weft.base.stacks import with_room
 
@@ -91,7 +92,7 @@ def _head(architecture: int) -> str:
     machine = library.machine_of(architecture)
     library.spare.setdefault(architecture, []).append(machine)
     layout = library.layout(machine)
-    return f'{OPTIMISE}target triple = "{TRIPLE}"\ntarget datalayout = "{layout}"\n'
+    return f'target triple = "{TRIPLE}"\ntarget datalayout = "{layout}"\n'
 
 
 @lru(1)
@@ -107,11 +108,12 @@ def assemble(text: str, architecture: int = 90) -> str:
     text = text if architecture >= HOPPER else text.replace(WAIT, "")
     with _lock:
         library, head = _llvm(), _head(architecture)
-        head = head.replace(OPTIMISE, INLINE) if text.startswith(BRIEF) else head
+        effort = Effort.INLINE if text.startswith(BRIEF) else Effort.OPTIMISE
         spare = library.spare.setdefault(architecture, [])
         machine = spare.pop() if spare else library.machine_of(architecture)
     try:
-        made = with_room(lambda whole: library.compile(whole, machine).decode(), head + text)
+        whole = Verbatim(head + text, effort)
+        made = with_room(lambda whole: library.compile(whole, machine).decode(), whole)
         if EARLY in text:  # what the kernel before this one writes isn't constant while this runs
             made = made.replace("ld.global.nc.", "ld.global.")
         cluster = _CLUSTER.search(text)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.code import Module
 from weft.base.record import Record
 
 
@@ -14,9 +15,9 @@ class Place(Record):
 
     ``in`` and ``out``: an operand or a result by number; ``scratch``: memory of the operation by
     number; ``library``: the function of a library, by name; ``numbers``: a constant table of
-    64-bit integers, given as such, so that one text serves many shapes; ``data``: a constant array;
-    ``code``: a native function that the task calls, by its text and name; ``finish``: a buffer of
-    the kernel that goes on with the result, by number.
+    64-bit integers, given as such, so that one module serves many shapes; ``data``: a constant
+    array; ``code``: a native function that the task calls, by its module and name; ``finish``: a
+    buffer of the kernel that goes on with the result, by number.
     """
 
     kind: str
@@ -26,7 +27,7 @@ class Place(Record):
 class Task(Record):
     """A native function and the range it runs over, in pieces that do not depend on threads."""
 
-    text: str  # an LLVM module that defines the function
+    module: Module | None  # that defines the function; None until it is written
     name: str
     places: tuple[Place, ...]
     extent: int = 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.backends.cpu.calls import first_runs
+from weft.backends.llvm.code import Effort, Verbatim
 from weft.backends.llvm.native import loader
 from weft.backends.llvm.native.compiling import compile_now
 from weft.backends.llvm.native.processor import vector_bits
@@ -21,8 +22,8 @@ from weft.base.limits import address_space_left
 
 # Threads that compile something ahead, and cores from which on they do.
 _COMPILERS, MIN_CORES = 3, 4
-# Lanes of vectors in the file of the tile.
-LANES = 4
+# Lanes of vectors in the files of tiles.
+LANES = (4, 8, 16)
 
 
 def _file(name: str) -> str:
@@ -31,14 +32,15 @@ def _file(name: str) -> str:
     return __loader__.get_data(path).decode()  # type: ignore[name-defined]
 
 
-# The text of what shares ranges, which is made in the least time, and that of a tile. They are read
-# here: a thread that reads a file loses Python's lock to who plans a program.
-SHARE, _TILE = _file("share"), _file("tile")
+def tile_lanes() -> int:
+    """Lanes of the tile for this processor."""
+    return max((n for n in LANES if 32 * n <= vector_bits()), default=LANES[0])
 
 
-def tile_text(lanes: int) -> str:
-    """The text of a tile, which is made with care, for vectors of so many lanes."""
-    return _TILE.replace(f"<{LANES} x ", f"<{lanes} x ").replace(f".v{LANES}f", f".v{lanes}f")
+# What shares ranges, which is made in the least time, and a tile. They are read here: a thread that
+# reads a file loses Python's lock to who plans a program.
+SHARE = Verbatim(_file("share"), Effort.QUICK)
+TILE = Verbatim(_file(f"tile_{tile_lanes()}"))
 
 
 def begin(idle: Callable[[], bool]) -> None:
@@ -47,11 +49,10 @@ def begin(idle: Callable[[], bool]) -> None:
     if many or idle():
         first_runs.sharer = first_runs.Sharer(loader.load(compile_now(SHARE)))
     if idle():
-        tile = tile_text(vector_bits() // 32)
         others: list[Helper] = []
         if many:
             # memory that a thread gives back is taken by the next one, which finds its pages there
-            first_runs.help_with(others, lambda: compile_now(tile), _COMPILERS - 1)
-        compile_now(tile)
+            first_runs.help_with(others, lambda: compile_now(TILE), _COMPILERS - 1)
+        compile_now(TILE)
         for other in others:
             other.join()

@@ -1,14 +1,12 @@
-; quick
 ; Written by tools/first_texts.py from first_stubs.py; change it there.
 declare ptr @memset(ptr, i32, i64)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(ptr, ptr)
 define internal i64 @add(ptr, i64) nounwind alwaysinline {
 %x = atomicrmw add ptr %0, i64 %1 seq_cst
 ret i64 %x
 }
-
-declare i32 @pthread_join(ptr, ptr)
 define ptr @share(ptr %a.record) nounwind {
 entry:
   %m.s11 = alloca [128 x i8], align 64

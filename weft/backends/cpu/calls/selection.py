@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.calls import first_runs
-from weft.backends.cpu.code.selection_text import CHUNK_ELEMENTS, count_text, packs, write_text
+from weft.backends.cpu.code.selection_text import CHUNK_ELEMENTS, count_module, packs, write_module
 from weft.backends.llvm.calls.dispatch import address
 from weft.backends.llvm.calls.dispatch import supported as supported
-from weft.backends.llvm.native.machine import Address, compile_text
+from weft.backends.llvm.native.machine import Address, compile_one
 from weft.base.functional import lru
 from weft.runtime.memory import empty
 
@@ -24,12 +24,12 @@ _CHUNK = 1
 
 @lru(64)
 def _counting(test: str, bits: int) -> Address:
-    return compile_text(count_text(test, bits), "select_count")
+    return compile_one(count_module(test, bits), "select_count")
 
 
 @lru(64)
 def _writing(test: str, bits: int, wanted: tuple[Any, ...]) -> Address:
-    return compile_text(write_text(test, bits, wanted, packs(wanted)), "select_write")
+    return compile_one(write_module(test, bits, wanted, packs(wanted)), "select_write")
 
 
 def select(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.assembly import Assembly, HostCall, Python, Run
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.machine import Address, load_known, setting
 from weft.base import disk
 from weft.compiler.identity import Identity
@@ -119,7 +120,7 @@ def _decoded(
         offsets,
         arena,
         _untold(nodes),
-        [("", "")] * codes,
+        [(Module(()), "")] * codes,
         found,
         [HostCall(walked.eqns[place], ins, outs) for place, ins, outs in hosts],
         [Result(*told) for told in results],

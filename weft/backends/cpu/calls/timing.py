@@ -17,9 +17,9 @@ from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.calls.slowly import Walk
 from weft.backends.llvm.calls import timing_stubs as t
 from weft.backends.llvm.calls.dispatch import address, native
+from weft.backends.llvm.code import RANGE, Effort, Function, Module
 from weft.backends.llvm.native import loader
 from weft.backends.llvm.native.compiling import compile_now
-from weft.backends.llvm.native.llvm import BRIEF
 from weft.backends.llvm.native.machine import load_stubs
 from weft.base.functional import lru
 from weft.kernel.program import Copy, Slot, with_regions
@@ -34,14 +34,14 @@ _SOURCES = (
 
 
 # A function of a loop, called with a clock around it.
-_INNER = """
-define void @inner_{0}(ptr %buffers, i64 %start, i64 %stop) nounwind {{
-  %summed = inttoptr i64 {1} to ptr
-  %record = inttoptr i64 {2} to ptr
-  call void %summed(ptr %record, ptr %buffers, i64 %start, i64 %stop)
-  ret void
-}}
-"""
+def _inner(number: int, summed: int, record: int) -> Function:
+    lines = (
+        f"  %summed = inttoptr i64 {summed} to ptr",
+        f"  %record = inttoptr i64 {record} to ptr",
+        "  call void %summed(ptr %record, ptr %buffers, i64 %start, i64 %stop)",
+        "  ret void",
+    )
+    return Function(f"inner_{number}", RANGE, lines)
 
 
 @lru(1)
@@ -116,13 +116,13 @@ class Timed:
     def _time_inner(self, inner: Collection[int]) -> None:
         """Have loops call functions that time the inner ones: each knows the address of one."""
         called = {slot.what for slot in self._slots if slot.role == "code"}
-        lines = []
+        functions = []
         for code in sorted(called.intersection(inner)):
             record = self.codes[code] = np.zeros(t.RECORD_WORDS, np.uint64)
             record[t.FUNCTION] = int(self._code[code])
-            lines.append(_INNER.format(code, _code().symbols["weft_summed"], address(record)))
-        if lines:
-            self._made = loader.load(compile_now(BRIEF + "\n".join(lines)))
+            functions.append(_inner(code, _code().symbols["weft_summed"], address(record)))
+        if functions:
+            self._made = loader.load(compile_now(Module(functions, effort=Effort.BRIEF)))
             for code in self.codes:
                 self._code[self._own + 1 + code] = self._made.symbols[f"inner_{code}"]
             self._constants += [self._made, *self.codes.values()]  # they live as long as a call

@@ -12,13 +12,12 @@ loop of unknown length, it keeps all values as well, and goes on there when it i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from weft.backends.cpu.assembly import Python, Run
 from weft.backends.cpu.sizes import read_sizes
-from weft.backends.llvm.native.llvm import LOOP, QUICK
+from weft.backends.llvm.code import RANGE, Effort, Function, Module
 from weft.backends.llvm.native.processor import counter
 from weft.backends.llvm.text.instructions import Lines
 from weft.base.record import Record
@@ -42,9 +41,6 @@ LINES_PER_POLL = 1 << 24
 MAX_UNINTERRUPTED_ROUNDS = 1 << 10
 _FOREVER = (1 << 63) - 1
 
-_ATTRIBUTES = re.compile(r"\) (?:#0|nounwind) \{")
-_DEFINE = re.compile(r"define (?:internal )?void @(\w+)\(")
-
 
 class LoopText(Record):
     """A loop's function, and the slots whose pointers it takes after progress and flag.
@@ -54,7 +50,7 @@ class LoopText(Record):
     after the slots, ``sizes`` is a table that it reads, its last buffer.
     """
 
-    text: str
+    module: Module
     externals: tuple[int, ...]
     room: int = 0
     sizes: tuple[int, ...] = ()
@@ -64,7 +60,7 @@ class LoopText(Record):
 def render_loop(
     node: Any,
     slots: Sequence[Slot],
-    codes: Sequence[tuple[str, str]],
+    codes: Sequence[tuple[Module, str]],
     inside: int,
     general: bool = False,
 ) -> LoopText | None:
@@ -78,7 +74,7 @@ def render_loop(
 
 
 def render_calls(
-    node: Any, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool = False
+    node: Any, slots: Sequence[Slot], codes: Sequence[tuple[Module, str]], general: bool = False
 ) -> LoopText | None:
     """The function of a loop that calls its kernels, or None where nodes have to be walked."""
     found = Survey(slots, codes, 0, general)
@@ -89,7 +85,10 @@ def render_calls(
 
 
 def render_blocks(
-    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool = False
+    blocks: Blocks,
+    slots: Sequence[Slot],
+    codes: Sequence[tuple[Module, str]],
+    general: bool = False,
 ) -> LoopText | None:
     """The function of a loop in blocks, over their number, or None where it is not small.
 
@@ -111,7 +110,7 @@ class Survey:
     def __init__(
         self,
         slots: Sequence[Slot],
-        codes: Sequence[tuple[str, str]],
+        codes: Sequence[tuple[Module, str]],
         inside: int,
         general: bool = False,
     ) -> None:
@@ -204,9 +203,9 @@ class Survey:
     def _launch(self, node: Run) -> None:
         self.use(node.slots)
         self.called[node.code] = None
-        text, name = self.codes[node.code]
-        self.lines += self.times * text.count("\n")
-        self.fits &= _DEFINE.findall(text) == [name] and "\n@" not in f"\n{text}"
+        module, name = self.codes[node.code]
+        self.lines += self.times * module.line_count
+        self.fits &= module.names == [name] and not module.memory and not module.parts
         self.alone &= plain(node.extent) <= plain(node.chunk)
 
 
@@ -220,7 +219,10 @@ class Text(Lines):
         self.found, self.slots = found, found.slots
         self.sizes: list[int] = []
         self.head: list[str] = []
-        self.declared: dict[str, None] = {}
+        self.declared: dict[str, str] = {}
+        self.metadata: list[str] = []
+        self.numbers: dict[int, int] = {}  # of slots, in the order in which names have them
+        self.code_numbers: dict[int, int] = {}  # the same of functions
         self.fixed: dict[int, str] = {}  # pointers that never change, and so have no variable
         self.counters: list[str] = []  # variables
         self.around: list[tuple[For, str]] = []  # loops around what is written, with their counters
@@ -242,7 +244,7 @@ class Text(Lines):
         """Write a copy of a value; one that is inlined may stay in registers."""
         name = "@llvm.memcpy.inline.p0.p0.i64" if self.inlines else "@llvm.memcpy.p0.p0.i64"
         count = size if self.inlines else self.size(size)
-        self.declared[f"declare void {name}(ptr, ptr, i64, i1)"] = None
+        self.declared[name] = f"declare void {name}(ptr, ptr, i64, i1)"
         self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {count}, i1 false)")
 
     def size(self, number: int) -> str:
@@ -252,6 +254,14 @@ class Text(Lines):
         self.sizes.append(number)
         return f"%sized{len(self.sizes) - 1}"
 
+    def named(self, stem: str, slot: int) -> str:
+        """A name for a slot, which does not depend on its number in a program."""
+        return f"%{stem}{self.numbers.setdefault(slot, len(self.numbers))}"
+
+    def function_name(self, number: int) -> str:
+        """The same for a function of the program's."""
+        return f"f{self.code_numbers.setdefault(number, len(self.code_numbers))}"
+
     def external(self, place: int, name: str) -> None:
         """Read a pointer of the buffers."""
         at = self.fresh("at")
@@ -260,22 +270,22 @@ class Text(Lines):
 
     def variable(self, slot: int, name: str = "") -> None:
         """A pointer that changes, and what it is at first."""
-        self.head.append(f"  %s{slot} = alloca ptr")
+        place = self.named("s", slot)
+        self.head.append(f"  {place} = alloca ptr")
         if name:
-            self.head.append(f"  store ptr {name}, ptr %s{slot}")
+            self.head.append(f"  store ptr {name}, ptr {place}")
 
     def pointer(self, slot: int) -> str:
-        return self.fixed.get(slot) or self.emit(f"load ptr, ptr %s{slot}")
+        return self.fixed.get(slot) or self.emit(f"load ptr, ptr {self.named('s', slot)}")
 
     def point(self, slot: int, place: str) -> None:
-        self.line(f"store ptr {place}, ptr %s{slot}")
+        self.line(f"store ptr {place}, ptr {self.named('s', slot)}")
 
-    def closed(self, name: str, before: Sequence[str], buffers: int) -> str:
-        """The whole text; the table of sizes is behind so many buffers."""
-        head = f"define void @{name}(ptr noalias %buffers, i64 %start, i64 %stop) nounwind {{"
+    def closed(self, name: str, before: Sequence[Function], buffers: int, effort: Effort) -> Module:
+        """The whole module; the table of sizes is behind so many buffers."""
         sizes = read_sizes(range(len(self.sizes)), buffers) if self.sizes else []
-        lines = [*self.declared, *before, head, "entry:", *sizes, *self.head, *self.lines, "}", ""]
-        return numbered("\n".join(lines)) if self.found.general else "\n".join(lines)
+        own = Function(name, RANGE, ("entry:", *sizes, *self.head, *self.lines))
+        return Module([*before, own], self.declared, effort=effort, metadata=self.metadata)
 
     # --- loops ------------------------------------------------------------------------------------
 
@@ -368,8 +378,8 @@ class Text(Lines):
             else:
                 self.inner(node)
 
-    def row(self, node: Run, head: bool) -> str:
-        """The pointers that a kernel is given; in the ``head``, those that never change."""
+    def row(self, node: Run, head: bool) -> list[str]:
+        """What a kernel is given: its pointers; in the ``head``, those that never change."""
         row = self.fresh("r")
         self.head.append(f"  {row} = alloca [{max(1, len(node.slots))} x ptr]")
         for i, slot in enumerate(node.slots):
@@ -377,7 +387,7 @@ class Text(Lines):
             lines = self.head if head and slot in self.fixed else self.lines
             lines.append(f"  {row}.{i} = getelementptr ptr, ptr {row}, i64 {i}")
             lines.append(f"  store ptr {value}, ptr {row}.{i}")
-        return f"(ptr {row}, i64 0, i64 {self.size(node.extent)})"
+        return [f"ptr {row}", "i64 0", f"i64 {self.size(node.extent)}"]
 
 
 class Inlined(Text):
@@ -398,21 +408,22 @@ class Inlined(Text):
         externals = self.memory(carried, views, self.found.steady())
         for now, after in pairs:
             size = self.slots[now].size
-            self.copy(self.pointer(now), f"%x{now}", size)
+            self.copy(self.pointer(now), self.named("x", now), size)
             self.copy(self.pointer(after), self.pointer(now), size)
         done = self.emit("load i64, ptr %p0")
         limit = self.emit(f"add i64 {done}, {self.patience()}")
         finished = self.outermost(node, done, limit)
         last = self._last(node, finished)
         for now, after in pairs:
-            target = f"%x{now}"
+            target = self.named("x", now)
             if last is not None:  # where the last of so many swaps would have left it
-                target = self.emit(f"select i1 {last}, ptr %x{after}, ptr %x{now}")
+                other = self.named("x", after)
+                target = self.emit(f"select i1 {last}, ptr {other}, ptr {target}")
             self.copy(target, self.pointer(now), self.slots[now].size)
         self.line("ret void")
         room = self._kept() if self.resumes else 0
-        text = LOOP + self.closed("loop", self.kernels(), 2 + len(externals))
-        return LoopText(text, externals, room, tuple(self.sizes))
+        module = self.closed("loop", self.kernels(), 2 + len(externals), Effort.LOOP)
+        return LoopText(module, externals, room, tuple(self.sizes))
 
     def run_blocks(self, blocks: Blocks) -> LoopText:
         """The function of a loop in blocks."""
@@ -434,8 +445,8 @@ class Inlined(Text):
 
         self.carry("%start", "%stop", [], block, once=False)
         self.line("ret void")
-        text = LOOP + self.closed("blocks", self.kernels(), 2 + len(externals))
-        return LoopText(text, externals, 0, tuple(self.sizes))
+        module = self.closed("blocks", self.kernels(), 2 + len(externals), Effort.LOOP)
+        return LoopText(module, externals, 0, tuple(self.sizes))
 
     def _point(self, blocks: Blocks, now: str) -> None:
         """Let the slots of arrays point at the block; the last one overlaps that before it."""
@@ -443,8 +454,8 @@ class Inlined(Text):
         first = self.scalar_min(first, self.size(blocks.total - blocks.width))
         for slot, size in blocks.arrays.items():
             if slot in self.found.used:
-                offset = self.emit(f"mul i64 {first}, {size}")
-                self.point(slot, self.emit(f"getelementptr i8, ptr %x{slot}, i64 {offset}"))
+                offset, whole = self.emit(f"mul i64 {first}, {size}"), self.named("x", slot)
+                self.point(slot, self.emit(f"getelementptr i8, ptr {whole}, i64 {offset}"))
 
     def _last(self, node: For | While, finished: str) -> str | None:
         """Whether the rounds are over, and were odd in number; None if they are not."""
@@ -469,14 +480,14 @@ class Inlined(Text):
             own = slot in carried or (role == "temp" and slot >= inside)
             outside = slot in carried or not (own or (role == "view" and slot >= inside))
             if outside and slot not in views:
-                self.external(2 + len(externals), f"%x{slot}")
+                names[slot] = self.named("x", slot)
+                self.external(2 + len(externals), names[slot])
                 externals.append(slot)
-                names[slot] = f"%x{slot}"
             if own or slot in steady:
-                names[slot] = f"%m{slot}"
-                self.head.append(f"  %m{slot} = alloca [{max(size, 1)} x i8], align 64")
+                names[slot] = self.named("m", slot)
+                self.head.append(f"  {names[slot]} = alloca [{max(size, 1)} x i8], align 64")
             if slot in steady:
-                self.copy(f"%m{slot}", f"%x{slot}", size)
+                self.copy(names[slot], self.named("x", slot), size)
             elif own:
                 self.own.append(slot)
         self._variables(names)
@@ -495,22 +506,18 @@ class Inlined(Text):
             if slot not in self.fixed:
                 self.variable(slot, names.get(slot, ""))
 
-    def kernels(self) -> list[str]:
+    def kernels(self) -> list[Function]:
         """The functions that are inlined."""
         functions = []
         for code in self.found.called:
-            text, name = self.found.codes[code]
-            lines = text.split("\n")
-            for line in lines:
-                if line.startswith("declare "):
-                    self.declared[line] = None
-            body = "\n".join(x for x in lines if not x.startswith(("declare ", "attributes ", ";")))
-            body = body.replace(f"define void @{name}(", f"define internal void @f{code}(")
-            functions.append(_ATTRIBUTES.sub(") alwaysinline nounwind {", body))
+            module, name = self.found.codes[code]
+            self.declared |= module.declared
+            f = module.function(name)._replace(attributes=("alwaysinline", "nounwind"))
+            functions.append(f._replace(name=self.function_name(code), internal=True))
         return functions
 
     def launch(self, node: Run) -> None:
-        self.line(f"call void @f{node.code}{self.row(node, False)}")
+        self.call_function(self.function_name(node.code), self.row(node, False))
 
     def swap(self, node: Swap) -> None:
         # the values change places, not the pointers: so they can stay in registers
@@ -572,7 +579,7 @@ class Inlined(Text):
     def _kept(self) -> int:
         """The ways out and in again: all values to and from progress, which takes so many bytes."""
         values = [(name, 8) for name in self.counters]
-        values += [(f"%m{slot}", self.slots[slot].size) for slot in self.own]
+        values += [(self.named("m", slot), self.slots[slot].size) for slot in self.own]
         for label in ("keep", "restore"):
             self.label(label)
             at = 16
@@ -599,17 +606,18 @@ class Called(Text):
         """The function of a loop."""
         found = self.found
         moved = {*found.sliced, *found.swapped, *found.points}
-        slots, codes = [f"%x{s}" for s in found.used], [f"%f{c}" for c in found.called]
+        slots = [self.named("x", slot) for slot in found.used]
+        codes = [f"%{self.function_name(number)}" for number in found.called]
         names = ["%p0", "%p1", *slots, *codes]
         for i, name in enumerate(names):
             self.external(i, name)
         for slot in found.used:
             if slot in moved:
-                self.variable(slot, f"%x{slot}")
+                self.variable(slot, self.named("x", slot))
             else:
-                self.fixed[slot] = f"%x{slot}"
-        declared, self.clock, self.period = counter()
-        self.declared[declared] = None
+                self.fixed[slot] = self.named("x", slot)
+        declared, self.metadata, self.clock, self.period = counter()
+        self.declared["clock"] = declared
         self.begin = self.emit(self.clock)
         swaps = [s for s in node.body if isinstance(s, Swap)]
         done = self.emit("load i64, ptr %p0")
@@ -625,8 +633,8 @@ class Called(Text):
                     size = self.slots[s.first].size
                     self.copy(self.pointer(s.second), self.pointer(s.first), size)
         self.line("ret void")
-        text = QUICK + self.closed("loop", [], len(names))
-        return LoopText(text, tuple(found.used), 0, tuple(self.sizes), tuple(found.called))
+        module = self.closed("loop", [], len(names), Effort.QUICK)
+        return LoopText(module, tuple(found.used), 0, tuple(self.sizes), tuple(found.called))
 
     def turned(self, after: str) -> None:
         spent = self.emit(f"sub i64 {self.emit(self.clock)}, {self.begin}")
@@ -634,26 +642,10 @@ class Called(Text):
             self.line(f"store i64 {after}, ptr %limit")
 
     def launch(self, node: Run) -> None:
-        self.line(f"call void %f{node.code}{self.row(node, True)}")
+        given = ", ".join(self.row(node, True))
+        self.line(f"call void %{self.function_name(node.code)}({given})")
 
     def swap(self, node: Swap) -> None:
         first, second = self.pointer(node.first), self.pointer(node.second)
         self.point(node.first, second)
         self.point(node.second, first)
-
-
-# Names of a loop's text that have the numbers of slots, or of functions.
-_NUMBERED = re.compile(r"(%[gmsx]|[%@]f)(\d+)\b")
-
-
-def numbered(text: str) -> str:
-    """A text whose names are numbered as they come, whatever the slots of a program are."""
-    slots: dict[str, int] = {}
-    codes: dict[str, int] = {}
-
-    def name(found: re.Match[str]) -> str:
-        stem, number = found.groups()
-        numbers = codes if stem.endswith("f") else slots
-        return f"{stem}{numbers.setdefault(number, len(numbers))}"
-
-    return _NUMBERED.sub(name, text)

@@ -19,6 +19,7 @@ from weft.backends.cpu.code.width import (
     side_by_side,
     writes_only,
 )
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.text.instructions import TooLong, scalar_type
 from weft.backends.llvm.text.loops import carry, combine, scalar_loop
@@ -44,15 +45,15 @@ _LEAVES = frozenset(["const", "index", "acc"])
 _MIN_REMAINDER_LANES = 4
 
 
-def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> str:
-    """The LLVM text of a kernel, with vectors of at most ``width`` lanes; 0 is no limit.
+def render(kernel: Kernel, width: int = 0, chunk: int = 0) -> Module:
+    """The module of a kernel, with vectors of at most ``width`` lanes; 0 is no limit.
 
     All calls are for whole chunks of the grid, but for the last; 0 is for any range.
     """
     f = Function(kernel, width)
     if chunk:
         f.extent, f.pieces = ranges(kernel, chunk)
-    return _text(f)
+    return _module(f)
 
 
 def ranges(kernel: Kernel, chunk: int) -> tuple[int, int]:
@@ -64,15 +65,15 @@ def ranges(kernel: Kernel, chunk: int) -> tuple[int, int]:
     return (0, gcd(extent, chunk)) if chunk < extent else (extent, extent)
 
 
-def render_sized(kernel: Kernel) -> tuple[str, list[Size]]:
-    """The LLVM text of a kernel that reads its named sizes from a table, which is its last buffer;
+def render_sized(kernel: Kernel) -> tuple[Module, list[Size]]:
+    """The module of a kernel that reads its named sizes from a table, which is its last buffer;
     and these."""
     f = Function(kernel)
     f.table = f.sizes = Sizes(kernel)
-    return _text(f), f.table.numbers
+    return _module(f), f.table.numbers
 
 
-def render_unified(kernel: Kernel, extent: int, pieces: int) -> tuple[str, list[Size]]:
+def render_unified(kernel: Kernel, extent: int, pieces: int) -> tuple[Module, list[Size]]:
     """The same for a kernel of which only few instances are wanted, as good as code for each: what
     it assumes of sizes is recorded.
 
@@ -81,11 +82,11 @@ def render_unified(kernel: Kernel, extent: int, pieces: int) -> tuple[str, list[
     """
     f = Function(kernel)
     f.table, f.extent, f.pieces = Sizes(kernel), extent, pieces
-    return _text(f), f.table.numbers
+    return _module(f), f.table.numbers
 
 
-def render_unrolled(kernel: Kernel) -> str | None:
-    """The LLVM text of a kernel without loops, or None where that would be long: for loops of
+def render_unrolled(kernel: Kernel) -> Module | None:
+    """The module of a kernel without loops, or None where that would be long: for loops of
     programs that become one function.
 
     Every place in memory is a constant then, so that LLVM keeps what one kernel hands to the next
@@ -101,7 +102,7 @@ def render_unrolled(kernel: Kernel) -> str | None:
         block(f, body)
     except TooLong:
         return None
-    return f.text()
+    return f.module()
 
 
 def _vectors_pay(s: Loop) -> bool:
@@ -129,7 +130,7 @@ def _work(body: list[Any]) -> int:
     return own + sum(x.extent * _work(x.body) for x in inner)
 
 
-def _text(f: Function) -> str:
+def _module(f: Function) -> Module:
     kernel = f.kernel
     f.begin()
     if kernel.grid is None:
@@ -138,7 +139,7 @@ def _text(f: Function) -> str:
         outer_loop(f, Loop(kernel.grid[0], kernel.grid[1], kernel.body), "%start", "%stop")
     else:
         loop(f, Loop(kernel.grid[0], kernel.grid[1], kernel.body), "%start", "%stop")
-    return f.text()
+    return f.module()
 
 
 def block(f: Function, body: list[Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
@@ -147,7 +148,7 @@ def _names(test: str, size: int) -> dict[str, Any]:
 
 
 @lru(64)
-def count_text(test: str, size: int) -> str:
+def count_module(test: str, size: int) -> Module:
     """The text of `select_count`, of elements of so many bits."""
     return translate_main(select_count, _names(test, size), loop=True)
 
@@ -158,7 +159,7 @@ def packs(wanted: tuple[Wanted, ...]) -> bool:
 
 
 @lru(64)
-def write_text(test: str, size: int, wanted: tuple[Wanted, ...], packing: bool) -> str:
+def write_module(test: str, size: int, wanted: tuple[Wanted, ...], packing: bool) -> Module:
     """The text of `select_write`, for what is wanted of elements of so many bits."""
     results = []
     for n, (what, width) in enumerate(wanted):

@@ -6,6 +6,7 @@ by one thread, in order.
 
 from __future__ import annotations
 
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.text.loops import scalar_loop
 from weft.backends.llvm.text.render import Function
 from weft.backends.llvm.text.serial import Writer
@@ -23,8 +24,8 @@ def chunk(kernel: Kernel) -> int:
     return max(1, min(extent, CHUNK_ITERATIONS))
 
 
-def render_serial(kernel: Kernel) -> str:
-    """The LLVM text of a kernel."""
+def render_serial(kernel: Kernel) -> Module:
+    """The module of a kernel."""
     f = Function(kernel, 1)
     f.begin()
     writer = Writer(f)
@@ -32,4 +33,4 @@ def render_serial(kernel: Kernel) -> str:
         writer.block(kernel.body)
     else:
         scalar_loop(f, Loop(*kernel.grid, kernel.body), "%start", "%stop", writer.inside)
-    return f.text()
+    return f.module()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from weft.backends.llvm.text.render import Function
+from weft.backends.llvm.words import defined
 from weft.kernel import math
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Kernel
-from weft.kernel.kinds import External, defined, kind_of
+from weft.kernel.kinds import External, kind_of
 from weft.kernel.nodes import Value
 
 
@@ -32,5 +33,5 @@ def native(dtype: np.dtype, lanes: int) -> External:
     kind = kind_of(dtype).of(lanes)
     lines = ["entry:", *f.lines, f"ret {kind.llvm} {found}"]
     made = defined(kind, name, (kind, kind), *lines)
-    text = made.definition.replace(" alwaysinline", " noinline")
-    return made._replace(definition="\n".join([*f.declared.values(), text]))
+    apart = lambda f: f._replace(attributes=("nounwind", "noinline"))
+    return made._replace(definition=made.definition.mapped(apart).replaced(declared=f.declared))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.library import MESSAGES
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Place, Task
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
@@ -179,7 +180,7 @@ def ask(buffers: ptr, start: i64, stop: i64) -> void:
 
 
 @lru(8)
-def _text(function: Any) -> str:
+def _module(function: Any) -> Module:
     return translate([function])
 
 
@@ -208,7 +209,7 @@ def lower(eqn: Any) -> Message | None:
         own = (_word("MPI_Isend"), _word("MPI_Irecv"), _word("byte"), _word("world"))
         table = (size if gathers else size // aval.shape[0], len(moves) // 4, mark, *moves)
         places = (*both, *own, _word("words"), Place("numbers", table))
-        begin = Task(_text(begin_permute), "begin_permute", places)
+        begin = Task(_module(begin_permute), "begin_permute", places)
     else:
         count, parties = 2, len(ranks)
         function, listed = "MPI_Iallgather", ",".join(map(str, ranks))
@@ -217,14 +218,14 @@ def lower(eqn: Any) -> Message | None:
         own = (*own, _word(function), _word(f"marks:{listed}"))
         table = (size if gathers else size // len(ranks), mark)
         places = (*both, *own, Place("numbers", table))
-        begin = Task(_text(begin_collective), "begin_collective", places)
+        begin = Task(_module(begin_collective), "begin_collective", places)
     site = _word(f"site:{','.join(map(str, ranks))}:{where}")
     numbers = Place("numbers", (count, parties))
     asked = (*scratch, _word("MPI_Test"), _word("words"), site, numbers)
     code, params = ShapedArray((), np.dtype(np.int64)), {"site": where, "ranks": ranks}
     fault = JaxprEqn([Var(code)], [], lookup("process_fault"), params)
     memory = REQUEST * count + STATUS + MARK * (parties + 1)
-    return Message(begin, Task(_text(ask), "ask", asked), memory, fault)
+    return Message(begin, Task(_module(ask), "ask", asked), memory, fault)
 
 
 def _others(ranks: tuple[int, ...], gathers: bool, copies: bool) -> tuple[list[int], int]:

@@ -115,7 +115,7 @@ def module(
     function that gives its address; 0 where a launch says how many.
     """
     inline = tuple(called_stubs([main]))
-    text = translate_with_math(main, names, inline=inline)
+    text = str(translate_with_math(main, names, inline=inline))
     return entry(text, main.__name__, shared, resident, numbers)
 
 

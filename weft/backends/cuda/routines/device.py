@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from weft.backends.cuda.ptx import WAIT
+from weft.backends.llvm.code import Function, Module, Parameter
 from weft.kernel.kinds import (
     External,
     Intrinsic,
@@ -217,7 +218,11 @@ def combining(
     atomic = f"atomicrmw {sign}{operation} ptr addrspace({_GLOBAL}) %q, {kind.llvm} %1 monotonic"
     lines = _cast("%q", "%0", _GLOBAL), f"%y = {atomic}"
     seen = (ptr, given or kind)
-    return External(void, seen, _defined(name, void, seen, *lines))
+    kinds = tuple([Parameter(k.llvm, str(i)) for i, k in enumerate(seen)])
+    body = (*[f"  {line}" for line in lines], "  ret void")
+    attributes = ("convergent", "alwaysinline")
+    function = Function(name, kinds, body, attributes=attributes, internal=True)
+    return External(void, seen, Module([function]))
 
 
 # Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.

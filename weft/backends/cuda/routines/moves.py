@@ -62,7 +62,7 @@ def _text(numbers: tuple[int, ...], word: int, whole: int) -> str:
     """The module of a launch; ``numbers`` has a row for each operand."""
     count = len(numbers) // stubs.NUMBERS
     names = {"W": _WORDS[word], "COUNT": count, "WHOLE": whole}
-    text = translate([stubs.owner, stubs.copy_part], names, [])
+    text = str(translate([stubs.owner, stubs.copy_part], names, []))
     text = re.sub(
         r"^define (.*) nounwind {", r"define internal \1 nounwind alwaysinline {", text, flags=re.M
     )

@@ -57,7 +57,7 @@ def _text(text: str, name: str, count: int, extent: int) -> str:
 
 
 def _run(task: Task) -> Run:
-    text = _text(task.text, task.name, len(task.places), task.extent)
+    text = _text(str(task.module), task.name, len(task.places), task.extent)
     places = tuple(_place(p) for p in task.places)
     return Run(text, ceil_div(task.extent, THREADS), THREADS, places)
 

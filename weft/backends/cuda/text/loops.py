@@ -415,7 +415,7 @@ class Writer(Lines):
         own = f"{main.__name__}{tag}"
         if own in self.stubs:
             return
-        text = translate_with_math(main, names, inline=tuple(called_stubs([main])))
+        text = str(translate_with_math(main, names, inline=tuple(called_stubs([main]))))
         defined = re.findall(r"^define [^@]*@(\w+)\(", text, re.MULTILINE)
         local = {*defined, "follow", "left_room", "right_room", "sums_room"} if tag else set()
         for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):

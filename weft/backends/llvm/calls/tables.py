@@ -123,7 +123,7 @@ HUGE = 1 << 22
 PAGE = 1 << 21
 ADVISE_HUGE = 14
 # Ticks of the clock between two looks at signals.
-OVERDUE = counter()[2]
+OVERDUE = counter()[-1]
 CONTIGUOUS_ALIGNED = 0x101
 SCALAR_VALUE = 2  # the word of a NumPy scalar that has its value
 OWNS_DATA, WRITEABLE = 0x4, 0x400

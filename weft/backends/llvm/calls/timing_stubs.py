@@ -7,7 +7,8 @@ a log, one row a call, or, where there is none, to a sum. Threads may call at th
 from __future__ import annotations
 
 from weft.backends.llvm.native import capi
-from weft.kernel.kinds import External, defined, i32, i64, invoke, ptr, stack, void
+from weft.backends.llvm.words import defined
+from weft.kernel.kinds import External, i32, i64, invoke, ptr, stack, void
 
 # Words of a record: what is called, its number, the log or nothing; how many threads are inside,
 # since when, and the sum of the times during which any was; how often it was launched.

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.backends.llvm.native.llvm import BRIEF, LOOP, QUICK, Llvm, is_crowded, path
+from weft.backends.llvm.code import Effort, Module
+from weft.backends.llvm.native.llvm import Llvm, is_crowded, path
 from weft.backends.llvm.native.parts import divided, joined
 from weft.backends.llvm.native.together import apart, joinable, joint
 from weft.base import disk
@@ -21,7 +22,7 @@ from weft.base.stacks import with_room
 
 # Address space that LLVM takes, and that a module may take in it: without, it ends the process.
 LLVM_BYTES, MODULE_BYTES = 160 << 20, 96 << 20
-# Lines of text up to which a thread takes more of them into a module.
+# Lines of text up to which a thread takes more parts into a module.
 JOINED_LINES = 300
 # Threads up to which whoever needs a program compiles some of it. Where there are more, they have
 # memory that LLVM has used before.
@@ -72,36 +73,36 @@ def _tracked(library: Llvm, wanted: bool) -> Iterator[None]:
             _idle.notify_all()
 
 
-def compile_now(text: str) -> bytes:
+def compile_now(module: Module) -> bytes:
     """The object of a module."""
-    texts = divided(text)
-    if len(texts) == 1:
-        return compile_texts(texts)[0]
+    parts = divided(module)
+    if len(parts) == 1:
+        return compile_parts(parts)[0]
     with Batch() as batch:
-        batch.divide(b"", texts)
+        batch.divide(b"", parts)
         return batch.finish()[b""]
 
 
-def compile_texts(texts: list[str]) -> list[bytes]:
-    """The objects of texts that go to LLVM as they are, or as one module."""
-    whole = joint(texts) if len(texts) > 1 else None
+def compile_parts(parts: list[Module]) -> list[bytes]:
+    """The objects of modules that go to LLVM as they are, or as one."""
+    whole = joint(parts) if len(parts) > 1 else None
     if whole is None:
-        return [with_room(_compile_part, text) for text in texts]
-    return apart(with_room(_compile_part, whole), len(texts))
+        return [with_room(_compile_part, part) for part in parts]
+    return apart(with_room(_compile_part, whole), len(parts))
 
 
-def _compile_part(text: str) -> bytes:
+def _compile_part(part: Module) -> bytes:
     with _inside:
         library = llvm()
-        level = 0 if text.startswith((BRIEF, QUICK)) else 2
+        level = 0 if part.effort.is_quick else 2
         need_address_space(MODULE_BYTES, "compiling a function")
         try:
             machine = _spare[level].pop()
         except IndexError:
             machine = library.machine(level)
         try:
-            with _tracked(library, is_crowded(text)) if level else contextlib.nullcontext():
-                return library.compile(text, machine)
+            with _tracked(library, is_crowded(part)) if level else contextlib.nullcontext():
+                return library.compile(part, machine)
         finally:
             _spare[level].append(machine)
 
@@ -141,20 +142,20 @@ def _load(open_library: Callable[[], Any], first: Callable[..., None]) -> None:
 class Batch:
     """Objects by key, from the disk or from LLVM.
 
-    A thread begins as soon as there is more than one text, or one ``early``, so that a program's
+    A thread begins as soon as there is more than one part, or one ``early``, so that a program's
     first kernels are made while its last ones are being planned. To be left like an open file: what
     is not begun by then is not made.
     """
 
     def __init__(self) -> None:
-        self.queue: list[str] = []
+        self.queue: list[Module] = []
         self.objects: dict[bytes, Any] = {}  # None until it is made
-        self.parts: dict[bytes, list[str]] = {}  # the texts that a module is made of
-        self.made: dict[str, Any] = {}  # objects by text, or what they failed with
+        self.parts: dict[bytes, list[Module]] = {}  # what a module is made of
+        self.made: dict[Module, Any] = {}  # objects by part, or what they failed with
         self.new: set[bytes] = set()
         self.helpers: list[Helper] = []
         self.taking = threading.Lock()
-        self.sharers = max(1, threads() - 1)  # who adds texts takes none yet
+        self.sharers = max(1, threads() - 1)  # who adds parts takes none yet
 
     def __enter__(self) -> Batch:
         return self
@@ -163,24 +164,24 @@ class Batch:
         with self.taking:
             self.queue.clear()
 
-    def add(self, key: bytes, text: str, early: bool = False) -> None:
-        """See that there is an object of a text."""
+    def add(self, key: bytes, module: Module, early: bool = False) -> None:
+        """See that there is an object of a module."""
         if key in self.objects:
             return
         found = self.objects[key] = disk.load(key)
         if found is None:
             self.new.add(key)
-            self.divide(key, divided(text), early)
+            self.divide(key, divided(module), early)
 
-    def divide(self, key: bytes, texts: list[str], early: bool = False) -> None:
+    def divide(self, key: bytes, parts: list[Module], early: bool = False) -> None:
         """Have the parts of a module compiled."""
-        self.parts[key] = texts
+        self.parts[key] = parts
         # the longest is taken first; modules have parts in common: one tile with many a walk
-        for text in sorted(texts, key=len):
-            if text not in self.made:
-                self.made[text] = None
-                self.queue.insert(0 if text.startswith(QUICK) else len(self.queue), text)
-        if len(self.queue) > (not early) and not self.queue[-1].startswith(QUICK):
+        for part in sorted(parts, key=lambda part: len(str(part))):
+            if part not in self.made:
+                self.made[part] = None
+                self.queue.insert(0 if part.effort is Effort.QUICK else len(self.queue), part)
+        if len(self.queue) > (not early) and self.queue[-1].effort is not Effort.QUICK:
             self._help()
 
     def finish(self) -> dict[bytes, Any]:
@@ -189,7 +190,7 @@ class Batch:
         # longest is taken before others are begun, who would read theirs under Python's lock.
         with self.taking:
             self.sharers = threads()
-            self.queue.sort(key=_effort)
+            self.queue.sort(key=_order)
         longest = self._taken() if threads() <= MAX_COMPILING_CALLERS else []
         for _ in range(len(self.queue)):
             self._help()
@@ -201,8 +202,8 @@ class Batch:
         for part in self.made.values():
             if isinstance(part, BaseException):
                 raise part
-        for key, texts in self.parts.items():
-            self.objects[key] = joined([self.made[text] for text in texts])
+        for key, parts in self.parts.items():
+            self.objects[key] = joined([self.made[part] for part in parts])
         return self.objects
 
     def _help(self) -> None:
@@ -212,48 +213,48 @@ class Batch:
             with contextlib.suppress(RuntimeError):  # no thread left: whoever waits does the work
                 self.helpers.append(Helper(self._work))
 
-    def _work(self, texts: list[str] | None = None) -> None:
-        texts = texts or self._taken()
-        while texts:
+    def _work(self, parts: list[Module] | None = None) -> None:
+        parts = parts or self._taken()
+        while parts:
             made: list[Any]
             try:
-                made = compile_texts(texts)
+                made = compile_parts(parts)
             except BaseException as error:
-                made = [error] * len(texts)
-            self.made.update(zip(texts, made, strict=True))
-            texts = self._taken()
+                made = [error] * len(parts)
+            self.made.update(zip(parts, made, strict=True))
+            parts = self._taken()
 
-    def _taken(self) -> list[str]:
-        """The next texts for one thread: its share of what waits, as far as it is soon made."""
+    def _taken(self) -> list[Module]:
+        """The next parts for one thread: its share of what waits, as far as it is soon made."""
         with self.taking:
             if not self.queue:
                 return []
             share = sum(map(_weight, self.queue)) // self.sharers
             found = [self.queue.pop()]
-            size, lines = _weight(found[0]), found[0].count("\n")
+            size, lines = _weight(found[0]), found[0].line_count
             if size < share and joinable(found[0]):
                 care = _care(found[0])
-                for text in [x for x in self.queue[::-1] if _care(x) == care]:
-                    more = _weight(text)
+                for part in [x for x in self.queue[::-1] if _care(x) == care]:
+                    more = _weight(part)
                     # what goes over the share by more than half of it is left to others
-                    if size + more // 2 <= share and lines < JOINED_LINES and joinable(text):
-                        self.queue.remove(text)
-                        found.append(text)
-                        size, lines = size + more, lines + text.count("\n")
+                    if size + more // 2 <= share and lines < JOINED_LINES and joinable(part):
+                        self.queue.remove(part)
+                        found.append(part)
+                        size, lines = size + more, lines + part.line_count
             return found
 
 
-def _care(text: str) -> tuple[bool, bool, bool]:
-    """What texts of one module have in common: care, and with it whether pressure is tracked."""
-    careful = not text.startswith((BRIEF, QUICK))
-    return careful, careful and is_crowded(text), text.startswith(LOOP)
+def _care(part: Module) -> tuple[bool, bool, bool]:
+    """What parts of one module have in common: effort, and with it whether pressure is tracked."""
+    careful = not part.effort.is_quick
+    return careful, careful and is_crowded(part), part.effort is Effort.LOOP
 
 
-def _effort(text: str) -> tuple[bool, int]:
-    """What orders texts: whether one keeps others out of LLVM, and about how long it takes."""
-    return _care(text)[1], _weight(text)
+def _order(part: Module) -> tuple[bool, int]:
+    """What orders parts: whether one keeps others out of LLVM, and about how long it takes."""
+    return _care(part)[1], _weight(part)
 
 
-def _weight(text: str) -> int:
-    """About how long a text takes LLVM, in lines that are made with care."""
-    return text.count("\n") // (4 if text.startswith((BRIEF, QUICK)) else 1)
+def _weight(part: Module) -> int:
+    """About how long a part takes LLVM, in lines that are made with care."""
+    return part.line_count // (4 if part.effort.is_quick else 1)

@@ -14,8 +14,9 @@ import sys
 from typing import Any
 
 from weft.backends.llvm.native.processor import architecture
+from weft.backends.llvm.words import defined
 from weft.base.functional import lru
-from weft.kernel.kinds import External, defined, i64, void
+from weft.kernel.kinds import External, i64, void
 
 # The bits that flush results and take arguments for zeros: of MXCSR, and of FPCR.
 _FLUSH = {"x86_64": 0x8040, "aarch64": 1 << 24}

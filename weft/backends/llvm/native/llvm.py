@@ -11,15 +11,11 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.native.processor import is_arm
 from weft.base.functional import lru
 from weft.base.lazy import folder_of
 
-# What a text says in its first line where it is no kernel: it wants LLVM's optimiser, its functions
-# made one without more of it, a little of it, or to be made as quickly as can be: after they are
-# made one, or as it is.
-OPTIMISE, INLINE, LIGHT = "; optimise\n", "; inline\n", "; light\n"
-BRIEF, QUICK, LOOP = "; brief\n", "; quick\n", "; loop\n"
 _LIGHT_PASSES = ("SROA", "NewGVN", "SimplifyCFG")
 # As fast, where loops are to stay as they are, as what all of LLVM's passes make, in half the time.
 _INLINE_PASSES = ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)
@@ -27,10 +23,10 @@ _INLINE_PASSES = ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)
 # faster here, does not come to an end for some loops inside of loops, and LLVM ends the process.
 _LOOP_PASSES = (*_INLINE_PASSES[:2], "SROA", "InstCombine", "LoopRotate", "SimplifyCFG")
 _PASSES = {
-    LIGHT: _LIGHT_PASSES,
-    INLINE: _INLINE_PASSES,
-    BRIEF: _INLINE_PASSES,
-    LOOP: _LOOP_PASSES,
+    Effort.LIGHT: _LIGHT_PASSES,
+    Effort.INLINE: _INLINE_PASSES,
+    Effort.BRIEF: _INLINE_PASSES,
+    Effort.LOOP: _LOOP_PASSES,
 }
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
@@ -87,9 +83,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def is_crowded(text: str) -> bool:
-    """Whether LLVM's scheduler has to track register pressure, or the text's code would spill."""
-    return not is_arm() or sum(map(text.count, _LONG_VECTORS)) > _MAX_LONG_VECTORS
+def is_crowded(module: Module) -> bool:
+    """Whether LLVM's scheduler has to track register pressure, or the code would spill."""
+    return not is_arm() or module.counts(_LONG_VECTORS) > _MAX_LONG_VECTORS
 
 
 @lru(1)
@@ -160,8 +156,9 @@ class Llvm:
         if self.c.LLVMPY_GetVersionInfo() >> 16 <= _LAST_VERSION:
             self.c.LLVMPY_SetCommandLine(b"weft", _PRESSURE.format(str(whether).lower()).encode())
 
-    def compile(self, text: str, machine: int) -> bytes:
+    def compile(self, code: Module, machine: int) -> bytes:
         """The object of a module, made with a target machine that nobody else uses meanwhile."""
+        text = str(code)
         # A context keeps every constant it has seen: one for each module keeps memory flat.
         context = self.c.LLVMPY_ContextCreate()
         try:
@@ -170,20 +167,20 @@ class Llvm:
             try:
                 if error.value or not module:
                     raise self._refused(self._taken(error), text)
-                return self._object(module, text, machine)
+                return self._object(module, text, code.effort, machine)
             finally:
                 if module:
                     self.c.LLVMPY_DisposeModule(module)
         finally:
             self.c.LLVMPY_ContextDispose(context)
 
-    def _object(self, module: int, text: str, machine: int) -> bytes:
+    def _object(self, module: int, text: str, effort: Effort, machine: int) -> bytes:
         error = _POINTER()
         if self.long.LLVMPY_VerifyModule(module, ctypes.byref(error)):
             raise self._refused(self._taken(error), text)
         self._taken(error)
-        if text.startswith((OPTIMISE, *_PASSES)):
-            self._optimise(module, machine, _PASSES.get(text[: text.index("\n") + 1]))
+        if effort not in (Effort.KERNEL, Effort.QUICK):
+            self._optimise(module, machine, _PASSES.get(effort))
         buffer = self.long.LLVMPY_TargetMachineEmitToMemory(
             machine, module, self.output, ctypes.byref(error)
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import loader
 from weft.backends.llvm.native.compiling import Batch, compile_now
 from weft.backends.llvm.native.processor import compiler_version, description, has_matrices
@@ -32,7 +33,7 @@ stub = Late("weft.backends.llvm.text.stub")
 SYMBOL = "kernel"
 FORMAT = "3"
 MAX_CODE_BYTES = 64 << 20
-_ATTRIBUTES = "attributes #0 = { nounwind }\n"
+_GROUPS = ("attributes #0 = { nounwind }",)
 
 
 class Address(int):
@@ -95,9 +96,9 @@ register_cache(_loaded)
 _compiling = across_forks(threading.RLock())
 
 
-def key_of(text: str) -> bytes:
-    """What an object depends on: the text, the compiler, the processor and how we load it."""
-    return digest(setting() + text.encode())
+def key_of(what: str) -> bytes:
+    """What an object depends on: its text, the compiler, the processor and how we load it."""
+    return digest(setting() + what.encode())
 
 
 @lru(1)
@@ -108,15 +109,15 @@ def setting() -> bytes:
     return "\n".join([*words, ""]).encode()
 
 
-def load_keyed(what: str, text: Callable[[], str]) -> Any:
-    """Code of a module whose text is made only if no cache knows it by ``what``."""
+def load_keyed(what: str, module: Callable[[], Module]) -> Any:
+    """Code of a module that is made only if no cache knows it by ``what``."""
     key = key_of(what)
     found = _loaded.get(key)
     if found is not None:
         return found
     blob = disk.load(key)
     if blob is None:
-        blob = compile_now(text())
+        blob = compile_now(module())
         disk.save_later(lambda: (key, blob))
     return _loaded.put(key, loader.load(blob))
 
@@ -128,11 +129,11 @@ def load_stubs(modules: Sequence[str], names: Mapping[str, Any], **care: bool) -
     """
     what = "\n".join([*map(_source, modules), repr(sorted(names.items())), *care])
 
-    def text() -> str:
+    def module() -> Module:
         stubs = [f for name in modules for f in stub.stubs_of(load(name))]
         return stub.translate(stubs, names, **care)
 
-    return load_keyed(what, text)
+    return load_keyed(what, module)
 
 
 def _source(name: str) -> str:
@@ -142,18 +143,18 @@ def _source(name: str) -> str:
     return spec.loader.get_source(name)  # type: ignore[attr-defined]  # all that read files have it
 
 
-def _load_all(texts: Mapping[bytes, str], batch: Batch) -> dict[bytes, Any]:
+def _load_all(modules: Mapping[bytes, Module], batch: Batch) -> dict[bytes, Any]:
     """Code of modules by key; what is missing is compiled, if it was not begun in ``batch``."""
-    found = {key: _loaded.get(key) for key in texts}
+    found = {key: _loaded.get(key) for key in modules}
     if None not in found.values():
         return found
     with _compiling, batch as made:
         missing = {}
-        for key, text in texts.items():
+        for key, module in modules.items():
             found[key] = found[key] or _loaded.get(key)
             if found[key] is None:
-                missing[key] = text
-                made.add(key, text)
+                missing[key] = module
+                made.add(key, module)
         objects = made.finish()
         if thread.compilation_cache_check_contents:
             _compare(missing, objects, made.new)
@@ -164,15 +165,15 @@ def _load_all(texts: Mapping[bytes, str], batch: Batch) -> dict[bytes, Any]:
     return found
 
 
-def _compare(missing: dict[bytes, str], objects: dict[bytes, Any], new: set[bytes]) -> None:
+def _compare(missing: dict[bytes, Module], objects: dict[bytes, Any], new: set[bytes]) -> None:
     """Compile what came from the disk as well, and say where the two differ."""
-    for key, text in missing.items():
-        if key not in new and not _same(objects[key], compile_now(text)):
-            raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{text}")
+    for key, module in missing.items():
+        if key not in new and not _same(objects[key], compile_now(module)):
+            raise RuntimeError(f"the disk cache holds other code than LLVM makes of\n{module}")
 
 
 def _same(found: bytes, made: bytes) -> bool:
-    """Whether an object is what its text gives alone; constants of others may be in it too."""
+    """Whether an object is what its module gives alone; constants of others may be in it too."""
     return found == made or (was_joint(found) and loader.code(found) == loader.code(made))
 
 
@@ -181,33 +182,34 @@ class Ahead(Batch):
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: dict[tuple[str, str], tuple[bytes, str]] = {}
+        self.known: dict[tuple[Module, str], tuple[bytes, Module]] = {}
 
-    def begin(self, text: str, name: str, early: bool = False) -> None:
+    def begin(self, module: Module, name: str, early: bool = False) -> None:
         """A kernel that will be needed."""
-        key, text = self.keyed(text, name)
+        key, module = self.keyed(module, name)
         if _loaded.get(key) is None:
-            self.add(key, text, early)
+            self.add(key, module, early)
 
-    def keyed(self, text: str, name: str) -> tuple[bytes, str]:
-        """A kernel's key, and its text under the name that all of them have."""
-        found = self.known.get((text, name))
+    def keyed(self, module: Module, name: str) -> tuple[bytes, Module]:
+        """A kernel's key, and its module with the name that all of them have."""
+        found = self.known.get((module, name))
         if found is None:
-            general = _general(text, name)
-            found = self.known[text, name] = key_of(general), general
+            general = _general(module, name)
+            found = self.known[module, name] = key_of(str(general)), general
         return found
 
 
-def _general(text: str, name: str) -> str:
-    """A kernel's text under the name that all of them have."""
-    text = text.replace(f"@{name}(", f"@{SYMBOL}(")
-    return text if "\nattributes #0" in text else text + _ATTRIBUTES
+def _general(module: Module, name: str) -> Module:
+    """A kernel's module with the name that all of them have."""
+    return module.renamed({name: SYMBOL}).replaced(groups=module.groups or _GROUPS)
 
 
-def compile_many(kernels: Iterable[tuple[str, str]], ahead: Ahead | None = None) -> list[Address]:
-    """The addresses of functions given as (LLVM text, name); new ones compile side by side."""
+def compile_many(
+    kernels: Iterable[tuple[Module, str]], ahead: Ahead | None = None
+) -> list[Address]:
+    """The addresses of functions given as (module, name); new ones compile side by side."""
     ahead = ahead or Ahead()
-    pairs = [ahead.keyed(text, name) for text, name in kernels]
+    pairs = [ahead.keyed(module, name) for module, name in kernels]
     regions = _load_all(dict(pairs), ahead)
     return [Address(regions[key], key) for key, _ in pairs]
 
@@ -225,20 +227,21 @@ def load_known(keys: Sequence[bytes]) -> list[Address] | None:
     return [Address(found[key], key) for key in keys]
 
 
-def origins(kernels: Iterable[tuple[str, str]]) -> list[str]:
+def origins(kernels: Iterable[tuple[Module, str]]) -> list[str]:
     """Where the code of each function would come from now: ``memory``, ``disk`` or ``LLVM``."""
-    keys = [key_of(_general(text, name)) for text, name in kernels]
+    keys = [key_of(str(_general(module, name))) for module, name in kernels]
     return [
         "memory" if _loaded.get(key) else "disk" if disk.load(key) is not None else "LLVM"
         for key in keys
     ]
 
 
-def compile_text(text: str, name: str) -> Address:
-    """The address of a function given as LLVM text in which it is called ``name``.
+def compile_one(module: Module, name: str) -> Address:
+    """The address of a module's function.
 
-    >>> text = "define void @one(ptr %buffers, i64 %start, i64 %stop) {\\n  ret void\\n}\\n"
-    >>> compile_text(text, "one") == compile_text(text.replace("one", "two"), "two")
+    >>> from weft.backends.llvm.code import RANGE, Function
+    >>> one, two = (Module([Function(name, RANGE, ("  ret void",))]) for name in ("one", "two"))
+    >>> compile_one(one, "one") == compile_one(two, "two")
     True
     """
-    return compile_many([(text, name)])[0]
+    return compile_many([(module, name)])[0]

@@ -13,9 +13,9 @@ bit 0, how many workers are inside, how many may be, and whether the job is open
 from __future__ import annotations
 
 from weft.backends.llvm.native import capi
+from weft.backends.llvm.words import defined
 from weft.kernel.kinds import (
     External,
-    defined,
     float_mode,
     i64,
     invoke,

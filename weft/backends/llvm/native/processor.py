@@ -27,18 +27,18 @@ def is_arm() -> bool:
     return architecture() in ("aarch64", "arm64")
 
 
-def counter() -> tuple[str, str, int]:
-    """LLVM text for a number that grows as time goes by: what it declares, the call, and by how
+def counter() -> tuple[str, list[str], str, int]:
+    """A number that grows as time goes by: what it declares, with metadata, the call, and by how
     much the number grows in some hundredths of a second at most."""
     if is_arm():
         # Programs may not count cycles there, and what LLVM's other functions for that do depends
         # on its version. The clock is slower than the processor, by a factor that differs between
         # machines.
         name = "i64 @llvm.read_volatile_register.i64"
-        declared = f'declare {name}(metadata)\n!0 = !{{!"CNTVCT_EL0"}}'
-        return declared, f"call {name}(metadata !0)", 1 << 20
+        metadata = ['!0 = !{!"CNTVCT_EL0"}']
+        return f"declare {name}(metadata)", metadata, f"call {name}(metadata !0)", 1 << 20
     name = "i64 @llvm.readcyclecounter()"
-    return f"declare {name}", f"call {name}", 1 << 26
+    return f"declare {name}", [], f"call {name}", 1 << 26
 
 
 @lru(1)

@@ -1,8 +1,8 @@
 """Kernels that go through LLVM together, as one module, and leave it as an object each.
 
 Whatever is in a module, LLVM takes some milliseconds to set its passes up, and on Arm as long again
-to learn how many registers there are. So a thread that finds several texts waiting joins them; a
-section of its own for each text's functions is what takes the object apart again.
+to learn how many registers there are. So a thread that finds several waiting joins them; a section
+of its own for each one's functions is what takes the object apart again.
 """
 
 from __future__ import annotations
@@ -10,76 +10,57 @@ from __future__ import annotations
 import re
 import struct
 
-from weft.backends.llvm.native.llvm import LOOP, QUICK
+from weft.backends.llvm.code import Effort, Module
 
 _MARK = "$part"
-_DEFINED = re.compile(r"^(?:define [^\n]*?|)@([\w.]+)(?: = |\()", re.MULTILINE)
-_HEAD = re.compile(r"^(define [^\n]*) \{$", re.MULTILINE)
 _SECTION = re.compile(rb"\.text\.\d+\0")
-_GLOBAL = re.compile(r"@([\w.]+)")
-_ATTRIBUTES = "attributes #0 = { nounwind }"
-# Lines of a text that joins others, beyond which the passes' own time is little.
+_GROUPS = ("attributes #0 = { nounwind }",)
+# Lines of a module that joins others, beyond which the passes' own time is little.
 MAX_JOINED_LINES = 400
 # Kinds of sections that code needs: contents, symbols, names, relocations, zeros.
 _KINDS = {1, 2, 3, 4, 8}
 _EXECUTE = 4
 
 
-def joinable(text: str) -> bool:
-    """Whether a text may share a module: it is for LLVM's usual care, that of loops, or none, not
-    long, and has no machine code."""
-    own = text.removeprefix(QUICK).removeprefix(LOOP)
-    if own.startswith(";") or text.count("\n") > MAX_JOINED_LINES or " prologue " in text:
+def joinable(module: Module) -> bool:
+    """Whether a module may share one with others: it is for LLVM's usual effort, that of loops, or
+    none, not long, and has no machine code."""
+    if module.effort not in (Effort.KERNEL, Effort.QUICK, Effort.LOOP) or not module.functions:
         return False
-    groups = [line for line in text.split("\n") if line.startswith("attributes ")]
-    plain = groups in ([], [_ATTRIBUTES]) and text.count("\ndefine ") + text.startswith("define ")
-    return bool(plain) and len(_HEAD.findall(text)) == plain and "\n!" not in text
+    if module.line_count > MAX_JOINED_LINES or any(f.prologue for f in module.functions):
+        return False
+    return module.groups in ((), _GROUPS) and not module.metadata
 
 
-def joint(texts: list[str]) -> str | None:
-    """One module of several texts; what each defines has the text's number in its name.
+def joint(modules: list[Module]) -> Module | None:
+    """One module of several; functions have the number of theirs in their names.
 
-    All are for the same care. None where they do not agree on what they call.
+    All are for the same effort. None where they do not agree on what they call.
     """
-    declared: dict[str, str] = {}
-    bodies: list[str] = []
-    for number, text in enumerate(texts):
-        own = set(_DEFINED.findall(text))
-        mark = f"{_MARK}{number}"
-
-        def renamed(found: re.Match[str], own: set[str] = own, mark: str = mark) -> str:
-            return found[0] + mark if found[1] in own else found[0]
-
-        text = _GLOBAL.sub(renamed, text)
-        text = _HEAD.sub(rf'\1 section ".text.{number}" {{', text)
-        lines = text.split("\n")
-        for line in lines:
-            if line.startswith("declare ") and declared.setdefault(_called(line), line) != line:
-                return None
-        rest = [line for line in lines if not line.startswith(("declare ", "attributes "))]
-        bodies.append("\n".join(rest))
-    head = next((care for care in (QUICK, LOOP) if texts[0].startswith(care)), "")
-    return head + "\n".join([*declared.values(), *bodies, _ATTRIBUTES, ""])
-
-
-def _called(line: str) -> str:
-    """The name of a function that a line declares."""
-    found = _GLOBAL.search(line)
-    return found[1] if found else ""
+    known: dict[str, object] = {}
+    marked: list[Module] = []
+    for number, module in enumerate(modules):
+        shared = {**module.declared, **{x.name: x for x in module.memory}}
+        if any(known.setdefault(name, x) != x for name, x in shared.items()):
+            return None
+        section = f'section ".text.{number}"'
+        module = module.renamed({name: f"{name}{_MARK}{number}" for name in module.names})
+        marked.append(module.mapped(lambda f, s=section: f._replace(attributes=(*f.attributes, s))))
+    return marked[0].joined(*marked[1:]).replaced(groups=_GROUPS)
 
 
 def was_joint(blob: bytes) -> bool:
-    """Whether an object comes from a module of several texts."""
+    """Whether an object comes from several modules."""
     return _SECTION.search(blob) is not None
 
 
 def apart(blob: bytes, count: int) -> list[bytes]:
-    """The object of each text, from that of a module of so many."""
+    """The object of each module, from that of so many."""
     return [_part(blob, number) for number in range(count)]
 
 
 def _part(blob: bytes, number: int) -> bytes:
-    """An object without the code of other texts, its names as the text has them."""
+    """An object without the code of other modules, its names as its own has them."""
     head = list(struct.unpack_from("<16sHHIQQQIHHHHHH", blob))
     start, step, count, names = head[6], head[11], head[12], head[13]
     headers = [
@@ -113,7 +94,7 @@ def _part(blob: bytes, number: int) -> bytes:
 
 
 def _is_kept(header: list[int], name: bytes, headers: list[list[int]], number: int) -> bool:
-    """Whether a section is the text's own or for all: code, constants, names, relocations."""
+    """Whether a section is the module's own or for all: code, constants, names, relocations."""
     kind, info = header[1], header[7]
     if kind not in _KINDS or name.endswith(b".eh_frame") or name.startswith(b".comment"):
         return False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.code import Call, Memory
 from weft.kernel.nodes import BF16, BOOL, F16, F32, F64, I32, is_float
 
 _I16 = np.dtype(np.int16)
@@ -42,10 +43,11 @@ def memory_type(dtype: np.dtype) -> str:
     return scalar_type(MEMORY.get(dtype, dtype))
 
 
-def constant_text(name: str, array: np.ndarray) -> str:
-    """The definition of a constant with an array's bytes."""
+def constant_memory(name: str, array: np.ndarray) -> Memory:
+    """A constant with an array's bytes."""
     text = "\\" + array.tobytes().hex("\\")
-    return f'{name} = private unnamed_addr constant [{array.nbytes} x i8] c"{text}", align 64'
+    kind = f"[{array.nbytes} x i8]"
+    return Memory(name, f'private unnamed_addr constant {kind} c"{text}", align 64')
 
 
 class TooLong(Exception):
@@ -75,6 +77,15 @@ class Lines:
 
     def line(self, text: str) -> None:
         self.lines.append(f"  {text}")
+
+    def call_function(self, name: str, arguments: Iterable[str], result: str = "void") -> str:
+        """Call a function of the module: what it returns, if anything."""
+        if result == "void":
+            self.lines.append(Call("  call void ", name, arguments))
+            return ""
+        found = self.fresh()
+        self.lines.append(Call(f"  {found} = call {result} ", name, arguments))
+        return found
 
     def label(self, name: str) -> None:
         self.block = name

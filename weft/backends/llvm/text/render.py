@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm import code
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import has_ieee_minimum
 from weft.backends.llvm.text.instructions import (
     MEMORY,
@@ -93,12 +95,12 @@ class Function(Instructions):
         self.spilled_lanes = 0
         self.spilled: dict[tuple[str, str], str] = {}
 
-    def text(self) -> str:
-        """The whole text, when the body is written."""
-        head = f"define void @{self.kernel.name}(ptr noalias %buffers, i64 %start, i64 %stop) #0 {{"
+    def module(self) -> Module:
+        """The kernel's module, when the body is written."""
         sizes = [] if self.table is None else self.table.head()
-        begin = [*self.declared.values(), head, "entry:", *sizes, *self.spilled_head()]
-        return "\n".join([*begin, *self.lines, "  ret void", "}", ""])
+        lines = ("entry:", *sizes, *self.spilled_head(), *self.lines, "  ret void")
+        own = code.Function(self.kernel.name, code.RANGE, lines, attributes=("#0",))
+        return Module([own], self.declared)
 
     # --- leaves -----------------------------------------------------------------------------------
 

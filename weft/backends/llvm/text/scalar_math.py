@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm import code
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.backends.llvm.text.render import Function
 from weft.backends.llvm.text.stub import called_stubs, signature, translate
@@ -29,8 +30,8 @@ _MADE: dict[str, Callable[..., Value]] = {
 
 
 @lru(32)
-def _definition(name: str) -> tuple[str, tuple[str, ...]]:
-    """The text of one of the functions, and the intrinsics it calls."""
+def _definition(name: str) -> Module:
+    """One of the functions."""
     single = name.endswith("_single")
     dtype = np.dtype(np.float32 if single else np.float64)
     stem = name.removesuffix("_single")
@@ -40,13 +41,10 @@ def _definition(name: str) -> tuple[str, tuple[str, ...]]:
     f.known.update({(x.number, 1): f"%x{i}" for i, x in enumerate(operands)})
     found = f.value(_MADE[stem](k, *operands))
     kind = scalar_type(dtype)
-    given = ", ".join(f"{kind} %x{i}" for i in range(len(operands)))
-    head = f"define internal {kind} @{name}({given}) nounwind noinline {{"
-    lines = [head, "entry:", *f.lines, f"  ret {kind} {found}", "}", ""]
-    return "\n".join(lines), tuple(f.declared.values())
-
-
-_CALLED = re.compile(r"^declare (?:float|double) @(\w+)\(.*\)\n", re.MULTILINE)
+    given = code.parameters(kind, *[f"x{i}" for i in range(len(operands))])
+    lines = ("entry:", *f.lines, f"  ret {kind} {found}")
+    made = code.Function(name, given, lines, kind, ("nounwind", "noinline"), internal=True)
+    return Module([made], f.declared)
 
 
 def translate_with_math(
@@ -55,8 +53,8 @@ def translate_with_math(
     plain: bool = False,
     inline: tuple[Any, ...] = (),
     **given: Any,
-) -> str:
-    """The LLVM text of a stub with all it calls: other stubs, functions of this file.
+) -> Module:
+    """The module of a stub with all it calls: other stubs, functions of this file.
 
     Loops may be ``plain``, as those of `translate`; stubs ``inline`` become part of those that
     call them. ``given`` says what it calls by other names: a stub, or the name of a function of
@@ -65,19 +63,13 @@ def translate_with_math(
     helpers = called_stubs([f for f in given.values() if isinstance(f, FunctionType)] + [main])
     helpers.remove(main)
     known = {name: _signature(f) for name, f in given.items()}
-    text = translate([*helpers, main], names | known, [f.__name__ for f in helpers], plain)
-    for f in helpers:
-        if f not in inline:
-            text = re.sub(rf"(@{f.__name__}\(.*) alwaysinline {{", r"\1 {", text)
-    for name, f in given.items():
-        if isinstance(f, FunctionType):
-            text = re.sub(rf"^declare .*@{name}\(.*\n", "", text, flags=re.MULTILINE)
-        text = text.replace(f"@{name}(", f"@{getattr(f, '__name__', f)}(")
-    own = [name for name in _CALLED.findall(text) if name.removesuffix("_single") in _MADE]
-    text = _CALLED.sub(lambda found: "" if found.group(1) in own else found.group(0), text)
-    made = [_definition(name) for name in own]
-    declared = dict.fromkeys(line for _, lines in made for line in lines)
-    return "\n".join([text, *declared, *(body for body, _ in made)])
+    made = translate([*helpers, main], names | known, [f.__name__ for f in helpers], plain)
+    apart = {f.__name__ for f in helpers if f not in inline}
+    made = made.mapped(lambda f: f.without("alwaysinline") if f.name in apart else f)
+    other = {name: getattr(f, "__name__", f) for name, f in given.items()}
+    called = [other.get(name, name) for name in made.declared]
+    own = [_definition(name) for name in called if name.removesuffix("_single") in _MADE]
+    return made.renamed(other).joined(*own)
 
 
 def _signature(f: Any) -> External:

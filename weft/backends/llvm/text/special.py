@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.base.functional import lru
@@ -27,7 +28,7 @@ NAMES = (
 
 
 @lru(16)
-def _text(name: str, dtype: np.dtype) -> str:
+def _module(name: str, dtype: np.dtype) -> Module:
     function = getattr(stubs, name)
     main: Any = stubs.of_two if function.__code__.co_argcount == 3 else stubs.of_three
     names = names_for(name, dtype) | {"F": kind_of(dtype)}
@@ -42,6 +43,6 @@ def lower(name: str, ins: list[Type], outs: list[Type], params: dict[str, Any]) 
     places = [Place("numbers", coefficients(out.dtype)[1])]
     places += [Place("in", i) for i in range(len(ins))]
     places.append(Place("out", 0))
-    text = _text(name, out.dtype)
+    module = _module(name, out.dtype)
     main = "of_two" if len(ins) == 2 else "of_three"
-    return Lowered([Task(text, main, tuple(places), math.prod(out.shape), CHUNK_ELEMENTS)])
+    return Lowered([Task(module, main, tuple(places), math.prod(out.shape), CHUNK_ELEMENTS)])

@@ -40,10 +40,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.code import Effort, Function, Memory, Module, Parameter
 from weft.backends.llvm.native import float_mode
-from weft.backends.llvm.native.llvm import BRIEF, INLINE, LIGHT, LOOP, OPTIMISE
 from weft.backends.llvm.native.processor import counter
-from weft.backends.llvm.text.instructions import Lines, constant_text
+from weft.backends.llvm.text.instructions import Lines, constant_memory
 from weft.base import syntax
 from weft.base.disk import digest
 from weft.base.functional import lru
@@ -97,8 +97,8 @@ def translate(
     brief: bool = False,
     loop: bool = False,
     outside: Iterable[str] = (),
-) -> str:
-    """The LLVM text of a module of stubs, some of which may be defined ``outside`` of it.
+) -> Module:
+    """The module of stubs, some of which may be defined ``outside`` of it.
 
     ``names`` are numbers and kinds that the stubs use beyond their own globals. All stubs can be
     called from outside by their names, but those that are ``private``: they become part of the
@@ -109,8 +109,8 @@ def translate(
     functions = {f.__name__: f for f in stubs}
     given = dict(names or {})
     known = {name: signature(f, given) for name, f in functions.items()}
-    module = Module(known, given, frozenset(private), frozenset(outside))
-    texts: dict[str, str] = {}
+    module = Stubs(known, given, frozenset(private), frozenset(outside))
+    made: dict[str, Function] = {}
     # functions among the names may be private stubs that are called by those
     renamed = any(isinstance(value, External) for value in given.values())
     inside = [name for name in known if name not in module.outside]
@@ -122,17 +122,17 @@ def translate(
         if name in module.widened:
             kinds = (known[name].result, *known[name].parameters)
             module.names |= zip(_annotations(f), kinds, strict=True)
-        texts[name] = Translation(module, f, name).run()
+        made[name] = Translation(module, f, name).run()
         if not waiting:
-            wanted = module.called - texts.keys() - module.outside
+            wanted = module.called - made.keys() - module.outside
             waiting = [name for name in known if name in wanted]
-    module.functions = [texts[name] for name in known if name in texts]
-    care = BRIEF if brief else LIGHT if light else LOOP if loop else INLINE if plain else OPTIMISE
-    return care + module.text()
+    chosen = {Effort.BRIEF: brief, Effort.LIGHT: light, Effort.LOOP: loop, Effort.INLINE: plain}
+    effort = next((x for x, wanted in chosen.items() if wanted), Effort.OPTIMISE)
+    return module.finished([made[name] for name in known if name in made], effort)
 
 
-def translate_main(main: FunctionType, names: Mapping[str, Any], **care: bool) -> str:
-    """The LLVM text of a stub and of all that it calls, which becomes part of it."""
+def translate_main(main: FunctionType, names: Mapping[str, Any], **care: bool) -> Module:
+    """The module of a stub and of all that it calls, which becomes part of it."""
     stubs = called_stubs([main])
     return translate(stubs, names, [f.__name__ for f in stubs if f is not main], **care)
 
@@ -198,15 +198,17 @@ def _annotations(f: Callable[..., Any]) -> list[Any]:
     return [getattr(node, "id", None) for node in nodes]
 
 
-class Module:
-    """The text of a module while it is written."""
+class Stubs:
+    """A module of stubs while it is written."""
 
     def __init__(self, known: dict[str, External], names: Any, private: Any, outside: Any) -> None:
         self.known = known
         self.given = self.names = names
         self.private, self.outside = private, outside
-        self.functions: list[str] = []
-        self.used: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
+        self.metadata: list[str] = []
+        self.memory: dict[str, Memory] = {}
+        self.defined: dict[str, Module] = {}  # of functions that are no stubs
         self.called: set[str] = set()
         self.widened: dict[str, str] = {}  # stubs for vectors, and for what they are those
 
@@ -218,9 +220,11 @@ class Module:
         self.widened[own] = name
         return own, self.known[own]
 
-    def text(self) -> str:
-        # several functions may be defined by one text
-        return "\n".join([*dict.fromkeys(self.used.values()), *self.functions])
+    def finished(self, functions: list[Function], effort: Effort) -> Module:
+        """The module of the stubs' functions and what they use."""
+        memory, metadata = self.memory.values(), self.metadata
+        own = Module((), self.declared, memory, effort, metadata=metadata)
+        return own.joined(*self.defined.values(), Module(functions))
 
 
 # A block that leads elsewhere, and what variables are where it ends.
@@ -230,13 +234,14 @@ Edge = tuple[str, dict[str, Operand]]
 class Translation(Lines):
     """One stub as text. A variable is what it was last given; where blocks meet, LLVM chooses."""
 
-    def __init__(self, module: Module, f: Callable[..., Any], name: str) -> None:
+    def __init__(self, module: Stubs, f: Callable[..., Any], name: str) -> None:
         super().__init__()
         self.module = module
         self.tree = _tree(f)
         self.own_name = name
         self.signature = module.known[name]
         self.head: list[str] = []
+        self.memory: set[str] = set()
         self.variables: dict[str, Operand] = {}
         self.bound: dict[str, Any] = {}  # names of what is given, and of lists of values
         code = f.__code__
@@ -251,7 +256,7 @@ class Translation(Lines):
         line = ast.unparse(node).splitlines()[0]
         return StubError(f"{self.tree.name}: {what}, in: {line}")
 
-    def run(self) -> str:
+    def run(self) -> Function:
         names = [a.arg for a in self.tree.args.args]
         kinds = self.signature.parameters
         for name, kind in zip(names, kinds, strict=True):
@@ -261,12 +266,17 @@ class Translation(Lines):
             if self.signature.result is not void:
                 raise StubError(f"{self.tree.name}: the end is reached without a result")
             self.line("ret void")
-        given = ", ".join(f"{k.llvm} %a.{n}" for n, k in zip(names, kinds, strict=True))
+        given = tuple([Parameter(k.llvm, f"a.{n}") for n, k in zip(names, kinds, strict=True)])
         hidden = self.tree.name in self.module.private
-        linkage, how = ("internal ", " alwaysinline") if hidden else ("", "")
-        result = self.signature.result.llvm
-        head = f"define {linkage}{result} @{self.own_name}({given}) nounwind{how} {{"
-        return "\n".join([head, "entry:", *self.head, *self.lines, "}", ""])
+        return Function(
+            self.own_name,
+            given,
+            ("entry:", *self.head, *self.lines),
+            self.signature.result.llvm,
+            ("nounwind", "alwaysinline") if hidden else ("nounwind",),
+            hidden,
+            memory=frozenset(self.memory),
+        )
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -540,9 +550,10 @@ class Translation(Lines):
         if isinstance(value, Places):
             return [self.variables[place] for place in value]
         if isinstance(value, np.ndarray):
-            name = f"@array{digest(value.tobytes()).hex()[:16]}"
-            self.module.used[name] = constant_text(name, value)
-            return Operand(name, ptr)
+            name = f"array{digest(value.tobytes()).hex()[:16]}"
+            self.module.memory[name] = constant_memory(name, value)
+            self.memory.add(name)
+            return Operand(f"@{name}", ptr)
         if value is None:
             return Operand("null", ptr)
         if value is True or value is False:
@@ -715,7 +726,8 @@ class Translation(Lines):
             lanes = self.constant(node.args[2])
             return Operand(self.shuffle(kind.llvm, left.text, right.text, lanes), kind)
         if name == "clock":
-            self.module.used["clock"], call, _ = counter()
+            declared, self.module.metadata, call, _ = counter()
+            self.module.declared["clock"] = declared
             return Operand(self.emit(call), i64)
         if name in ("float_mode", "set_float_mode"):
             return self.known_call(node, name, float_mode.words()[name])
@@ -743,15 +755,17 @@ class Translation(Lines):
         """What a function returns."""
         lanes = max([a.kind.lanes for a in args if a.kind is not None], default=1)
         if name not in self.module.known or name in self.module.outside:
-            kinds = ", ".join(k.llvm for k in known.parameters)
-            declared = f"declare {known.result.llvm} @{name}({kinds})"
-            self.module.used[name] = known.definition or declared
+            if known.definition is not None:
+                self.module.defined[name] = known.definition
+            else:
+                kinds = ", ".join(k.llvm for k in known.parameters)
+                self.module.declared[name] = f"declare {known.result.llvm} @{name}({kinds})"
         elif lanes > max([k.lanes for k in known.parameters], default=1):
             name, known = self.module.widen(name, lanes)
         self.module.called.add(name)
         pairs = zip(args, known.parameters, strict=True)
-        given = ", ".join(f"{k.llvm} {self.as_kind(a, k, node).text}" for a, k in pairs)
-        return self.result(known.result, f"call {known.result.llvm} @{name}({given})")
+        given = [f"{k.llvm} {self.as_kind(a, k, node).text}" for a, k in pairs]
+        return Operand(self.call_function(name, given, known.result.llvm), known.result)
 
     def written(self, number: Any, kind: Kind) -> str:
         """A number of straight code as text."""
@@ -764,7 +778,7 @@ class Translation(Lines):
 
     def instruction(self, known: Intrinsic, args: list[Any]) -> Operand:
         name, result, declared = _declared(known, *[a.kind for a in args])
-        self.module.used[name] = declared
+        self.module.declared[name] = declared
         given = ", ".join([f"{a.kind.llvm} {a.text}" for a in args])
         return self.result(result, f"call {result.llvm} {name}({given})")
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.finish import NAME, finish_text
-from weft.backends.cpu.routines.contractions.conv_moves import Copied, copy_task, partial_text
+from weft.backends.cpu.finish import NAME, finish_module
+from weft.backends.cpu.routines.contractions.conv_moves import Copied, copy_task, partial_module
 from weft.backends.cpu.routines.contractions.conv_text import Contraction, contraction_text
 from weft.backends.cpu.routines.contractions.tile_code import coded
 from weft.backends.cpu.routines.contractions.tiles import Role
 from weft.backends.cpu.sizes import named, sized_task
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
@@ -81,8 +82,8 @@ class Plan:
         self.scratch.append(max(1, size))
         return Place("scratch", len(self.scratch) - 1)
 
-    def task(self, text: str, places: tuple[Place, ...], extent: int, chunk: int = 1) -> None:
-        self.tasks.append(Task(text, self.name, places, extent, max(1, chunk)))
+    def task(self, module: Module, places: tuple[Place, ...], extent: int, chunk: int = 1) -> None:
+        self.tasks.append(Task(module, self.name, places, extent, max(1, chunk)))
 
     def copied(
         self,
@@ -109,7 +110,9 @@ class Plan:
         lanes = lanes if count >= lanes else 1
         places = (source, target, Place("numbers", (parts, count)))
         chunk = max(1, CHUNK_BYTES // (4 * parts * lanes))
-        task = Task(partial_text(*types, lanes, "add"), "add", places, blocks(count, lanes), chunk)
+        task = Task(
+            partial_module(*types, lanes, "add"), "add", places, blocks(count, lanes), chunk
+        )
         self.tasks.append(task)
         return target
 
@@ -132,11 +135,11 @@ class Plan:
         ``values``.
         """
         if finish is not None:
-            code = Place("code", (finish_text(finish, columns, whole), NAME))
+            code = Place("code", (finish_module(finish, columns, whole), NAME))
             more = (Place("finish", i) for i in range(len(finish.kernel.buffers)))
             others = [place for place in more if place.what != finish.buffer]
             places = (*places[:2], code, *places[3:], *others)
-        task, values = Task("", self.name, places, extent, chunk), values or {}
+        task, values = Task(None, self.name, places, extent, chunk), values or {}
         if shared and not is_writing():
             contraction = _named(contraction, values)
         write = lambda given: contraction_text(given, self.name, coded)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.contractions.contraction import Plan, packed, unknown
-from weft.backends.cpu.routines.contractions.conv_moves import Copied, parts_text
+from weft.backends.cpu.routines.contractions.conv_moves import Copied, parts_module
 from weft.backends.cpu.routines.contractions.conv_text import (
     Border,
     Contraction,
@@ -263,7 +263,7 @@ class Convolution(Plan):
         if self.complex and size:
             self.kernel = self.memory(4 * size * self.work.itemsize)
             places = (Place("in", 1), self.kernel, Place("numbers", (size,)))
-            self.task(parts_text(self.work, self.name), places, size, 1 << 12)
+            self.task(parts_module(self.work, self.name), places, size, 1 << 12)
         # One with taps, if there is any: without them a line has no stride.
         heaviest = max(self.parts, key=lambda part: plain(prod(x.size * x.taps for x in part)))
         options = []

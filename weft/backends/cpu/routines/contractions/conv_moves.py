@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.sizes import named, sized_task, sizes
-from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.tasks import Place, Task
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -370,16 +370,17 @@ def copy_task(
         text = Text((0, 1))
         return Copy(text, dims, types, lanes, pointers, str(start), unrolled=careless, task=True)
 
-    def write(key: Any) -> str:
+    def write(key: Any) -> Module:
         copy = made(*key[0])
         copy.text.loop("%start", "%stop", [], copy.item)
-        return QUICK * bool(careless or (copy.moved and quick)) + copy.text.finish(name)
+        module = copy.text.finish(name)
+        return module.with_effort(Effort.QUICK) if careless or (copy.moved and quick) else module
 
     copy = made((*outer, inner), 0)
     extent = copy.extent if quick else plain(copy.extent)
     # Where all is done by the C library, or little at all, code without care is as good.
     quick = quick or copy.moved >= LONG_ROW_BYTES or extent <= MAX_LOOSE_ROWS
-    task = Task("", name, places, extent, computed(_chunk, total, extent))
+    task = Task(None, name, places, extent, computed(_chunk, total, extent))
     key = (given, types, lanes, quick, careless, copy.choices)
     return sized_task(key, values, task, write)
 
@@ -393,7 +394,7 @@ def _chunk(total: int, extent: int) -> int:
 
 
 @lru(64)
-def partial_text(have: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
+def partial_module(have: np.dtype, out: np.dtype, lanes: int, name: str) -> Module:
     """A task over vectors of a result that adds partial ones in the wider of two types: buffers are
     these, the result, and the table. A single part is converted."""
     text = Text((0, 1), fields=("parts", "whole"))
@@ -425,7 +426,7 @@ def partial_text(have: np.dtype, out: np.dtype, lanes: int, name: str) -> str:
 
 
 @lru(8)
-def parts_text(work: np.dtype, name: str) -> str:
+def parts_module(work: np.dtype, name: str) -> Module:
     """A task that writes complex numbers x + iy as four arrays x, y, -y, x."""
     text = Text((0, 1), fields=("size",))
 

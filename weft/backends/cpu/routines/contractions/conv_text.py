@@ -13,6 +13,7 @@ import numpy as np
 from weft.backends.cpu.routines.contractions.conv_moves import Copied, Copy
 from weft.backends.cpu.routines.contractions.conv_writer import Coded, Text, stored
 from weft.backends.cpu.routines.contractions.rules import Rule, products
+from weft.backends.llvm.code import parameters
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, same
@@ -25,7 +26,7 @@ UNROLLED = 24
 # not matter: it is compiled without care.
 LONG_ROW_CYCLES = 2000
 LONG_COPY_BYTES = 512
-CARELESS = "#0 noinline optnone"
+CARELESS, APART = ("#0", "noinline", "optnone"), ("#0", "noinline")
 # Elements of a tile that are written one by one at most.
 SCATTERED = 64
 
@@ -493,7 +494,7 @@ class Tile:
             return
         if plan.turned or plan.converted:
             self.keep(sums, plan.out if plan.turned else plan.work)
-            text.line(f"call void @settle(ptr %buffers, ptr %block, ptr {out})")
+            text.call_function("settle", ["ptr %buffers", "ptr %block", f"ptr {out}"])
             return
         places = {(0,) * len(plan.box): out}
         for i, (point, (first, width)) in enumerate(self.keys):
@@ -534,7 +535,7 @@ class Tile:
         types = (stored(plan.out),) * 2 if plan.turned else (plan.work, plan.out)
         copy = Copy(text, self.moves(), types, plan.pieces[0][1], ("%block", "%out"))
         text.loop("0", str(copy.extent), [], copy.item)
-        text.attributes = "#0 noinline"
+        text.attributes = APART
 
     def moves(self) -> list[Copied]:
         """The axes of a tile as it lies in %block and in the result, outermost there first."""
@@ -596,7 +597,7 @@ def contraction_text(
     *outer, last = plan.grid
     called = [own.get("row") or _row(plan)] if plan.rule is None else []
     if plan.turned or plan.converted:
-        called.insert(0, Text((), "settle", "ptr %block, ptr %out"))
+        called.insert(0, Text((), "settle", parameters("ptr", "block", "out")))
         Tile(called[0], plan, {}).settled()
     runs = [-(-last.count // plan.run)] if plan.run else []
     counts = [axis.count for axis in outer]
@@ -617,9 +618,11 @@ def contraction_text(
         right = "%b1"
         if plan.panel is not None:
             source = text.at("%b1", totals[1], plan.panel.have)
-            moved = f"ptr {source}, ptr %panel"
-            call = f"call void @pack(ptr %buffers, {moved})"
-            text.line(own["pack"].called(moved) if "pack" in own else call)
+            moved = [f"ptr {source}", "ptr %panel"]
+            if "pack" in own:
+                own["pack"].called(text, moved)
+            else:
+                text.call_function("pack", ["ptr %buffers", *moved])
             right, totals[1] = "%panel", "0"
         first, stop = "0", str(last.count)
         if runs:
@@ -631,12 +634,12 @@ def contraction_text(
         if "row" in own:
             starts = zip((near, right, "%b2"), totals, plan.starts, strict=True)
             at = [text.at(base, text.total([n, str(m)]), plan.work) for base, n, m in starts]
-            given = ", ".join([*(f"ptr {p}" for p in at), f"i64 {first}", f"i64 {stop}"])
-            text.line(own["row"].called(given))
+            given = [*[f"ptr {p}" for p in at], f"i64 {first}", f"i64 {stop}"]
+            own["row"].called(text, given)
             return
         if plan.rule is None:
-            given = ", ".join(f"i64 {n}" for n in (*totals, first, stop, skip))
-            text.line(f"call void @row(ptr %buffers, ptr {near}, ptr {right}, {given})")
+            given = [f"i64 {n}" for n in (*totals, first, stop, skip)]
+            text.call_function("row", ["ptr %buffers", f"ptr {near}", f"ptr {right}", *given])
             return
         _swept(text, plan, totals, (first, stop), indices)
 
@@ -652,8 +655,8 @@ def contraction_text(
             places.append(text.scaled(first, u.source))
             shift = text.scaled(first, u.shift) if u.shift else shift
             parts.append(_offsets(text, u.axis, index))
-        numbers = f"i64 {text.total(places)}, i64 {shift}"
-        text.line(f"call void @border(ptr %buffers, ptr {near}, {numbers})")
+        numbers = [f"i64 {text.total(places)}", f"i64 {shift}"]
+        text.call_function("border", ["ptr %buffers", f"ptr {near}", *numbers])
         before = [text.total([p[i] for p in parts]) for i in range(3)]
         text.loop("0", str(items), [], lambda i, _: item(i, near, before) or [])
         return []
@@ -672,13 +675,13 @@ def contraction_text(
     if plan.careless:
         text.attributes = CARELESS
     for function in own.values():
-        function.attributes = CARELESS if plan.careless else "#0 noinline"
+        function.attributes = CARELESS if plan.careless else APART
     return text.finish(name, called)
 
 
 def _pack(panel: Panel, work: np.dtype) -> Text:
     """The function that copies a panel of the right operand."""
-    text = Text((), "pack", "ptr %source, ptr %target")
+    text = Text((), "pack", parameters("ptr", "source", "target"))
     copy = Copy(text, panel.dims, (panel.have, work), panel.lanes, ("%source", "%target"))
     text.loop("0", str(copy.extent), [], copy.item)
     return text
@@ -745,8 +748,8 @@ def _swept(
 
 def _row(plan: Contraction) -> Text:
     """The function of the tiles along the last axis; those before it say where they are."""
-    numbers = ", ".join(f"i64 %{x}" for x in ("left", "right", "out", "first", "last", "skip"))
-    text = Text((2,), "row", f"ptr %b0, ptr %b1, {numbers}")
+    numbers = parameters("i64", "left", "right", "out", "first", "last", "skip")
+    text = Text((2,), "row", (*parameters("ptr", "b0", "b1"), *numbers))
     if plan.finish or plan.turned or plan.converted or plan.folded:
         text.line(f"%block = alloca [{plan.elements * plan.work.itemsize} x i8], align 64")
     buffers = ""
@@ -796,7 +799,7 @@ def _tiles(
 
 def _border(border: Border, work: np.dtype, careless: bool) -> Text:
     """The function that makes a unit's copy."""
-    text = Text((0,), "border", "ptr %near, i64 %place, i64 %shift")
+    text = Text((0,), "border", (*parameters("ptr", "near"), *parameters("i64", "place", "shift")))
     types, pointers = (border.have, work), ("%b0", "%near")
     copy = Copy(text, border.dims, types, border.lanes, pointers, "%place", "%shift")
     text.loop("0", str(copy.extent), [], copy.item)

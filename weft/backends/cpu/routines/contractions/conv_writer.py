@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from weft.backends.llvm import code
+from weft.backends.llvm.code import Module, Parameter
 from weft.backends.llvm.text.instructions import memory_type
 from weft.backends.llvm.text.render import Function
 from weft.base.sizes import is_one
@@ -28,13 +30,13 @@ class Text(Function):
         self,
         pointers: Sequence[int],
         name: str = "",
-        parameters: str = "",
+        parameters: tuple[Parameter, ...] = (),
         fields: Sequence[str] = (),
     ) -> None:
         """``pointers`` are the numbers of the buffers used, after which there is a table of
         ``fields``, if any. With a name, the function is one that the task's calls."""
         super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
-        self.name, self.parameters, self.attributes = name, parameters, "#0"
+        self.name, self.parameters, self.attributes = name, parameters, ("#0",)
         self.inside = ""  # the last block of what was done under a condition
         for i in pointers:
             at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
@@ -189,40 +191,41 @@ class Text(Function):
             self.write(one, self.at(pointer, self.scaled(str(i), stride), kept), kept)
         self.lanes = width
 
-    def function(self, head: str) -> str:
-        lines = "\n".join(self.lines)
-        return f"define {head} {self.attributes} {{\nentry:\n{lines}\n  ret void\n}}\n"
+    def function(self) -> code.Function:
+        """One that the task's function calls."""
+        given = (code.RANGE[0], *self.parameters)
+        return self.own(self.name, given)._replace(internal=True)
 
-    def finish(self, name: str, called: Sequence[Text] = ()) -> str:
+    def own(self, name: str, given: tuple[Parameter, ...]) -> code.Function:
+        """The function, when its body is written."""
+        lines = ("entry:", *self.lines, "  ret void")
+        return code.Function(name, given, lines, attributes=self.attributes)
+
+    def finish(self, name: str, called: Sequence[Text] = ()) -> Module:
         """The module of a task's function and those that it calls."""
         declared: dict[str, str] = {}
         for text in (*called, self):
             declared |= text.declared
-        lines = [f"{line}\n" for line in declared.values()]
-        for text in called:
-            head = f"internal void @{text.name}(ptr noalias %buffers, {text.parameters})"
-            lines.append(text.function(head))
-        own = self.function(f"void @{name}(ptr noalias %buffers, i64 %start, i64 %stop)")
-        return "".join([*lines, own, "attributes #0 = { nounwind }\n"])
+        functions = [*[text.function() for text in called], self.own(name, code.RANGE)]
+        return Module(functions, declared, groups=("attributes #0 = { nounwind }",))
 
 
 class Coded(Text):
     """A function of machine code, whose last parameters are the numbers ``given``."""
 
-    def __init__(self, name: str, parameters: str, code: bytes, given: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, parameters: tuple[Parameter, ...], binary: bytes, given: Sequence[str]
+    ) -> None:
         super().__init__((), name, parameters)
-        self.code, self.given = code, given
+        self.binary, self.given = binary, given
 
-    def called(self, arguments: str) -> str:
-        """A call of it."""
-        return (
-            f"call void @{self.name}({', '.join([arguments, *(f'i64 {n}' for n in self.given)])})"
-        )
+    def called(self, text: Text, arguments: Sequence[str]) -> None:
+        """Write a call of it."""
+        text.call_function(self.name, [*arguments, *[f"i64 {n}" for n in self.given]])
 
-    def function(self, head: str) -> str:
+    def function(self) -> code.Function:
         # what LLVM writes at its entry never gets to the body
-        parameters = ", ".join([self.parameters, *["i64"] * len(self.given)])
-        bits = "".join([f"\\{byte:02X}" for byte in self.code])
-        prologue = f'align 64 prologue [{len(self.code)} x i8] c"{bits}"'
-        head = f"define void @{self.name}({parameters}) {self.attributes} {prologue}"
-        return f"{head} {{\nentry:\n  ret void\n}}\n"
+        given = (*self.parameters, *[Parameter("i64")] * len(self.given))
+        bits = "".join([f"\\{byte:02X}" for byte in self.binary])
+        prologue = f'align 64 prologue [{len(self.binary)} x i8] c"{bits}"'
+        return self.own(self.name, given)._replace(prologue=prologue)

@@ -38,10 +38,13 @@ from weft.backends.cpu.code.avx512 import (
 )
 from weft.backends.cpu.routines.contractions.conv_text import Contraction, Dim, Panel, Tile, Walk
 from weft.backends.cpu.routines.contractions.conv_writer import Coded, Text
+from weft.backends.llvm.code import Parameter
 from weft.base.sizes import is_one, same
 from weft.kernel.nodes import F32, F64
 
 VECTORS = 32  # registers of vectors
+# What the function of a row is given before its numbers.
+_ROW = (*[Parameter("ptr")] * 3, *[Parameter("i64")] * 2)
 # Loops begin where the processor begins to read instructions.
 ALIGN = 64
 # Where a tile's left and right operands are, and places of its left one eight strides apart.
@@ -106,7 +109,7 @@ def _pack(panel: Panel) -> Coded:
     code.jump(NOT_ZERO, head)
     code.leave()
     given = [str(row.size), str(row.source * size), str(row.target * size)]
-    return Coded("pack", "ptr, ptr", code.made(), given)
+    return Coded("pack", (Parameter("ptr"),) * 2, code.made(), given)
 
 
 class _Row:
@@ -187,7 +190,7 @@ class _Row:
         for register in reversed(self.saved):
             code.pop(register)
         code.leave()
-        return Coded("row", "ptr, ptr, ptr, i64, i64", code.made(), self.given)
+        return Coded("row", _ROW, code.made(), self.given)
 
     def begin(self) -> None:
         """Find the places of a tile by its number."""

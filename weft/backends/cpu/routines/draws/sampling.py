@@ -10,6 +10,7 @@ import numpy as np
 from weft.backends.cpu.routines.draws import sampling_kernels as kernels
 from weft.backends.cpu.routines.draws import sampling_stubs as stubs
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.code import Module, hole
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.base.functional import lru
@@ -22,9 +23,8 @@ from weft.kernel.program import Type
 PIECE = 1 << 12
 # Samples of a key from which on blocks are of one key each.
 MIN_SAMPLES_PER_KEY = 64
-# What stands in texts that are kept for how many samples there are of a key, and pieces of those:
-# numbers that are nothing else.
-EACH, PIECES = 731_592_064, 731_592_065
+# Holes in modules that are kept: how many samples there are of a key, and pieces of those.
+EACH, PIECES = hole("EACH"), hole("PIECES")
 
 
 def _known(keys: Type, like: Type) -> bool:
@@ -49,12 +49,12 @@ def random_gamma(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> L
     texts = kernels.gamma_kernels(alphas.dtype, params["log_space"], shared)
     codes = [Place("code", code) for code in zip(texts, ("begin", "attempt", "end"), strict=True)]
     places = (Place("in", 0), Place("in", 1), *codes, Place("out", 0))
-    text = _gamma(alphas.dtype, shared).replace(str(EACH), str(each))
-    return Lowered([Task(text, "gamma", places, count, kernels.ROOM)])
+    module = _gamma(alphas.dtype, shared).filled({"EACH": str(each)})
+    return Lowered([Task(module, "gamma", places, count, kernels.ROOM)])
 
 
 @lru(64)
-def _gamma(dtype: np.dtype, shared: bool) -> str:
+def _gamma(dtype: np.dtype, shared: bool) -> Module:
     names = {"F": kind_of(dtype), "SIZE": dtype.itemsize, "EACH": EACH}
     names |= {"ROOM": kernels.ROOM, "SHARED": int(shared)}
     small = (stubs.place, stubs.again, stubs.spread, stubs.cubes)
@@ -89,22 +89,21 @@ def _counts(
     names = {**names, "F": kind_of(like.dtype), "SIZE": like.dtype.itemsize, "EACH": EACH}
     names |= {"ROOM": kernels.ROOM, "MOST": MOST}
     if count != each:
-        text = _count_text(stubs.count_by_key, **names).replace(str(EACH), str(each))
-        return Lowered([Task(text, "count_by_key", places, count // each, max(1, PIECE // each))])
+        module = _counting(stubs.count_by_key, **names).filled({"EACH": str(each)})
+        return Lowered([Task(module, "count_by_key", places, count // each, max(1, PIECE // each))])
     pieces = -(-count // PIECE)
     # the loop over a single piece is not written
     names |= {"PIECE": PIECE, "PIECES": 1 if pieces == 1 else PIECES}
     places = (*places, Place("scratch", 0), Place("scratch", 1))
     tasks = []
     for f in (stubs.count_few, stubs.count_turns, stubs.count_many):
-        text = _count_text(f, **names).replace(str(EACH), str(each))
-        text = text.replace(str(PIECES), str(pieces))
-        tasks.append(Task(text, f.__name__, places, count, PIECE))
+        module = _counting(f, **names).filled({"EACH": str(each), "PIECES": str(pieces)})
+        tasks.append(Task(module, f.__name__, places, count, PIECE))
     return Lowered(tasks, (8 * pieces, 8 * pieces))
 
 
 @lru(64)
-def _count_text(main: Any, **names: Any) -> str:
+def _counting(main: Any, **names: Any) -> Module:
     small = (stubs.is_few, stubs.joined, stubs.key_of, stubs.put_key)
     return translate_with_math(main, names, plain=True, inline=small)
 

@@ -5,7 +5,6 @@ LAPACK takes longer to be called than to do such a matrix.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from math import prod, sqrt
 from typing import Any
@@ -16,6 +15,7 @@ from weft.backends.cpu.routines.factorisations import jacobi_stubs, small_stubs
 from weft.backends.cpu.routines.factorisations.tiny import triangular_names
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names
+from weft.backends.llvm.code import Module, hole
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.stub import translate_main
@@ -31,7 +31,6 @@ MAX_SPECIALISED_SIDE = 8
 # The longest side of a matrix that is turned; the work for a longer one grows faster than LAPACK's.
 MAX_ROTATED_SIDE = 16
 
-_NAMED = re.compile(r"%of_(\w+)")
 Types = list[Type]
 # The stub that does an operation, the elements it keeps of a matrix, and the names it is given.
 Plan = tuple[Any, int, dict[str, Any]]
@@ -53,12 +52,11 @@ def lowered(name: str, ins: Types, outs: Types, params: dict[str, Any]) -> Lower
     names["LIMIT"] = count - v.count
     sizes = {name: str(n) for name, n in names.items() if type(n) is Size}
     known = tuple([(name, n) for name, n in names.items() if name not in sizes])
-    text = _text(main, dtype, v.count, known, tuple(sizes))
-    text = _NAMED.sub(lambda found: sizes[found[1]], text)
+    module = _module(main, dtype, v.count, known, tuple(sizes)).filled(sizes)
     places = [Place("in", i) for i in range(len(ins))] + [Place("out", i) for i in range(len(outs))]
     groups = -(-count // v.count)
     chunk = max(1, min(plain(groups), CHUNK_BYTES // plain(elements * v.bytes)))
-    return Lowered([Task(text, main.__name__, tuple(places), groups, chunk)], ())
+    return Lowered([Task(module, main.__name__, tuple(places), groups, chunk)], ())
 
 
 def _settled(*groups: Types) -> list[Types]:
@@ -74,11 +72,11 @@ def _settled(*groups: Types) -> list[Types]:
 
 
 @lru(256)
-def _text(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[str, ...]) -> str:
-    """The text of a stub, with words in place of those of its names that are sizes."""
+def _module(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[str, ...]) -> Module:
+    """The module of a stub, with holes for those of its names that are sizes."""
     lane, whole = kind_of(dtype), u32 if dtype.itemsize == 4 else u64
     one = 1 << np.finfo(dtype).nmant
-    names = dict(known) | {name: f"%of_{name}" for name in sizes}
+    names = dict(known) | {name: hole(name) for name in sizes}
     names |= {"F": lane, "V": lane.of(lanes), "BITS": whole.of(lanes), "I": i32.of(lanes)}
     names |= {"MASK": truth.of(lanes), "LANES": lanes, "ITEM": lane.size}
     names |= {"BYTES": lanes * lane.size, **square_names(Lanes(lane.size, lanes * 8 * lane.size))}

@@ -15,8 +15,9 @@ import numpy as np
 
 from weft.backends.cpu.routines.factorisations import stack_stubs as stubs
 from weft.backends.cpu.routines.factorisations.transpose import turn_code
-from weft.backends.cpu.routines.stub_text import calling_text
+from weft.backends.cpu.routines.stub_text import calling_module
 from weft.backends.cpu.sizes import hand_on
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -185,15 +186,15 @@ class Stack:
         self.places[stubs.TABLE] = Place("numbers", tuple(self.numbers))
         names = {"ARRAYS": tuple(self.arrays), "CALLS": tuple(self.calls), **self.names}
         names["STEPS"] = tuple(self.steps)
-        text, name = hand_on(_text(main, self.dtype, tuple(names.items())), main.__name__)
-        return Task(text, name, tuple(self.places), extent, chunk)
+        module, name = hand_on(_module(main, self.dtype, tuple(names.items())), main.__name__)
+        return Task(module, name, tuple(self.places), extent, chunk)
 
 
 @lru(256)
-def _text(main: Any, dtype: np.dtype, names: tuple[tuple[str, Any], ...]) -> str:
+def _module(main: Any, dtype: np.dtype, names: tuple[tuple[str, Any], ...]) -> Module:
     parts = 1 + (dtype.kind == "c")
     known = {"F": kind_of(f"f{dtype.itemsize // parts}"), "PARTS": parts, "ITEM": dtype.itemsize}
-    return calling_text(main, {**known, **dict(names)}, stubs.CAREFUL)
+    return calling_module(main, {**known, **dict(names)}, stubs.CAREFUL)
 
 
 # --- memory of LAPACK's ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.routines.factorisations import tiny_stubs
-from weft.backends.llvm.native.llvm import OPTIMISE
+from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
@@ -39,15 +39,15 @@ def lower(name: str, ins: Types, outs: Types, params: Any) -> Lowered | None:
     if not alike or count * work > MAX_INSTRUCTIONS:
         return None
     places = [Place("in", i) for i in range(len(ins))] + [Place("out", i) for i in range(len(outs))]
-    text = _text(name, dtype, ("COUNT", count), *names.items())
-    return Lowered([Task(text, "tiny", tuple(places))])
+    module = _module(name, dtype, ("COUNT", count), *names.items())
+    return Lowered([Task(module, "tiny", tuple(places))])
 
 
 @lru(64)
-def _text(name: str, dtype: np.dtype, *names: tuple[str, int]) -> str:
+def _module(name: str, dtype: np.dtype, *names: tuple[str, int]) -> Module:
     given = {"OPERATION": getattr(tiny_stubs, name), "F": kind_of(dtype), **dict(names)}
     # straight code has nothing for LLVM's passes
-    return translate([tiny_stubs.tiny], given).removeprefix(OPTIMISE)
+    return translate([tiny_stubs.tiny], given).with_effort(Effort.KERNEL)
 
 
 def _cholesky(ins: Types, outs: Types, params: Any) -> Plan:

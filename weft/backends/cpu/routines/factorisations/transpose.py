@@ -6,7 +6,8 @@ from typing import Any
 
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names, squares
-from weft.backends.cpu.routines.stub_text import calling_text
+from weft.backends.cpu.routines.stub_text import calling_module
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import processor
 from weft.base.functional import lru
 from weft.kernel.kinds import f64, i64, memcpy, ptr, u8, u16, u32, u64, void
@@ -37,17 +38,19 @@ def turn_code(size: int) -> tuple[str, str]:
 @lru(16)
 def _turn_code(size: int, bits: int) -> tuple[str, str]:
     careful = [squares, turn_elements]
-    return calling_text(turn_matrix, _names(size, bits), careful, apart=True), turn_matrix.__name__
+    return calling_module(
+        turn_matrix, _names(size, bits), careful, apart=True
+    ), turn_matrix.__name__
 
 
-def turn_text(size: int) -> str:
+def turn_module(size: int) -> Module:
     """The text of a kernel that transposes matrices part by part."""
-    return _turn_text(size, processor.vector_bits())
+    return _turn_module(size, processor.vector_bits())
 
 
 @lru(16)
-def _turn_text(size: int, bits: int) -> str:
-    return calling_text(turn, _names(size, bits), [turn_matrix])
+def _turn_module(size: int, bits: int) -> Module:
+    return calling_module(turn, _names(size, bits), [turn_matrix])
 
 
 def turn(buffers: ptr, start: i64, stop: i64) -> void:

@@ -24,6 +24,7 @@ from weft.backends.cpu.routines.fourier.fft_kernels import (
 )
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.functional import lru
@@ -94,15 +95,15 @@ class Plan:
         """Scratch memory for complex numbers."""
         return self.scratch(count * self.v.element)
 
-    def task(self, text: str, name: str, places: list[Place], extent: int, size: int) -> None:
+    def task(self, module: Module, name: str, places: list[Place], extent: int, size: int) -> None:
         """Add a task of so many iterations, each over so many bytes."""
         chunk = max(1, min(plain(extent), CHUNK_BYTES // max(1, plain(size))))
-        self.tasks.append(Task(text, name, tuple(places), extent, chunk))
+        self.tasks.append(Task(module, name, tuple(places), extent, chunk))
 
     def move(self, stub: Any, places: list[Place], extent: int, size: int, **names: int) -> None:
         """Add a task that goes over data once."""
-        text = texts.move_text(stub, *self.given(), tuple(names.items()))
-        self.task(text, stub.__name__, places, extent, size)
+        module = texts.move_module(stub, *self.given(), tuple(names.items()))
+        self.task(module, stub.__name__, places, extent, size)
 
     def given(self) -> tuple[int, int]:
         """What the text of a kernel depends on."""
@@ -142,8 +143,8 @@ class Plan:
         groups, blocks = inner // v.count, -(-n // v.count)
         numbers = [n, inner, groups, blocks, half]
         places = Tables(v).places(numbers, n, swap, scale, tables)
-        text = texts.columns_text(*self.given())
-        self.task(text, "columns", [*ends, *places], outer * groups, n * v.row)
+        module = texts.columns_module(*self.given())
+        self.task(module, "columns", [*ends, *places], outer * groups, n * v.row)
 
     def rows(self, source: Place, target: Place, batch: int, n: int, scale: float) -> None:
         """Transforms of the rows of a matrix."""
@@ -174,8 +175,8 @@ class Plan:
         swap = 0.0 if real else scale
         numbers = [halves, batch, inner, ins, outs, n]
         places = tables.places(numbers, n, swap, scale, paired=False)
-        text = texts.rows_text(*self.given(), real, gathered)
-        self.task(text, "rows", [source, target, *places], -(-batch // v.count), n * v.row)
+        module = texts.rows_module(*self.given(), real, gathered)
+        self.task(module, "rows", [source, target, *places], -(-batch // v.count), n * v.row)
 
     def at_once(self, batch: int, n: int) -> bool:
         """Whether rows are the lanes of a kernel for the whole length."""
@@ -196,7 +197,7 @@ class Plan:
         passes_of(v, n1)
         held = self.scratch(batch * -(-n1 // v.count) * n2 * v.row)
         factors = self.factors(n1, n2, -(-n2 // v.count))
-        turn = Place("code", texts.turn_text(*self.given()))
+        turn = Place("code", texts.turn_module(*self.given()))
         self.neighbours(
             [source, held], (batch, n1, n2), scale, 0.0, kernels.FIRST, [*factors, turn]
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.backends.cpu.routines.fourier.fft_texts import STRAIGHT, calls_text, pass_text
+from weft.backends.cpu.routines.fourier.fft_texts import STRAIGHT, calls_module, pass_module
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.sizes import hand_on
 from weft.backends.llvm.tasks import Place
@@ -56,8 +56,8 @@ def passes_of(v: Lanes, n: int, paired: bool = True) -> list[tuple[str, str]]:
     given = v.itemsize, 8 * v.bytes
     # LLVM begins with what takes it longest; the rest, of a few lines each, it takes together
     codes = codes_of(n)
-    passes = [hand_on(*pass_text(*given, code, code in (0, codes[-1]), paired)) for code in codes]
-    return [calls_text(*given, n >= MIN_LONG_PASS), *passes]
+    passes = [hand_on(*pass_module(*given, code, code in (0, codes[-1]), paired)) for code in codes]
+    return [calls_module(*given, n >= MIN_LONG_PASS), *passes]
 
 
 class Tables:

@@ -9,8 +9,8 @@ from weft.backends.cpu.routines.fourier import kernel_stubs as kernels
 from weft.backends.cpu.routines.fourier import pass_stubs
 from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names, squares
-from weft.backends.cpu.routines.stub_text import calling_text, plain_text
-from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.cpu.routines.stub_text import calling_module, plain_module
+from weft.backends.llvm.code import Effort, Module
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 
@@ -40,18 +40,18 @@ def _names(itemsize: int, bits: int) -> dict[str, Any]:
 
 
 @lru(64)
-def move_text(stub: Any, itemsize: int, bits: int, more: tuple[tuple[str, int], ...]) -> str:
+def move_module(stub: Any, itemsize: int, bits: int, more: tuple[tuple[str, int], ...]) -> Module:
     """The text of a stub that goes over data once."""
-    return plain_text([stub], {**_names(itemsize, bits), **dict(more)})
+    return plain_module([stub], {**_names(itemsize, bits), **dict(more)})
 
 
 # --- passes ---------------------------------------------------------------------------------------
 
 
 @lru(64)
-def pass_text(
+def pass_module(
     itemsize: int, bits: int, radix: int, may_be_last: bool, paired: bool
-) -> tuple[str, str]:
+) -> tuple[Module, str]:
     """The text and the name of a pass of some radix, or of any odd prime one if that is 0.
 
     What the last pass does is half of the text, and left out of passes that come before it. So is
@@ -66,7 +66,7 @@ def pass_text(
     elif radix:
         names |= _products(v, radix)
     main = pass_stubs.straight_pass if radix else pass_stubs.any_pass
-    return plain_text([main], names), main.__name__
+    return plain_module([main], names), main.__name__
 
 
 def _rounded(v: Lanes, *numbers: float) -> list[float]:
@@ -99,28 +99,29 @@ def _products(v: Lanes, radix: int) -> dict[str, Any]:
 
 
 @lru(8)
-def calls_text(itemsize: int, bits: int, long: bool) -> tuple[str, str]:
+def calls_module(itemsize: int, bits: int, long: bool) -> tuple[Module, str]:
     """The text and the name of a function that calls all passes of a transform, which is made with
     care where passes are short."""
-    text = plain_text([kernels.passes], _names(itemsize, bits))
-    return QUICK + text if long else text, "passes"
+    made = plain_module([kernels.passes], _names(itemsize, bits))
+    return made.with_effort(Effort.QUICK) if long else made, "passes"
 
 
 @lru(4)
-def columns_text(itemsize: int, bits: int) -> str:
+def columns_module(itemsize: int, bits: int) -> Module:
     """Transforms along the middle axis of three, or one half of long ones."""
-    return QUICK + plain_text([kernels.columns], _names(itemsize, bits))
+    made = plain_module([kernels.columns], _names(itemsize, bits))
+    return made.with_effort(Effort.QUICK)
 
 
 @lru(4)
-def turn_text(itemsize: int, bits: int) -> tuple[str, str]:
+def turn_module(itemsize: int, bits: int) -> tuple[Module, str]:
     """The text and the name of a function that transposes what a first half has done."""
     names = _names(itemsize, bits) | square_names(Lanes(itemsize, bits))
-    return calling_text(kernels.turn_blocks, names, [squares]), "turn_blocks"
+    return calling_module(kernels.turn_blocks, names, [squares]), "turn_blocks"
 
 
 @lru(16)
-def rows_text(itemsize: int, bits: int, real: int, gathered: bool) -> str:
+def rows_module(itemsize: int, bits: int, real: int, gathered: bool) -> Module:
     """Transforms of rows, which may be real, and may be gathered."""
     names = {**_names(itemsize, bits), "REAL": real, "GATHERED": int(gathered)}
     moves = [kernels.read_rows, kernels.write_rows]
@@ -128,4 +129,4 @@ def rows_text(itemsize: int, bits: int, real: int, gathered: bool) -> str:
         moves = [kernels.gather, kernels.scatter]
     if real:
         moves.append(kernels.pack)
-    return calling_text(kernels.rows, names, moves, **square_names(Lanes(itemsize, bits)))
+    return calling_module(kernels.rows, names, moves, **square_names(Lanes(itemsize, bits)))

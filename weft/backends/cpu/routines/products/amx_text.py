@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.contractions.conv_text import Dim
 from weft.backends.cpu.routines.contractions.conv_writer import Text
+from weft.backends.llvm.code import Module
 from weft.base.record import Record
 from weft.kernel.nodes import F32
 
@@ -66,7 +67,7 @@ def _line(text: Text, at: str, number: str, left: str, mask: str, lanes: int) ->
     )
 
 
-def tiles_text(plan: Tiles, name: str) -> str:
+def tiles_module(plan: Tiles, name: str) -> Module:
     """A task over the tiles across an operand: buffers are operand and tiles."""
     text, along = Text((0, 1)), plan.depth.left == 1
 
@@ -139,7 +140,7 @@ _DECLARED = {
 }
 
 
-def blocks_text(plan: Blocks, name: str) -> str:
+def blocks_module(plan: Blocks, name: str) -> Module:
     """A task over blocks of the result: buffers are the tiles of both operands, and the result."""
     text, strip = Text((0, 1, 2)), plan.deep * TILE
     for called, parameters in _DECLARED.items():

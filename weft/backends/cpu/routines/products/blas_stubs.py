@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cpu.routines.stub_text import plain_text
-from weft.backends.llvm.native.llvm import QUICK
+from weft.backends.cpu.routines.stub_text import plain_module
+from weft.backends.llvm.code import Effort, Module
 from weft.base.functional import lru
 from weft.kernel.kinds import f32, i32, i64, invoke, kind_of, ptr, values, void
 
@@ -61,11 +61,12 @@ SIZES, BLOCKS, STRIDES, ORDERS, ONE, ZERO = 12, 15, 19, 23, 28, 30
 
 
 @lru(4)
-def product_text(dtype: np.dtype) -> str:
+def product_module(dtype: np.dtype) -> Module:
     """The text of products of numbers of a dtype."""
     parts = 1 + (dtype.kind == "c")
     real = kind_of(f"f{dtype.itemsize // parts}")
-    return QUICK + plain_text([product], {"F": real, "BYTES": real.size, "PARTS": parts})
+    made = plain_module([product], {"F": real, "BYTES": real.size, "PARTS": parts})
+    return made.with_effort(Effort.QUICK)
 
 
 def product(buffers: ptr, start: i64, stop: i64) -> void:

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.backends.cpu.routines.contractions.conv_writer import Text
 from weft.backends.cpu.routines.registry import LOWERINGS
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.functional import lru
@@ -35,7 +36,7 @@ def _times(text: Text, kind: np.dtype, a: tuple[str, str], x: tuple[str, str]) -
 
 
 @lru(8)
-def columns_text(kind: np.dtype, lanes: int) -> str:
+def columns_module(kind: np.dtype, lanes: int) -> Module:
     """A task over vectors of columns: buffers are numbers, products and the table. The last ones
     overlap."""
     text, unit = Text((0, 1), fields=("rows", "width", "step", "blocks")), CHAINS * lanes
@@ -82,7 +83,7 @@ def columns_text(kind: np.dtype, lanes: int) -> str:
 
 
 @lru(8)
-def strands_text(kind: np.dtype) -> str:
+def strands_module(kind: np.dtype) -> Module:
     """A task over columns, whose products are those of their strands and of what these leave:
     buffers are numbers, products of strands, products and the table."""
     text = Text((0, 1, 2), fields=("strands", "many", "step", "first", "rest", "inner"))
@@ -137,9 +138,11 @@ def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered 
     tasks: list[Task] = []
     scratch: list[int] = []
 
-    def add(text: str, places: tuple[Place, ...], numbers: Any, extent: int, each: int) -> None:
+    def add(
+        module: Module, places: tuple[Place, ...], numbers: Any, extent: int, each: int
+    ) -> None:
         places = (*places, Place("numbers", tuple(numbers)))
-        tasks.append(Task(text, NAME, places, extent, max(1, CHUNK_BYTES // plain(each * size))))
+        tasks.append(Task(module, NAME, places, extent, max(1, CHUNK_BYTES // plain(each * size))))
 
     def memory(count: int) -> Place:
         scratch.append(size * count)
@@ -157,16 +160,16 @@ def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered 
         if inner >= unit and n < LONG_COLUMN:
             blocks = -(-inner // unit)
             numbers = (n, inner, n * inner, blocks)
-            add(columns_text(kind, lanes), (source, target), numbers, outer * blocks, n * unit)
+            add(columns_module(kind, lanes), (source, target), numbers, outer * blocks, n * unit)
         else:
             strands, rows = computed(_strands, n, unit), computed(_rows, n, unit)
             width = strands * inner
             between = memory(1 + outer * width)
             numbers = (rows, width, n * inner, width // unit)
-            text = columns_text(kind, lanes)
+            text = columns_module(kind, lanes)
             add(text, (source, between), numbers, outer * (width // unit), 1 + rows * unit)
             numbers = (strands, width, n * inner, rows * width, n - rows * strands, inner)
-            text = strands_text(kind)
+            text = strands_module(kind)
             add(text, (source, between, target), numbers, outer * inner, 1 + strands)
         source = target
     return Lowered(tasks, tuple(scratch))

@@ -164,7 +164,7 @@ def library_tasks(plan: Product, problem: Problem) -> Lowered | None:
     places = (plan.left.place, plan.right.place, plan.result.place, *more)
     extent = prod(d.size for d in outer) * row_blocks * column_blocks
     unit = 4 * row_block * column_block * (depth.size + 64)
-    plan.task(_stubs.product_text(dtype), places, extent, CHUNK_WORK // plain(unit))
+    plan.task(_stubs.product_module(dtype), places, extent, CHUNK_WORK // plain(unit))
     return plan.lowered()
 
 

@@ -342,10 +342,10 @@ def matrix_tasks(plan: Product, problem: Problem) -> None:
     deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
 
     def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
-        task, values = Task("", "product", given, extent, max(1, chunk)), {}
+        task, values = Task(None, "product", given, extent, max(1, chunk)), {}
         key = key if is_writing() else named(key, values)
         made = lambda: sized_task(key, values, task, lambda key: write(key, "product"))
-        plan.tasks.append(made if write is amx.tiles_text else made())
+        plan.tasks.append(made if write is amx.tiles_module else made())
 
     for side, operand, across in (("left", plan.left, rows), ("right", plan.right, columns)):
         tiles = blocks(across.size, amx.BLOCK) * (amx.BLOCK // amx.SIDE)
@@ -360,11 +360,11 @@ def matrix_tasks(plan: Product, problem: Problem) -> None:
         place = plan.memory(2 * prod(free) * each)
         key = amx.Tiles(tuple(given), *ends, tiles, deep, side == "right")
         chunk = CHUNK_BYTES // plain(2 * deep * amx.TILE)
-        add(key, amx.tiles_text, (operand.place, place), prod(free) * tiles, chunk)
+        add(key, amx.tiles_module, (operand.place, place), prod(free) * tiles, chunk)
         places.append(place)
     count = min(blocks(plain(rows.size), amx.BLOCK), PANEL_ROWS // amx.BLOCK)
     key = amx.Blocks(tuple(tiled), rows, columns, deep, count, plan.result.dtype)
     units = blocks(rows.size, amx.BLOCK * count) * blocks(columns.size, amx.BLOCK)
     work = plain(count * amx.BLOCK**2 * (deep * amx.DEPTH // 8 + 16))
     extent = prod(d.size for d in outer) * units
-    add(key, amx.blocks_text, (*places, plan.result.place), extent, CHUNK_WORK // work)
+    add(key, amx.blocks_module, (*places, plan.result.place), extent, CHUNK_WORK // work)

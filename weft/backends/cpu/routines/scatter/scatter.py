@@ -306,8 +306,8 @@ def _in_pieces(names: dict[str, Any], shape: Shape, dtype: np.dtype, pieces: int
 def _task(names: dict[str, Any], stub: str, places: list[Any], extent: int) -> Task:
     # one text for all that do not differ in what they do
     known = names if stub == "work_off" else names | {"BYTES": 0}
-    text = scatter_text.text(stub, tuple(sorted(known.items())))
-    return Task(text, stub, tuple([Place(*p) for p in places]), extent)
+    module = scatter_text.module(stub, tuple(sorted(known.items())))
+    return Task(module, stub, tuple([Place(*p) for p in places]), extent)
 
 
 for _name in _OPS:

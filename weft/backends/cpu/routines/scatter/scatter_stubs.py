@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.llvm.words import defined
 from weft.kernel.kinds import (
     bits,
-    defined,
     f32,
     i64,
     memcpy,

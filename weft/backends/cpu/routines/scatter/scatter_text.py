@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter.scatter_stubs import TURN
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
@@ -25,8 +26,8 @@ RARE_JOIN_UPDATES = 16
 
 
 @lru(512)
-def text(stub: str, names: tuple[tuple[str, Any], ...]) -> str:
-    """The LLVM text of one of the tasks."""
+def module(stub: str, names: tuple[tuple[str, Any], ...]) -> Module:
+    """The module of one of the tasks."""
     main = getattr(stubs, stub)
     known = dict(names)
     if stub == "copy":

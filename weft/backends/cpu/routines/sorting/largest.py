@@ -19,8 +19,7 @@ from weft.backends.cpu.routines.sorting.rows import (
     key_names,
     order_of,
 )
-from weft.backends.llvm.native.llvm import OPTIMISE, QUICK
-from weft.backends.llvm.native.parts import PART
+from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.native.processor import is_arm
 from weft.backends.llvm.tasks import Lowered, Place
 from weft.backends.llvm.text.stub import translate
@@ -144,7 +143,7 @@ def later(heap: ptr, left: i64, right: i64) -> values:
 
 
 @lru(64)
-def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
+def heap_module(order: Order, canonical: bool, flipped: bool) -> Module:
     """The text of the stubs for elements in an order; nothing in it is left to LLVM's passes."""
     element = kind_of(f"u{order.bits // 8}")
     record_kind = u128 if order.bits == 64 else u64
@@ -155,8 +154,8 @@ def heap_text(order: Order, canonical: bool, flipped: bool) -> str:
     parts = []
     for inside in ([sift, drain], [fill], [top_heap]):
         others = [f.__name__ for f in stubs if f not in inside]
-        parts.append(translate(stubs, names, outside=others).removeprefix(OPTIMISE))
-    return PART.join([*parts[:-1], QUICK + parts[-1]])
+        parts.append(translate(stubs, names, outside=others).with_effort(Effort.KERNEL))
+    return parts[-1].with_effort(Effort.QUICK).after(*parts[:-1])
 
 
 def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) -> Lowered | None:
@@ -170,7 +169,7 @@ def _largest(t: Type, axis: int, wanted: int, canonical: bool, largest: bool) ->
     plan = Plan()
     table = plan.table(rows.length, rows.inner, wanted)
     places = (Place("in", 0), Place("out", 0), Place("out", 1), table)
-    text = heap_text(order, canonical, largest)
+    text = heap_module(order, canonical, largest)
     plan.add(text, "top_heap", places, rows.count, max(1, MIN_UNIT_ELEMENTS // rows.length))
     return plan.done()
 

@@ -22,7 +22,7 @@ from weft.backends.cpu.routines.sorting.network import (
 )
 from weft.backends.cpu.routines.sorting.records import element, odd
 from weft.backends.cpu.routines.sorting.rows import Order, key, key_names
-from weft.backends.llvm.native.parts import PART
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
 from weft.kernel.kinds import (
     External,
@@ -184,35 +184,35 @@ def _small_names(v: Lanes) -> dict[str, Any]:
     return names | {"LOW_ORDER": order[:n], "HIGH_ORDER": order[n:]}
 
 
-def _vectors(names: dict[str, Any], *mains: Any) -> str:
-    """The text of stubs of vectors, which what they call becomes part of."""
+def _vectors(names: dict[str, Any], *mains: Any) -> Module:
+    """The module of stubs of vectors, which what they call becomes part of."""
     stubs = called_stubs(list(mains))
     private = [f.__name__ for f in stubs if f not in mains]
-    return translate(stubs, names, private, loop=True) + PART
+    return translate(stubs, names, private, loop=True)
 
 
-def quick_text(v: Lanes, result: Order | None) -> str:
+def quick_module(v: Lanes, result: Order | None) -> Module:
     """Rows or buckets of rows sorted, see `quick_stubs.quick_sort`."""
     names = _names(v, result or Order(v.bits, "unsigned")) | _small_names(v)
     names |= {"SMALL": BLOCK * v.count, "DEPTH": packing.DEPTH}
-    parts = _vectors(names, packing.split) + _vectors(names, packing.choose, fill)
-    parts += _vectors(names, small, clean)
-    return parts + translate_main(control.quick_sort, names, brief=True)
+    mains = ([packing.split], [packing.choose, fill], [small, clean])
+    parts = [_vectors(names, *main) for main in mains]
+    return translate_main(control.quick_sort, names, brief=True).after(*parts)
 
 
-def keys_text(v: Lanes, source: Order, placed: bool = False) -> str:
+def keys_module(v: Lanes, source: Order, placed: bool = False) -> Module:
     """Whole rows as keys, see `quick_stubs.sort_keys`."""
     names = _names(v, source) | {"PLACED": placed}
-    return _vectors(names, read) + translate_main(control.sort_keys, names, brief=True)
+    return translate_main(control.sort_keys, names, brief=True).after(_vectors(names, read))
 
 
-def sample_text(v: Lanes, source: Order, placed: bool = False) -> str:
+def sample_module(v: Lanes, source: Order, placed: bool = False) -> Module:
     """Keys from all over each row, see `quick_stubs.sort_sample`."""
     return translate_main(control.sort_sample, _names(v, source) | {"PLACED": placed}, brief=True)
 
 
-def buckets_text(v: Lanes, source: Order, piece: int, placed: bool = False) -> str:
+def buckets_module(v: Lanes, source: Order, piece: int, placed: bool = False) -> Module:
     """Pieces of rows as keys, bucket by bucket, see `quick_stubs.sort_buckets`."""
     names = _names(v, source) | {"PLACED": placed, "PIECE": piece * v.step}
-    parts = _vectors(names, packing.split) + _vectors(names, read)
-    return parts + translate_main(control.sort_buckets, names, brief=True)
+    parts = [_vectors(names, main) for main in (packing.split, read)]
+    return translate_main(control.sort_buckets, names, brief=True).after(*parts)

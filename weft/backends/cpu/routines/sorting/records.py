@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.backends.cpu.routines.sorting.network import UNSIGNED
 from weft.backends.cpu.routines.sorting.rows import key
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.text.stub import translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import i32, i64, ptr, stack, truth, u32, u64, void
@@ -242,7 +243,7 @@ NUMBERS = "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART NAN INF
 
 
 @lru(256)
-def record_text(name: str, bits: int, **names: Any) -> str:
+def record_module(name: str, bits: int, **names: Any) -> Module:
     """The text of one of the stubs, for elements of so many bits."""
     every = dict.fromkeys(NUMBERS, 0) | {"U": UNSIGNED[bits]} | names
     return translate_main(globals()[name], every, plain="parts" not in name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
 from weft.kernel.kinds import select, u32, values
@@ -108,8 +109,10 @@ class Plan:
         """Numbers that tasks read, so that one text serves every shape."""
         return Place("numbers", numbers)
 
-    def add(self, text: str, name: str, places: tuple[Place, ...], extent: int, chunk: int) -> None:
-        self.tasks.append(Task(text, name, places, extent, chunk))
+    def add(
+        self, module: Module, name: str, places: tuple[Place, ...], extent: int, chunk: int
+    ) -> None:
+        self.tasks.append(Task(module, name, places, extent, chunk))
 
     def done(self) -> Lowered:
         return Lowered(self.tasks, tuple(self.scratch))

@@ -16,7 +16,7 @@ from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.cpu.routines.sorting import quick_stubs, records
 from weft.backends.cpu.routines.sorting import quicksort as quick
 from weft.backends.cpu.routines.sorting.network import BLOCK, Lanes
-from weft.backends.cpu.routines.sorting.records import record_text
+from weft.backends.cpu.routines.sorting.records import record_module
 from weft.backends.cpu.routines.sorting.rows import (
     MIN_UNIT_ELEMENTS,
     Order,
@@ -27,11 +27,11 @@ from weft.backends.cpu.routines.sorting.rows import (
 )
 from weft.backends.cpu.routines.sorting.tiles import (
     MAX_ROW_ELEMENTS,
-    mend_text,
+    mend_module,
     sort_columns,
     sort_narrow_rows,
     sort_rows,
-    tile_text,
+    tile_module,
 )
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.tasks import Lowered, Place
@@ -64,10 +64,10 @@ def is_short(rows: Rows, v: Lanes) -> bool:
 
 # --- texts ----------------------------------------------------------------------------------------
 
-quick_text = lru(64)(quick.quick_text)
-keys_text = lru(64)(quick.keys_text)
-sample_text = lru(64)(quick.sample_text)
-buckets_text = lru(64)(quick.buckets_text)
+quick_module = lru(64)(quick.quick_module)
+keys_module = lru(64)(quick.keys_module)
+sample_module = lru(64)(quick.sample_module)
+buckets_module = lru(64)(quick.buckets_module)
 
 
 # --- elements alone -------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def side_by_side(
     table, flags = sort_table(plan, rows, v.count), plan.memory(8 * tiles)
     chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
     main = sort_narrow_rows if rows.length < v.count else sort_rows
-    text = tile_text(main, v, order)
-    plan.add(text, main.__name__, (*places, table, flags), tiles, chunk)
+    module = tile_module(main, v, order)
+    plan.add(module, main.__name__, (*places, table, flags), tiles, chunk)
     mend(plan, rows, order, (*places, table, flags))
 
 
@@ -112,7 +112,7 @@ def columns(plan: Plan, rows: Rows, order: Order, source: Place, result: Place) 
     table = sort_table(plan, rows, v.count)
     chunk = max(1, MIN_UNIT_ELEMENTS // (v.count * plain(rows.length)))
     places = (source, result, table, flags)
-    plan.add(tile_text(sort_columns, v, order), "sort_columns", places, tiles, chunk)
+    plan.add(tile_module(sort_columns, v, order), "sort_columns", places, tiles, chunk)
     mend(plan, rows, order, places)
 
 
@@ -136,8 +136,8 @@ def turn(
     down, across = -(-height // tall), -(-width // wide)
     table = plan.table(height, width, tall, wide, across)
     chunk = max(1, MIN_UNIT_ELEMENTS // (tall * wide))
-    text = transpose.turn_text(order.bits // 8)
-    plan.add(text, "turn", (source, result, table), count * down * across, chunk)
+    module = transpose.turn_module(order.bits // 8)
+    plan.add(module, "turn", (source, result, table), count * down * across, chunk)
 
 
 def sort_table(plan: Plan, rows: Rows, flagged: int) -> Place:
@@ -152,7 +152,7 @@ def mend(plan: Plan, rows: Rows, order: Order, places: tuple[Place, ...]) -> Non
     if order.kind != "float":
         return
     chunk = max(1, MIN_UNIT_ELEMENTS // plain(rows.length))
-    plan.add(mend_text(order), "mend", places, rows.count, chunk)
+    plan.add(mend_module(order), "mend", places, rows.count, chunk)
 
 
 # --- by splitting ---------------------------------------------------------------------------------
@@ -186,9 +186,9 @@ class Quick:
         else:
             if not self.ready:
                 table, chunk = plan.table(n), max(1, MIN_UNIT_ELEMENTS // n)
-                text = keys_text(self.v, self.order, self.placed)
+                module = keys_module(self.v, self.order, self.placed)
                 places = (source, first, table, self.marks)
-                plan.add(text, "sort_keys", places, rows.count, chunk)
+                plan.add(module, "sort_keys", places, rows.count, chunk)
             self.whole(n, first, second, result, self.rank)
         if not self.records and self.rank < 0:
             table = sort_table(plan, rows, 1)
@@ -199,8 +199,8 @@ class Quick:
         table = self.plan.table(length, 1, 1, quick_stubs.WHOLE, rank)
         chunk = max(1, MIN_UNIT_ELEMENTS // length)
         places = (keys, other, result, table, table, table)
-        text = quick_text(self.v, self.result)
-        self.plan.add(text, "quick_sort", places, self.rows.count, chunk)
+        module = quick_module(self.v, self.result)
+        self.plan.add(module, "quick_sort", places, self.rows.count, chunk)
 
     def shared(self, source: Place, result: Place) -> None:
         """Rows sorted by several threads, in buckets."""
@@ -216,17 +216,17 @@ class Quick:
             plan.memory(quick_stubs.SAMPLES * rows.count * v.step) for _ in range(3)
         )
         places = (source, taken, table, self.marks)
-        plan.add(sample_text(v, order, self.placed), "sort_sample", places, rows.count, 1)
+        plan.add(sample_module(v, order, self.placed), "sort_sample", places, rows.count, 1)
         self.whole(quick_stubs.SAMPLES, taken, other, samples)
         starts = plan.memory(8 * rows.count * pieces * (buckets + 1))
         bounds = plan.memory(16 * rows.count * buckets)
         places = (source, second, table, samples, self.marks, starts)
-        text = buckets_text(v, order, piece, self.placed)
-        plan.add(text, "sort_buckets", places, rows.count * pieces, 1)
+        module = buckets_module(v, order, piece, self.placed)
+        plan.add(module, "sort_buckets", places, rows.count * pieces, 1)
         for way in (quick_stubs.NEAR, quick_stubs.FAR):
             places = (first, second, result, plan.table(*sizes, way, self.rank), bounds, starts)
-            text = quick_text(v, self.result)
-            plan.add(text, "quick_sort", places, rows.count * buckets, 1)
+            module = quick_module(v, self.result)
+            plan.add(module, "quick_sort", places, rows.count * buckets, 1)
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -288,8 +288,8 @@ class Records:
                     spare.append(plan.memory(4 * self.rows.count * self.width))
                 after = spare[n % 2]
                 table, extent, chunk = self.units(self.rows.length)
-                text = record_text("chain", 32, CHAINED=int(order is not None))
-                plan.add(text, "chain", (here, after, table, order or here), extent, chunk)
+                module = record_module("chain", 32, CHAINED=int(order is not None))
+                plan.add(module, "chain", (here, after, table, order or here), extent, chunk)
                 order = after
         return Sorted(here, order)
 
@@ -303,7 +303,7 @@ class Records:
             work.sort(Place("in", word.operand), self.pair[2])
             return self.pair[2]
         table, extent, chunk = self.units(self.width)
-        text = record_text(
+        module = record_module(
             "load_records",
             word.order.bits,
             PARTS=word.parts,
@@ -315,7 +315,7 @@ class Records:
         )
         first, second = self.pair[:2]
         places = (Place("in", word.operand), first, table, order or first)
-        plan.add(text, "load_records", places, extent, chunk)
+        plan.add(module, "load_records", places, extent, chunk)
         if self.quick:
             work = Quick(plan, rows, v, Order(64, "unsigned"), self.pair[:2], True, ready=True)
             work.sort(first, self.pair[2])
@@ -343,10 +343,10 @@ class Records:
             parts, bits = 2, 64
         chained = int(found.order is not None)
         apart = int(self.rows.inner > 1)
-        text = record_text("gather", bits, PARTS=parts, CHAINED=chained, APART=apart)
+        module = record_module("gather", bits, PARTS=parts, CHAINED=chained, APART=apart)
         table, extent, chunk = self.units(self.wanted)
         places = (found.records, result, table, found.order or found.records, source)
-        self.plan.add(text, "gather", places, extent, chunk)
+        self.plan.add(module, "gather", places, extent, chunk)
 
 
 # --- primitives -----------------------------------------------------------------------------------
@@ -414,13 +414,13 @@ def partition(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowe
     alone(plan, rows, order, source, chosen, kth)
     places = (source, plan.table(n, pieces, kth), chosen, counts)
     names = key_names(order)
-    plan.add(record_text("count_parts", order.bits, **names), "count_parts", places, units, chunk)
+    plan.add(record_module("count_parts", order.bits, **names), "count_parts", places, units, chunk)
     for i, t in enumerate(outs):
         if t.used:
             moved = records.UNSIGNED[8 * t.dtype.itemsize]
-            text = record_text("write_parts", order.bits, MOVED=moved, **names)
+            module = record_module("write_parts", order.bits, MOVED=moved, **names)
             kept = (*places, Place("in", i), Place("out", i))
-            plan.add(text, "write_parts", kept, units, chunk)
+            plan.add(module, "write_parts", kept, units, chunk)
     return plan.done()
 
 

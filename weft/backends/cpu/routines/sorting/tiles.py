@@ -22,6 +22,7 @@ from weft.backends.cpu.routines.sorting.network import (
 )
 from weft.backends.cpu.routines.sorting.records import element, odd
 from weft.backends.cpu.routines.sorting.rows import Order, key, key_names
+from weft.backends.llvm.code import Module
 from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import any_lane, i64, ptr, stack, truth, u32, unrolled, void
@@ -234,7 +235,7 @@ def mend_row(here: ptr, there: ptr, length: i64, step: i64) -> void:
 
 
 @lru(64)
-def tile_text(main: Any, v: Lanes, order: Order) -> str:
+def tile_module(main: Any, v: Lanes, order: Order) -> Module:
     """The text of one of the stubs that sort tiles."""
     unit, word = UNSIGNED[order.bits], UNSIGNED[v.bits]
     names = key_names(order) | {"SIZE": order.bits // 8, "BYTES": v.size}
@@ -246,7 +247,7 @@ def tile_text(main: Any, v: Lanes, order: Order) -> str:
 
 
 @lru(64)
-def mend_text(order: Order) -> str:
+def mend_module(order: Order) -> Module:
     """The text of `mend`."""
     names = key_names(order) | {"SIZE": order.bits // 8}
     names["U"] = UNSIGNED[order.bits]
