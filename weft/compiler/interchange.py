@@ -19,10 +19,12 @@ from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
 from weft.kernel.nodes import layout
-from weft.kernel.program import Blocks, Copy, For, RunBlocks, Swap, While
+from weft.kernel.program import Blocks, Copy, For, Lanes, RunBlocks, Swap, While
 
 # Elements from which on blocks pay, and equations that a round may have.
 MIN_BLOCK_ELEMENTS, MAX_ROUND_EQUATIONS = 256, 200
+# Elements from which on blocks pay, where each element ends for itself.
+MIN_LANES = 16
 # Elements times iterations between two polls for signals: below a tenth of a second, unless a
 # single iteration takes longer.
 ELEMENTS_PER_POLL = 1 << 25
@@ -60,10 +62,11 @@ def in_blocks(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[A
     """The nodes of a loop that is done in blocks, or None where it cannot be."""
     largest = max((plain(prod(v.aval.shape)) for v in eqn.outvars), default=0)
     # where sizes are not known, values of few elements are not in registers either
-    least = 2 if planner.target.general else MIN_BLOCK_ELEMENTS
+    known = eqn.primitive.rounds(eqn.params) is not None
+    apart = not known and eqn.params["cond_jaxpr"].out_avals[0].shape != ()
+    least = 2 if planner.target.general else MIN_LANES if apart else MIN_BLOCK_ELEMENTS
     if largest < least or eqn.effects or not {*ins}.isdisjoint(outs):
         return None
-    known = eqn.primitive.rounds(eqn.params) is not None
     given = _scan(eqn, ins, outs) if known else _while(eqn, ins, outs)
     if given is None:
         return None
@@ -230,7 +233,7 @@ class _Interchange:
         held = [v for v in [*rounds.needed, *carry] if v.aval.shape == self.shape]
         target = self.planner.target
         width = target.block(widest, sum(layout(v.aval.dtype)[1] for v in held))
-        while width > plain(self.total):
+        while width > plain(self.total) // (2 if self.apart else 1) and width > 1:
             width //= 2
         assert self.total >= width
         return width
@@ -269,8 +272,9 @@ class _Interchange:
 
     def _plan(self, rounds: Rounds, test: Rounds | None, before: Any, after: Any) -> Any:
         given, planner = self.given, self.planner
+        self.apart = test is not None and test.outvars[0].aval.shape == self.shape
         self.width = self._width(rounds, len(given.consts))
-        if MIN_BLOCK_ELEMENTS <= plain(self.total) < 2 * self.width:
+        if not self.apart and MIN_BLOCK_ELEMENTS <= plain(self.total) < 2 * self.width:
             return None
         # a block is of the same size for all arrays
         sub = self.sub = type(planner)(planner.target.exact(), planner.watch)
@@ -283,10 +287,14 @@ class _Interchange:
         reads, writes = ([sub.slot("temp", self._size(v.aval)) for v in carry] for _ in "12")
         nodes = self._moved(before, init, reads)
         known: dict[int, Any] = {}
-        node = self._loop(rounds, test, reads, writes, known)
+        node, live = self._loop(rounds, test, reads, writes, known)
         if node is None:
             return None
         nodes = [*nodes, node, *self._moved(after, reads, outs)]
+        lanes = None
+        if live is not None:
+            lanes = Lanes(sub.slot("temp", self.width), tuple(zip(init, outs, strict=True)))
+            nodes.append(Copy(lanes.live, live, self.width))
         most = max(1, ELEMENTS_PER_POLL // plain(self.total))
         blocks = Blocks(
             sub.slots,
@@ -298,6 +306,7 @@ class _Interchange:
             most,
             given.trips,
             bool(given.rows),
+            lanes,
         )
         offer = planner.target.blocks(blocks)
         if offer is None:
@@ -326,8 +335,9 @@ class _Interchange:
         reads: list[int],
         writes: list[int],
         known: dict[int, Any],
-    ) -> Any:
-        """The loop of a block; says which slots of it stand for what."""
+    ) -> tuple[Any, int | None]:
+        """The loop of a block, and the slot of its predicate where elements end one by one; says
+        which slots of it stand for what."""
         given, sub = self.given, self.sub
         made = self._constants(rounds, given.consts, known)
         after = rounds.invars[len(given.consts) :]
@@ -341,27 +351,22 @@ class _Interchange:
                 slices.append((sub.slot("view", self._size(v.aval)), base, self._size(v.aval)))
             inner = sub.region(body, [*made, *reads, *(view for view, _, _ in slices)], writes)
             trips = (given.trips or 0) if given.reverse else 0
-            return For(trips, given.reverse, tuple(slices), (*inner, *swaps))
+            return For(trips, given.reverse, tuple(slices), (*inner, *swaps)), None
         if test.outvars[0].aval.shape not in ((), self.shape):
-            return None
+            return None, None
         tests = self._constants(test, given.tests, known)
         after = test.invars[len(given.tests) :]
         condition = self._narrow([*test.needed, *after], test.left, test.outvars)
-        params, taken = self.primitive.scalar_predicate(
-            {
-                "cond_nconsts": len(tests),
-                "cond_jaxpr": condition,
-                "body_nconsts": len(made),
-                "body_jaxpr": body,
-            }
-        )
-        whole = [*tests, *made, *reads]
-        operands = [whole[i] for i in taken]
-        first = params["cond_nconsts"]
         flag = sub.slot("temp", 1)
-        head = sub.region(params["cond_jaxpr"], [*operands[:first], *reads], [flag])
-        inner = sub.region(params["body_jaxpr"], operands[first:], writes)
-        return While(tuple(head), flag, (*inner, *swaps))
+        if not self.apart:
+            head = sub.region(condition, [*tests, *reads], [flag])
+            inner = sub.region(body, [*made, *reads], writes)
+            return While(tuple(head), flag, (*inner, *swaps)), None
+        live = sub.slot("temp", self.width)
+        counted, masked = self.primitive.counted(condition, body, len(made))
+        head = sub.region(counted, [*tests, *reads], [flag, live])
+        inner = sub.region(masked, [live, *made, *reads], writes)
+        return While(tuple(head), flag, (*inner, *swaps)), live
 
     def _constants(self, rounds: Rounds, slots: list[int], known: dict[int, Any]) -> list[int]:
         """Slots of what rounds need and do not change."""

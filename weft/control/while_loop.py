@@ -38,7 +38,8 @@ from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
 from weft.core.trace import Tracer, state, typeof
 from weft.core.verify import check_call
-from weft.prims.reduce import reduce_or_p
+from weft.prims.convert import convert
+from weft.prims.reduce import reduce_or_p, reduce_sum
 from weft.prims.selection import select_n_p
 from weft.prims.shape import broadcast_in_dim
 from weft.transforms.dce import dce_closed
@@ -164,9 +165,7 @@ class While(Primitive):
         def step(*args: Any) -> list[Any]:
             cond_consts, body_consts, carry = split_list(args, [n_cond, n_body])
             (more,) = going(*cond_consts, *carry)
-            new = after(*body_consts, *carry)
-            masks = [broadcast_in_dim(more, typeof(x).shape, axes) for x in carry]
-            return [select_n_p.bind(m, x, y) for m, x, y in zip(masks, carry, new, strict=True)]
+            return _masked(more, carry, after(*body_consts, *carry), axes)
 
         consts = [*cond.in_avals[:n_cond], *body.in_avals[:n_body]]
         plain = {
@@ -176,6 +175,27 @@ class While(Primitive):
             "body_jaxpr": stage(step, [*consts, *body.out_avals]),
         }
         return plain, [*range(n_cond), *range(count)]
+
+    def counted(
+        self, cond: ClosedJaxpr, body: ClosedJaxpr, consts: int
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+        """The predicate with the number of elements that go on (at most 255) ahead of it, and the
+        body with the predicate as first operand, which leaves those that are done as they are.
+
+        ``consts`` is the number of the body's constants.
+        """
+        going, after = jaxpr_as_fun(cond), jaxpr_as_fun(body)
+        (more,) = cond.out_avals
+        axes = tuple(range(more.ndim))
+
+        def count(*args: Any) -> list[Any]:
+            (more,) = going(*args)
+            return [reduce_sum(convert(more, np.dtype(np.uint8)), axes), more]
+
+        def step(more: Any, *args: Any) -> list[Any]:
+            return _masked(more, args[consts:], after(*args), axes)
+
+        return stage(count, cond.in_avals), stage(step, [more, *body.in_avals])
 
     def jvp(
         self,
@@ -394,6 +414,12 @@ class While(Primitive):
             },
             effects=cond.effects | body.effects,
         )
+
+
+def _masked(more: Any, carry: Sequence[Any], new: Sequence[Any], axes: Any) -> list[Any]:
+    """What goes round after a step, of elements that are done as it was."""
+    masks = [broadcast_in_dim(more, typeof(x).shape, axes) for x in carry]
+    return [select_n_p.bind(m, x, y) for m, x, y in zip(masks, carry, new, strict=True)]
 
 
 def _where(going: Any, new: Any, old: Any) -> Any:

@@ -188,6 +188,18 @@ class For(Record):
     inside: int = 0
 
 
+class Lanes(Record):
+    """How the elements of a loop in blocks end one by one.
+
+    ``live`` is the slot that has, after the loop, a boolean for each element of the block: whether
+    it goes on. The loop's flag counts these. ``carried`` are pairs of slots, for what goes round:
+    before the loop and after it.
+    """
+
+    live: int
+    carried: tuple[tuple[int, int], ...]
+
+
 class Blocks(Record):
     """A loop that works element by element, done block by block: all iterations for one block of
     ``width`` elements, then the next, so that what it carries stays in registers.
@@ -206,6 +218,8 @@ class Blocks(Record):
     most: int
     trips: int | None
     sliced: bool  # whether iterations read rows of arrays
+    # each element ends for itself: another one takes its place in the block
+    lanes: Lanes | None = None
 
 
 class RunBlocks(Record):

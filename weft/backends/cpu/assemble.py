@@ -52,6 +52,8 @@ CHUNK_LINES = 1 << 18
 # Lines of text run between two polls for signals: below a tenth of a second, unless a single
 # iteration over all elements takes longer.
 POLL_LINES = 1 << 25
+# Chunks of blocks whose elements end one by one: enough for many threads; and blocks of one.
+MIN_LANE_CHUNKS, MAX_LANE_BLOCKS = 128, 1024
 # Iterations that a loop is taken to have where their number isn't known.
 USUAL_TRIPS = 16
 
@@ -384,6 +386,9 @@ class Assembler(Slots):
         code = self._code(module, "blocks")
         extent = -(-blocks.total // blocks.width)
         chunk = max(1, CHUNK_LINES // (lines * min(plain(blocks.trips or USUAL_TRIPS), 1 << 12)))
+        if blocks.lanes is not None:
+            # elements end at different times: the more a chunk has, the fewer wait for its last
+            chunk = max(chunk, min(extent // MIN_LANE_CHUNKS, MAX_LANE_BLOCKS))
         init, outs = [slot for _, slot in node.init], [slot for _, slot in node.outs]
 
         def run(sources: Sequence[int], targets: Sequence[int], more: int) -> Run:

@@ -40,6 +40,7 @@ from weft.tree.functions import tree_leaves
 
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
+lanes_text = Late("weft.backends.cpu.code.lanes_text")
 serial = Late("weft.backends.cpu.code.serial")
 tiny = Late("weft.backends.cpu.routines.factorisations.tiny")
 routines = Late("weft.backends.cpu.routines.table")
@@ -256,7 +257,8 @@ class Cpu(Target):
         if inner.hosts:
             return None
         assembled = blocks._replace(nodes=tuple(nodes))
-        return loop_text.render_blocks(assembled, inner.slots, inner.modules, self.general)
+        render = loop_text.render_blocks if blocks.lanes is None else lanes_text.render_lanes
+        return render(assembled, inner.slots, inner.modules, self.general)
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> Lowered | None:
         return self.operation(eqn, looped, finish) if has_wide_tiles() else None

@@ -95,13 +95,22 @@ def render_blocks(
     It takes, before the slots of the block, the number of rounds (i64) or, of a loop that says
     itself when it is over, a flag (i8) to be set where so many rounds were not enough.
     """
-    found = Survey(slots, codes, 0, general)
-    found.visit(blocks.nodes)
-    own = sum(slots[s].size for s in found.used if slots[s].role in ("temp", "view"))
-    if found.waits or not found.fits or found.nodes > NODES or own > BLOCK_BYTES:
+    found = survey(blocks, slots, codes, general)
+    if found is None:
         return None
     found.sliced |= blocks.arrays.keys()
     return Inlined(found).run_blocks(blocks)
+
+
+def survey(
+    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool
+) -> Survey | None:
+    """What a loop in blocks is made of, or None where it is not small."""
+    found = Survey(slots, codes, 0, general)
+    found.visit(blocks.nodes)
+    own = sum(slots[s].size for s in found.used if slots[s].role in ("temp", "view"))
+    few = found.nodes <= NODES and own <= BLOCK_BYTES
+    return found if found.fits and few and not found.waits else None
 
 
 class Survey:
