@@ -9,6 +9,8 @@ from weft.kernel.program import Blocks, Finish
 
 # Operations from which on values that several kernels need are written, on most targets.
 MIN_STORED_OPS = 12
+# Operations of a round of a batched loop from which on smaller batches pay, on most targets.
+MIN_LANE_WORK = 1 << 20
 
 
 class Target(Protocol):
@@ -22,6 +24,9 @@ class Target(Protocol):
     passes: tuple[Any, ...] = ()  # passes on programs of its own, run after those of all targets
     # operations from which on values that several kernels need are written, not computed again
     min_stored_ops: int = MIN_STORED_OPS
+    fills_lanes: bool = False  # whether elements of loops in blocks end one by one
+    same_rows: bool = False  # whether sums and products of a row do not depend on how many there are
+    min_lane_work: int = MIN_LANE_WORK
     neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:

@@ -16,7 +16,7 @@ from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.compiler.attach import attach, offer
-from weft.compiler.backend import MIN_STORED_OPS
+from weft.compiler.backend import MIN_LANE_WORK, MIN_STORED_OPS
 from weft.compiler.early import overlapping
 from weft.compiler.expand import expand
 from weft.compiler.fuse import Fusion, Step
@@ -24,6 +24,7 @@ from weft.compiler.in_place import put_off
 from weft.compiler.interchange import in_blocks
 from weft.compiler.lower import lower
 from weft.compiler.passes.collapse import collapse
+from weft.compiler.passes.compact import compact
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
@@ -71,6 +72,8 @@ class Plain:
     general = recomputes = neutral = False
     passes: tuple[Pass, ...] = ()
     min_stored_ops = MIN_STORED_OPS
+    fills_lanes = same_rows = False
+    min_lane_work = MIN_LANE_WORK
 
     def keeps(self, eqn: Any) -> bool:
         return True
@@ -109,6 +112,8 @@ def _alone(run: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 PIPELINE = (
     Pass("inline", "program", _alone(inline)),
     Pass("cse", "program", _alone(cse)),
+    # the batches that pay are those of one size
+    Pass("compact", "program", compact, lambda to: not to.general),
     Pass("hoist", "program", _hoist),
     # whether products leave a loop depends on sizes
     Pass("fission", "program", _alone(fission), lambda to: not to.general),

@@ -17,19 +17,33 @@ from weft.control.initial_style import (
     must_not_repeat,
     tangents_of,
 )
-from weft.control.jit import numpy_consts, transpose_jaxpr, used_axis_names
+from weft.control.jit import (
+    jit_p,
+    jit_parameters,
+    numpy_consts,
+    transpose_jaxpr,
+    used_axis_names,
+)
 from weft.control.one_by_one import by_device, one_by_one
 from weft.core.ad import Zero, is_undef, zeros
 from weft.core.batching import AxisData, at_front
 from weft.core.caches import ProgramCache
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, eval_jaxpr, join_effects
+from weft.core.jaxpr import (
+    ClosedJaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    eval_jaxpr,
+    join_effects,
+    remembered,
+)
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through, joined
 from weft.core.registry import lookup
 from weft.core.staging import stage
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, typeof
 from weft.core.verify import check_call
 from weft.prims.arithmetic import stop_gradient_p
 from weft.prims.families import broadcast_in_dim, const
@@ -39,7 +53,8 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr
 
-# needed with mutable references only
+# needed with mapped indices, and with mutable references only
+lanes = Late("weft.control.lanes")
 without_refs = Late("weft.transforms.discharge")
 
 Branches = tuple[ClosedJaxpr, ...]
@@ -210,7 +225,24 @@ def _select_branches(
             "vmap over the predicate of cond runs all branches, so they must not have effects like"
             " io_callback's; use pure_callback, or lax.map in the place of vmap"
         )
-    index, *ops = (at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True))
+    given = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
+    if lanes.are_costly(branches, axis):
+        # a call of its own, which the compiler may run on the elements of each branch
+        avals = tuple([typeof(x) for x in given])
+        key = ("select_branches", axis, avals, tuple(map(id, branches)))
+        select = lambda *args: _selected(axis, args, branches)
+        make = lambda: (stage(select, avals), branches)
+        closed, _ = remembered(branches[0], key, make)
+        closed._memo[lanes.KEY] = lanes.Branches(branches, axis.size)
+        outs = jit_p.bind(*given, **jit_parameters(closed, "cond"))
+    else:
+        outs = _selected(axis, given, branches)
+    return outs, [0] * len(outs)
+
+
+def _selected(axis: AxisData, args: Any, branches: Branches) -> list[Any]:
+    """The results of all branches over the whole batch, selected by the index."""
+    index, *ops = args
     branch_outs = []
     for i, branch in enumerate(branches):
         program, _ = batch_jaxpr(branch, axis, [True] * len(ops), True)
@@ -218,8 +250,7 @@ def _select_branches(
         # Elements that take another branch must not put NaN into the derivatives of this one.
         guarded = [_broadcast_select(chosen, stop_gradient_p.bind(x), x) for x in ops]
         branch_outs.append(eval_jaxpr(program.jaxpr, program.consts, *guarded))
-    outs = [_broadcast_select(index, *cases) for cases in zip(*branch_outs, strict=True)]
-    return outs, [0] * len(outs)
+    return [_broadcast_select(index, *cases) for cases in zip(*branch_outs, strict=True)]
 
 
 def _broadcast_select(which: Any, *cases: Any) -> Any:

@@ -28,7 +28,8 @@ Flags = Sequence[bool]
 
 # loaded when a staged function is transformed
 initial_style = Late("weft.control.initial_style")
-# needed with mutable references only
+# needed with mapped branches, and with mutable references only
+lanes = Late("weft.control.lanes")
 without_refs = Late("weft.transforms.discharge")
 
 
@@ -97,6 +98,14 @@ class Jit(Called):
 
     name, exact = "jit", True
     takes_refs = True
+
+    def compacts(self, params: dict[str, Any]) -> bool:
+        return "lanes" in params["jaxpr"]._memo
+
+    def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
+        closed = params["jaxpr"]
+        index, *ops = closed.in_avals
+        return lanes.branch_ladder(closed._memo["lanes"], index, ops, judge)
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         if params["inline"]:

@@ -47,7 +47,8 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr, batch_to, batched
 
-# needed with mutable references only
+# needed with mapped predicates, and with mutable references only
+lanes = Late("weft.control.lanes")
 without_refs = Late("weft.transforms.discharge")
 
 Dims = Sequence[int | None]
@@ -65,6 +66,12 @@ class While(Primitive):
     def plan(self, planner: Any, eqn: Any, ins: Any, outs: Any) -> list[Any]:
         params, taken = self.scalar_predicate(eqn.params)
         return planner.repeat(params, [ins[i] for i in taken], outs)
+
+    def compacts(self, params: dict[str, Any]) -> bool:
+        return "lanes" in params["body_jaxpr"]._memo
+
+    def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
+        return lanes.ladder(params, judge)
 
     def rounds(self, params: dict[str, Any]) -> None:
         return None
@@ -341,6 +348,9 @@ class While(Primitive):
             predicate_dim = None
         body = _batch_at(body_jaxpr, axis, [*body_dims, *carry_dims], carry_dims)
         cond = _batch_at(cond_jaxpr, axis, [*cond_dims, *carry_dims], [predicate_dim])
+        if predicate_batched:
+            given = (cond_jaxpr, body_jaxpr)
+            lanes.remember((cond, body), given, axis, (cond_dims, body_dims))
         count = cond_nconsts + body_nconsts
         init = [
             match_axis(axis.size, d, wanted, x)
@@ -403,6 +413,8 @@ class While(Primitive):
             carry = either(carry, body_used[sizes[1] :])
         cond, cond_used = dce_closed(params["cond_jaxpr"], [True], [False] * sizes[0] + carry)
         read = [*cond_used[: sizes[0]], *body_used[: sizes[1]], *carry]
+        before = (params["cond_jaxpr"], params["body_jaxpr"])
+        lanes.remember_less(before, (cond, body), carry, (cond_used, body_used))
         return eqn.replace(
             invars=[x for x, r in zip(eqn.invars, read, strict=True) if r],
             outvars=[v for v, c in zip(eqn.outvars, carry, strict=True) if c],

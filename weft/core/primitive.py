@@ -96,6 +96,9 @@ class Primitive:
     host = ""  # why Python computes it, where nothing else can
     nodes = ""  # the control flow that the planner makes of it: loop, branch or again
     plan: Any = None  # (planner, equation, slots of operands, of results) -> these nodes
+    # (params, judge) -> the program in place of one over a batch that works on the elements that
+    # need it, or None where that is not cheaper; the judge is the compiler's passes/compact.py
+    compacted: Any = None
     stage: Any = None
     partial_eval: Any = None
     dce: Any = None
@@ -160,6 +163,10 @@ class Primitive:
     def program(self, avals: Any, params: dict[str, Any]) -> Any:
         """The closed program that compiled code has in its place, or None."""
         return self.callee(params)
+
+    def compacts(self, params: dict[str, Any]) -> bool:
+        """Whether it stands for the same over each element of a batch, see ``compacted``."""
+        return False
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         """Whether the compiler should take its decomposition instead."""

@@ -50,6 +50,8 @@ routines = Late("weft.backends.cpu.routines.table")
 MAX_READ_SIZES = 8
 # Elements of a buffer that is no array, whatever sizes arrays are of.
 MAX_SCALAR_ELEMENTS = 2
+# Operations of a round of a batched loop from which on smaller batches pay: some microseconds.
+MIN_LANE_WORK = 1 << 15
 
 
 Rendered = tuple[list[Piece], list[int], list[Part]]
@@ -69,6 +71,9 @@ def _is_sized(kernel: Kernel) -> bool:
 
 class Cpu(Target):
     """This machine's processor."""
+
+    fills_lanes = same_rows = True
+    min_lane_work = MIN_LANE_WORK
 
     def __init__(
         self,

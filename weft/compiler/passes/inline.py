@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, Literal, Var
 
 
-def inline(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without calls: equations of ``jit`` and its kin replaced by their bodies."""
-    if not any(_called(eqn) is not None for eqn in closed.eqns):
+def inline(closed: ClosedJaxpr, called: Callable[[Any], Any] | None = None) -> ClosedJaxpr:
+    """The program without calls: equations of ``jit`` and its kin replaced by their bodies.
+
+    ``called`` gives the program that stands for an equation, if others than those are meant.
+    """
+    called = called or _called
+    if not any(called(eqn) is not None for eqn in closed.eqns):
         return closed
     constvars = list(closed.jaxpr.constvars)
     consts = list(closed.consts)
     eqns: list[Any] = []
     env: dict[Any, Any] = {}
-    _inline(closed.jaxpr, env, eqns, constvars, consts)
+    _inline(closed.jaxpr, env, eqns, constvars, consts, called)
     outvars = [x if type(x) is Literal else env.get(x, x) for x in closed.jaxpr.outvars]
     jaxpr = closed.jaxpr
     flat = Jaxpr(constvars, jaxpr.invars, outvars, eqns, jaxpr.effects, jaxpr.debug_info)
@@ -23,11 +28,16 @@ def inline(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _inline(
-    jaxpr: Jaxpr, env: dict[Any, Any], eqns: list[Any], constvars: list[Any], consts: list[Any]
+    jaxpr: Jaxpr,
+    env: dict[Any, Any],
+    eqns: list[Any],
+    constvars: list[Any],
+    consts: list[Any],
+    called: Callable[[Any], Any],
 ) -> None:
     for eqn in jaxpr.eqns:
         invars = [x if type(x) is Literal else env.get(x, x) for x in eqn.invars]
-        callee = _called(eqn)
+        callee = called(eqn)
         if callee is None:
             outvars = [v if type(v) is DropVar else _renamed(env, v) for v in eqn.outvars]
             eqns.append(eqn.replace(invars=invars, outvars=outvars))
@@ -38,13 +48,15 @@ def _inline(
             inner_env[v] = fresh
             constvars.append(fresh)
             consts.append(c)
-        _inline(callee.jaxpr, inner_env, eqns, constvars, consts)
+        _inline(callee.jaxpr, inner_env, eqns, constvars, consts, called)
         for v, x in zip(eqn.outvars, callee.jaxpr.outvars, strict=True):
             if type(v) is not DropVar:
                 env[v] = x if type(x) is Literal else inner_env.get(x, x)
 
 
 def _called(eqn: Any) -> ClosedJaxpr | None:
+    if eqn.primitive.compacts(eqn.params):
+        return None  # left to passes/compact.py
     return eqn.primitive.program([x.aval for x in eqn.invars], eqn.params)
 
 

@@ -1,0 +1,161 @@
+"""Batched loops and branches as programs that work on the elements that need it."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft.compiler.analysis.cost import cost
+from weft.compiler.passes.inline import inline
+from weft.base.record import Record
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
+
+# Elements of a row from which on a few rows are summed in pieces, as many as there are threads for;
+# and up to which short ones are summed side by side, where there are so many of them.
+MAX_ROW_ELEMENTS, SHORT_ROW, MIN_SHORT_ROWS = 1 << 14, 32, 64
+# Rows of a product from which on its order does not depend on their number, and the least sides of
+# products of which each element has its own.
+MIN_PRODUCT_ROWS, MIN_PRODUCT_SIDE = 64, 32
+# Matrices of a stack from which on factorisations take them side by side.
+MIN_STACK = 8
+# What a function of numbers costs next to an operation; bytes that do.
+FUNCTION_OPS, BYTES_PER_OP = 8, 4
+
+_ANY_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
+_SUMS = frozenset(
+    "reduce_sum reduce_prod cumsum cumprod cumlogsumexp cummax cummin".split()
+)
+_STACKS = frozenset("lu cholesky triangular_solve qr householder_product lu_pivots_to_perm".split())
+_OUTSIDE = frozenset("pure_callback io_callback debug_callback ffi_call custom_vmap_call".split())
+
+
+def compact(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
+    """The program with batched loops and branches that run each element no longer than needed,
+    where that is cheaper and has the same bits."""
+    if not any(eqn.primitive.compacts(eqn.params) for eqn in closed.eqns):
+        return closed
+    judge = Judge(target)
+    found: dict[int, Any] = {}
+    for eqn in closed.eqns:
+        if eqn.primitive.compacts(eqn.params):
+            program = None if target.general else eqn.primitive.compacted(eqn.params, judge)
+            if program is None:
+                program = eqn.primitive.program([x.aval for x in eqn.invars], eqn.params)
+            found[id(eqn)] = program
+    if all(program is None for program in found.values()):
+        return closed
+    return inline(inline(closed, lambda eqn: found.get(id(eqn))))
+
+
+class Judge:
+    """What the compiler says about programs over a batch."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+    def least(
+        self,
+        whole: ClosedJaxpr,
+        half: ClosedJaxpr,
+        one: ClosedJaxpr,
+        total: int,
+        products: bool,
+    ) -> int | None:
+        """The smallest batch that is worth its code and gives the same bits, or None.
+
+        The program is given over all elements, over another batch, and for one; ``products`` is
+        whether it is as it stands in the program that was mapped.
+        """
+        if self.target.fills_lanes and _is_scalar(one):
+            return None
+        work = self.work(whole)
+        if work < self.target.min_lane_work:
+            return None
+        same = Same(total, self.target.same_rows, self.target.same_rows and products)
+        bits = same.batch(whole.jaxpr, half.jaxpr)
+        if bits is None:
+            return None
+        paying = int(self.target.min_lane_work * total / (4 * work))
+        return max(bits, paying, 1)
+
+    def work(self, closed: ClosedJaxpr) -> float:
+        """Operations of a program, roughly."""
+        found = cost(closed.jaxpr)
+        moved = found.moved / BYTES_PER_OP
+        return found.flops + FUNCTION_OPS * found.transcendentals + moved
+
+
+def _is_scalar(closed: ClosedJaxpr) -> bool:
+    """Whether a program works on single numbers alone, element by element over any batch."""
+    avals = [*closed.in_avals, *closed.out_avals]
+    flat = inline(closed)
+    if any(getattr(a, "shape", None) != () for a in avals):
+        return False
+    forms = {eqn.primitive.form for eqn in flat.eqns}
+    plain = all(v.aval.shape == () for eqn in flat.eqns for v in eqn.outvars)
+    return forms <= {"map", "expand", "move"} and plain
+
+
+class Same(Record):
+    """From which batch on a program gives the same bits for an element as over all of ``total``;
+    whether sums of a row, and products, may be asked."""
+
+    total: int
+    rows: bool
+    products: bool
+
+    def batch(self, whole: Jaxpr, half: Jaxpr) -> int | None:
+        """The batch of a program; None if there is none smaller. It is given over two batches."""
+        if len(whole.eqns) != len(half.eqns):
+            return None
+        least = 1
+        for eqn, other in zip(whole.eqns, half.eqns, strict=True):
+            found = self.equation(eqn, other)
+            if found is None:
+                return None
+            least = max(least, found)
+        return least
+
+    def equation(self, eqn: JaxprEqn, other: JaxprEqn) -> int | None:
+        primitive, name = eqn.primitive, eqn.primitive.name
+        if primitive is not other.primitive or eqn.effects or primitive.collective:
+            return None
+        if primitive.host or name in _OUTSIDE or name.startswith("rng_"):
+            return None
+        avals = [x.aval for x in eqn.invars]
+        if primitive.nodes or primitive.program(avals, eqn.params) is not None:
+            pairs = zip(jaxprs_in_params(eqn.params), jaxprs_in_params(other.params), strict=True)
+            found = [self.batch(a, b) for a, b in pairs]
+            return None if None in found else max([f for f in found if f is not None], default=1)
+        floats = any(getattr(v.aval.dtype, "kind", "V") in "fc" for v in eqn.outvars)
+        if primitive.form in _ANY_ORDER or primitive.exact or not floats:
+            return 1
+        if name in ("sort", "top_k", "reduce_precision", "reduce_max", "reduce_min"):
+            return 1
+        if name in _SUMS and self.rows:
+            elements = prod(avals[0].shape) // self.total
+            if elements > MAX_ROW_ELEMENTS:
+                return None
+            return MIN_SHORT_ROWS if elements < SHORT_ROW else 1
+        if name == "dot_general" and self.products:
+            return _least_product(eqn, other)
+        return MIN_STACK if name in _STACKS and self.products else None
+
+
+def _least_product(eqn: JaxprEqn, other: JaxprEqn) -> int | None:
+    """From which batch on a product is computed in the same way."""
+    out = eqn.outvars[0].aval
+    if out.dtype.kind == "c":
+        return None
+    (depth, _), (outer, _) = eqn.params["dimension_numbers"]
+    sizes = [prod(e.invars[0].aval.shape[i] for i in outer) for e in (eqn, other)]
+    if sizes[0] == sizes[1]:  # elements are rows or columns of one product
+        return MIN_PRODUCT_ROWS
+    sides = [
+        prod(n for i, n in enumerate(x.aval.shape) if i not in {*axes, *first})
+        for x, axes, first in zip(eqn.invars, *eqn.params["dimension_numbers"], strict=True)
+    ]
+    length = prod(eqn.invars[0].aval.shape[i] for i in depth)
+    large = [n >= MIN_PRODUCT_SIDE for n in (*sides, length)]
+    one = 1 in sides and any(large[:2])
+    return MIN_STACK if large[2] and (one or all(large)) else None
