@@ -153,6 +153,7 @@ LATE = {
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.table"),
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.factorisations.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.lanes_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.serial"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.layout"),
     ("weft.backends.cpu.calls.native", "weft.backends.llvm.calls.entries"),
@@ -180,6 +181,7 @@ LATE = {
         (f"weft.control.{name}", "weft.transforms.discharge")
         for name in "cond jit remat scan while_loop".split()
     ),
+    *((f"weft.control.{name}", "weft.control.lanes") for name in ("cond", "while_loop")),
 }
 
 

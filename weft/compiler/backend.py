@@ -25,7 +25,9 @@ class Target(Protocol):
     # operations from which on values that several kernels need are written, not computed again
     min_stored_ops: int = MIN_STORED_OPS
     fills_lanes: bool = False  # whether elements of loops in blocks end one by one
-    same_rows: bool = False  # whether sums and products of a row do not depend on how many there are
+    same_rows: bool = (
+        False  # whether sums and products of a row do not depend on how many there are
+    )
     min_lane_work: int = MIN_LANE_WORK
     neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 

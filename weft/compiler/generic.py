@@ -73,6 +73,8 @@ class Walked:
             numbers[v] = len(numbers)
             key.append(kind(v.aval))
         for eqn in jaxpr.eqns:
+            if eqn.primitive.one_size(eqn.params):
+                raise Different
             key.append(eqn.primitive)
             for x in eqn.invars:
                 key.append(self._literal(x, eqn) if type(x) is Literal else numbers[x])

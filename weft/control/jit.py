@@ -28,8 +28,7 @@ Flags = Sequence[bool]
 
 # loaded when a staged function is transformed
 initial_style = Late("weft.control.initial_style")
-# needed with mapped branches, and with mutable references only
-lanes = Late("weft.control.lanes")
+# needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
 
@@ -102,10 +101,13 @@ class Jit(Called):
     def compacts(self, params: dict[str, Any]) -> bool:
         return "lanes" in params["jaxpr"]._memo
 
+    def one_size(self, params: dict[str, Any]) -> bool:
+        return self.compacts(params)
+
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         closed = params["jaxpr"]
         index, *ops = closed.in_avals
-        return lanes.branch_ladder(closed._memo["lanes"], index, ops, judge)
+        return closed._memo["lanes"].ladder(index, ops, judge)
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         if params["inline"]:

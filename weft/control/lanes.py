@@ -89,6 +89,11 @@ def remember(
     mapped[1]._memo[KEY] = found
 
 
+def has_rows(body: ClosedJaxpr) -> bool:
+    """Whether the elements of a mapped loop are arrays; numbers are filled into blocks."""
+    return any(a.shape != () for a in body._memo[KEY].body.out_avals)
+
+
 def _outside(dims: Sequence[int | None], inner: Any) -> tuple[tuple[int | None, ...], ...]:
     return tuple([(d, *more) for d, more in zip(dims, inner, strict=True)])
 
@@ -344,6 +349,9 @@ class Branches(Record):
     branches: tuple[ClosedJaxpr, ...]
     size: int
 
+    def ladder(self, index: Any, ops: Sequence[Any], judge: Any) -> ClosedJaxpr | None:
+        return branch_ladder(self, index, ops, judge)
+
 
 def are_costly(branches: Sequence[ClosedJaxpr], axis: AxisData) -> bool:
     """Whether branches of a mapped index may be worth running on their own elements alone."""
@@ -374,14 +382,16 @@ def _operations(jaxpr: Jaxpr) -> float:
     return total
 
 
-def branch_ladder(found: Branches, index: Any, ops: Sequence[Any], judge: Any) -> Any:
+def branch_ladder(
+    found: Branches, index: Any, ops: Sequence[Any], judge: Any
+) -> ClosedJaxpr | None:
     """A program of the index and the operands of branches, that runs each branch on a batch with
     room for the elements that take it; None where that isn't cheaper. Given are types."""
     size, rows = found.size, []
     for branch in found.branches:
         both = [_over(branch, n) for n in (size, max(1, size // 2))]
         least = judge.least(*both, branch, size, True)
-        sizes = [] if least is None else [n for n in rungs(size, least)][::2]
+        sizes = [] if least is None else rungs(size, least)[::2]
         rows.append(sizes)
     if not any(rows):
         return None

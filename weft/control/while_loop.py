@@ -70,6 +70,9 @@ class While(Primitive):
     def compacts(self, params: dict[str, Any]) -> bool:
         return "lanes" in params["body_jaxpr"]._memo
 
+    def one_size(self, params: dict[str, Any]) -> bool:
+        return self.compacts(params) and lanes.has_rows(params["body_jaxpr"])
+
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         return lanes.ladder(params, judge)
 

@@ -168,6 +168,10 @@ class Primitive:
         """Whether it stands for the same over each element of a batch, see ``compacted``."""
         return False
 
+    def one_size(self, params: dict[str, Any]) -> bool:
+        """Whether code for one batch is so much better that code for all sizes isn't made."""
+        return False
+
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         """Whether the compiler should take its decomposition instead."""
         return self.form == "expand"

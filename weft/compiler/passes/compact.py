@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from weft.base.record import Record
 from weft.compiler.analysis.cost import cost
 from weft.compiler.passes.inline import inline
-from weft.base.record import Record
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 
 # Elements of a row from which on a few rows are summed in pieces, as many as there are threads for;
@@ -22,9 +22,7 @@ MIN_STACK = 8
 FUNCTION_OPS, BYTES_PER_OP = 8, 4
 
 _ANY_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
-_SUMS = frozenset(
-    "reduce_sum reduce_prod cumsum cumprod cumlogsumexp cummax cummin".split()
-)
+_SUMS = frozenset("reduce_sum reduce_prod cumsum cumprod cumlogsumexp cummax cummin".split())
 _STACKS = frozenset("lu cholesky triangular_solve qr householder_product lu_pivots_to_perm".split())
 _OUTSIDE = frozenset("pure_callback io_callback debug_callback ffi_call custom_vmap_call".split())
 

@@ -1,0 +1,283 @@
+"""Batched loops and branches: elements run no longer than they need, and give the same bits."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import weft
+from weft import lax
+from weft import numpy as jnp
+from weft.backends.cpu import target
+from weft.compiler import interchange, plan
+from weft.control.jit import Jit
+from weft.control.lanes import rungs
+from weft.control.while_loop import While
+
+
+def lengths(*shape, most=60, seed=0):
+    found = np.random.default_rng(seed).geometric(0.15, shape)
+    found.flat[found.size // 3] = most
+    return np.minimum(found, most).astype(np.int32)
+
+
+def floats(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def until(step):
+    """A loop of as many rounds as its first operand says."""
+    return lambda n, *args: lax.while_loop(
+        lambda s: s[0] > 0, lambda s: (s[0] - 1, *step(*s[1:])), (n, *args)
+    )[1:]
+
+
+def bits(tree):
+    leaves = weft.tree.leaves(tree)
+    keys = [weft.dtypes.issubdtype(x.dtype, weft.dtypes.prng_key) for x in leaves]
+    values = [weft.random.key_data(x) if k else x for x, k in zip(leaves, keys, strict=True)]
+    return [np.asarray(x).tobytes() for x in values]
+
+
+def both(fun, args, primitive, patch):
+    """Bits of a function with and without compaction, and how often that was done."""
+    own, found = primitive.compacted, []
+
+    def seen(self, params, judge):
+        made = own(self, params, judge)
+        found.append(made is not None)
+        return made
+
+    with patch.context() as inside:
+        inside.setattr(primitive, "compacted", seen)
+        new = weft.jit(lambda *a: fun(*a))(*args)
+        inside.setattr(primitive, "compacted", lambda *_: None)
+        old = weft.jit(lambda *a: fun(*a, *[]))(*args)
+    return bits(new), bits(old), sum(found)
+
+
+# --- loops of single numbers, in blocks -----------------------------------------------------------
+
+
+def newton(n, a):
+    return until(lambda x: (0.5 * (x + a / x),))(n, a)[0]
+
+
+def collatz(n):
+    step = lambda s: (jnp.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1)
+    return lax.while_loop(lambda s: s[0] > 1, step, (n, 0))[1]
+
+
+def spiral(c):
+    step = lambda s: (s[0] * s[0] + c, s[1] + 1)
+    return lax.while_loop(lambda s: (abs(s[0]) < 2.0) & (s[1] < 50), step, (c, 0))
+
+
+def masked(fun, *args, patch):
+    """A function's results where every loop goes round by round for all elements."""
+    with patch.context() as inside:
+        inside.setattr(plan, "interchange", lambda *_: None)
+        inside.setattr(While, "compacted", lambda *_: None)
+        return weft.jit(lambda *a: fun(*a))(*args)
+
+
+@pytest.mark.parametrize("size", [16, 17, 100, 1000, 5001])
+def test_loops_of_numbers_have_the_same_bits(size, monkeypatch):
+    n, a = lengths(size), np.abs(floats(size)) + 0.1
+    c = (floats(size) + 1j * floats(size, seed=2)).astype(np.complex64)
+    for fun, args in ((newton, (n, a)), (collatz, (n,)), (spiral, (c,))):
+        mapped = weft.vmap(fun)
+        texts = target.Cpu().assemble(weft.make_jaxpr(mapped)(*args)).codes
+        assert any(name == "blocks" for _, name in texts)
+        assert bits(weft.jit(mapped)(*args)) == bits(masked(mapped, *args, patch=monkeypatch))
+
+
+def test_collatz_counts():
+    def steps(n):
+        return 0 if n <= 1 else 1 + steps(n // 2 if n % 2 == 0 else 3 * n + 1)
+
+    n = np.arange(1, 300, dtype=np.int32)
+    np.testing.assert_array_equal(weft.jit(weft.vmap(collatz))(n), [*map(steps, n.tolist())])
+
+
+def test_elements_that_are_done_at_once_and_two_axes(monkeypatch):
+    none, a = np.zeros(500, np.int32), np.abs(floats(500)) + 0.5
+    np.testing.assert_array_equal(weft.jit(weft.vmap(newton))(none, a), a)
+    n, a = lengths(30, 40), np.abs(floats(30)) + 0.1
+    twice = weft.vmap(weft.vmap(newton, (0, None)), (0, 0))
+    assert bits(weft.jit(twice)(n, a)) == bits(masked(twice, n, a, patch=monkeypatch))
+
+
+def test_a_long_loop_is_left_for_signals_and_goes_on(monkeypatch):
+    n, a = lengths(400, most=3000), np.abs(floats(400)) + 0.1
+    want = bits(weft.jit(weft.vmap(newton))(n, a))
+    monkeypatch.setattr(interchange, "ELEMENTS_PER_POLL", 400 * 7)
+    assert bits(weft.jit(lambda *x: weft.vmap(newton)(*x))(n, a)) == want
+
+
+def test_blocks_are_filled_again():
+    """One element in 64 is long: blocks of neighbours would wait for each of them."""
+    n, a = np.ones(4096, np.int32), np.full(4096, 2.0, np.float32)
+    n[::64] = 256
+    closed = weft.make_jaxpr(weft.vmap(newton))(n, a)
+    (text,) = [t for t, name in target.Cpu().assemble(closed).codes if name == "blocks"]
+    assert "label %refill" in text
+    found = np.asarray(weft.jit(weft.vmap(newton))(n, a))
+    np.testing.assert_allclose(found[::64], np.sqrt(2), rtol=1e-6)
+    np.testing.assert_array_equal(found[1::64], 1.5)
+
+
+# --- other loops, in smaller and smaller batches --------------------------------------------------
+
+
+def test_rungs_get_smaller_to_the_least():
+    assert rungs(8, 1) == [6, 4, 3, 2, 1]
+    assert rungs(1000, 10)[:4] == [750, 500, 375, 250] and rungs(1000, 10)[-1] >= 10
+    assert rungs(64, 64) == []
+
+
+def ode(n, y, p):
+    def step(y, h):
+        k = jnp.cos(y + h * jnp.sin(y * p)) * p
+        error = jnp.sqrt(jnp.sum(k * k))
+        return y + h * k / (1 + error), jnp.where(error > 1, h * 0.9, h * 1.01)
+
+    return until(step)(n, y, jnp.float32(0.01))
+
+
+def solver(n, a, b):
+    return until(lambda x: (x - 0.01 * (a @ x - b),))(n, b)
+
+
+def dense(n, x, w):
+    return until(lambda x: (jnp.tanh(x @ w),))(n, x)
+
+
+def walk(n, key):
+    def step(key, x):
+        key, other = weft.random.split(key)
+        return key, x + weft.random.normal(other, (40,))
+
+    return until(step)(n, key, jnp.zeros(40))
+
+
+def inner(n, x):
+    def step(x):
+        y, _ = lax.while_loop(
+            lambda s: s[1] < x[0], lambda s: (jnp.sin(s[0]), s[1] + 0.5), (x, 0.0)
+        )
+        return (lax.fori_loop(0, 3, lambda i, v: v * 0.99 + i, y),)
+
+    return until(step)(n, x)
+
+
+def tangent(n, y, p):
+    return weft.jvp(lambda y: ode(n, y, p), (y,), (jnp.ones_like(y),))
+
+
+_CASES = {
+    "ode": (weft.vmap(ode, (0, 0, None)), lambda: (lengths(200), floats(200, 40), floats(40))),
+    "axes": (
+        weft.vmap(weft.vmap(ode, (0, None, 0)), (1, 0, None)),
+        lambda: (lengths(12, 20), floats(20, 48), floats(12, 48)),
+    ),
+    "solver": (weft.vmap(solver), lambda: (lengths(64), floats(64, 40, 40), floats(64, 40))),
+    "dense": (
+        weft.vmap(dense, (0, 1, None)),
+        lambda: (lengths(150), floats(32, 150), floats(32, 32) / 6),
+    ),
+    "keys": (weft.vmap(walk), lambda: (lengths(80), weft.random.split(weft.random.key(0), 80))),
+    "inner": (weft.vmap(inner), lambda: (lengths(60), floats(60, 100))),
+    "tangent": (
+        weft.vmap(tangent, (0, 0, None)),
+        lambda: (lengths(100), floats(100, 40), floats(40)),
+    ),
+    "unused": (
+        lambda *args: weft.vmap(ode, (0, 0, None))(*args)[0],
+        lambda: (lengths(200), floats(200, 40), floats(40)),
+    ),
+    "sorted": (
+        weft.vmap(lambda n, x: until(lambda x: (jnp.sort((x * 5 + jnp.sum(x)) % 97),))(n, x)),
+        lambda: (lengths(300), np.arange(300 * 30, dtype=np.int32).reshape(300, 30) % 89),
+    ),
+    "few": (weft.vmap(solver), lambda: (lengths(16), floats(16, 80, 80), floats(16, 80))),
+}
+
+
+@pytest.mark.parametrize("name", [*_CASES])
+def test_smaller_batches_have_the_same_bits(name, monkeypatch):
+    fun, make = _CASES[name]
+    new, old, times = both(fun, make(), While, monkeypatch)
+    assert times == 1 and new == old
+
+
+def test_what_must_not_be_compacted(monkeypatch):
+    x = floats(200, 40)
+
+    def shown(n, x):
+        return until(lambda x: (weft.pure_callback(np.sin, x, x, vmap_method="expand_dims"),))(n, x)
+
+    def together(n, x):
+        return until(lambda x: (x - lax.pmean(x, "batch"),))(n, x)
+
+    for fun in (shown, together):
+        mapped = weft.vmap(fun, axis_name="batch")
+        new, old, times = both(mapped, (lengths(200, most=4), x), While, monkeypatch)
+        assert times == 0 and new == old
+
+
+def test_the_program_is_as_jax_prints_it():
+    """What is remembered for the compiler does not show in a loop's equation."""
+    closed = weft.make_jaxpr(weft.vmap(ode, (0, 0, None)))(
+        lengths(200), floats(200, 40), floats(40)
+    )
+    names = [eqn.primitive.name for eqn in closed.eqns]
+    assert names.count("while") == 1 and "jit" not in names
+
+
+# --- branches -------------------------------------------------------------------------------------
+
+
+def heavy(i, x):
+    loop = lambda x: lax.fori_loop(0, 50, lambda _, v: jnp.sin(v) * 1.1, x)
+    return lax.cond(i > 0, loop, lambda x: x * 2, x)
+
+
+def several(i, x):
+    loop = lambda c, x: lax.fori_loop(0, 10 * c, lambda _, v: jnp.cos(v) + c, x)
+    return lax.switch(i, [functools.partial(loop, c) for c in range(1, 5)], x)
+
+
+def product(i, a, x):
+    return lax.cond(i > 0, lambda a, x: a @ (a @ x), lambda a, x: x, a, x)
+
+
+def chosen(size, share):
+    return (np.random.default_rng(3).random(size) < share).astype(np.int32)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.4, 1.0])
+def test_branches_run_on_their_own_elements(share, monkeypatch):
+    args = chosen(500, share), floats(500, 20)
+    new, old, times = both(weft.vmap(heavy), args, Jit, monkeypatch)
+    assert new == old and times == 1
+
+
+@pytest.mark.parametrize("name", ["several", "product", "gradient", "per example"])
+def test_other_branches(name, monkeypatch):
+    i, x = chosen(300, 0.2), floats(300, 32)
+    total = lambda i, x: jnp.sum(heavy(i, x) ** 2)
+    fun, args, least = {
+        "several": (weft.vmap(several), (np.arange(-4, 296, dtype=np.int32) % 7 - 1, x), 1),
+        "product": (weft.vmap(product), (i, floats(300, 32, 32), x), 1),
+        "gradient": (weft.grad(lambda x: jnp.sum(weft.vmap(heavy)(i, x) ** 2)), (x,), 0),
+        "per example": (weft.vmap(weft.grad(total, 1)), (i, x), 1),
+    }[name]
+    new, old, times = both(fun, args, Jit, monkeypatch)
+    assert new == old and times >= least
+
+
+def test_cheap_branches_stay_selects():
+    fun = weft.vmap(lambda i, x: lax.cond(i > 0, lambda x: x + 1, lambda x: x * 2, x))
+    names = [e.primitive.name for e in weft.make_jaxpr(fun)(chosen(100, 0.5), floats(100)).eqns]
+    assert "jit" not in names and "select_n" in names
