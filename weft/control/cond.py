@@ -26,7 +26,7 @@ from weft.control.jit import (
 )
 from weft.control.one_by_one import by_device, one_by_one
 from weft.core.ad import Zero, is_undef, zeros
-from weft.core.batching import AxisData, at_front
+from weft.core.batching import AxisData, at_front, mapped_from
 from weft.core.caches import ProgramCache
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
@@ -37,7 +37,6 @@ from weft.core.jaxpr import (
     Var,
     eval_jaxpr,
     join_effects,
-    remembered,
 )
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through, joined
@@ -229,15 +228,20 @@ def _select_branches(
     if lanes.are_costly(branches, axis):
         # a call of its own, which the compiler may run on the elements of each branch
         avals = tuple([typeof(x) for x in given])
-        key = ("select_branches", axis, avals, tuple(map(id, branches)))
-        select = lambda *args: _selected(axis, args, branches)
-        make = lambda: (stage(select, avals), branches)
-        closed, _ = remembered(branches[0], key, make)
-        closed._memo[lanes.KEY] = lanes.Branches(branches, axis.size)
+        closed = _selections.made(
+            branches[0],
+            (*map(ById, branches[1:]), axis, avals),
+            lambda: stage(lambda *args: _selected(axis, args, branches), avals),
+        )
+        mapped_from.set(closed, None, lanes.Branches(branches, axis.size))
         outs = jit_p.bind(*given, **jit_parameters(closed, "cond"))
     else:
         outs = _selected(axis, given, branches)
     return outs, [0] * len(outs)
+
+
+# The selections of mapped branches, kept with the first; by the others, axis and types.
+_selections: ProgramCache[tuple[Any, ...], ClosedJaxpr] = ProgramCache("selections")
 
 
 def _selected(axis: AxisData, args: Any, branches: Branches) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from weft.base.functional import merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef
-from weft.core.batching import AxisData
+from weft.core.batching import AxisData, mapped_from
 from weft.core.caches import per_program
 from weft.core.effects import observable
 from weft.core.interpret import run
@@ -99,7 +99,7 @@ class Jit(Called):
     takes_refs = True
 
     def compacts(self, params: dict[str, Any]) -> bool:
-        return "lanes" in params["jaxpr"]._memo
+        return mapped_from.get(params["jaxpr"], None) is not None
 
     def one_size(self, params: dict[str, Any]) -> bool:
         return self.compacts(params)
@@ -107,7 +107,8 @@ class Jit(Called):
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         closed = params["jaxpr"]
         index, *ops = closed.in_avals
-        return closed._memo["lanes"].ladder(index, ops, judge)
+        found = mapped_from.get(closed, None)
+        return None if found is None else found.ladder(index, ops, judge)
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         if params["inline"]:

@@ -18,8 +18,9 @@ from weft.base.functional import split_list
 from weft.base.record import Record
 from weft.control.jit import used_axis_names
 from weft.core.avals import ShapedArray
-from weft.core.batching import AxisData, moveaxis
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun, jaxprs_in_params, remembered
+from weft.core.batching import AxisData, mapped_from, moveaxis
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun, jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
@@ -43,7 +44,6 @@ RUNGS = (3 / 4, 1 / 2, 3 / 8, 1 / 4, 1 / 8, 1 / 16)
 # Operations of a branch, for one element, from which on it may be worth running it on those alone
 # that take it; and rounds that a loop in it is taken to have.
 MIN_BRANCH_OPS, USUAL_ROUNDS = 2048, 16
-KEY = "lanes"
 I32 = np.dtype(np.int32)
 
 
@@ -73,7 +73,7 @@ def remember(
     names = used_axis_names(cond.jaxpr) | used_axis_names(body.jaxpr)
     if axis.spmd_name is not None or axis.spread or names or cond.effects or body.effects:
         return
-    inner = body._memo.get(KEY)
+    inner = mapped_from.get(body, None)
     if inner is not None and inner.predicate is cond:
         found = inner._replace(
             predicate=mapped[0],
@@ -86,12 +86,13 @@ def remember(
         found = Unbatched(mapped[0], cond, body, (axis.size,), *sides)
     else:
         return
-    mapped[1]._memo[KEY] = found
+    mapped_from.set(mapped[1], None, found)
 
 
 def has_rows(body: ClosedJaxpr) -> bool:
     """Whether the elements of a mapped loop are arrays; numbers are filled into blocks."""
-    return any(a.shape != () for a in body._memo[KEY].body.out_avals)
+    found = mapped_from.get(body, None)
+    return found is not None and any(a.shape != () for a in found.body.out_avals)
 
 
 def _outside(dims: Sequence[int | None], inner: Any) -> tuple[tuple[int | None, ...], ...]:
@@ -105,7 +106,7 @@ def remember_less(
     used: tuple[Sequence[bool], Sequence[bool]],
 ) -> None:
     """The same for a loop without what nothing needs: parts of the carry, and operands."""
-    found = before[1]._memo.get(KEY)
+    found = mapped_from.get(before[1], None)
     if found is None or found.predicate is not before[0]:
         return
     cond, cond_used = dce_closed(found.cond, [True], list(used[0]))
@@ -116,7 +117,8 @@ def remember_less(
         tuple([d for d, u in zip(side, given, strict=False) if u])
         for side, given in zip((found.cond_dims, found.body_dims), used, strict=True)
     )
-    after[1]._memo[KEY] = Unbatched(after[0], cond, body, found.sizes, cond_dims, body_dims)
+    less = Unbatched(after[0], cond, body, found.sizes, cond_dims, body_dims)
+    mapped_from.set(after[1], None, less)
 
 
 # --- the ladder -----------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ def ladder(params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
 
     ``judge`` is the compiler: it gives the smallest batch that pays and has the same bits.
     """
-    found = params["body_jaxpr"]._memo.get(KEY)
+    found = mapped_from.get(params["body_jaxpr"], None)
     if found is None or found.predicate is not params["cond_jaxpr"]:
         return None
     total = prod(found.sizes)
@@ -167,9 +169,10 @@ def _mapped(found: Unbatched, size: int) -> tuple[ClosedJaxpr, ClosedJaxpr]:
 def forgetful(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A program whose inner loops and branches do not remember what was mapped: they would be
     written for all batches of theirs, in each of the batches of the loop around them."""
-    return remembered(closed, "forgetful", lambda: _forgetful(closed, False))
+    return _forgetful(closed, False)
 
 
+@per_program
 def _forgetful(closed: ClosedJaxpr, inner: bool) -> ClosedJaxpr:
     def plain(value: Any) -> Any:
         if type(value) is ClosedJaxpr:

@@ -28,7 +28,7 @@ from weft.control.jit import numpy_consts, used_axis_names
 from weft.control.one_by_one import by_device, one_by_one
 from weft.control.parts import on_parts, split_carry
 from weft.core.ad import Zero, instantiate
-from weft.core.batching import AxisData, match_axis
+from weft.core.batching import AxisData, mapped_from, match_axis
 from weft.core.caches import per_program
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run
@@ -68,7 +68,7 @@ class While(Primitive):
         return planner.repeat(params, [ins[i] for i in taken], outs)
 
     def compacts(self, params: dict[str, Any]) -> bool:
-        return "lanes" in params["body_jaxpr"]._memo
+        return mapped_from.get(params["body_jaxpr"], None) is not None
 
     def one_size(self, params: dict[str, Any]) -> bool:
         return self.compacts(params) and lanes.has_rows(params["body_jaxpr"])

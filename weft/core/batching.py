@@ -11,11 +11,17 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
+from weft.core.caches import ProgramCache
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.dtypes import float0
 
 not_mapped = None
+
+
+# Of a program over a batch that loops run, or that selects branches: what was mapped. The compiler
+# may map it over fewer elements, see control/lanes.py.
+mapped_from: ProgramCache[None, Any] = ProgramCache("mapped from")
 
 
 class AxisData(Record):
