@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from weft.backends.cpu.code.loop_text import Inlined, LoopText, survey
-from weft.backends.llvm.native.llvm import LOOP
+from weft.backends.llvm.code import Effort, Module
 from weft.kernel.program import Blocks, Slot, While
 
 # The part of a block that may be done before other elements take its place.
@@ -19,7 +19,10 @@ DONE_SHARE = 4
 
 
 def render_lanes(
-    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool = False
+    blocks: Blocks,
+    slots: Sequence[Slot],
+    codes: Sequence[tuple[Module, str]],
+    general: bool = False,
 ) -> LoopText | None:
     """The function of a loop in blocks over their number, or None where it is not small.
 
@@ -60,8 +63,8 @@ class Lanes(Inlined):
         self.line("br label %over")
         self.label("over")
         self.line("ret void")
-        text = LOOP + self.closed("blocks", self.kernels(), 2 + len(externals))
-        return LoopText(text, externals, 0, tuple(self.sizes))
+        module = self.closed("blocks", self.kernels(), 2 + len(externals), Effort.LOOP)
+        return LoopText(module, externals, 0, tuple(self.sizes))
 
     def _stage(self) -> None:
         """Memory for the elements of a block: what goes round is before and after in one place."""
@@ -73,10 +76,10 @@ class Lanes(Inlined):
         self.stored = [slot for slot in staged if slot in before]
         for slot in self.loaded:
             size = self.width * self.blocks.arrays[slot]
-            self.head.append(f"  %m{slot} = alloca [{size} x i8], align 64")
-            self.fixed[slot] = f"%m{slot}"
+            self.head.append(f"  {self.named('m', slot)} = alloca [{size} x i8], align 64")
+            self.fixed[slot] = self.named("m", slot)
         for slot in self.stored:
-            self.fixed[slot] = f"%m{before[slot]}"
+            self.fixed[slot] = self.named("m", before[slot])
 
     def _each(self, write: Callable[[str], None]) -> None:
         """Write what is done for every lane of the block."""
@@ -112,7 +115,7 @@ class Lanes(Inlined):
                 self.line(f"store i64 {following}, ptr {at}")
                 for slot in self.loaded:
                     size = self.blocks.arrays[slot]
-                    source = self._place(f"%x{slot}", following, size)
+                    source = self._place(self.named("x", slot), following, size)
                     self.copy(self._place(self.fixed[slot], lane, size), source, size)
                 self._add("next", 1)
                 self._add("held", 1)
@@ -123,7 +126,7 @@ class Lanes(Inlined):
         with self.when(self.emit(f"icmp sge i64 {element}, 0")):
             for slot in self.stored:
                 size = self.blocks.arrays[slot]
-                target = self._place(f"%x{slot}", element, size)
+                target = self._place(self.named("x", slot), element, size)
                 self.copy(target, self._place(self.fixed[slot], lane, size), size)
             self._add("held", -1)
 
@@ -160,7 +163,7 @@ class Lanes(Inlined):
         for slot in self.stored:
             size = self.blocks.arrays[slot]
             init = next(i for i, out in self.after.items() if out == slot)
-            target, source = (self._place(f"%x{s}", first, size) for s in (slot, init))
+            target, source = (self._place(self.named("x", s), first, size) for s in (slot, init))
             name, total = "@llvm.memcpy.p0.p0.i64", self.emit(f"mul i64 {count}, {size}")
-            self.declared[f"declare void {name}(ptr, ptr, i64, i1)"] = None
+            self.declared[name] = f"declare void {name}(ptr, ptr, i64, i1)"
             self.line(f"call void {name}(ptr {target}, ptr {source}, i64 {total}, i1 false)")

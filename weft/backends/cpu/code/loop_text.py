@@ -103,7 +103,7 @@ def render_blocks(
 
 
 def survey(
-    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[str, str]], general: bool
+    blocks: Blocks, slots: Sequence[Slot], codes: Sequence[tuple[Module, str]], general: bool
 ) -> Survey | None:
     """What a loop in blocks is made of, or None where it is not small."""
     found = Survey(slots, codes, 0, general)
