@@ -26,7 +26,7 @@ from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.verify import check_call, check_combination
 from weft.prims.bits import and_, or_
-from weft.prims.families import as_first, const
+from weft.prims.families import const
 from weft.prims.in_turn import MOST as MOST_PLACES
 from weft.prims.in_turn import PLACE, update_in_turn
 from weft.prims.reduce import flatten_axes_first, pad_one_row, reduction_flops, rows
@@ -246,8 +246,7 @@ class ReduceWindow(Primitive):
     multiple_results = True
     ref = decomposed
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return list(specs[: len(outs)])
+    divided_as = "each"
 
     def expands(self, avals: Any, params: dict[str, Any]) -> bool:
         if params["consts"] or prod(params["window_dimensions"]) > MOST:
@@ -379,7 +378,7 @@ class SelectAndScatter(Primitive):
         names = trivial_dims(params)
         return labelled([names, names, ()], [names], avals, outs)
 
-    shard = as_first
+    divided_as = 0
 
     def shape(self, x: Any, source: Any, init: Any, **params: Any) -> ShapedArray:
         window = [params[k] for k in ("window_dimensions", "window_strides", "padding")]

@@ -32,7 +32,7 @@ from weft.core.propagate import flow_through
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_call
-from weft.prims.families import as_first, unmoved
+from weft.prims.families import unmoved
 from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
@@ -55,7 +55,7 @@ class Name(Primitive):
     pull = unmoved
     holes = {"transpose": "its jvp hands tangents on without a name"}
 
-    shard = as_first
+    divided_as = 0
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)

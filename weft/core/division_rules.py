@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core.explicit import Spec, in_mesh
+from weft.core.explicit import in_mesh
+from weft.core.factors import Factors, Spec, axis_sizes, forwards
 from weft.core.sharding import PartitionSpec, ShardingTypeError
 
 
@@ -92,30 +93,25 @@ def different_kernels(avals: Any) -> ShardingTypeError:
     )
 
 
-def contracted(specs: Sequence[Spec], avals: Any, numbers: Any) -> Spec:
-    """How a product is divided: as the dimensions that it keeps."""
-    contract, batch = numbers
+def contracted(f: Factors, specs: Sequence[Spec], avals: Any, outs: Any) -> list[Spec]:
+    """How a product is divided: as the dimensions that it keeps, batches as the left operand."""
+    left, right = ({labels: d for d, labels in enumerate(dims) if labels} for dims in f.ins)
     given = " and ".join(a.str_short() for a in avals)
-    for what, (left, right) in (("summed", contract), ("batch", batch)):
-        for i, j in zip(left, right, strict=True):
-            a, b = specs[0][i], specs[1][j]
-            if a and b and a != b:
-                raise ShardingTypeError(
-                    f"dot_general of {given}: the {what} dimensions {i} and {j} are divided in"
-                    " different ways; move one operand first with weft.reshard"
-                )
-            if what == "summed" and a and b:
-                raise ShardingTypeError(
-                    f"dot_general of {given} sums over dimensions {i} and {j}, which are both"
-                    f" divided over {', '.join(map(str, a))}: say how the result is divided, as"
-                    " with jnp.dot(x, y, out_sharding=P(...))"
-                )
-    lead = [specs[0][i] for i in batch[0]]
-    free = [
-        [s for d, s in enumerate(spec) if d not in (*contract[i], *batch[i])]
-        for i, spec in enumerate(specs)
-    ]
-    return (*lead, *free[0], *free[1])
+    for labels in left.keys() & right.keys():
+        i, j = left[labels], right[labels]
+        a, b, summed = specs[0][i], specs[1][j], labels[0] in f.combine
+        if a and b and a != b:
+            raise ShardingTypeError(
+                f"dot_general of {given}: the {'summed' if summed else 'batch'} dimensions {i} and"
+                f" {j} are divided in different ways; move one operand first with weft.reshard"
+            )
+        if summed and a and b:
+            raise ShardingTypeError(
+                f"dot_general of {given} sums over dimensions {i} and {j}, which are both"
+                f" divided over {', '.join(map(str, a))}: say how the result is divided, as"
+                " with jnp.dot(x, y, out_sharding=P(...))"
+            )
+    return forwards(f, specs, outs, axis_sizes(avals), first=True)
 
 
 def solved(specs: Sequence[Spec], avals: Any, left: bool, transposed: bool) -> Spec:
@@ -128,14 +124,6 @@ def solved(specs: Sequence[Spec], avals: Any, left: bool, transposed: bool) -> S
     rows = (a0, a1)
     pair = (rows[transposed], b1) if left else (b0, rows[not transposed])
     return (*stack, *pair)
-
-
-def bitcast(spec: Spec, aval: Any, out: Any) -> Spec:
-    """How bits read as another dtype are divided: a last dimension comes or goes."""
-    if len(out.shape) >= len(aval.shape):
-        return (*spec, *((),) * (len(out.shape) - len(aval.shape)))
-    check_whole("bitcast_convert_type", spec, aval, [len(spec) - 1])
-    return spec[:-1]
 
 
 # --- reshape --------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 A factor is an index that a program could loop over: a row of a product, a column, the index that
 is summed. A dimension is one factor, several (a reshape joins them, the first is the slowest), or
 none, where it has to be whole. Dividing a factor over mesh axes divides every dimension that it is
-part of, so one rule for each primitive serves propagation forwards and backwards, and partitioning.
+part of, so one rule for each primitive serves types that carry shardings, propagation forwards and
+backwards, and partitioning.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ class Factors:
 
     ``combine`` says of factors that results lack how the results of devices are put together:
     "add", "max", "min", "and", "or", "mul", "xor", or "own" where the primitive's ``local`` does.
+    ``names`` are the factors of dimensions by names, where each has one: those of at most one
+    element are always whole for devices, but types keep their axes.
     """
 
-    __slots__ = ("ins", "outs", "sizes", "combine")
+    __slots__ = ("ins", "outs", "sizes", "combine", "names")
 
     def __init__(
         self,
@@ -34,11 +37,37 @@ class Factors:
         outs: Sequence[Dims],
         sizes: dict[int, int],
         combine: dict[int, str] | None = None,
+        names: tuple[Sequence[Any], Sequence[Any]] | None = None,
     ) -> None:
         self.ins = list(ins)
         self.outs = list(outs)
         self.sizes = sizes
         self.combine = combine or {}
+        self.names = names
+
+
+def forwards(
+    f: Factors, specs: Sequence[Spec], outs: Any, mesh: dict[Any, int], first: bool = False
+) -> list[Spec]:
+    """How results are divided where operands are divided in some way.
+
+    Of operands that divide a factor the first one counts; with ``first`` the first that has the
+    factor at all. An axis that divides two factors divides both in the results, if they have both.
+    """
+    found: dict[Any, tuple[Any, ...]] = {}
+    if f.names is not None:
+        for names, spec in zip(f.names[0], specs, strict=True):
+            for name, axes in zip(names, spec, strict=True):
+                if axes or first:
+                    found.setdefault(name, axes)
+        found[None] = ()
+        return [tuple([found.get(name, ()) for name in names]) for names in f.names[1]]
+    for dims, spec in zip(f.ins, specs, strict=True):
+        for labels, axes in zip(dims, spec, strict=True):
+            for label, mine in split_axes(labels, axes, f.sizes, mesh):
+                found.setdefault(label, mine)
+    made = [spec_for(dims, a.shape, found, f, mesh) for dims, a in zip(f.outs, outs, strict=True)]
+    return [whole(len(a.shape)) if s is None else s for s, a in zip(made, outs, strict=True)]
 
 
 def labelled(
@@ -69,7 +98,7 @@ def labelled(
     given = [dims(x, a.shape) for x, a in zip(ins, avals, strict=True)]
     made = [dims(x, a.shape) for x, a in zip(outs, results, strict=True)]
     kinds = {numbers[k]: how for k, how in (combine or {}).items() if k in numbers}
-    return Factors(given, made, sizes, kinds)
+    return Factors(given, made, sizes, kinds, (ins, outs))
 
 
 def elementwise(avals: Any, outs: Any) -> Factors:
@@ -83,7 +112,14 @@ def elementwise(avals: Any, outs: Any) -> Factors:
             (first + i,) if n > 1 and n == sizes[first + i] else () for i, n in enumerate(shape)
         )
 
-    return Factors([dims(a.shape) for a in avals], [dims(a.shape) for a in outs], sizes)
+    def names(shape: Sequence[int]) -> list[int | None]:
+        first = rank - len(shape)
+        return [first + i if n == sizes[first + i] else None for i, n in enumerate(shape)]
+
+    ins, made = ([names(a.shape) for a in side] for side in (avals, outs))
+    return Factors(
+        [dims(a.shape) for a in avals], [dims(a.shape) for a in outs], sizes, names=(ins, made)
+    )
 
 
 def all_but(whole: Sequence[int], avals: Any, outs: Any) -> Factors:
@@ -184,6 +220,12 @@ def spec_for(
             return None
         found.append(tuple(axes))
     return tuple(found)
+
+
+def axis_sizes(avals: Any) -> dict[Any, int]:
+    """The sizes of the mesh axes that types are divided over."""
+    found = [a.divided for a in avals if getattr(a, "divided", None) is not None]
+    return dict(found[0].mesh.shape) if found else {}
 
 
 def whole(ndim: int) -> Spec:

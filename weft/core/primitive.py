@@ -14,7 +14,8 @@ The rules (None where a primitive has none, with the reason in ``holes``):
 ``batch(axis, args, dims, **params)``
     the result over a batch and its batched dimension(s); ``axis`` is an ``AxisData``;
 ``factors(avals, outs, params)`` and ``local(part, args, params)``
-    how it is divided over a mesh: which dimensions belong together, and what a device computes;
+    how it is divided over a mesh: which dimensions belong together, for types with shardings,
+    propagation and partitioning alike; and what a device computes. ``explicit`` refuses types;
 ``lower`` or ``decompose``
     what the compiler makes of it.
 
@@ -32,7 +33,7 @@ from weft.base.lazy import Late
 from weft.core import hooks, varying
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.effects import Effects, no_effects, touches_refs
-from weft.core.factors import Factors, all_but, elementwise
+from weft.core.factors import Factors, all_but, axis_sizes, elementwise, forwards
 from weft.core.registry import primitives
 from weft.core.trace import Trace, eval_trace, state, typeof
 
@@ -117,6 +118,9 @@ class Primitive:
 
     # (params, specs of operands, of results, mesh) -> both with more axes, where it has programs
     flow: Any = None
+    # the operand that results have the shape of, roughly: types keep its division although devices
+    # have to exchange elements then; "each" where results have the shapes of as many operands
+    divided_as: int | str | None = None
     relocates = False  # whether it does nothing but move its operands to other devices
     destination: Any = None  # (params) -> the sharding that its only operand gets, on any device
     constrains = False  # whether it only prescribes the sharding of its only operand
@@ -194,15 +198,14 @@ class Primitive:
         A spec has the mesh axes of each dimension, as a tuple. None where nothing is known: then
         the results are whole.
         """
+        if self.divided_as == "each":
+            return list(specs[: len(outs)])
+        if self.divided_as is not None:
+            return [specs[self.divided_as]] * len(outs)
         factors = self.factors(avals, outs, params)
         if factors is None:
             return None
-        known: dict[Any, Any] = {}
-        for dims, spec in zip(factors.ins, specs, strict=True):
-            for labels, axes in zip(dims, spec, strict=True):
-                if axes and labels:
-                    known.setdefault(labels, axes)
-        return [tuple(known.get(labels, ()) for labels in dims) for dims in factors.outs]
+        return forwards(factors, specs, outs, axis_sizes(avals))
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         """Which dimensions of operands and results belong together; None where all are whole.
@@ -223,7 +226,7 @@ class Primitive:
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         """The same for shardings that types carry: an error where it is not clear."""
-        if self.form == "map" or self.elementwise:
+        if self.divided_as is None and (self.form == "map" or self.elementwise):
             return [divisions.merged(self.name, specs, avals)] * len(outs)
         for i, dims in enumerate(self.undivided(avals, params)):
             divisions.check_whole(self.name, specs[i], avals[i], dims)

@@ -634,12 +634,9 @@ class Conj(Elementwise):
 class Clamp(Primitive):
     """Values held between a minimum and a maximum."""
 
-    name, form = "clamp", "map"
+    name, form, divided_as = "clamp", "map", 1
     counts = "iu"
     arithmetic = True
-
-    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[1]]
 
     def lower(self, k: Any, low: Any, x: Any, high: Any) -> Any:
         return k.min(k.max(x, low), high)

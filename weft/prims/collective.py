@@ -22,7 +22,7 @@ from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import axis_size, state, typeof
 from weft.prims.arithmetic import add, mul
-from weft.prims.families import as_first, broadcast_in_dim, const, positions_along, scalar, unmoved
+from weft.prims.families import broadcast_in_dim, const, positions_along, scalar, unmoved
 from weft.prims.index import gather
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 from weft.prims.reduce import computable
@@ -212,7 +212,7 @@ class Sharing(Primitive):
     form = "move"
     linear = True
     pull = unmoved
-    shard = as_first
+    divided_as = 0
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)

@@ -136,7 +136,9 @@ class BitcastConvertType(Primitive):
     name, form, widens = "bitcast_convert_type", "map", False
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [divisions.bitcast(specs[0], avals[0], outs[0])]
+        if len(outs[0].shape) < len(avals[0].shape):
+            divisions.check_whole(self.name, specs[0], avals[0], [len(specs[0]) - 1])
+        return self.shard(specs, avals, outs, params)
 
     def lower(self, k: Any, x: Any, *, new_dtype: Any) -> Any:
         return k.bitcast(x, new_dtype)

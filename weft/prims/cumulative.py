@@ -34,7 +34,6 @@ from weft.prims.families import (
     FLOAT,
     NUMBER,
     along,
-    as_first,
     broadcast_in_dim,
     broadcast_to,
     const,
@@ -121,7 +120,7 @@ class Cumulative(Primitive):
     def undivided(self, avals: Any, params: dict[str, Any]) -> Any:
         return [(params["axis"],)]
 
-    shard = as_first
+    divided_as = 0
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs) if self.joins else super().factors(avals, outs, params)

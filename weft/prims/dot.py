@@ -270,7 +270,8 @@ class DotGeneral(Primitive):
         return labelled([x, y], [out], avals, outs, sums)
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [divisions.contracted(specs, avals, params["dimension_numbers"])]
+        factors = self.factors(avals, outs, params)
+        return divisions.contracted(factors, specs, avals, outs)
 
     def shape(
         self,

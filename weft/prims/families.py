@@ -390,11 +390,6 @@ def on_plane(function: str) -> Any:
     return in_parts(function, kernel_plane)
 
 
-def as_first(self: Any, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-    """The division of a result that is divided as the first operand."""
-    return [specs[0]]
-
-
 def unmoved(self: Any, index: Any, have: Any, want: Any, **params: Any) -> Any:
     """The movement of an operation that is the identity: the element at the same index."""
     return index

@@ -18,7 +18,6 @@ from weft.core.trace import typeof
 from weft.prims.arithmetic import conj, div, mul
 from weft.prims.families import (
     COMPLEX,
-    as_first,
     broadcast_in_dim,
     kind_of,
     positions_along,
@@ -69,7 +68,7 @@ class FFT(Primitive):
         rank = len(params["fft_lengths"])
         return leading(avals, outs, [rank], [rank])
 
-    shard = as_first
+    divided_as = 0
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         divided = avals[0].divided

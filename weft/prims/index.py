@@ -27,7 +27,6 @@ from weft.core.verify import check_combination
 from weft.prims.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from weft.prims.bits import and_
 from weft.prims.families import (
-    as_first,
     broadcast_in_dim,
     converted,
     element_rule,
@@ -335,7 +334,7 @@ class ScatterFamily(Primitive):
             x = select_n(first, filled(0, typeof(x)), x)
         return self.bind(x, indices, updates, **params)
 
-    shard = as_first
+    divided_as = 0
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         found = divisions.scattered(specs, avals, params["dimension_numbers"])

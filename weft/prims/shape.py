@@ -17,8 +17,8 @@ from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import sub
+from weft.prims.families import broadcast_in_dim as broadcast_in_dim
 from weft.prims.families import (
-    as_first,
     const,
     converted,
     element_rule,
@@ -26,7 +26,6 @@ from weft.prims.families import (
     kernel_elements,
     kernels,
 )
-from weft.prims.families import broadcast_in_dim as broadcast_in_dim
 from weft.prims.selection import select_n
 
 # Operands up to which a joined array is compiled into as many loops: those of a stencil of nine
@@ -362,7 +361,7 @@ class Rev(Primitive):
                 x = part.permuted(x, labels, [(i, n - 1 - i) for i in range(n)])
         return self.bind(x, **params)
 
-    shard = as_first
+    divided_as = 0
 
     def shape(self, x: Any, *, dimensions: Any) -> ShapedArray:
         if len(set(dimensions)) != len(dimensions):
@@ -460,8 +459,7 @@ class Split(Primitive):
         kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
         return labelled([kept], [kept] * len(outs), avals, outs)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]] * len(outs)
+    divided_as = 0
 
     def shape(self, x: Any, *, sizes: Any, axis: int) -> list[ShapedArray]:
         if not 0 <= axis < len(x.shape):
@@ -583,7 +581,7 @@ class Pad(Primitive):
         ]
         return labelled([kept, ()], [kept], avals, outs)
 
-    shard = as_first
+    divided_as = 0
 
     def shape(self, x: Any, value: Any, *, padding_config: Any) -> ShapedArray:
         if value.shape:

@@ -13,7 +13,7 @@ from weft.core.avals import ShapedArray
 from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
-from weft.prims.families import as_first, element_rule, kernel_elements, scalar
+from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.index import CLIP, check_same_dtype, gather_p, scatter_p
 from weft.prims.index_dims import (
     GatherDimensionNumbers,
@@ -44,7 +44,7 @@ class Slice(Primitive):
             for entry, start, stride in zip(index, params["start_indices"], strides, strict=True)
         )
 
-    shard = as_first
+    divided_as = 0
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         same = _same(avals[0], outs[0])
@@ -111,8 +111,7 @@ class DynamicSlice(Primitive):
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         return self.bind(*args, **{**params, "slice_sizes": tuple(part.outs[0])})
 
-    def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[0]]
+    divided_as = 0
 
     def shape(self, x: Any, *starts: Any, slice_sizes: Shape) -> Any:
         out = dynamic_slice_shape(x.shape, [start.shape for start in starts], slice_sizes)
@@ -152,7 +151,7 @@ class DynamicUpdateSlice(Primitive):
 
     name, form = "dynamic_update_slice", "update"
 
-    shard = as_first
+    divided_as = 0
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         if specs[0] != specs[1]:

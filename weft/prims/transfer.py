@@ -21,7 +21,7 @@ from weft.core.sharding import (
     full_spec,
 )
 from weft.core.trace import typeof
-from weft.prims.families import as_first, forwarded, unmoved
+from weft.prims.families import forwarded, unmoved
 
 
 def spec_of_type(divided: Any, ndim: int) -> Any:
@@ -255,7 +255,7 @@ class Stage(Primitive):
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return elementwise(avals, outs)
 
-    shard = as_first
+    divided_as = 0
 
     def shape(self, x: Any) -> Any:
         return x

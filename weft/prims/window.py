@@ -18,7 +18,7 @@ from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.prims.arithmetic import add
-from weft.prims.families import ANY, NUMBER, as_first, const, describe_kinds, kind_of
+from weft.prims.families import ANY, NUMBER, const, describe_kinds, kind_of
 from weft.prims.reduce import argmax_p, argmin_p, computable, max_identity, min_identity
 from weft.prims.selection import eq, ge_p, le_p, select_n
 from weft.prims.shape import concatenate_p, expand_dims, full, pad_p
@@ -184,7 +184,7 @@ class WindowReduction(Primitive):
             pads[d] = (low - before * base, end - ((size + after - 1) * base + 1))
         return self.bind(x, **{**params, "padding": tuple(pads)})
 
-    shard = as_first
+    divided_as = 0
 
     def shape(self, x: Any, **window: Any) -> ShapedArray:
         if not self.accepts & kind_of(x.dtype):
@@ -320,8 +320,7 @@ class Selection(Primitive):
         names = trivial_dims(params)
         return labelled([names, names], [names], avals, outs)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        return [specs[1]]
+    divided_as = 1
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         out = self.bind(*primals, **params)

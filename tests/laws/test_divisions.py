@@ -1,0 +1,149 @@
+"""One description says how a primitive is divided: types, propagation and partitioning agree.
+
+``Primitive.factors`` says which dimensions of operands and results belong together, ``divided_as``
+that types keep the division of an operand where devices exchange elements. For all samples, and for
+mesh axes on every dimension of every operand: types with shardings are as described or refused,
+propagation gives results no other axes than these, and partitioning keeps those of propagation.
+``tests/parallel/partition_law.py`` compares the values.
+"""
+
+import itertools
+import warnings
+from collections import defaultdict
+
+import pytest
+
+import weft
+from tests.laws import checks
+from tests.samples import all_samples
+from weft.control.partition import partition
+from weft.core.explicit import with_spec
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxprs_in_params
+from weft.core.propagate import results
+from weft.core.sharding import AbstractMesh, AxisType, ShardingTypeError
+
+MESH = AbstractMesh((2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+MAX_CASES, MAX_PARTITIONED = 40, 2
+
+# Primitives whose types JAX divides in another way than results are computed, and why.
+TYPES_OTHERWISE = {
+    "concatenate": "where no mesh is set, only operands that are divided count",
+    "dot_general": "batch dimensions are divided as those of the left operand",
+    "gather": "windows of all of a dimension keep its division",
+    "select_and_gather_add": "where no mesh is set, only operands that are divided count",
+    "triangular_solve": "rows are divided as those of the matrix",
+}
+# Primitives whose types keep less or more than devices compute alone, and why.
+PROPAGATED_OTHERWISE = {
+    "clamp": "bounds do not count for types",
+    "conv_general_dilated": "types keep positions and refuse kernels; devices exchange halos",
+}
+
+
+def equations(jaxpr, name):
+    """The equations of one primitive, also inside of others."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == name:
+            yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            yield from equations(inner, name)
+
+
+def equation(sample):
+    """The equation of a sample's primitive, where a description is what divides it."""
+    dtype = sample.dtypes[0]
+    with checks.precision(dtype), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = sample.operands(dtype, checks.seed_of(sample))
+        closed = weft.make_jaxpr(sample.function(dtype))(*args)
+    for eqn in equations(closed.jaxpr, sample.prim):
+        primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
+        if primitive.flow is not None or primitive.shardings is not None:
+            return None  # as the programs inside, or as it prescribes
+        if primitive.takes_refs or primitive.makes_ref:
+            return None
+        if primitive.program(avals, eqn.params) is not None or primitive.axis_names is not None:
+            return None
+        every = [*avals, *(v.aval for v in eqn.outvars)]
+        return eqn if all(hasattr(a, "shape") for a in every) else None
+    return None
+
+
+def divisions(avals):
+    """Specs of operands: one axis on each dimension, then two on each pair of dimensions."""
+    places = [
+        (i, d) for i, a in enumerate(avals) for d, n in enumerate(a.shape) if n > 1 and n % 2 == 0
+    ]
+    cases = [{place: ("x",)} for place in places]
+    for a, b in itertools.combinations(places, 2):
+        cases.append({a: ("x",), b: ("y",)})
+        if a[0] != b[0]:
+            cases.append({a: ("x",), b: ("x",)})
+    for case in cases[:MAX_CASES]:
+        yield [
+            tuple([case.get((i, d), ()) for d in range(len(a.shape))]) for i, a in enumerate(avals)
+        ]
+
+
+def alone(eqn):
+    """A program of one equation."""
+    given = {x: Var(x.aval) for x in eqn.invars if type(x) is not Literal}
+    operands = [given.get(x, x) if type(x) is not Literal else Var(x.aval) for x in eqn.invars]
+    outs = [Var(v.aval) for v in eqn.outvars]
+    invars = list(dict.fromkeys(operands))
+    eqn = eqn.replace(invars=operands, outvars=outs)
+    return ClosedJaxpr(Jaxpr([], invars, outs, [eqn], eqn.effects), ()), operands
+
+
+SAMPLES = defaultdict(list)
+for one in all_samples():
+    if one.args and one.axis is None:
+        SAMPLES[one.prim].append(one)
+
+
+def check_types(eqn, specs, found):
+    """Whether types are as described, where they are not refused."""
+    avals, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
+    typed = [with_spec(a, s, MESH) for a, s in zip(avals, specs, strict=True)]
+    described = eqn.primitive.shard(specs, typed, outs, eqn.params)
+    try:
+        types = eqn.primitive.explicit(specs, typed, outs, eqn.params)
+    except (ShardingTypeError, ValueError):
+        return described
+    if list(map(tuple, types)) != described:
+        found.append(f"{specs}: types are {types}, described is {described}")
+    return described
+
+
+def known_otherwise(spec, other):
+    """Whether a dimension is divided by one spec, and not so by another."""
+    return any(axes and axes != own for axes, own in zip(spec, other, strict=True))
+
+
+def check_flow(eqn, specs, described, parts, found):
+    """Whether propagation and partitioning give results no axes but those described."""
+    closed, operands = alone(eqn)
+    if len(set(map(id, operands))) != len(operands):
+        return
+    flow = results(closed, specs, MESH)
+    if any(known_otherwise(*pair) for pair in zip(flow, described or flow, strict=True)):
+        found.append(f"{specs}: propagated is {flow}, described is {described}")
+    if parts:  # a device may divide other dimensions besides, where it makes one whole
+        made = partition(closed, MESH, specs).out_specs
+        if any(known_otherwise(*pair) for pair in zip(flow, made, strict=True)):
+            found.append(f"{specs}: partitioned is {made}, propagated is {flow}")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_types_propagation_and_partitioning_agree(name):
+    types, flows = [], []
+    for sample in SAMPLES[name]:
+        eqn = equation(sample)
+        if eqn is None:
+            continue
+        with checks.precision(sample.dtypes[0]):
+            for k, specs in enumerate(divisions([x.aval for x in eqn.invars])):
+                described = check_types(eqn, specs, types)
+                check_flow(eqn, specs, described, k < MAX_PARTITIONED, flows)
+    assert bool(types) == (name in TYPES_OTHERWISE), types[:3]
+    assert bool(flows) == (name in PROPAGATED_OTHERWISE), flows[:3]
