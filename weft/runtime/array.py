@@ -461,7 +461,7 @@ class ArrayImpl(Array):
     def _part(self, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         if not self._type.placement.is_spread:
             return self
-        if not self._type.placement.spans:
+        if not self._type.placement.spans or self._type.placement.joined:
             return self._type.placement.client.part(self, device, index)
         parts = list(mesh_layout.parts_of(self.sharding, self.shape))
         value = self._rows()[parts.index(mesh_layout.bounds(index, self.shape)), ...]

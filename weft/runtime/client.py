@@ -157,6 +157,8 @@ class Client(ABC):
     device_kind = "cpu"
     dlpack_device = (1, 0)
     platform_version = runtime_type = "weft"
+    # whether it runs programs over devices of several processes itself
+    joins_processes = False
     memory: Memory
 
     def about(self) -> dict[str, str]:

@@ -22,7 +22,12 @@ from weft.runtime.registry import CLIENTS, PLUGINS
 class Elsewhere:
     """What another process has a device of: only its names are known here."""
 
-    def __init__(self, like: Client) -> None:
+    attributes: dict[str, Any] = {}
+    joins_processes = False
+
+    def __init__(self, like: Any, id: int = -1, process_index: int = 0) -> None:
+        """``id`` is that of a plugin's device, which plugins number over all processes."""
+        self.id, self.process_index = id, process_index
         self.platform, self.memory = like.platform, like.memory
         self.device_name, self.device_prefix = like.device_name, like.device_prefix
         self.device_kind = like.device_kind
@@ -215,9 +220,20 @@ def _of_all_processes(platform: str, clients: list[Any]) -> list[Device]:
         return [Device(i, client) for i, client in enumerate(clients)]
     if processes.platform != platform:
         raise RuntimeError(f"not every process has a device of the platform {platform!r}")
+    if platform not in CLIENTS:
+        return [Device(c.id, c, c.process_index) for c in clients]
     own = clients[processes.place % len(clients)]
     every = [own if i == processes.index else Elsewhere(own) for i in range(processes.count)]
     return [Device(i, client, i) for i, client in enumerate(every)]
+
+
+def wanted_plugin() -> str | None:
+    """The plugin whose devices are to be the default ones; None for other platforms."""
+    chosen = knobs.thread.default_device
+    if not isinstance(chosen, str):
+        return None
+    chosen = _NAMES.get(chosen, chosen)
+    return None if chosen == "cpu" or chosen in CLIENTS else chosen
 
 
 def platform_of(name: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.core.mesh_layout import bounds
+from weft.core import processes
+from weft.core.mesh_layout import bounds, parts_of
+from weft.core.sharding import axes_of
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory
@@ -36,8 +39,12 @@ class SpreadMemory(Memory):
     """Memory of arrays that a sharding divides over several devices."""
 
     def __init__(self, sharding: Any) -> None:
-        self.sharding = sharding
-        self.clients: list[Any] = [d.client for d in sharding._device_assignment]
+        self.sharding, self.own = sharding, self._devices(sharding)
+        self.clients: list[Any] = [d.client for d in self.own]
+
+    def _devices(self, sharding: Any) -> list[Any]:
+        """The devices with parts here, in the order of the mesh."""
+        return list(sharding._device_assignment)
 
     def _slices(self, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
         found = self.sharding.devices_indices_map(tuple(shape))
@@ -79,14 +86,57 @@ class SpreadMemory(Memory):
         return Parts([client.memory.copy(buffer) for client, buffer in rows])
 
 
+class SpannedMemory(SpreadMemory):
+    """The same where some devices are other processes': this one has the parts of its own.
+
+    What goes in and comes out are rows, each part of this process once (``mesh_layout``).
+    """
+
+    def _devices(self, sharding: Any) -> list[Any]:
+        return [d for d in sharding._device_assignment if d.process_index == processes.index]
+
+    def _numbers(self, rank: int) -> list[int]:
+        """The row that each device has, of arrays with so many dimensions."""
+        # an array with one element for each part tells where parts are
+        sizes = [
+            prod(self.sharding.mesh.shape[name] for name in axes_of(part))
+            for part in self.sharding.spec
+        ]
+        sizes += [1] * (rank - len(sizes))
+        where = self.sharding.devices_indices_map(tuple(sizes))
+        keys = list(parts_of(self.sharding, sizes))
+        return [keys.index(bounds(where[d], sizes)) for d in self.own]
+
+    def put(self, value: np.ndarray) -> Parts:
+        numbers = self._numbers(value.ndim - 1)
+        rows = zip(self.clients, numbers, strict=True)
+        return Parts([client.memory.put(value[number, ...]) for client, number in rows])
+
+    def copy_out(self, owner: Parts, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+        found = np.empty(shape, dtype)
+        rows = zip(self._numbers(len(shape) - 1), self.clients, owner.buffers, strict=True)
+        for number, (client, buffer) in {n: rest for n, *rest in rows}.items():
+            found[number, ...] = client.memory.copy_out(buffer, dtype, shape[1:])
+        return found
+
+    def moved(self, x: ArrayImpl) -> Parts:
+        value = x._value
+        parts = parts_of(self.sharding, value.shape)
+        made = np.empty((len(parts), *self.sharding.shard_shape(value.shape)), value.dtype)
+        for i, key in enumerate(parts):
+            made[i, ...] = value[tuple(slice(*ends) for ends in key)]
+        return self.put(made)
+
+
 class SpreadClient(DeviceClient, DividedClient):
     """Several devices, each with memory, that hold the parts of arrays as a sharding says."""
 
     sharding: Any
+    memory: SpreadMemory
 
     def part(self, x: ArrayImpl, device: Any, index: tuple[slice, ...]) -> ArrayImpl:
         """The part of an array on one of the devices, over its memory."""
-        number = list(self.sharding._device_assignment).index(device)
+        number = self.memory.own.index(device)
         aval = x.aval.update(shape=self.sharding.shard_shape(tuple(x.shape)))
         return over(x._alias()._owner.buffers[number], array_type(aval, on_device(device)))
 

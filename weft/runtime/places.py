@@ -33,6 +33,7 @@ class Placement:
         "_sharding",
         "committed",
         "spans",
+        "joined",
         "explicit",
         "mesh",
         "in_host",
@@ -45,6 +46,7 @@ class Placement:
     _sharding: Any
     committed: bool
     spans: bool  # whether some of its devices are another process's
+    joined: bool  # whether they are, and their client runs programs over all of them itself
     explicit: bool  # whether types of arrays there carry their sharding
     mesh: Any  # the mesh that types of arrays there name, without devices; None for none
     in_host: bool  # whether arrays there are in the host's memory by the user's wish
@@ -98,6 +100,7 @@ def _new(sharding: Any, committed: bool) -> Placement:
     made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
     made._client = client = _client(sharding) if sharding else None
     made.memory = client.memory if client else HOST_MEMORY
+    made.joined = made.spans and client is not None and client.joins_processes
     made.mesh = sharding.mesh.abstract_mesh if isinstance(sharding, NamedSharding) else None
     made.in_host = sharding is not None and sharding.memory_kind in HOST_KINDS
     made.explicit = explicit_part(sharding, 0 if sharding is None else _rank(sharding)) is not None
@@ -111,7 +114,8 @@ def _client(sharding: Any) -> Any:
         return None
     own = dict.fromkeys(d.client for d in every if d.process_index == processes.index)
     client = next(iter(own), every[0].client)
-    return client.over(sharding) if len(own) > 1 else client
+    joins = client.joins_processes and not sharding.is_fully_addressable
+    return client.over(sharding) if len(own) > 1 or joins else client
 
 
 def _rank(sharding: Any) -> int:

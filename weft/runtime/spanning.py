@@ -231,11 +231,11 @@ class Form:
 
 
 def spans(args: Sequence[Any], said: Any) -> bool:
-    """Whether a computation is one of several processes together."""
+    """Whether a computation is one of several processes together, which weft divides."""
     for x in args:
         if type(x) is ArrayImpl and x._type.placement.spans:
-            return True
-    return said is not None and said.spans
+            return not x._type.placement.joined
+    return said is not None and said.spans and not said.joined
 
 
 def _check_own(args: Sequence[Any], said: Any, name: str) -> None:

@@ -163,7 +163,7 @@ class Module:
                 ]
 
     def run(self, args):
-        on_host = knobs.scope(default_device=weft.devices("cpu")[0], enable_x64=True)
+        on_host = knobs.scope(default_device=weft.local_devices(backend="cpu")[0], enable_x64=True)
         with on_host, np.errstate(all="ignore"):
             return self.call(self.main, [np.asarray(a) for a in args])
 

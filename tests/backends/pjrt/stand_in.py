@@ -362,8 +362,9 @@ class StandIn:
 
     def LoadedExecutable_Execute(self, args):
         made = self.get(args.executable)
-        module, count = made.module, args.num_devices
-        if count != module.partitions or args.num_args != len(module.takes):
+        module, count, parts = made.module, args.num_devices, made.module.partitions
+        own = [k for k, d in enumerate(made.devices) if self.is_own(d)]
+        if count != len(own) or args.num_args != len(module.takes):
             raise Fail("INVALID_ARGUMENT", f"{args.num_args} arguments on {count} devices")
         options = header.ExecuteOptions.from_address(args.options)
         held = options.non_donatable_input_indices
@@ -371,17 +372,19 @@ class StandIn:
         kept = list((ctypes.c_int64 * number).from_address(held)) if held else []
         rows = [pointers(p, args.num_args) for p in pointers(args.argument_lists, count)]
         given = [[self._alive(h) for h in row] for row in rows]
-        for d, row in zip(made.devices, given, strict=True):
+        for k, row in zip(own, given, strict=True):
             for i, (buffer, taken) in enumerate(zip(row, module.takes, strict=True)):
-                shape = shard_shape(taken, count)
+                shape = shard_shape(taken, parts)
                 if buffer.value.shape != shape or buffer.value.dtype != taken["type"][1]:
                     raise Fail(
                         "INVALID_ARGUMENT", f"argument {i} is {buffer.value.shape}, not {shape}"
                     )
-                if buffer.device != self.devices[d]:
+                if buffer.device != self.devices[made.devices[k]]:
                     raise Fail("INVALID_ARGUMENT", f"argument {i} is on another device")
         error = self.refuse.get("run")
-        outs = self._results(module, given, count) if error is None else None
+        values = [[buffer.value for buffer in row] for row in given]
+        everyone = self.exchanged(dict(zip(own, values, strict=True)), parts)
+        outs = self._results(module, everyone, parts) if error is None else None
         event = Event(not self.late, None if error is None else Fail(*error))
         for i, taken in enumerate(module.takes):
             if taken["alias"] is not None and i not in kept:
@@ -390,15 +393,23 @@ class StandIn:
         for k, out in enumerate(pointers(args.output_lists, count)):
             row = (ctypes.c_size_t * len(module.gives)).from_address(out)
             for i, given_out in enumerate(module.gives):
-                value = outs[i][k] if outs is not None else np.zeros(*given_out["type"])
-                row[i] = self.new(Buffer(value, self.devices[made.devices[k]], event))
+                value = outs[i][own[k]] if outs is not None else np.zeros(*given_out["type"])
+                row[i] = self.new(Buffer(value, self.devices[made.devices[own[k]]], event))
+
+    def is_own(self, number):
+        """Whether a device is this process's."""
+        return True
+
+    def exchanged(self, rows, parts):
+        """The arguments of all partitions, from those of this process by their numbers."""
+        return [rows[k] for k in range(parts)]
 
     def _results(self, module, given, count):
         whole = []
         for i, taken in enumerate(module.takes):
             value = np.empty(*taken["type"])
             for row, at in zip(given, interpreter.places(taken["sharding"], value.shape, count)):
-                value[at] = row[i].value
+                value[at] = row[i]
             whole.append(value)
         found = module.run(whole)
         made = []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.pjrt import plugins
-from weft.backends.pjrt.device import PjrtDevice, Runtime
+from weft.backends.pjrt.device import Described, PjrtDevice, Runtime
 from weft.base.lazy import Late
+from weft.core import processes
+from weft.runtime.devices import Elsewhere
 
 # loaded where arrays are over several devices, and for machines that are not here
 spread = Late("weft.backends.pjrt.spread")
@@ -22,13 +24,20 @@ def names() -> list[str]:
     return list(plugins.known())
 
 
-def clients(name: str) -> list[PjrtDevice]:
-    """A client for each device of a plugin that this process can use."""
+def clients(name: str) -> list[Any]:
+    """A client for each device of a plugin; those of other processes are only known by name."""
     runtime = Runtime(plugins.named(name))
-    found = [PjrtDevice(runtime, device, _over) for device in runtime.devices()]
-    if not found:
+    own = [PjrtDevice(runtime, device, _over) for device in runtime.devices()]
+    if not own:
         raise RuntimeError(f"the plugin {name!r} knows no device that this process can use")
-    return sorted(found, key=lambda client: client.id)
+    found: dict[int, Any] = {client.id: client for client in own}
+    if processes.count > 1:
+        for device in runtime.all_devices():
+            told = Described(runtime.api, device)
+            if told.id not in found:
+                found[told.id] = there = Elsewhere(own[0], told.id, told.process_index)
+                there.device_kind, there.attributes = told.device_kind, told.attributes
+    return [found[number] for number in sorted(found)]
 
 
 def topology(platform: str, name: str, options: dict[str, Any]) -> Any:

@@ -16,12 +16,14 @@ import numpy as np
 from weft.backends.pjrt import buffers
 from weft.backends.pjrt.api import Api, Named, PjrtError, named_values, pointers
 from weft.backends.pjrt.buffers import Buffer
+from weft.backends.pjrt.exchange import Exchange
 from weft.backends.pjrt.plugins import Plugin, api_of
 from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import HostFallbackWarning
 from weft.base.lazy import Late
 from weft.base.source import warn
+from weft.core import processes
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
@@ -49,9 +51,16 @@ class Runtime:
     def __init__(self, plugin: Plugin) -> None:
         self.api: Api = api_of(plugin)
         self.name = plugin.name
-        options = Named(dict(plugin.options or {}))
+        given = dict(plugin.options or {})
+        self.exchange = Exchange(processes.transport.store) if processes.count > 1 else None
+        if self.exchange is not None:
+            given = {"node_id": processes.index, "num_nodes": processes.count} | given
+        options = Named(given)
         made = self.api.call(
-            "Client_Create", create_options=options.address, num_options=options.count
+            "Client_Create",
+            create_options=options.address,
+            num_options=options.count,
+            **({} if self.exchange is None else self.exchange.fields),
         )
         self.handle: int = made.client
         text = self.api.text
@@ -62,6 +71,24 @@ class Runtime:
         """The devices that this process can use."""
         found = self.api.call("Client_AddressableDevices", client=self.handle)
         return pointers(found.addressable_devices, found.num_addressable_devices)
+
+    def all_devices(self) -> list[int]:
+        """The devices of all processes."""
+        found = self.api.call("Client_Devices", client=self.handle)
+        return pointers(found.devices, found.num_devices)
+
+
+class Described:
+    """What a plugin tells of a device."""
+
+    def __init__(self, api: Api, handle: int) -> None:
+        described = api.call("Device_GetDescription", device=handle).device_description
+        given = {"device_description": described}
+        self.id = int(api.call("DeviceDescription_Id", **given).id)
+        self.process_index = int(api.call("DeviceDescription_ProcessIndex", **given).process_index)
+        self.device_kind = api.text("DeviceDescription_Kind", "device_kind", **given)
+        found = api.call("DeviceDescription_Attributes", **given)
+        self.attributes = named_values(found.attributes, found.num_attributes)
 
 
 class PluginMemory(Memory):
@@ -102,16 +129,15 @@ class PluginMemory(Memory):
 class PjrtDevice(DeviceClient):
     """A device of a plugin that holds arrays and runs programs."""
 
+    joins_processes = True
+
     def __init__(self, runtime: Runtime, handle: int, spread: Callable[[Any], Any]) -> None:
         """``spread`` gives the client of arrays that a sharding divides over several devices."""
         self.runtime, self.handle, self._over = runtime, handle, spread
         self.api = api = runtime.api
-        described = api.call("Device_GetDescription", device=handle).device_description
-        given = {"device_description": described}
-        self.id = int(api.call("DeviceDescription_Id", **given).id)
-        self.device_kind = api.text("DeviceDescription_Kind", "device_kind", **given)
-        found = api.call("DeviceDescription_Attributes", **given)
-        self.attributes = named_values(found.attributes, found.num_attributes)
+        told = Described(api, handle)
+        self.id, self.process_index = told.id, told.process_index
+        self.device_kind, self.attributes = told.device_kind, told.attributes
         self.platform = self.device_prefix = runtime.name
         self.device_name = f"{runtime.name.title().replace('_', '')}Device"
         self.platform_version, self.runtime_type = runtime.version, "pjrt"

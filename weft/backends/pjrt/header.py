@@ -177,6 +177,20 @@ ExecuteOptions = struct(
     " non_donatable_input_indices:p num_non_donatable_input_indices:z context:p call_location:p"
     " num_tasks:z task_ids:p incarnation_ids:p",
 )
+# What functions of a store are called with.
+GetArgs = struct(
+    "KeyValueGetCallback_Args",
+    "key:p key_size:z timeout_in_ms:i callback_error:p user_arg:p value:p value_size:z"
+    " value_deleter_callback:p",
+)
+TryGetArgs = struct(
+    "KeyValueTryGetCallback_Args",
+    "key:p key_size:z callback_error:p user_arg:p value:p value_size:z value_deleter_callback:p",
+)
+PutArgs = struct(
+    "KeyValuePutCallback_Args",
+    "key:p key_size:z value:p value_size:z callback_error:p user_arg:p",
+)
 NamedValue = struct("NamedValue", "name:p name_size:z type:i value:l value_size:z")
 # The layout of a buffer, tiled: two heads, the permutation, no tiles, and which kind it is.
 Layout = struct(

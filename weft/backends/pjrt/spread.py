@@ -15,15 +15,18 @@ import numpy as np
 from weft.backends.pjrt.device import PjrtDevice, aliased, name_of, noted_aliases, warn_of
 from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
+from weft.base.errors import JaxRuntimeError
 from weft.base.functional import lru
+from weft.core import processes
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.runtime import programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Told
 from weft.runtime.code import CodeKey
-from weft.runtime.parts import Parts, SpreadClient, SpreadMemory
+from weft.runtime.parts import Parts, SpannedMemory, SpreadClient, SpreadMemory
 from weft.runtime.places import array_type, placement
+from weft.runtime.spanning import rows_of
 from weft.stablehlo.module import Unlowered, sharded_text
 
 
@@ -37,10 +40,12 @@ class PjrtDevices(SpreadClient):
     """Several devices of a plugin that hold arrays together, as a sharding says."""
 
     clients: Sequence[PjrtDevice] = ()
+    joins_processes = True
 
     def __init__(self, sharding: Any, division: Any = None) -> None:
         """``division`` has the shardings of arguments and results of programs that are studied."""
-        memory = SpreadMemory(sharding)
+        whole = sharding.is_fully_addressable
+        memory = SpreadMemory(sharding) if whole else SpannedMemory(sharding)
         self._division = division
         self.memory, self.sharding, self.clients = memory, sharding, memory.clients
         first = self.clients[0]
@@ -66,11 +71,12 @@ class PjrtDevices(SpreadClient):
         given = zip(args, ins, closed.in_avals, strict=True)
         rows = [_parts(x, sharding, aval).buffers for x, sharding, aval in given]
         try:
-            found = executable.run([[row[k] for row in rows] for k in range(mesh.size)], kept)
+            count = executable.devices
+            found = executable.run([[row[k] for row in rows] for k in range(count)], kept)
         finally:
             for i in lost:
                 args[i].delete()
-        for client, row in zip(_clients(mesh), found, strict=True):
+        for client, row in zip(_own(mesh), found, strict=True):
             client.expect(row)
         results = []
         for k, (aval, where) in enumerate(zip(closed.out_avals, places, strict=True)):
@@ -91,14 +97,23 @@ class PjrtDevices(SpreadClient):
             try:
                 text = sharded_text(source, name_of(source), mesh, ins, outs, False, noted)
             except Unlowered as error:
+                if mesh.is_multi_process:
+                    raise JaxRuntimeError(
+                        f"UNIMPLEMENTED: {error}, and the host can't compute a program over several"
+                        " processes; move the operation out of it"
+                    ) from None
                 warn_of(self, error)
                 return False
-            first, every = self.clients[0], _clients(mesh)
-            options = device_options([client.id for client in every], spmd=True)
-            runtime = first.runtime
-            handle, _ = compile_for(first.api, runtime.handle, text, options, runtime.version)
+            first = self.clients[0]
+            options = device_options([d.client.id for d in mesh.devices.flat], spmd=True)
+            runtime, version = first.runtime, first.runtime.version
+            if mesh.is_multi_process:
+                ranks = tuple(sorted({d.process_index for d in mesh.devices.flat}))
+                processes.transport.begin_program(name_of(source), ranks, text)
+                version += f" process {processes.index} of {processes.count}"
+            handle, _ = compile_for(first.api, runtime.handle, text, options, version)
             counts = len(source.in_avals), len(source.out_avals)
-            return Executable(first.api, handle, len(every), *counts, aliases)
+            return Executable(first.api, handle, len(_own(mesh)), *counts, aliases)
 
         return programs.compiled(closed, CodeKey("pjrt", donated, (mesh, ins, outs)), make)
 
@@ -128,9 +143,9 @@ class PjrtDevices(SpreadClient):
         return client_over(sharding)
 
 
-def _clients(mesh: Any) -> list[PjrtDevice]:
-    """The devices of a mesh, in the order of a program's partitions."""
-    return [device.client for device in mesh.devices.flat]
+def _own(mesh: Any) -> list[PjrtDevice]:
+    """The devices of a mesh that are this process's, in the order of a program's partitions."""
+    return [d.client for d in mesh.devices.flat if d.process_index == processes.index]
 
 
 def _named(sharding: Any, mesh: Any) -> NamedSharding:
@@ -163,4 +178,5 @@ def _parts(x: Any, sharding: Any, aval: Any) -> Parts:
         value = x._value
     else:
         value = np.asarray(x, aval.dtype).reshape(aval.shape)
-    return client_over(sharding).memory.put(value)
+    memory = client_over(sharding).memory
+    return memory.put(value if sharding.is_fully_addressable else rows_of(value, sharding))

@@ -13,7 +13,6 @@ import hashlib
 import importlib
 import itertools
 import os
-import re
 import socket
 import sys
 import time
@@ -25,7 +24,7 @@ import numpy as np
 
 from weft.base.errors import JaxRuntimeError
 from weft.core.processes import DIRECT_PROCESSES, MET_ANOTHER, Alone
-from weft.parallel.transport.order import Order
+from weft.parallel.transport.order import Order, settled
 from weft.parallel.transport.watch import COUNT, SITE, Watch, fault
 
 # Bytes of a message that says which program comes next: a digest, the next free number, a name.
@@ -64,13 +63,6 @@ def load() -> Any:
     if not mpi.Is_initialized():
         mpi.Init_thread(mpi.THREAD_MULTIPLE)
     return mpi
-
-
-def _settled(text: str) -> str:
-    """The text of a program as all processes write it: without addresses, sets in order."""
-    text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    in_order = lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}"
-    return re.sub(r"(?<=frozenset\()\{([^{}]*)\}", in_order, text)
 
 
 class Mpi(Alone):
@@ -322,7 +314,7 @@ class Mpi(Alone):
 
         Raises where others are about to run another one.
         """
-        text = _settled(text)
+        text = settled(text)
         note = np.zeros(NOTE, np.uint8)
         told = hashlib.sha256(text.encode()).digest() + self.programs.to_bytes(HEAD - DIGEST)
         told += name.encode()[: NOTE - HEAD - 1]

@@ -7,6 +7,7 @@ before it reads a result.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from typing import Any, NamedTuple
@@ -17,6 +18,13 @@ from weft.parallel.transport.watch import fault
 
 # Runs that others may not have begun yet, before a process waits for them.
 MOST_AHEAD = 64
+
+
+def settled(text: str) -> str:
+    """The text of a program as all processes write it: without addresses, sets in order."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    in_order = lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}"
+    return re.sub(r"(?<=frozenset\()\{([^{}]*)\}", in_order, text)
 
 
 class _Told(NamedTuple):
