@@ -43,10 +43,11 @@ SUITES = (
     "parallel",
     "data",
     "cuda",
+    "pjrt",
     "sweep",
 )
-# Left out where no suite is named: one takes as long as all others, one needs a GPU.
-LONG = ("sweep", "cuda")
+# Left out where no suite is named: one takes as long as all others, two need a GPU.
+LONG = ("sweep", "cuda", "pjrt")
 BRIEF_ROUNDS, BRIEF_SECONDS = 2, 0.01
 SAMPLED = 4  # a quick sweep has one call of so many
 SAVED = 50  # rows after which the figures so far are written

@@ -40,8 +40,6 @@ def disagreement(row: Any, found: Path, expected: Path) -> str:
     mine, theirs = read(found), read(expected)
     if row.tolerance is None or mine is None or theirs is None:
         return ""
-    if row.look is not None:
-        mine, theirs = row.look(mine), row.look(theirs)
     if len(mine) != len(theirs):
         return f"{len(mine)} results, not {len(theirs)}"
     worst = max((difference(a, b) for a, b in zip(mine, theirs)), default=0.0)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from bench.rows import COMPILED_TORCH, JAX_CUDNN, OTHER_WEFT, Program, names
+from bench.rows import COMPILED_TORCH, JAX_CUDNN, OTHER_WEFT, XLA, Program, names
 
 MODULES = {
     "weft": ("weft", "weft.numpy"),
     "alone": ("weft", "weft.numpy"),  # weft on one device, for what several do together
     OTHER_WEFT: ("weft", "weft.numpy"),
+    XLA: ("weft", "weft.numpy"),
     "jax": ("jax", "jax.numpy"),
     JAX_CUDNN: ("jax", "jax.numpy"),
     "numpy": ("numpy",),
@@ -27,7 +28,7 @@ MODULES = {
     "grain": ("grain",),
 }
 
-LIKE_JAX = ("weft", "alone", OTHER_WEFT, "jax", JAX_CUDNN)
+LIKE_JAX = ("weft", "alone", OTHER_WEFT, XLA, "jax", JAX_CUDNN)
 
 
 def load(library: str) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import pkgutil
 import select
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.rows import COMPILED_TORCH, JAX_CUDNN, OTHER_WEFT
+from bench.rows import COMPILED_TORCH, JAX_CUDNN, OTHER_WEFT, XLA
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = {
@@ -35,6 +36,8 @@ def python_of(library: str) -> str | None:
     ``WEFT_BENCH_TORCH`` and ``WEFT_BENCH_GRAIN`` name their Pythons, else ``.venv-oracle``,
     ``.venv-torch`` and ``.venv-grain`` at the root of the project are looked for, else this Python.
     """
+    if library == XLA:
+        return sys.executable if plugin() else None
     if library not in PYTHONS:
         return sys.executable
     module, variable, folder = PYTHONS[library]
@@ -45,6 +48,17 @@ def python_of(library: str) -> str | None:
     if usual.exists():
         return str(usual)
     return sys.executable if importlib.util.find_spec(module) else None
+
+
+def plugin() -> str | None:
+    """The PJRT plugin that is XLA: ``WEFT_BENCH_PLUGIN``, else an installed one for GPUs."""
+    named = os.environ.get("WEFT_BENCH_PLUGIN")
+    if named:
+        return named
+    spec = importlib.util.find_spec("jax_plugins")
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    found = [module.name for module in pkgutil.iter_modules(places)]
+    return next((name for name in sorted(found, reverse=True) if "cuda" in name), None)
 
 
 def environment(cache: str | None = None, devices: int = 1, gpu: bool = False) -> dict[str, str]:
@@ -92,6 +106,11 @@ class Peer:
         self.messages: Any = None
         self.kind: Any = None
 
+    def environment(self, *settings: Any) -> dict[str, str]:
+        """The environment of a process with the library."""
+        more = {"WEFT_PLATFORMS": plugin() or ""} if self.library == XLA else {}
+        return environment(*settings) | more
+
     def start(self, devices: int = 1, gpu: bool = False) -> subprocess.Popen[bytes]:
         """Begin the process, if there is none that shows so many devices, or the GPU."""
         if self.process is not None and (devices, gpu) != self.kind:
@@ -102,7 +121,7 @@ class Peer:
             self.process = subprocess.Popen(
                 [self.python, "-m", "bench.worker", self.library],
                 cwd=ROOT,
-                env=environment(devices=devices, gpu=gpu),
+                env=self.environment(None, devices, gpu),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.messages,
@@ -189,7 +208,7 @@ def first_call(peer: Peer, suite: str, row: Any, limit: float) -> list[float]:
             done = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=environment(cache, row.devices, row.gpu),
+                env=peer.environment(cache, row.devices, row.gpu),
                 capture_output=True,
                 timeout=limit,
             )

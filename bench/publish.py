@@ -67,6 +67,13 @@ TITLES = {
             " indexing, with gradients. A seed draws sizes and dtypes."
         ),
     ),
+    "pjrt": (
+        "Our compiler against XLA",
+        (
+            "weft's programs on one GPU, compiled by weft itself and by XLA, a PJRT plugin of"
+            " weft's: the same front, another compiler. A ratio is that of weft's compiler to XLA."
+        ),
+    ),
     "install": ("Installed size", "A wheel, and a virtual environment with weft installed."),
     "sweep": ("Every function once", "Every public function, compiled and outside of `jit`."),
 }
@@ -141,7 +148,7 @@ def record(saved: dict[str, Any], folder: Path = HISTORY) -> list[Path]:
     for suite in dict.fromkeys(row["suite"] for row in saved["rows"]):
         rows = [_row(row) for row in saved["rows"] if row["suite"] == suite]
         machine = dict(saved["machine"])
-        if not suite.startswith("cuda"):
+        if not suite.startswith(("cuda", "pjrt")):
             machine.pop("gpu", None)  # it was idle
         paths.append(add(suite, {**fields, "machine": machine, "rows": rows}, folder))
     return paths

@@ -21,6 +21,8 @@ COMPILED_TORCH = "torch.compile"
 JAX_CUDNN = "jax, cuDNN"
 # Another version of weft, from a folder that the command line names.
 OTHER_WEFT = "weft.other"
+# weft's programs compiled and run by a PJRT plugin: the same front, another compiler.
+XLA = "XLA"
 # What a row may take of its time in that version.
 OTHER_RATIO = 1.05
 

@@ -30,11 +30,13 @@ class Worker:
         """Set a row up and call it once: caches of first use are not what is measured."""
         self.call = None  # the arrays of the row before go first
         gc.collect()
-        self.call = Call(self.library, self.module, find(suite, name))
+        row = find(suite, name)
+        self.call = Call(self.library, self.module, row)
         self.key = (suite, name)
         found = self.call.once()
         if result is not None:
-            np.savez(result, *[as_numpy(x) for x in leaves(found)])
+            kept = [as_numpy(x) for x in leaves(found)]
+            np.savez(result, *(kept if row.look is None else row.look(kept)))
         if self.call.program is not None:
             while self._grown(self.call.sample()[1]):
                 pass

@@ -26,7 +26,7 @@ def test_rows_have_names_of_their_own_and_two_libraries(suite):
     assert len({row.name for row in rows}) == len(rows)
     for row in rows:
         assert "weft" in row.setups
-        assert {"jax", "alone", "DataLoader", "grain"} & set(row.setups)
+        assert {"jax", "alone", "DataLoader", "grain", "XLA"} & set(row.setups)
         assert row.ratio is not None or row.budget is not None
 
 
