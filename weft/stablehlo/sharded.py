@@ -28,6 +28,7 @@ class Partitions:
         self.mesh, self.count = mesh, int(mesh.size)
         self.devices = list(mesh.devices.flat) if hasattr(mesh, "devices") else None
         self.manual: Any = None  # the mesh of the manual region that is being written
+        self.manual_axes: frozenset[Any] = frozenset()  # and those of its axes that are manual
         self.channels = 0
 
     def grid(self, mesh: Any) -> np.ndarray:
@@ -55,9 +56,12 @@ class Partitions:
         """
         if not isinstance(sharding, NamedSharding):
             return REPLICATED
-        dims = [_names(part) for part in sharding.spec[:rank]]
-        dims += [()] * (rank - len(dims))
-        return self._tiles(sharding.mesh, dims, ())
+        return self._tiles(sharding.mesh, _dims(sharding.spec, rank), ())
+
+    def part_text(self, mesh: Any, spec: Any, rank: int) -> str:
+        """How values of a manual region are divided along axes that are not manual there."""
+        axes = tuple(n for n in mesh.axis_names if n in self.manual_axes)
+        return self._tiles(mesh, _dims(spec, rank), axes)
 
     def manual_text(self, mesh: Any, manual: Any, rank: int) -> str:
         """What values of a manual region are: parts along the manual axes."""
@@ -106,6 +110,11 @@ class Partitions:
     def channel(self) -> str:
         self.channels += 1
         return f"channel_handle = #stablehlo.channel_handle<handle = {self.channels}, type = 1>"
+
+
+def _dims(spec: Any, rank: int) -> list[tuple[Any, ...]]:
+    dims = [_names(part) for part in spec[:rank]]
+    return dims + [()] * (rank - len(dims))
 
 
 def _names(part: Any) -> tuple[Any, ...]:
@@ -181,12 +190,15 @@ def _shard_map(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     p, parts = eqn.params, e.partitions
     if parts is None:
         return e.call(eqn.primitive.callee(p), ins, "shard_map")
+    closed, mesh, outer = p["jaxpr"], p["mesh"], parts.manual_axes
     if parts.manual is not None:
-        raise Unlowered("a shard_map inside of another has no StableHLO here")
-    closed, mesh, manual = p["jaxpr"], p["mesh"], p["manual_axes"]
+        if dict(mesh.shape) != dict(parts.manual.shape):
+            raise Unlowered("a shard_map inside of another, over another mesh, has no StableHLO")
+        mesh = parts.manual  # which knows the devices
     if any(s.unreduced or s.reduced for s in (*p["in_specs"], *p["out_specs"])):
         raise Unlowered("a shard_map of sums that are left to be made has no StableHLO here")
-    partly = set(mesh.axis_names) != set(manual)
+    manual = frozenset(p["manual_axes"]) | outer
+    partly = set(mesh.axis_names) != manual
 
     def config(rank: int) -> str:
         return f"unspecified_dims=[{_listed(range(rank))}]" if partly else ""
@@ -195,21 +207,21 @@ def _shard_map(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     for x, spec, aval in zip(ins, p["in_specs"], closed.in_avals, strict=True):
         shape = physical(aval)[0]
         rank = len(x.shape)
-        text = parts.text(NamedSharding(mesh, spec), rank)
-        x = _custom(e, "Sharding", x, x.shape, text, config(rank))
+        x = _custom(e, "Sharding", x, x.shape, parts.part_text(mesh, spec, rank), config(rank))
         inside = parts.manual_text(mesh, manual, rank)
         given.append(_custom(e, "SPMDFullToShardShape", x, shape, inside, config(rank)))
-    parts.manual = mesh
+    before = parts.manual, parts.manual_axes
+    parts.manual, parts.manual_axes = mesh, manual
     try:
         found = e.program(closed.jaxpr, closed.consts, given)
     finally:
-        parts.manual = None
+        parts.manual, parts.manual_axes = before
     outs = []
     for y, spec, v in zip(found, p["out_specs"], eqn.outvars, strict=True):
         rank = len(y.shape)
         inside = parts.manual_text(mesh, manual, rank)
         y = _custom(e, "Sharding", y, y.shape, inside, config(rank))
-        text = parts.text(NamedSharding(mesh, spec), rank)
+        text = parts.part_text(mesh, spec, rank)
         shape = physical(v.aval)[0]
         outs.append(_custom(e, "SPMDShardToFullShape", y, shape, text, config(rank)))
     return outs

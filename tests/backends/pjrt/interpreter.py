@@ -234,7 +234,18 @@ class Module:
             return found
         if target == "SPMDFullToShardShape":
             said = self.said[id(x)][0]
+            if isinstance(x, Shards):  # a region in another one
+                cuts = places(said, x[0].shape, self.partitions)
+                return Shards([part[at] for part, at in zip(x, cuts, strict=True)])
             return Shards([x[at] for at in places(said, x.shape, self.partitions)])
+        if target == "SPMDShardToFullShape" and "manual" in sharding:
+            shape, dtype = op.types[0]
+            cuts = places(sharding, shape, self.partitions)
+            groups = manual_groups(sharding, len(shape), self.partitions)
+            wholes = {group: np.empty(shape, dtype) for group in groups}
+            for at, part, group in zip(cuts, x, groups, strict=True):
+                wholes[group][at] = part
+            return Shards([wholes[group].copy() for group in groups])
         if target == "SPMDShardToFullShape":
             whole = np.empty(*op.types[0])
             for at, part in zip(places(sharding, whole.shape, self.partitions), x, strict=True):
@@ -263,9 +274,29 @@ def places(sharding, shape, partitions):
     """The slices that each partition has of an array."""
     if sharding is None or sharding in ("{replicated}", "{manual}"):
         return [(slice(None),) * len(shape)] * partitions
+    grid = grid_of(sharding, partitions)
+    made = [None] * partitions
+    for index in np.ndindex(*grid.shape):
+        sizes = zip(index, shape, grid.shape)
+        cut = [slice(i * (n // t), (i + 1) * (n // t)) for i, n, t in sizes]
+        made[grid[index]] = tuple(cut)
+    return made
+
+
+def manual_groups(sharding, rank, partitions):
+    """Which partitions are alike along the manual axes: a number for each."""
+    grid = grid_of(sharding, partitions)
+    made = [0] * partitions
+    for index in np.ndindex(*grid.shape):
+        made[grid[index]] = index[rank]
+    return made
+
+
+def grid_of(sharding, partitions):
+    """The partitions in the order of tiles."""
     found = re.match(
         r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))"
-        r"( last_tile_dim_replicate)?\}$",
+        r"( last_tile_dim_replicate| last_tile_dims=\{[a-z, ]+\})?\}$",
         sharding,
     )
     if found is None:
@@ -277,12 +308,7 @@ def places(sharding, shape, partitions):
         order = np.arange(partitions).reshape([int(n) for n in found[2].split(",")])
         if found[3]:
             order = order.transpose([int(n) for n in found[3].split(",")])
-    grid = order.reshape(tiles)
-    made = [None] * partitions
-    for index in np.ndindex(*tiles):
-        cut = [slice(i * (n // t), (i + 1) * (n // t)) for i, n, t in zip(index, shape, tiles)]
-        made[grid[index]] = tuple(cut)
-    return made
+    return order.reshape(tiles)
 
 
 # --- operations -----------------------------------------------------------------------------------

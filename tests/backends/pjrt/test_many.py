@@ -124,6 +124,40 @@ def _axes(part):
     return part if isinstance(part, tuple) else (part,) if part else ()
 
 
+@pytest.mark.parametrize("first", "ab")
+def test_regions_in_regions(plugin, mesh, first):
+    """A shard_map inside of another, over the other axis; with collectives along both."""
+    second = "ab".replace(first, "")
+
+    def inner(x):
+        return lax.psum(x, second) * (1 + lax.axis_index(second)) + lax.axis_index(first)
+
+    def outer(x):
+        y = weft.shard_map(
+            inner, in_specs=P(None, second), out_specs=P(second), axis_names={second}
+        )(x * 2)
+        return lax.pmax(y, first) + y
+
+    f = weft.shard_map(outer, mesh=mesh, in_specs=P(first), out_specs=P(first), axis_names={first},
+                       check_vma=False)  # fmt: skip
+    x = weft.device_put(X, NamedSharding(mesh, P("a", "b")))
+    y = weft.jit(f)(x)
+    assert y.devices() == set(plugin.places)
+    np.testing.assert_allclose(np.asarray(y), _nested(first), rtol=1e-6)
+    text = weft.jit(f).lower(x).as_text()
+    assert "last_tile_dims={manual" in text and '"{manual}"' in text
+
+
+def _nested(first):
+    """The same by hand: parts along the first axis, in each of them parts along the second."""
+    rows = []
+    for i, part in enumerate(X.reshape(2, 4, 8)):
+        total = (part * 2).reshape(4, 2, 4).sum(1)
+        rows.append(np.concatenate([total * (1 + j) + i for j in range(2)]))
+    top = np.maximum(*rows)
+    return np.concatenate([top + row for row in rows])
+
+
 def test_pmap(plugin):
     f = weft.pmap(lambda x, y: x / lax.psum(x, "i") + y, axis_name="i", devices=plugin.places)
     x = np.arange(1.0, 9.0, dtype="float32").reshape(4, 2)
