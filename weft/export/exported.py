@@ -33,6 +33,7 @@ from weft.export.trees import read_tree, write_tree
 from weft.kernel.spec import KernelError
 from weft.runtime.compiling import expect_sibling
 from weft.runtime.devices import default_backend
+from weft.stablehlo.module import Unlowered, module_text
 from weft.tree.functions import tree_flatten, tree_unflatten
 
 maximum_supported_calling_convention_version = 1
@@ -156,8 +157,12 @@ class Exported:
         return f"<exported {self.fun_name}: ({ins}) -> ({outs}), platforms={self.platforms}>"
 
     def mlir_module(self) -> str:
-        """The program as text; a Jaxpr, as weft has no MLIR."""
-        return str(self._program)
+        """The program as a module of StableHLO for one device; as a Jaxpr, where StableHLO has no
+        form for it."""
+        try:
+            return module_text(self._program, self.fun_name)
+        except Unlowered:
+            return str(self._program)
 
     def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
         """Where the arguments are, over the axes of ``mesh``; None where nothing was said."""

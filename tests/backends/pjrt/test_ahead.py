@@ -5,6 +5,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft import export
+from weft.backends.pjrt.program import compile_ahead, device_options
 from weft.experimental import topologies
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from weft.sharding import PartitionSpec as P
@@ -47,6 +49,40 @@ def test_costs_memory_text_and_bytes(make_plugin):
         made(jnp.ones((8, 4)), jnp.ones((4, 6)))
     with pytest.raises(TypeError, match="the name of a machine"):
         step.lower(struct((8, 4)), struct((4, 6))).compile(topology=3)
+
+
+def test_a_story_of_a_program(make_plugin):
+    """Operations, FLOPs, bytes and the time that the compiler expects."""
+    make_plugin()
+    lowered = weft.jit(f).lower(struct((8, 4)), struct((4, 6)))
+    machine = topologies.get_topology_desc("box:2x2", platform="stand_in")
+    told = lowered.compile(topology=machine).explain()
+    for text in (
+        "6 operations after fusion",
+        "1 tanh",
+        "6 floating-point operations, 64 bytes read",
+        "expected time 500,000.0 us",
+        "224 argument, 4 output",
+    ):
+        assert text in told, told
+
+
+def test_exports_for_tpus(make_plugin):
+    """What is exported for a TPU is compiled ahead, is read again, and is not run elsewhere."""
+    make_plugin()
+    fun = weft.jit(lambda x: jnp.sin(x) @ x.T)
+    made = export.export(fun, platforms=["tpu"])(struct((3, 4)))
+    assert made.platforms == ("tpu",) and "stablehlo.sine" in made.mlir_module()
+    x = np.linspace(0, 1, 12, dtype="float32").reshape(3, 4)
+    with pytest.raises(ValueError, match="exported for tpu, not for cpu"):
+        made.call(x)
+    again = export.deserialize(made.serialize())
+    assert again.platforms == ("tpu",)
+    (y,) = export.from_stablehlo(again.mlir_module())(x)
+    np.testing.assert_allclose(y, fun(x), rtol=1e-6)
+    there = topologies.get_topology_desc("box:1x1", platform="stand_in").machine
+    text, options = again.mlir_module(), device_options([0])
+    assert compile_ahead(there.api, there.handle, text, options).costs()["flops"] > 0
 
 
 def test_donated_arguments_share_memory_with_results(make_plugin):

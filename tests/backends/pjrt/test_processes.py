@@ -130,13 +130,15 @@ def test_processes_that_leave_or_are_late():
 
 
 def test_arguments_are_checked():
-    initialize = weft.distributed.initialize
+    def joined(*given, limit=0):
+        return weft.distributed._joined(*given, limit, None, None)
+
     with pytest.raises(ValueError, match="process_id=3 of num_processes=2"):
-        initialize("127.0.0.1:1", 2, 3)
+        joined("127.0.0.1:1", 2, 3)
     with pytest.raises(ValueError, match="write host:port of process 0"):
-        initialize("nowhere", 2, 0)
+        joined("nowhere", 2, 0)
     with pytest.raises(JaxRuntimeError, match="process 1 can't reach process 0 at"):
-        initialize(f"127.0.0.1:{free_port()}", 2, 1, initialization_timeout=0)
+        joined(f"127.0.0.1:{free_port()}", 2, 1)
     with pytest.raises(ValueError, match="give each of them coordinator_address"):
-        initialize(num_processes=2)
+        joined(None, 2, None)
     assert not weft.distributed.is_initialized()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,8 +105,12 @@ def _line(row: dict[str, Any], known: dict[int, str], names: dict[int, str]) -> 
 
 
 def instructions(form: str, data: bytes) -> Iterator[str]:
-    """The operations of the entry, in order: their names, without what moves no data."""
+    """The operations of the entry, in order: their names, without what moves no data.
+
+    Of other forms than HLO, all operations of StableHLO.
+    """
     if not form.startswith("hlo"):
+        yield from re.findall(r'"(?:stable|c)hlo\.(\w+)"\(', data.decode(errors="replace"))
         return
     module = Module(form, data)
     for _, number, rows in module.computations:

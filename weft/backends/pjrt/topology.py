@@ -34,6 +34,8 @@ class NoMemory(Memory):
 class Described:
     """What is known of a device that is described."""
 
+    joins_processes = False
+
     def __init__(self, topology: Topology, handle: int) -> None:
         api, given = topology.api, {"device_description": handle}
         self.topology = topology

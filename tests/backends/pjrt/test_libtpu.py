@@ -1,0 +1,63 @@
+"""Programs compiled for TPUs by libtpu, without a TPU, and their FLOPs against weft's count."""
+
+import platform
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from tools import ahead_programs
+from weft.backends.pjrt import plugins
+from weft.backends.pjrt.topology import Topology
+from weft.sharding import AbstractMesh, NamedSharding
+from weft.sharding import PartitionSpec as P
+
+if "tpu" not in plugins.known() or platform.machine() != "x86_64":
+    reason = "libtpu is not installed: pip install '.[tpu]', for x86-64 only"
+    pytest.skip(reason, allow_module_level=True)
+MACHINES = ("v5e:2x2", "v4:2x2x1")
+PARTS = 12
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_programs_compile_and_flops_agree(part):
+    """Networks with their gradients, over one device and four, and samples of the laws."""
+    rows = list(ahead_programs.written((part, PARTS)))
+    assert len(rows) >= ahead_programs.COUNT // PARTS
+    apart = []
+    for machine in MACHINES:
+        there = Topology("tpu", machine, {})
+        assert len(there.devices) == 4
+        for name, text, ours, products in rows:
+            flops, _, memory = ahead_programs.compiled(there, text)
+            assert memory["generated_code_size_in_bytes"] > 0
+            is_compared = products > ahead_programs.MOST * ours
+            if is_compared and abs(flops / ours - 1) > ahead_programs.TOLERANCE:
+                apart.append(f"{machine}, {name}: {flops:.5g} FLOPs, ours {ours:.5g}")
+    assert not apart, "\n".join(apart)
+
+
+def test_a_step_is_planned():
+    """As a user would: by name of the machine, with its story, costs and bytes."""
+    mesh = AbstractMesh((2, 2), ("data", "model"))
+    x = weft.ShapeDtypeStruct((64, 128), "float32", sharding=NamedSharding(mesh, P("data")))
+    w = weft.ShapeDtypeStruct((128, 64), "float32", sharding=NamedSharding(mesh, P(None, "model")))
+    step = weft.jit(weft.grad(lambda w, x: (jnp.tanh(x @ w) ** 2).sum()), donate_argnums=0)
+    made = step.lower(w, x).compile(topology="v5e:2x2")
+    told = made.explain()
+    for text in ("for v5e:2x2", "floating-point operations", "bytes read and written", "expected"):
+        assert text in told, told
+    assert made.cost_analysis()["flops"] > 1e5 and made.memory_analysis().alias_size_in_bytes > 0
+    assert "HloModule" in made.as_text() and len(made.serialize()) > 1000
+    assert np.prod(made.out_info.shape) == 128 * 64
+
+
+def test_exports_for_tpus_compile():
+    exported = weft.export.export(weft.jit(lambda x: jnp.sin(x) @ x.T), platforms=["tpu"])(
+        weft.ShapeDtypeStruct((8, 16), "float32")
+    )
+    assert exported.platforms == ("tpu",)
+    there = Topology("tpu", "v5e:1x1", {})
+    flops, _, _ = ahead_programs.compiled(there, exported.mlir_module())
+    assert flops >= 2 * 8 * 8 * 16
