@@ -9,6 +9,8 @@ process, so each platform is a run of its own, in several parts at once.
 """
 
 import argparse
+import json
+import lzma
 import pickle
 import subprocess
 import sys
@@ -26,13 +28,14 @@ import weft  # noqa: E402
 import weft.numpy as jnp  # noqa: E402
 from tests.compose.programs import generate  # noqa: E402
 from tests.laws.checks import seed_of  # noqa: E402
-from tests.mlir import test_jax_modules as modules  # noqa: E402
 from tests.samples import WIDE, all_samples  # noqa: E402
 from tools.stablehlo_programs import programs  # noqa: E402
 from weft import dtypes, export, linen, random  # noqa: E402
 from weft.base.errors import HostFallbackWarning  # noqa: E402
+from weft.dtypes.kinds import dtype_by_name  # noqa: E402
 
 RANDOM_PROGRAMS = 1000
+RECORDED = ROOT / "tests" / "mlir" / "data" / "jax_modules.json.xz"
 # How far results may be apart, as a part of the largest number: in float64, and in others.
 CLOSE, TOLERANCE = 1e-9, 5e-3
 
@@ -163,16 +166,21 @@ def cases():
     for name, function, args in sampled(400, gradients=True):
         kind = "gradient" if name.startswith("gradient of") else "sample"
         yield f"{kind}/{name}", lambda function=function, args=args: (function, args)
-    for name in modules.NAMES:
-        yield f"module/{name}", lambda name=name: module(name)
+    for found in json.loads(lzma.decompress(RECORDED.read_bytes())):
+        yield f"module/{found['name']}", lambda found=found: module(found)
 
 
-def module(name):
-    found = modules.MODULES[name]
+def module(found):
+    """A module that JAX wrote, as a function, and its arguments."""
+
+    def array(held):
+        name, shape, raw = held
+        return np.frombuffer(bytes.fromhex(raw), dtype_by_name[name]).reshape(shape)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = export.from_stablehlo(found["text"])
-    return made, [modules.array(x) for x in found["ins"]]
+    return made, [array(x) for x in found["ins"]]
 
 
 # --- runs -----------------------------------------------------------------------------------------

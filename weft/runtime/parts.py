@@ -115,8 +115,9 @@ class SpannedMemory(SpreadMemory):
     def copy_out(self, owner: Parts, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
         found = np.empty(shape, dtype)
         rows = zip(self._numbers(len(shape) - 1), self.clients, owner.buffers, strict=True)
-        for number, (client, buffer) in {n: rest for n, *rest in rows}.items():
-            found[number, ...] = client.memory.copy_out(buffer, dtype, shape[1:])
+        with guards.gathering(dtype, shape):
+            for number, (client, buffer) in {n: rest for n, *rest in rows}.items():
+                found[number, ...] = client.memory.copy_out(buffer, dtype, shape[1:])
         return found
 
     def moved(self, x: ArrayImpl) -> Parts:
