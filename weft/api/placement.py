@@ -426,8 +426,14 @@ def block_until_ready(x: Any) -> Any:
         >>> weft.block_until_ready(jnp.ones(2))
         Array([1., 1.], dtype=float32)
     """
+    waited: set[Any] = set()  # for clients, each once: a tree may have thousands of leaves
     for leaf in tree_leaves(x):
-        if hasattr(leaf, "block_until_ready"):
+        if type(leaf) is ArrayImpl and leaf._owner is not None:
+            client = leaf._type.placement.client
+            if client not in waited:
+                client.wait()
+                waited.add(client)
+        elif hasattr(leaf, "block_until_ready"):
             leaf.block_until_ready()
     return x
 

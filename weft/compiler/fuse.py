@@ -7,6 +7,7 @@ together without patterns; here it is decided where that ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from weft.compiler import pull
 from weft.compiler.alike import Alike
 from weft.compiler.backend import MIN_STORED_OPS
 from weft.compiler.passes.contract import users_of
+from weft.compiler.places import between_stencils
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from weft.kernel.kernel import Buffer, Kernel, Loop, linear
@@ -103,6 +105,8 @@ STREAMS = 16
 # The same where the arrays are large, so that each is a stream from memory: with three leaves of
 # Lion's update in a kernel, 15 of them, a step took 2.4 times as long as with one.
 LARGE_STREAMS = 8
+# Arrays that a value which several kernels need is computed from before it is written instead.
+_MAX_READ_AGAIN = 3
 # Kernels that compute a small value again before it is written instead.
 _MAX_RECOMPUTATIONS = 3
 
@@ -158,8 +162,8 @@ class Fusion:
         self.given = {*jaxpr.constvars, *jaxpr.invars}
         self.users = users_of(jaxpr)
         self.results = [x for x in jaxpr.outvars if type(x) is not Literal]
-        self.materialised = self._roots()
         self.apart: set[Any] = set()  # roots that read others in ways one kernel cannot
+        self.materialised = self._roots()
         self.plain: set[Any] = set()  # roots that reductions cannot be computed along with
         self.shared: set[Any] = set()  # values written because several kernels need them
         self.built: dict[Any, Built] = {}
@@ -178,6 +182,10 @@ class Fusion:
         if self.recomputes:
             roots |= self._repeated()
         roots -= self.given
+        if self.recomputes and not self.general:
+            fuses = lambda eqn: id(eqn) in self.fusible
+            found, self.apart = between_stencils(self.jaxpr, fuses, self.users, roots)
+            roots |= found
         return roots | self._crossing(roots)
 
     def _repeated(self) -> set[Any]:
@@ -237,16 +245,29 @@ class Fusion:
                 ends.update(eqn.outvars)
         found: set[Any] = set()
         work: dict[Any, int] = {}
+        arrays: dict[Any, frozenset[Any]] = {}  # what else would be read, a few of them
         for eqn in self.jaxpr.eqns:
             operands = {x for x in eqn.invars if type(x) is not Literal}
             total = min(self.work, self._cost(eqn) + sum(work.get(x, 0) for x in operands))
+            read = frozenset[Any]()
+            if self.apart:  # of stencils, which later ones would compute again and again
+                read = read.union(*(arrays.get(x, {x}) for x in operands))
             for v in eqn.outvars:
                 users = {level[u.outvars[0]] for u in self.users.get(v, ()) if u.outvars}
-                if v in roots or (total >= self._most_ops(v) and len(users) > 1):
+                much = total >= self._most_ops(v) or self._reads_much(v, read)
+                if v in roots or (much and len(users) > 1):
                     found.add(v)
+                elif id(eqn) in self.fusible and v not in ends:
+                    work[v], arrays[v] = total, read
                 else:
                     work[v] = total
         return found | self._after_products(level, roots)
+
+    def _reads_much(self, v: Any, arrays: frozenset[Any]) -> bool:
+        """Whether to compute a value again would read several arrays of its size instead of it."""
+        size = plain(prod(v.aval.shape))
+        large = sum(2 * plain(prod(x.aval.shape)) >= size for x in arrays)
+        return size > MAX_SINGLE_ROW and large >= _MAX_READ_AGAIN
 
     def _most_ops(self, v: Any) -> int:
         """Operations from which on a value that several kernels need is written; small ones cost no
@@ -711,16 +732,30 @@ def step(memory: Memory, kept: list[Buffer], grid: Any, body: list[Any], writes:
 
 def _connected(roots: list[Any], masks: list[int]) -> list[tuple[int, list[Any]]]:
     """Roots together whose masks have bits in common, directly or by way of others."""
-    joined: list[tuple[int, list[Any]]] = []
-    for out, mask in zip(roots, masks, strict=True):
-        members, apart = [out], []
-        for other, found in joined:
-            if other & mask:
-                mask, members = mask | other, found + members
-            else:
-                apart.append((other, found))
-        joined = [*apart, (mask, members)]
-    return joined
+    joined: dict[int, tuple[int, list[Any]]] = {}
+    owner: dict[int, int] = {}  # of bits, the group that they came with
+    became: dict[int, int] = {}  # of groups that are part of another, that
+    for number, (out, mask) in enumerate(zip(roots, masks, strict=True)):
+        members, found = [out], set[int]()
+        for bit in _bits_of(mask):
+            group = owner.setdefault(bit, number)
+            while group in became:
+                group = became[group]
+            found.add(group)
+        for group in sorted(found - {number}):
+            other, known = joined.pop(group)
+            mask, members = mask | other, known + members
+            became[group] = number
+        joined[number] = mask, members
+    return list(joined.values())
+
+
+def _bits_of(mask: int) -> Iterator[int]:
+    """The numbers of the bits of a mask."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length()
+        mask ^= low
 
 
 def _split(box: Any, cut: Cut) -> list[Any]:

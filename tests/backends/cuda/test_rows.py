@@ -212,3 +212,38 @@ def test_bfloat16_is_rounded_by_one_instruction():
     found = ptx.assemble(text)
     assert found.count("cvt.rn.bf16x2.f32") == 1  # the product
     assert found.count("cvt.rn.bf16.f32") == 1  # what is stored
+
+
+@pytest.mark.parametrize(
+    "length, threads, trips",
+    [(197, 32, 7), (50, 32, 2), (250, 32, 8), (1009, 128, 8), (2003, 256, 8), (4001, 512, 8),
+     (8000, 512, 4), (9001, 1024, 0)],
+)  # fmt: skip
+def test_odd_rows_stay_in_registers(length, threads, trips):
+    """Softmax of rows of 197 with relative positions once took 1.7 times as long as in JAX: rows
+    that aren't whole numbers of warps were in shared memory, a block of one warp for each."""
+    (kernel,) = kernels_of(lambda x: nn.softmax(x, -1), f32(20_000, length))
+    (part,) = schedule(kernel).parts
+    assert (part.threads, part.trips) == (threads, trips)
+    assert part.group == (schedules.WARPS if threads == 32 else 1)
+    text = render(part)
+    assert ("row" in text.partition("define")[0]) == (trips == 0)
+
+
+@pytest.mark.parametrize("name, length", [("layer norm", 50), ("softmax", 100), ("gradient", 35)])
+def test_odd_rows_by_their_text(name, length):
+    for part in check(LONG[name], f32(2, length)):
+        if part.shares:
+            assert part.trips == -(-length // (part.threads * part.vector))
+
+
+def test_rows_of_much_work_are_loops():
+    """Written out eight times, a row of draws took seconds to assemble."""
+
+    def drawn(x):
+        for _ in range(12):
+            x = jnp.sin(jnp.exp(x) + jnp.log1p(x))
+        return nn.softmax(x, -1)
+
+    (kernel,) = kernels_of(drawn, f32(20_000, 197))
+    assert schedule(kernel).parts[0].trips == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -93,7 +92,8 @@ def _compilers() -> Any:
 
 def _compiled(text: str, key: bytes, device: driver.Device, where: str) -> bytes:
     device.use()
-    code = driver.link(ptx.assemble(text, device.architecture))
+    level = 1 if text.startswith(ptx.QUICK) else 4
+    code = driver.link(ptx.assemble(text, device.architecture), level=level)
     with knobs.cache(where):  # that of the thread that asked
         disk.save(key, code)
     return code
@@ -363,8 +363,7 @@ class Assembler:
             return [(node, part) for part in self.parts(copying, spots, False, True)]
         if not isinstance(node, Launch):
             return [(node, None)]
-        pairs = combinations(node.slots, 2)
-        distinct = not any(self.same_memory(a, b) for a, b in pairs)
+        distinct = self.distinct(node.slots)
         aligned = self.unaligned.isdisjoint(node.slots)
         parts = self.parts(node.kernel, [c.Spot(s) for s in node.slots], aligned, distinct)
         return [(node, part) for part in parts]
@@ -447,7 +446,7 @@ class Assembler:
     def joined(self, pieces: list[join.Accesses], repeated: int, ahead: _Ahead = ()) -> Any:
         """Kernels as one launch, which prefetches something for a later one."""
         slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
-        distinct = not any(self.same_memory(a, b) for a, b in combinations(slots, 2))
+        distinct = self.distinct(slots)
         made = join.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
         own = [(_own(s), at) for s, at, _ in made.pieces]
         key = (repeated, distinct, len(ahead), *own)
@@ -710,9 +709,18 @@ class Assembler:
         """Whether two slots may be the same memory."""
         if a == b:
             return True
+        if self.roles[a] != "view" and self.roles[b] != "view":
+            return False
         if frozenset((a, b)) in self.pairs:  # views that change places
             return False
         return not self.under(a).isdisjoint(self.under(b))
+
+    def distinct(self, slots: Sequence[int]) -> bool:
+        """Whether no two of some slots may be the same memory."""
+        if len(set(slots)) < len(slots):
+            return False
+        views = [s for s in slots if self.roles[s] == "view"]
+        return not any(self.same_memory(a, b) for a in views for b in slots if a != b)
 
     def plan(self, commands: Sequence[Any]) -> tuple[list[int], int]:
         """The offset of each temporary in the arena, and the arena's size."""

@@ -420,13 +420,13 @@ def wait_for(stream: Any, event: Any) -> None:
 
 
 @contextlib.contextmanager
-def _logged() -> Iterator[tuple[Any, ...]]:
-    """Options for a log of the driver's assembler, which is part of errors inside."""
+def _logged(level: int = 4) -> Iterator[tuple[Any, ...]]:
+    """Options for the driver's assembler: its level, and a log, which is part of errors inside."""
     log = ctypes.create_string_buffer(8192)
-    # 5 and 6: a buffer for errors, and its size
-    values = (_PTR * 2)(ctypes.cast(log, _PTR), _PTR(len(log)))
+    # 5 and 6: a buffer for errors, and its size; 7: the level
+    values = (_PTR * 3)(ctypes.cast(log, _PTR), _PTR(len(log)), _PTR(level))
     try:
-        yield 2, (_INT * 2)(5, 6), values
+        yield 3, (_INT * 3)(5, 6, 7), values
     except DriverError as error:
         raise DriverError(f"{error}\n{log.value.decode(errors='replace')}") from None
 
@@ -576,11 +576,12 @@ def tensor_map(
     return TensorMap.from_buffer_copy(ctypes.string_at(start, 128))
 
 
-def link(ptx: str, path: str | None = None) -> bytes:
-    """Machine code from PTX, and from a library of device code if there is one."""
+def link(ptx: str, path: str | None = None, level: int = 4) -> bytes:
+    """Machine code from PTX, and from a library of device code if there is one; the assembler does
+    little at the first levels, and all it can at the fourth."""
     state = _PTR()
     text = ptx.encode() + b"\0"
-    with _logged() as options:
+    with _logged(level) as options:
         call("cuLinkCreate_v2", *options, ctypes.byref(state))
         call("cuLinkAddData_v2", state, 1, text, len(text), b"ptx", 0, None, None)
         if path is not None:

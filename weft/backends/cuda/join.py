@@ -13,9 +13,9 @@ from collections.abc import Callable
 from math import prod
 
 from weft.backends.cuda.chain import Chain, held
-from weft.backends.cuda.ptx import EARLY, MOST_EARLY_BLOCKS, WAIT
+from weft.backends.cuda.ptx import EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
 from weft.backends.cuda.routines.device import DEFINITIONS
-from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
+from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.render import DECLARED, FLUSHES, NAME, attributes, writer_of
@@ -249,7 +249,11 @@ def render(joined: Joined, ahead: int = 0) -> str:
     head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
     whole = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
     told = [EARLY] if joined.blocks <= MOST_EARLY_BLOCKS else []
-    return "\n".join([*told, *whole, attributes(schedule)])
+    text = "\n".join([*told, *whole, attributes(schedule)])
+    plain = [p.schedule for p in joined.pieces if isinstance(p.schedule, Schedule)]
+    if joined.repeated or len(plain) < len(joined.pieces):
+        return text
+    return quickly(text, sum(map(operations, plain)))
 
 
 def _held_early(chain: Chain, places: tuple[int, ...], begun: str) -> list[str]:

@@ -34,6 +34,9 @@ EARLY = "; may begin early"
 # A long text for few elements, whose loops stay as they are: the passes that it needs take half the
 # time of all, and the driver's assembler does the rest. A comment of a module says it.
 BRIEF, BRIEF_ELEMENTS = "; loops stay as they are\n", 1 << 22
+# A long text for little work, which would take longer to be made well than it will ever run: the
+# instructions are those of the text, and the driver's assembler does little more than place them.
+QUICK, QUICK_OPERATIONS, QUICK_TEXT = "; made quickly\n", 1 << 25, 1 << 13
 
 # How many blocks are a cluster, which LLVM has no word for: a comment of a module says it.
 CLUSTER = "; blocks of a cluster: {}"
@@ -58,12 +61,13 @@ class _Ptx(Llvm):
         self.target = self.c.LLVMPY_GetTargetFromTriple(TRIPLE.encode(), ctypes.byref(error))
         if not self.target:
             raise RuntimeError(self._taken(error))
-        self.spare: dict[int, list[int]] = {}  # machines that no thread uses at the moment
+        # machines that no thread uses at the moment, by architecture and level
+        self.spare: dict[tuple[int, int], list[int]] = {}
 
-    def machine_of(self, architecture: int) -> int:
+    def machine_of(self, architecture: int, level: int = _LEVEL) -> int:
         words = [x.encode() for x in (TRIPLE, f"sm_{architecture}", FEATURES)]
         made = self.long.LLVMPY_CreateTargetMachine(
-            self.target, *words, _LEVEL, b"default", b"default", 0, 0, b""
+            self.target, *words, level, b"default", b"default", 0, 0, b""
         )
         if not made:
             raise RuntimeError(f"LLVM does not know the GPU sm_{architecture}")
@@ -90,7 +94,7 @@ def _llvm() -> _Ptx:
 def _head(architecture: int) -> str:
     library = _llvm()
     machine = library.machine_of(architecture)
-    library.spare.setdefault(architecture, []).append(machine)
+    library.spare.setdefault((architecture, _LEVEL), []).append(machine)
     layout = library.layout(machine)
     return f'target triple = "{TRIPLE}"\ntarget datalayout = "{layout}"\n'
 
@@ -103,14 +107,22 @@ def version() -> str:
     return __version__
 
 
+def quickly(text: str, operations: int) -> str:
+    """A text for so many operations, to be made quickly where that takes less time in all."""
+    few = operations <= QUICK_OPERATIONS and len(text) > QUICK_TEXT
+    return QUICK + text if few else text
+
+
 def assemble(text: str, architecture: int = 90) -> str:
     """The PTX of an LLVM module."""
     text = text if architecture >= HOPPER else text.replace(WAIT, "")
     with _lock:
         library, head = _llvm(), _head(architecture)
-        effort = Effort.INLINE if text.startswith(BRIEF) else Effort.OPTIMISE
-        spare = library.spare.setdefault(architecture, [])
-        machine = spare.pop() if spare else library.machine_of(architecture)
+        brief = text.startswith((BRIEF, QUICK))
+        effort = Effort.INLINE if brief else Effort.OPTIMISE
+        level = 0 if text.startswith(QUICK) else _LEVEL
+        spare = library.spare.setdefault((architecture, level), [])
+        machine = spare.pop() if spare else library.machine_of(architecture, level)
     try:
         whole = Verbatim(head + text, effort)
         made = with_room(lambda whole: library.compile(whole, machine).decode(), whole)

@@ -9,6 +9,7 @@ that results are the same bits in every run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -27,6 +28,7 @@ from weft.kernel.kernel import (
     Reduce,
     Store,
     affine,
+    in_loops,
     statements,
 )
 from weft.kernel.nodes import F32, walk
@@ -65,6 +67,8 @@ TILE = 32
 # Elements from which on a range of an array that is joined has a kernel of its own where there are
 # more of them than this.
 SHORT_RANGE, MAX_RANGES = 1 << 10, 16
+# Results of ranges that a thread has together, at most.
+MAX_MERGED = 4
 # How often loops of a block may be written out.
 MAX_TRIPS = 8
 
@@ -87,6 +91,8 @@ _SIMPLE = frozenset(
 FUNCTION = 16
 # Rows that leave processors idle: as many threads as possible have one.
 FEW_ROWS = 128
+# Threads that run at once, and instructions of an element from which as many as possible have one.
+ONE_WAVE, MANY_INSTRUCTIONS = 1 << 18, 128
 
 
 class Schedule(Record):
@@ -95,8 +101,8 @@ class Schedule(Record):
     kernel's, then of scratch memory.
 
     ``trips`` is how often the threads of a block go through its loops, where that is seldom and the
-    same for all: such loops are written out, and rows that a thread reads only where it wrote them
-    stay in its registers. ``distinct`` is whether no two buffers are the same memory. ``tile`` has
+    same for all (some have nothing to do the last time): such loops are written out, and rows that
+    a thread reads only where it wrote them stay in its registers. ``distinct`` is whether no two buffers are the same memory. ``tile`` has
     an axis along which memory is read, and the last one, along which it is written: a block
     transposes squares of both through shared memory. ``rows`` is how many iterations of its loops a
     thread that reduces columns does at a time, for all of its neighbouring columns; with
@@ -165,6 +171,8 @@ def schedule(
 
 def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
     """A kernel for each loop, or, of many, one for all short ones; they are one launch."""
+    if distinct:
+        kernel = kernel._replace(body=_merged(kernel.body))
     count = 1 if kernel.grid is None else kernel.grid[1]
     least = SHORT_RANGE if len(kernel.body) > MAX_RANGES else 0
     long = [[s] for s in kernel.body if count * _elements(s) >= least]
@@ -172,6 +180,34 @@ def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
     groups = [*long, short] if short else long
     made = [_whole(kernel._replace(body=body), aligned, distinct) for body in groups]
     return Parts([part._replace(apart=True) for whole in made for part in whole.parts], [])
+
+
+def _merged(loops: list[Any]) -> list[Any]:
+    """Loops of ranges, those of the same extents that read the same elements as one: what is read
+    for one of them is at hand for the other."""
+    found: list[tuple[list[tuple[str, int]], list[Any], frozenset[Any]]] = []
+    k = Builder()
+    for loop in loops:
+        axes, body = nest(loop)
+        for i, (own, known, read) in enumerate(found):
+            if [n for _, n in own] != [n for _, n in axes] or len(known) >= MAX_MERGED:
+                continue
+            names = {a: affine(0, {b: 1}) for (a, _), (b, _) in zip(axes, own, strict=True)}
+            renamed = Rewrite(k, names).body(body)
+            if not read.isdisjoint(more := _plain_loads(renamed)):
+                found[i] = own, [*known, *renamed], read | more
+                break
+        else:
+            body = Rewrite(k, {}).body(body)
+            found.append((axes, body, _plain_loads(body)))
+    made = [in_loops(axes, body)[0] for axes, body, _ in found]
+    return made if len(made) == len(loops) else _merged(made)
+
+
+def _plain_loads(body: list[Any]) -> frozenset[Any]:
+    """Buffers and places of what statements read, whatever is computed."""
+    values = walk([v for s in statements(body) if not isinstance(s, Loop) for v in s.operands])
+    return frozenset(v.attr for v in values if v.op == "load" and not v.args and v.attr[1].terms)
 
 
 def reads_where_it_writes(kernel: Kernel) -> bool:
@@ -244,10 +280,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops:
-        axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
-        vector = _neighbours(kernel)
-        fits = aligned and axes and axes[-1][1] % vector == 0 and iterations > THREADS * vector
-        return Schedule(kernel, False, THREADS, vector if fits else 1, buffers)
+        return Schedule(kernel, False, THREADS, _elements_of_a_thread(kernel, aligned), buffers)
     if has_rows_inside(kernel):
         return Schedule(kernel, False, SERIAL_THREADS, 1, buffers)
     rows = has_rows(kernel)
@@ -284,17 +317,32 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     few = shared and longest % (wide * threads) == 0
     if fits and (few or longest > MAX_TRIPS * VECTOR * threads):
         vector = wide if all(axes[-1][1] % wide == 0 for axes in inner) else VECTOR
-    totals = {prod(n for _, n in axes) for axes in inner}
-    trips, rest = divmod(longest, threads * vector)
-    same = len(totals) == 1 and not rest and not any(loop.whole for loop in loops)
-    trips = trips if same and trips <= MAX_TRIPS else 0
-    made = Schedule(kernel, True, threads, vector, buffers, False, trips)
     own = {i for i, b in enumerate(kernel.buffers) if b.role == "row" and b.size}
-    apart = not own or (trips and own <= private_rows(kernel))
+    private = own <= private_rows(kernel) if own else False
+    if private and vector == 1:  # as many threads as keep rows in their registers
+        while threads < MAX_THREADS and longest > MAX_TRIPS * threads:
+            threads *= 2
+    trips = _trips(kernel, loops, threads * vector)
+    made = Schedule(kernel, True, threads, vector, buffers, False, trips)
+    apart = not own or (trips and private)
     if threads == 32 and apart and (aligned or vector == 1):
         if iterations >= WARPS * ENOUGH_BLOCKS:
             made = made._replace(group=WARPS)
     return made
+
+
+def _trips(kernel: Kernel, loops: list[Loop], step: int) -> int:
+    """How often threads that do so many elements at a time go through the loops of a row, where
+    that is seldom and the same for all; 0 where the loops stay."""
+    totals = {prod(n for _, n in nest(loop)[0]) for loop in loops}
+    trips, rest = divmod(max(totals), step)
+    if len(totals) > 1 or any(loop.whole is not None for loop in loops):
+        return 0
+    if not rest:
+        return trips if trips <= MAX_TRIPS else 0
+    inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    fits = trips < MAX_TRIPS and (trips + 1) * _instructions(walk(inside)) <= MAX_WRITTEN_VALUES
+    return trips + 1 if fits else 0
 
 
 def row_cost(kernel: Kernel, threads: int, length: int, rows: int) -> float:
@@ -333,18 +381,37 @@ def _is_short(kernel: Kernel) -> bool:
     return count(body, False) <= MAX_WRITTEN_VALUES and longest <= MAX_WRITTEN_LOADS
 
 
+def _instructions(values: Sequence[Any]) -> int:
+    """Instructions of values, about: those of functions count as several."""
+    return sum(1 if v.op in _SIMPLE else FUNCTION for v in values)
+
+
 def operations(schedule: Schedule) -> int:
-    """Instructions of all threads of a kernel, about: those of functions count as several."""
+    """Instructions of all threads of a kernel, about."""
 
     def inside(body: list[Any], times: int) -> int:
         straight = [s for s in body if not isinstance(s, Loop)]
         values = walk([v for s in straight for v in s.operands])
-        own = times * sum(1 if v.op in _SIMPLE else FUNCTION for v in values)
+        own = times * _instructions(values)
         loops = [s for s in body if isinstance(s, Loop)]
         return own + sum(inside(s.body, times * s.extent) for s in loops)
 
     kernel = schedule.kernel
     return 0 if kernel.serial else inside(kernel.body, schedule.iterations)
+
+
+def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:
+    """How many neighbouring elements a thread of a kernel that only stores has."""
+    axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+    iterations = prod(n for _, n in axes)
+    vector = _neighbours(kernel)
+    # of a single axis, the last thread may have fewer than the others
+    whole = axes and (axes[-1][1] % vector == 0 or len(axes) == 1)
+    if not aligned or not whole or iterations <= THREADS * vector:
+        return 1
+    values = walk([v for s in kernel.body for v in s.operands])
+    # much work for few elements: more threads, and a shorter text
+    return 1 if iterations < ONE_WAVE and _instructions(values) >= MANY_INSTRUCTIONS else vector
 
 
 def _neighbours(kernel: Kernel) -> int:

@@ -29,6 +29,9 @@ from weft.kernel.program import Type
 
 # Warps of a block, and keys of a thread; half as many of 8 bytes.
 WARPS, ITEMS = 8, 16
+# Keys of all rows, and rows, from which threads have so many keys; fewer take shorter texts, which
+# are assembled sooner, and more threads. Keys of a thread at least.
+MANY_KEYS, MANY_ROWS, FEWEST_ITEMS = 1 << 18, 256, 4
 # Blocks of a multiprocessor, where they have keys alone: more have too few registers.
 RESIDENT = 3
 # Counters that lanes have of a digit, for all passes, and blocks that count.
@@ -100,6 +103,24 @@ def _each(main: Any, count: int, places: tuple[Place, ...], **names: Any) -> Run
     return Run(_text(main, **names), ceil_div(count, 256), 256, places)
 
 
+def items_of(rows: int, length: int, size: int) -> int:
+    """Keys of a thread, of rows of a length and keys of so many bytes.
+
+    >>> [items_of(1, n, 4) for n in (1000, 2000, 4000, 100_000, 10**6)]
+    [4, 8, 16, 4, 16]
+    """
+    most = ITEMS // 2 if size == 8 else ITEMS
+    block = 32 * WARPS
+    if rows * length >= MANY_KEYS or rows >= MANY_ROWS:
+        return most
+    if length > block * most:
+        return FEWEST_ITEMS
+    items = FEWEST_ITEMS
+    while block * items < length:
+        items *= 2
+    return items
+
+
 def sort_rows(
     room: Scratch,
     keys: Place,
@@ -118,7 +139,7 @@ def sort_rows(
     size = names["BITS"] // 8
     carries = values is not None or numbered
     which = 2 if numbered else int(carries)
-    items = ITEMS // 2 if size == 8 else ITEMS
+    items = items_of(rows, length, size)
     warps = WARPS
     while warps > 1 and 16 * warps * items >= length:
         warps //= 2

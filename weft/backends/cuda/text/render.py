@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.chain import Chain
-from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT
-from weft.backends.cuda.schedule import TILE, Schedule, turned
+from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
+from weft.backends.cuda.schedule import TILE, Schedule, operations, turned
 from weft.backends.cuda.text.columns import (
     BlockColumns,
     Clusters,
@@ -95,7 +95,8 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> st
     body = ["entry:", *writer.serial, *first, WAIT, *writer.lines, "}", FLUSHES]
     may_begin = taken is not None or schedule.blocks <= MOST_EARLY_BLOCKS
     told = [EARLY] if may_begin else []
-    return "\n".join([*told, DECLARED, *declared, head, *body, attributes(schedule)])
+    text = "\n".join([*told, DECLARED, *declared, head, *body, attributes(schedule)])
+    return text if taken is not None else quickly(text, operations(schedule))
 
 
 def writer_of(schedule: Schedule) -> Threads:

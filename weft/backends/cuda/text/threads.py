@@ -26,6 +26,9 @@ from weft.kernel.nodes import BF16, F16, F32, F64, Value, is_float, walk
 _RARE = 8
 # Elements of a row that a block, and a thread, have room for where its length has no fixed value.
 FEWEST_SHARED, FEWEST_OWN = 1 << 10, 1 << 5
+# Iterations up to which all places are numbers of 32 bits, also those behind the last one that
+# threads of the last block have.
+MAX_SHORT_NUMBER = 1 << 31
 # What LLVM has to know of instructions that are written out to move others past them.
 _PURE = "memory(none) nounwind willreturn"
 # Operations that give one of the numbers that they are given, or its negative.
@@ -135,8 +138,24 @@ class Threads(Function):
             self._shared_body(self.kernel.body)
             return
         last = (self.kernel.axes or (self.kernel.grid,))[-1]
-        vector = range(self.schedule.vector)
-        self._several(self.kernel.body, last[0] if last else "", vector)
+        vector, iterations = self.schedule.vector, self.schedule.iterations
+        rest = iterations % vector
+        if type(rest) is int and rest:  # the last thread has fewer
+            end = self.emit(f"add i64 {number}, {vector}")
+            whole = self.emit(f"icmp sle i64 {end}, {iterations}")
+            self.line(f"br i1 {whole}, label %whole, label %rest")
+            self.label("rest")
+            axis = (self.kernel.axes or (self.kernel.grid,))[0][0]
+
+            def one(now: str) -> None:
+                self.axes[axis] = now
+                self._body(self.kernel.body)
+
+            self._loop(number, iterations, 1, one)
+            self.line("br label %done")
+            self.label("whole")
+            self._open_grid(number)
+        self._several(self.kernel.body, last[0] if last else "", range(vector))
         self.line("br label %done")
         self.label("done")
 
@@ -257,11 +276,19 @@ class Threads(Function):
         self._count(number, list(axes))
 
     def _count(self, number: str, axes: Sequence[tuple[str, int]]) -> None:
-        """Give axes their positions, of which the last changes fastest."""
+        """Give axes their positions, of which the last changes fastest.
+
+        Numbers of 32 bits are divided by a tenth of the instructions that those of 64 take.
+        """
+        total = prod(n for _, n in axes)
+        short = len(axes) > 1 and type(total) is int and total <= MAX_SHORT_NUMBER
+        kind = "i32" if short else "i64"
+        number = self.emit(f"trunc i64 {number} to i32") if short else number
         for axis, extent in reversed(axes[1:]):
-            self.axes[axis] = self.emit(f"urem i64 {number}, {extent}")
-            number = self.emit(f"udiv i64 {number}, {extent}")
-        self.axes[axes[0][0]] = number
+            place = self.emit(f"urem {kind} {number}, {extent}")
+            self.axes[axis] = self.emit(f"zext i32 {place} to i64") if short else place
+            number = self.emit(f"udiv {kind} {number}, {extent}")
+        self.axes[axes[0][0]] = self.emit(f"zext i32 {number} to i64") if short else number
 
     # --- statements -------------------------------------------------------------------------------
 
@@ -459,9 +486,13 @@ class Threads(Function):
 
         if self.schedule.trips:
             known = self.known
+            total = s.extent * inner
             for trip in range(self.schedule.trips):
                 self.known, self.place = dict(known), trip * vector
-                run(self.emit(f"add i64 {first}, {trip * step}") if trip else first)
+                now = self.emit(f"add i64 {first}, {trip * step}") if trip else first
+                whole = (trip + 1) * step <= total
+                with self.when(whole or self.emit(f"icmp slt i64 {now}, {total}")):
+                    run(now)
             self.known, self.place = known, 0
             self._shared_end(own, body)
             return

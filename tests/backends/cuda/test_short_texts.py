@@ -1,0 +1,134 @@
+"""Texts of kernels that are assembled soon, and accesses of odd sizes."""
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.backends.cuda.test_columns import run_text
+from tests.backends.cuda.test_rows import check, f32
+from tests.backends.cuda.test_seams import kernels_of
+from weft import numpy as jnp
+from weft.backends.cuda import assemble, driver, join, ptx
+from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.routines.sort import items_of
+from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.text.render import render
+from weft.kernel.run import run_kernel
+
+
+def part_of(fun, *args):
+    (kernel,) = kernels_of(fun, *args)
+    (part,) = schedule(kernel).parts
+    return part
+
+
+@pytest.mark.parametrize("shape", [(515,), (103, 5)])
+def test_the_last_thread_may_have_fewer_elements(shape, monkeypatch):
+    """Arrays of odd sizes once were read element by element."""
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    (part,) = check(lambda x: jnp.abs(x) * 2 + x, f32(*shape))
+    assert (part.vector, part.blocks) == (4, 5)
+    assert not schedule(part.kernel, aligned=False).parts[0].vector > 1
+
+
+@pytest.mark.parametrize("shape, accesses", [((4001, 1009), 6), ((10, 2528707), 6), ((4096,), 2)])
+def test_odd_sizes_have_wide_accesses(shape, accesses):
+    text = ptx.assemble(render(part_of(lambda x: x * 2, f32(*shape))))
+    found = [w for w in re.findall(r"(?:ld|st)\.global\S*", text) if "v4" in w or "b128" in w]
+    assert len(found) == 2
+    assert len(re.findall(r"(?:ld|st)\.global", text)) <= accesses
+
+
+def test_places_are_counted_in_32_bits():
+    turned = lambda x, y: jnp.transpose(x, (2, 0, 1)) + y
+    shapes = (5, 7, 11), (11, 5, 7)
+    text = render(part_of(turned, *(f32(*s) for s in shapes)))
+    assert "urem i32" in text and "urem i64" not in text
+    check(turned, *(f32(*s) for s in shapes))
+    large = part_of(lambda x, y: x + y[:, None], f32(70_000, 70_000), f32(70_000))
+    assert "urem i64" in render(large)
+
+
+def test_ranges_that_read_the_same_are_one():
+    """An array joined of x, 2 y and x + y reads x and y once."""
+    shapes = f32(24, 40), f32(24, 40)
+    (kernel,) = kernels_of(lambda x, y: jnp.tanh(jnp.concatenate([x, y * 2, x + y], 0)), *shapes)
+    (part,) = schedule(kernel).parts
+    assert len(part.kernel.body) == 3 and len(kernel.body) == 3
+    rng = np.random.default_rng(0)
+    whole = [rng.normal(size=b.size).astype(b.dtype) for b in kernel.buffers]
+    mine = [x.copy() for x in whole]
+    run_kernel(kernel, whole)
+    run_text(part, [mine[i] for i in part.buffers])
+    for a, b in zip(mine, whole, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    (apart,) = kernels_of(lambda x, y: jnp.concatenate([x, y], 0), *shapes)
+    assert len(schedule(apart).parts) == 2  # they share nothing
+
+
+def much(x):
+    for _ in range(2):
+        x = jnp.sin(x) * jnp.exp(x) + jnp.log1p(x * x)
+    return x
+
+
+def test_much_work_for_few_elements_has_more_threads():
+    """A kernel of 20,000 draws once was four times as long, and took half a second to assemble."""
+    assert part_of(much, f32(20_000)).vector == 1
+    assert part_of(much, f32(10**7)).vector == 4
+    assert part_of(lambda x: x * 2, f32(20_000)).vector == 4
+
+
+def test_long_texts_of_little_work_are_made_quickly(monkeypatch):
+    few, many = (render(part_of(much, f32(n))) for n in (20_000, 10**7))
+    assert few.startswith(ptx.QUICK) and not many.startswith(ptx.QUICK)
+    assert not render(part_of(lambda x: x * 2, f32(20_000))).startswith(ptx.QUICK)
+    levels = []
+    monkeypatch.setattr(driver, "link", lambda text, path=None, level=4: levels.append(level))
+    monkeypatch.setattr(assemble.disk, "save", lambda key, code: None)
+
+    class Device:
+        architecture = 90
+
+        def use(self):
+            pass
+
+    for text in (few, many):
+        assemble._compiled(text, b"", Device(), "")
+    assert levels == [1, 4]
+
+
+def test_joined_kernels_are_made_quickly():
+    parts = [part_of(much, f32(n)) for n in (2_000, 3_000)]
+    pieces = [join.accesses(p, (2 * i, 2 * i + 1)).piece([0, 1, 2, 3]) for i, p in enumerate(parts)]
+    assert join.render(join.Joined(tuple(pieces), 0, True)).startswith(ptx.QUICK)
+
+
+def test_quick_texts_do_the_same(monkeypatch):
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    (part,) = check(much, f32(70))
+    assert render(part).startswith(ptx.QUICK)
+
+
+@pytest.mark.parametrize(
+    "rows, length, size, items",
+    [(1, 8874, 4, 4), (1, 32_000, 4, 4), (1, 10**6, 4, 16), (1, 10**6, 8, 8), (1, 3000, 4, 16),
+     (1, 1500, 4, 8), (1000, 1000, 4, 16), (20, 1000, 4, 4), (1, 8874, 8, 4)],
+)  # fmt: skip
+def test_short_sorts_have_short_texts(rows, length, size, items):
+    """The gradient of an embedding once waited for 0.4 s for the text of long sorts."""
+    assert items_of(rows, length, size) == items
+
+
+def test_trees_are_waited_for_once(monkeypatch):
+    """To wait for 1,000 leaves once took 2.7 ms."""
+    leaves = [jnp.ones(2) for _ in range(50)]
+    client, waits = leaves[0]._type.placement.client, []
+    monkeypatch.setattr(type(client), "wait", lambda self: waits.append(self))
+    assert weft.block_until_ready({"a": leaves, "b": 3.0})["b"] == 3.0
+    assert waits == [client]
+    leaves[7].delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        weft.block_until_ready(leaves)
