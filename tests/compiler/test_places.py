@@ -1,4 +1,4 @@
-"""Stencils that follow each other: what is written between them, decided before kernels are built."""
+"""Stencils that follow each other: what is written between them is decided beforehand."""
 
 import numpy as np
 import pytest

@@ -37,7 +37,9 @@ def between_stencils(
     first: dict[Any, Any] = {}  # the value nearest to the result that is at several places
     given = [v for v in (*jaxpr.invars, *jaxpr.constvars) if users.get(v)]
     # values from the last to the first, then what is given
-    order = [(eqn, v) for eqn in reversed(jaxpr.eqns) if fuses(eqn) for v in eqn.outvars]
+    order: list[tuple[Any, Any]] = [
+        (eqn, v) for eqn in reversed(jaxpr.eqns) if fuses(eqn) for v in eqn.outvars
+    ]
     order += [(None, v) for v in given]
     at = {v: i for i, (_, v) in enumerate(order)}
     number = 0

@@ -102,16 +102,16 @@ class Schedule(Record):
 
     ``trips`` is how often the threads of a block go through its loops, where that is seldom and the
     same for all (some have nothing to do the last time): such loops are written out, and rows that
-    a thread reads only where it wrote them stay in its registers. ``distinct`` is whether no two buffers are the same memory. ``tile`` has
-    an axis along which memory is read, and the last one, along which it is written: a block
-    transposes squares of both through shared memory. ``rows`` is how many iterations of its loops a
-    thread that reduces columns does at a time, for all of its neighbouring columns; with
-    ``columns``, a block reduces so many of them, and its threads share their rows. ``group`` is how
-    many iterations a block has of which each is shared by its own warp. With a ``cluster``, its
-    blocks share the rows of columns, and threads copy what they read of the largest array to shared
-    memory before the kernel before this one has ended. Parts that are ``apart`` need nothing of
-    each other, and write different elements. Loops of one thread are ``written`` out where they are
-    short and its buffers aligned.
+    a thread reads only where it wrote them stay in its registers. ``distinct`` is whether no two
+    buffers are the same memory. ``tile`` has an axis along which memory is read, and the last one,
+    along which it is written: a block transposes squares of both through shared memory. ``rows`` is
+    how many iterations of its loops a thread that reduces columns does at a time, for all of its
+    neighbouring columns; with ``columns``, a block reduces so many of them, and its threads share
+    their rows. ``group`` is how many iterations a block has of which each is shared by its own
+    warp. With a ``cluster``, its blocks share the rows of columns, and threads copy what they read
+    of the largest array to shared memory before the kernel before this one has ended. Parts that
+    are ``apart`` need nothing of each other, and write different elements. Loops of one thread are
+    ``written`` out where they are short and its buffers aligned.
     """
 
     kernel: Kernel
