@@ -92,6 +92,23 @@ def test_an_operand_of_one_stencil_is_computed_where_it_is_read():
     assert len(nodes) == 1
 
 
+def test_every_other_element_is_no_place_of_its_own():
+    """Levels of a wavelet take each element once: what they read is not written for them."""
+
+    def levels(x):
+        parts = []
+        for _ in range(4):
+            even, odd = x[:, ::2], x[:, 1::2]
+            parts.append((even - odd) * 0.7)
+            x = (even + odd) * 0.7
+        return jnp.concatenate([x, *parts], 1)
+
+    _, nodes = steps_of(levels, f32(500, 4096))
+    assert len(nodes) == 1
+    _, nodes = steps_of(weft.grad(lambda x: (levels(x) ** 2).sum()), f32(500, 4096))
+    assert len(nodes) == 5
+
+
 @pytest.mark.parametrize("step", [rolled, sliced])
 def test_results_are_those_of_the_steps(step):
     x = np.random.default_rng(0).normal(size=(12, 20)).astype(np.float32)

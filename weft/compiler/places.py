@@ -114,10 +114,12 @@ def _moved(user: JaxprEqn, out: Any, v: Any, place: Place) -> Iterable[Place]:
         return [_here(v)]
     if any(type(x) is not int for x in place):
         return [(name, place)]
-    if name == "slice" and params.get("strides") is None:
+    if _thins_out(name, params):  # places of which each has elements of its own
+        return [_here(v)]
+    if name == "slice":
         start = params["start_indices"]
         return [_around([x + s for x, s in zip(place, start, strict=True)], shape)]
-    if name == "pad" and not any(inner for _, _, inner in params["padding_config"]):
+    if name == "pad":
         if v is not user.invars[0]:
             return [_here(v)]
         low = [low for low, _, _ in params["padding_config"]]
@@ -131,6 +133,13 @@ def _moved(user: JaxprEqn, out: Any, v: Any, place: Place) -> Iterable[Place]:
     if user.primitive.form == "move":  # the same elements in another order
         return [(name, place) if any(place) else _here(v)]
     return [(id(user), place)]
+
+
+def _thins_out(name: str, params: Any) -> bool:
+    """Whether a movement takes every other element, or puts others between them."""
+    if name == "slice":
+        return any(step != 1 for step in params["strides"] or ())
+    return name == "pad" and any(inner for _, _, inner in params["padding_config"])
 
 
 def _joined(user: JaxprEqn, v: Any, place: Place) -> Iterable[Place]:

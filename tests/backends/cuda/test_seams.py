@@ -108,7 +108,7 @@ def test_ranges_of_a_loop_begin_where_the_one_before_ended():
     parts = items(heat, draws(16, 16))
     for part in parts:
         writer.part(part)
-    assert writer.barriers == 0 and len(parts) == 4  # those of the same sizes are together
+    assert writer.barriers == 0 and len(parts) == 9
     counts = [p.schedule.iterations for p in parts]
     text = "\n".join(writer.lines)
     for i, part in enumerate(parts):

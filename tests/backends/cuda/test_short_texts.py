@@ -51,21 +51,31 @@ def test_places_are_counted_in_32_bits():
     assert "urem i64" in render(large)
 
 
-def test_ranges_that_read_the_same_are_one():
-    """An array joined of x, 2 y and x + y reads x and y once."""
-    shapes = f32(24, 40), f32(24, 40)
-    (kernel,) = kernels_of(lambda x, y: jnp.tanh(jnp.concatenate([x, y * 2, x + y], 0)), *shapes)
-    (part,) = schedule(kernel).parts
-    assert len(part.kernel.body) == 3 and len(kernel.body) == 3
+def joined_ranges(fun, *args):
+    """The ranges of a kernel as one launch."""
+    (kernel,) = kernels_of(fun, *args)
+    outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
+    pieces = [join.accesses(p, tuple(outside)).piece(outside) for p in schedule(kernel).parts]
+    return kernel, join.Joined(tuple(pieces), 0, True)
+
+
+def test_ranges_that_read_the_same_are_in_turn(monkeypatch):
+    """An array joined of x, 2 y and x + y reads x and y twice, the second time from the cache."""
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    shapes = f32(10, 36), f32(10, 36)
+    three = lambda x, y: jnp.abs(jnp.concatenate([x, y * 2, x + y], 0))
+    kernel, made = joined_ranges(three, *shapes)
+    text = join.render(made)
+    assert len(made.pieces) == 3 and "urem i32 %own, 3" in text
     rng = np.random.default_rng(0)
     whole = [rng.normal(size=b.size).astype(b.dtype) for b in kernel.buffers]
     mine = [x.copy() for x in whole]
     run_kernel(kernel, whole)
-    run_text(part, [mine[i] for i in part.buffers])
+    run_text(made, mine, text)
     for a, b in zip(mine, whole, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
-    (apart,) = kernels_of(lambda x, y: jnp.concatenate([x, y], 0), *shapes)
-    assert len(schedule(apart).parts) == 2  # they share nothing
+    for other in (lambda x, y: jnp.concatenate([x, y], 0), lambda x, y: jnp.roll(x, 3, 0) + y):
+        assert "%own" not in join.render(joined_ranges(other, *shapes)[1])
 
 
 def much(x):
@@ -85,6 +95,12 @@ def test_long_texts_of_little_work_are_made_quickly(monkeypatch):
     few, many = (render(part_of(much, f32(n))) for n in (20_000, 10**7))
     assert few.startswith(ptx.QUICK) and not many.startswith(ptx.QUICK)
     assert not render(part_of(lambda x: x * 2, f32(20_000))).startswith(ptx.QUICK)
+    assert [ptx.level_of(x) for x in (few, many, ptx.BRIEF, ptx.BRIEF + "x" * 70_000)] == [
+        0,
+        3,
+        0,
+        3,
+    ]
     levels = []
     monkeypatch.setattr(driver, "link", lambda text, path=None, level=4: levels.append(level))
     monkeypatch.setattr(assemble.disk, "save", lambda key, code: None)

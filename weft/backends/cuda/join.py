@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from math import prod
 
 from weft.backends.cuda.chain import Chain, held
 from weft.backends.cuda.ptx import EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
 from weft.backends.cuda.routines.device import DEFINITIONS
-from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest, operations
+from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.render import DECLARED, FLUSHES, NAME, attributes, writer_of
@@ -200,7 +201,8 @@ def render(joined: Joined, ahead: int = 0) -> str:
         if isinstance(schedule, Chain):
             names.insert(0, "ptr %held, ")
         calls.append(f"call void @piece{i}({''.join(names)}i32 ")
-    body = ["%block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
+    number = "own" if _side_by_side(joined) else "block"
+    body = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
     for n, size in kept.items():
         room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
         declared[f"kept{n}"] = f"@kept{n} = {room}"
@@ -219,6 +221,7 @@ def render(joined: Joined, ahead: int = 0) -> str:
         functions.append(_copying(f"give{n}", size, joined.block_threads))
         body.append(f"call void @give{n}(ptr %p{n}, ptr %k{n}, i32 %block)")
     ranges = list(enumerate(joined.pieces))[joined.repeated :]
+    body += _in_turn(ranges) if _side_by_side(joined) else []
     first = 0
     for i, piece in ranges[:-1]:
         last = first + piece.schedule.blocks
@@ -253,7 +256,38 @@ def render(joined: Joined, ahead: int = 0) -> str:
     plain = [p.schedule for p in joined.pieces if isinstance(p.schedule, Schedule)]
     if joined.repeated or len(plain) < len(joined.pieces):
         return text
-    return quickly(text, sum(map(operations, plain)))
+    return quickly(text, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
+
+
+def _side_by_side(joined: Joined) -> bool:
+    """Whether ranges of as many blocks read the same arrays: blocks that follow each other then
+    have the same part of each, which is in the cache for all but the first."""
+    pieces = joined.pieces
+    if joined.repeated or len(pieces) < 2 or len({p.schedule.blocks for p in pieces}) > 1:
+        return False
+    if pieces[0].schedule.blocks < 2 or not all(isinstance(p.schedule, Schedule) for p in pieces):
+        return False
+    read = [_arrays_read(p) for p in pieces]
+    return any(a & b for a, b in pairwise([*read, read[0]]))
+
+
+def _arrays_read(piece: Piece) -> set[int]:
+    """The parameters of a launch that a kernel of it reads arrays from."""
+    schedule = piece.schedule
+    assert isinstance(schedule, Schedule)
+    buffers = {v.attr[0] for v in loads(schedule.kernel.body) if v.attr[1].terms}
+    return {n for i, n in zip(schedule.buffers, piece.places, strict=True) if i in buffers}
+
+
+def _in_turn(ranges: list[tuple[int, Piece]]) -> list[str]:
+    """Lines by which blocks have ranges in turn: the number of a block as if they came in order."""
+    blocks = ranges[0][1].schedule.blocks
+    return [
+        f"%turn = urem i32 %own, {len(ranges)}",
+        f"%part = udiv i32 %own, {len(ranges)}",
+        f"%before = mul i32 %turn, {blocks}",
+        "%block = add i32 %before, %part",
+    ]
 
 
 def _held_early(chain: Chain, places: tuple[int, ...], begun: str) -> list[str]:

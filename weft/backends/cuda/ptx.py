@@ -36,7 +36,12 @@ EARLY = "; may begin early"
 BRIEF, BRIEF_ELEMENTS = "; loops stay as they are\n", 1 << 22
 # A long text for little work, which would take longer to be made well than it will ever run: the
 # instructions are those of the text, and the driver's assembler does little more than place them.
+# Arrays of more elements are read several at a time, which takes more passes.
 QUICK, QUICK_OPERATIONS, QUICK_TEXT = "; made quickly\n", 1 << 25, 1 << 13
+QUICK_ELEMENTS = 1 << 17
+# Characters up to which the instructions of a brief text are those of the text; of longer ones,
+# there are so many that the driver's assembler takes longer than LLVM would have.
+BRIEF_TEXT = 1 << 16
 
 # How many blocks are a cluster, which LLVM has no word for: a comment of a module says it.
 CLUSTER = "; blocks of a cluster: {}"
@@ -107,10 +112,17 @@ def version() -> str:
     return __version__
 
 
-def quickly(text: str, operations: int) -> str:
-    """A text for so many operations, to be made quickly where that takes less time in all."""
-    few = operations <= QUICK_OPERATIONS and len(text) > QUICK_TEXT
-    return QUICK + text if few else text
+def quickly(text: str, operations: int, elements: int) -> str:
+    """A text for so many operations, on arrays of so many elements at most, to be made quickly
+    where that takes less time in all."""
+    few = operations <= QUICK_OPERATIONS and elements <= QUICK_ELEMENTS
+    return QUICK + text if few and len(text) > QUICK_TEXT else text
+
+
+def level_of(text: str) -> int:
+    """LLVM's level of optimisation for the instructions of a text."""
+    brief = text.startswith(BRIEF) and len(text) <= BRIEF_TEXT
+    return 0 if brief or text.startswith(QUICK) else _LEVEL
 
 
 def assemble(text: str, architecture: int = 90) -> str:
@@ -120,7 +132,9 @@ def assemble(text: str, architecture: int = 90) -> str:
         library, head = _llvm(), _head(architecture)
         brief = text.startswith((BRIEF, QUICK))
         effort = Effort.INLINE if brief else Effort.OPTIMISE
-        level = 0 if text.startswith(QUICK) else _LEVEL
+        level = level_of(text)
+        spare = library.spare.setdefault((architecture, level), [])
+        machine = spare.pop() if spare else library.machine_of(architecture, level)
         spare = library.spare.setdefault((architecture, level), [])
         machine = spare.pop() if spare else library.machine_of(architecture, level)
     try:

@@ -28,7 +28,6 @@ from weft.kernel.kernel import (
     Reduce,
     Store,
     affine,
-    in_loops,
     statements,
 )
 from weft.kernel.nodes import F32, walk
@@ -67,8 +66,6 @@ TILE = 32
 # Elements from which on a range of an array that is joined has a kernel of its own where there are
 # more of them than this.
 SHORT_RANGE, MAX_RANGES = 1 << 10, 16
-# Results of ranges that a thread has together, at most.
-MAX_MERGED = 4
 # How often loops of a block may be written out.
 MAX_TRIPS = 8
 
@@ -171,8 +168,6 @@ def schedule(
 
 def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
     """A kernel for each loop, or, of many, one for all short ones; they are one launch."""
-    if distinct:
-        kernel = kernel._replace(body=_merged(kernel.body))
     count = 1 if kernel.grid is None else kernel.grid[1]
     least = SHORT_RANGE if len(kernel.body) > MAX_RANGES else 0
     long = [[s] for s in kernel.body if count * _elements(s) >= least]
@@ -180,34 +175,6 @@ def _ranges(kernel: Kernel, aligned: bool, distinct: bool) -> Parts:
     groups = [*long, short] if short else long
     made = [_whole(kernel._replace(body=body), aligned, distinct) for body in groups]
     return Parts([part._replace(apart=True) for whole in made for part in whole.parts], [])
-
-
-def _merged(loops: list[Any]) -> list[Any]:
-    """Loops of ranges, those of the same extents that read the same elements as one: what is read
-    for one of them is at hand for the other."""
-    found: list[tuple[list[tuple[str, int]], list[Any], frozenset[Any]]] = []
-    k = Builder()
-    for loop in loops:
-        axes, body = nest(loop)
-        for i, (own, known, read) in enumerate(found):
-            if [n for _, n in own] != [n for _, n in axes] or len(known) >= MAX_MERGED:
-                continue
-            names = {a: affine(0, {b: 1}) for (a, _), (b, _) in zip(axes, own, strict=True)}
-            renamed = Rewrite(k, names).body(body)
-            if not read.isdisjoint(more := _plain_loads(renamed)):
-                found[i] = own, [*known, *renamed], read | more
-                break
-        else:
-            body = Rewrite(k, {}).body(body)
-            found.append((axes, body, _plain_loads(body)))
-    made = [in_loops(axes, body)[0] for axes, body, _ in found]
-    return made if len(made) == len(loops) else _merged(made)
-
-
-def _plain_loads(body: list[Any]) -> frozenset[Any]:
-    """Buffers and places of what statements read, whatever is computed."""
-    values = walk([v for s in statements(body) if not isinstance(s, Loop) for v in s.operands])
-    return frozenset(v.attr for v in values if v.op == "load" and not v.args and v.attr[1].terms)
 
 
 def reads_where_it_writes(kernel: Kernel) -> bool:
@@ -319,10 +286,13 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         vector = wide if all(axes[-1][1] % wide == 0 for axes in inner) else VECTOR
     own = {i for i, b in enumerate(kernel.buffers) if b.role == "row" and b.size}
     private = own <= private_rows(kernel) if own else False
-    if private and vector == 1:  # as many threads as keep rows in their registers
-        while threads < MAX_THREADS and longest > MAX_TRIPS * threads:
-            threads *= 2
     trips = _trips(kernel, loops, threads * vector)
+    if private and vector == 1 and not trips:  # as many threads as keep rows in their registers
+        more = threads
+        while more < MAX_THREADS and longest > MAX_TRIPS * more:
+            more *= 2
+        trips = _trips(kernel, loops, more)
+        threads = more if trips else threads
     made = Schedule(kernel, True, threads, vector, buffers, False, trips)
     apart = not own or (trips and private)
     if threads == 32 and apart and (aligned or vector == 1):
@@ -398,6 +368,11 @@ def operations(schedule: Schedule) -> int:
 
     kernel = schedule.kernel
     return 0 if kernel.serial else inside(kernel.body, schedule.iterations)
+
+
+def largest(kernel: Kernel) -> int:
+    """The elements of a kernel's largest array."""
+    return max((b.size for b in kernel.buffers), default=0)
 
 
 def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.backends.cuda.chain import Chain
 from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
-from weft.backends.cuda.schedule import TILE, Schedule, operations, turned
+from weft.backends.cuda.schedule import TILE, Schedule, largest, operations, turned
 from weft.backends.cuda.text.columns import (
     BlockColumns,
     Clusters,
@@ -96,7 +96,9 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> st
     may_begin = taken is not None or schedule.blocks <= MOST_EARLY_BLOCKS
     told = [EARLY] if may_begin else []
     text = "\n".join([*told, DECLARED, *declared, head, *body, attributes(schedule)])
-    return text if taken is not None else quickly(text, operations(schedule))
+    return (
+        text if taken is not None else quickly(text, operations(schedule), largest(schedule.kernel))
+    )
 
 
 def writer_of(schedule: Schedule) -> Threads:
