@@ -107,47 +107,25 @@ def _looked_at(v: Any, users: Any, fuses: Any, places: Any, first: Any) -> tuple
 def _moved(user: JaxprEqn, out: Any, v: Any, place: Place) -> Iterable[Place]:
     """Where an operand is needed for a result at a place: distances along axes, where it is known
     how far a movement goes."""
-    name, params, shape = user.primitive.name, user.params, v.aval.shape
-    if user.primitive.form == "map":
+    primitive, shape = user.primitive, v.aval.shape
+    if primitive.form == "map":
         return [_around(place, shape) if len(place) == len(shape) else _here(v)]
-    if user.primitive.form == "reduce":
+    if primitive.form == "reduce":
         return [_here(v)]
-    if any(type(x) is not int for x in place):
-        return [(name, place)]
-    if _thins_out(name, params):  # places of which each has elements of its own
-        return [_here(v)]
-    if name == "slice":
-        start = params["start_indices"]
-        return [_around([x + s for x, s in zip(place, start, strict=True)], shape)]
-    if name == "pad":
-        if v is not user.invars[0]:
-            return [_here(v)]
-        low = [low for low, _, _ in params["padding_config"]]
-        return [_around([x - s for x, s in zip(place, low, strict=True)], shape)]
-    if name == "split":
-        axis = params["axis"]
-        start = sum(params["sizes"][: list(user.outvars).index(out)])
-        return [_around([x + start * (i == axis) for i, x in enumerate(place)], shape)]
-    if name == "concatenate":
-        return _joined(user, v, place)
-    if user.primitive.form == "move":  # the same elements in another order
-        return [(name, place) if any(place) else _here(v)]
-    return [(id(user), place)]
-
-
-def _thins_out(name: str, params: Any) -> bool:
-    """Whether a movement takes every other element, or puts others between them."""
-    if name == "slice":
-        return any(step != 1 for step in params["strides"] or ())
-    return name == "pad" and any(inner for _, _, inner in params["padding_config"])
-
-
-def _joined(user: JaxprEqn, v: Any, place: Place) -> Iterable[Place]:
-    axis, start = user.params["dimension"], 0
-    for x in user.invars:
+    found: list[Place] = []
+    ins = [x.aval for x in user.invars]
+    result = next(i for i, x in enumerate(user.outvars) if x is out)
+    for operand, x in enumerate(user.invars):
         if x is v:
-            yield _around([p - start * (i == axis) for i, p in enumerate(place)], v.aval.shape)
-        start += x.aval.shape[axis]
+            by = primitive.distances(user.params, ins, operand, result)
+            if by is not None and all(type(x) is int for x in place):
+                moved = zip(place, by, strict=True) if by else ()
+                found.append(_around([x + distance for x, distance in moved], shape))
+            elif primitive.form == "move":  # the same elements in another order
+                found.append((primitive.form, place) if any(place) else _here(v))
+            else:
+                found.append((id(user), place))
+    return found
 
 
 def _around(place: Iterable[Any], shape: tuple[int, ...]) -> Place:

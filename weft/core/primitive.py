@@ -188,6 +188,13 @@ class Primitive:
         """Whether the compiler may use the form, with these parameters and types of operands."""
         return self.form is not None
 
+    def distances(
+        self, params: dict[str, Any], ins: Any, operand: int, result: int
+    ) -> tuple[int, ...] | None:
+        """How far from an element of a result, along each axis, lies that of an operand; 0 where
+        elements are spread or left out. None if it isn't the same distance everywhere."""
+        return None
+
     def lean(self, params: dict[str, Any], used: list[bool]) -> dict[str, Any]:
         """Parameters that leave out the work for results that nothing uses, if it can be."""
         return params

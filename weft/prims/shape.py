@@ -397,6 +397,13 @@ class Concatenate(Primitive):
     linear = True
     element = element_rule(kernel_elements, "concatenate")
 
+    def distances(
+        self, params: dict[str, Any], ins: Any, operand: int, result: int
+    ) -> tuple[int, ...]:
+        axis = params["dimension"]
+        before = sum(x.shape[axis] for x in ins[:operand])
+        return tuple(-before if i == axis else 0 for i in range(len(ins[0].shape)))
+
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [divisions.check_alike(self.name, specs, avals)]
 
@@ -454,6 +461,12 @@ class Split(Primitive):
     name, form, view = "split", "element", True
     multiple_results = linear = True
     element = element_rule(kernel_elements, "split")
+
+    def distances(
+        self, params: dict[str, Any], ins: Any, operand: int, result: int
+    ) -> tuple[int, ...]:
+        before = sum(params["sizes"][:result])
+        return tuple(before if i == params["axis"] else 0 for i in range(len(ins[0].shape)))
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         kept = [None if d == params["axis"] else d for d in range(len(avals[0].shape))]
@@ -573,6 +586,13 @@ class Pad(Primitive):
     name, form = "pad", "element"
     linear = True
     element = element_rule(kernel_elements, "pad")
+
+    def distances(
+        self, params: dict[str, Any], ins: Any, operand: int, result: int
+    ) -> tuple[int, ...]:
+        if operand:
+            return ()
+        return tuple(0 if inner else -low for low, _, inner in params["padding_config"])
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         kept = [

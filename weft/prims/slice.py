@@ -37,6 +37,13 @@ class Slice(Primitive):
     name, form = "slice", "move"
     linear = True
 
+    def distances(
+        self, params: dict[str, Any], ins: Any, operand: int, result: int
+    ) -> tuple[int, ...]:
+        starts = params["start_indices"]
+        steps = params["strides"] or (1,) * len(starts)
+        return tuple(start if step == 1 else 0 for start, step in zip(starts, steps, strict=True))
+
     def pull(self, index: Any, x: Any, out: Any, **params: Any) -> Any:
         strides = params["strides"] or (1,) * x.ndim
         return tuple(

@@ -135,8 +135,6 @@ def assemble(text: str, architecture: int = 90) -> str:
         level = level_of(text)
         spare = library.spare.setdefault((architecture, level), [])
         machine = spare.pop() if spare else library.machine_of(architecture, level)
-        spare = library.spare.setdefault((architecture, level), [])
-        machine = spare.pop() if spare else library.machine_of(architecture, level)
     try:
         whole = Verbatim(head + text, effort)
         made = with_room(lambda whole: library.compile(whole, machine).decode(), whole)
