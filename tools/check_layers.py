@@ -34,7 +34,14 @@ LOWER = {
 }
 
 # Backends, and those that each may import.
-BACKENDS = {"llvm": "", "reference": "", "cpu": "llvm", "cuda": "llvm reference", "pjrt": "llvm"}
+BACKENDS = {
+    "llvm": "",
+    "c": "",
+    "reference": "",
+    "cpu": "llvm",
+    "cuda": "llvm reference",
+    "pjrt": "llvm",
+}
 
 # Rooms by topic, lowest first: each may import every room before it, here and in LOWER.
 TOPICS = "lax numpy random scipy ops image nn parallel".split()

@@ -3,6 +3,8 @@
 import sys as _sys
 
 from weft.base.traceback import expose as _expose
+from weft.export.c_library import CLibrary as CLibrary
+from weft.export.c_library import to_c as to_c
 from weft.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from weft.export.exported import Exported as Exported
 from weft.export.exported import default_export_platform as default_export_platform

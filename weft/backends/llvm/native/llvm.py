@@ -7,11 +7,13 @@ let one thread compile at a time; of what they offer, little is needed here.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Iterable
 from typing import Any
 
 from weft.backends.llvm.code import Effort, Module
+from weft.backends.llvm.native import processor
 from weft.backends.llvm.native.processor import is_arm
 from weft.base.functional import lru
 from weft.base.lazy import folder_of
@@ -61,6 +63,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
         *(_NUMBER, _NUMBER, _TEXT),  # printing, loaded by LLVM, ABI
     ),
     "DisposeTargetMachine": (None, _POINTER),
+    "CreateTargetMachineData": (_POINTER, _POINTER),
+    "CopyStringRepOfTargetData": (None, _POINTER, _POINTER),
+    "DisposeTargetData": (None, _POINTER),
     "ContextCreate": (_POINTER,),
     "ContextDispose": (None, _POINTER),
     "ParseAssembly": (_POINTER, _POINTER, _TEXT, _POINTER),
@@ -123,10 +128,18 @@ class Llvm:
             self.cpu = "generic"
         features = self._said(self.c.LLVMPY_GetHostCPUFeatures).split(",")
         self.features = ",".join(sorted(filter(None, features), key=lambda word: word[1:]))
+        if processor.elsewhere is not None:
+            self._for(processor.elsewhere)
         error = _POINTER()
         self.target = self.c.LLVMPY_GetTargetFromTriple(self.triple.encode(), ctypes.byref(error))
         if not self.target:
             raise RuntimeError(self._taken(error))
+
+    def _for(self, other: processor.Processor) -> None:
+        """Make code for another machine than this one."""
+        for part in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+            getattr(self.c, f"LLVMPY_InitializeAll{part}")()
+        self.triple, self.cpu, self.features = other.triple, other.cpu, other.features
 
     def _taken(self, place: ctypes.c_void_p) -> str:
         """A text that LLVM has made, which is ours to free."""
@@ -150,6 +163,14 @@ class Llvm:
         if not made:
             raise RuntimeError(f"LLVM does not know the machine {self.triple} {self.cpu}")
         return made
+
+    def layout(self, machine: int) -> str:
+        """How a machine lays out data, as modules say it."""
+        data = self.c.LLVMPY_CreateTargetMachineData(machine)
+        try:
+            return self._said(functools.partial(self.c.LLVMPY_CopyStringRepOfTargetData, data))
+        finally:
+            self.c.LLVMPY_DisposeTargetData(data)
 
     def track_pressure(self, whether: bool) -> None:
         """Set whether LLVM's scheduler tracks register pressure, in all threads."""
@@ -179,8 +200,17 @@ class Llvm:
         if self.long.LLVMPY_VerifyModule(module, ctypes.byref(error)):
             raise self._refused(self._taken(error), text)
         self._taken(error)
+        self.optimise(module, effort, machine)
+        return self.emitted(module, machine, text)
+
+    def optimise(self, module: int, effort: Effort, machine: int) -> None:
+        """Run the passes that a module asks for."""
         if effort not in (Effort.KERNEL, Effort.QUICK):
             self._optimise(module, machine, _PASSES.get(effort))
+
+    def emitted(self, module: int, machine: int, text: str = "") -> bytes:
+        """The object of a module as it is."""
+        error = _POINTER()
         buffer = self.long.LLVMPY_TargetMachineEmitToMemory(
             machine, module, self.output, ctypes.byref(error)
         )

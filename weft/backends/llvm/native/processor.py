@@ -8,6 +8,7 @@ import sys
 
 from weft.base.functional import lru
 from weft.base.lazy import folder_of
+from weft.base.record import Record
 
 _FIELDS = frozenset(
     "vendor_id|cpu family|model|model name|flags|Features|CPU implementer|CPU architecture"
@@ -15,8 +16,40 @@ _FIELDS = frozenset(
 )
 
 
+class Processor(Record):
+    """A processor that code is made for on another machine."""
+
+    architecture: str
+    bits: int  # of a vector register
+    cpu: str
+    features: str = ""
+    system: str = "linux-gnu"
+
+    @property
+    def triple(self) -> str:
+        """What LLVM calls such a machine."""
+        return f"{self.architecture}-unknown-{self.system}"
+
+
+# By the names that users give. The Arm one schedules as an in-order processor, as on this machine.
+PROCESSORS = {
+    "aarch64": Processor("aarch64", 128, "generic"),
+    "x86-64": Processor("x86_64", 128, "x86-64"),
+    "x86-64-v3": Processor("x86_64", 256, "x86-64-v3"),
+    "x86-64-v4": Processor("x86_64", 512, "x86-64-v4"),
+    "wasm32": Processor(
+        "wasm32", 128, "generic", "+simd128,+bulk-memory,+nontrapping-fptoint", "unknown"
+    ),
+}
+# Set for a process that makes code for one of them, and runs none.
+ELSEWHERE = "WEFT_EXPORT_PROCESSOR"
+elsewhere = PROCESSORS.get(os.environ.get(ELSEWHERE, ""))
+
+
 def architecture() -> str:
     """The machine's architecture, as its system names it."""
+    if elsewhere is not None:
+        return elsewhere.architecture
     if hasattr(os, "uname"):
         return os.uname().machine
     return os.environ.get("PROCESSOR_ARCHITECTURE", "")
@@ -44,6 +77,8 @@ def counter() -> tuple[str, list[str], str, int]:
 @lru(1)
 def description() -> tuple[str, ...]:
     """What decides which code the processor runs: its architecture, model and features."""
+    if elsewhere is not None:
+        return (elsewhere.triple, elsewhere.cpu)
     found = {f"{sys.platform} {architecture()}"}
     try:
         # The first processors are enough; a machine of many takes long to list them all.
@@ -102,6 +137,8 @@ def vector_bits() -> int:
     >>> vector_bits() in (128, 256, 512)
     True
     """
+    if elsewhere is not None:
+        return elsewhere.bits
     flags = _flags()
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         return 512

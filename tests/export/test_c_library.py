@@ -1,0 +1,324 @@
+"""Functions as libraries for C: the same bits as ``jit``, C that agrees, clear refusals."""
+
+import ctypes
+import json
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from tests.samples import WIDE, all_samples
+from weft import export, lax, random
+from weft.backends.llvm.calls.dispatch import supported
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+NODE = shutil.which("node")
+native = pytest.mark.skipif(not supported(), reason="there is no native code on this system")
+compiled = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+MACHINES = {"aarch64": 183, "x86-64": 62, "x86-64-v3": 62, "x86-64-v4": 62}
+
+
+def host(x):
+    """An array's memory."""
+    keys = weft.dtypes.issubdtype(x.dtype, weft.dtypes.prng_key)
+    return np.ascontiguousarray(random.key_data(x) if keys else x)
+
+
+def called(library, name, args, like):
+    """The results of a function of a library."""
+    ins = [host(x if hasattr(x, "dtype") else jnp.asarray(x)) for x in args]
+    outs = [np.full(x.shape, 77).astype(x.dtype) for x in map(host, like)]
+    getattr(library, name)(*[ctypes.c_void_p(x.ctypes.data) for x in ins + outs])
+    return outs
+
+
+def build(folder, names, library="all.so"):
+    sources = [str(folder / f"{name}.c") for name in names]
+    command = [COMPILER, "-std=c99", "-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([*command, "-o", str(folder / library), *sources, "-lm"], check=True)
+    return ctypes.CDLL(str(folder / library))
+
+
+def loops(x, w):
+    def body(carry, row):
+        return jnp.sin(carry) @ w, carry.sum() + row
+
+    last, sums = lax.scan(body, jnp.tanh(x @ w), jnp.arange(5.0))
+    return last, sums, weft.nn.softmax(last)
+
+
+def chosen(n, x):
+    grown = lax.while_loop(lambda c: jnp.abs(c).max() < 50, lambda c: c * 2 + 1, x)
+    return lax.switch(n, [jnp.sin, jnp.cos, lambda x: x * x], x), grown
+
+
+def several(x, n):
+    top, where = lax.top_k(x, 3)
+    return {
+        "sorted": jnp.sort(x, axis=0),
+        "top": (top, where),
+        "given": x,
+        "fixed": jnp.arange(4),
+        "again": x,
+        "drawn": random.normal(random.key(n), (5,)).astype(jnp.bfloat16),
+        "sums": jnp.zeros(4).at[n % 4].add(x.sum(1)[0]),
+    }
+
+
+def steps(params, x, lr):
+    def loss(p):
+        return (jnp.tanh(x @ p["w"] + p["b"]) ** 2).mean()
+
+    value, grads = weft.value_and_grad(loss)(params)
+    return value, weft.tree.map(lambda p, g: p - lr * g, params, grads)
+
+
+X = np.random.default_rng(0).normal(size=(6, 6)).astype(np.float32)
+PROGRAMS = [
+    (loops, (X, X / 3)),
+    (chosen, (1, X)),
+    (chosen, (-7, X)),
+    (chosen, (9, X)),
+    (several, (X, 3)),
+    (steps, ({"w": X, "b": X[0]}, X, 0.1)),
+    (lambda x: (), (X,)),
+    (lambda: jnp.arange(3) * 2, ()),
+    (lambda x: (x[:0], x.astype(jnp.complex64) * 1j), (X,)),
+]
+
+
+@native
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_a_library_gives_the_bits_of_jit(number, tmp_path):
+    fun, args = PROGRAMS[number]
+    fun = weft.jit(fun)
+    made = export.to_c(fun, args, tmp_path, name="f")
+    like = weft.tree.leaves(fun(*args))
+    library = ctypes.CDLL(str(made.shared))
+    for found, expected in zip(
+        called(library, "f", weft.tree.leaves(args), like), like, strict=True
+    ):
+        assert found.tobytes() == host(expected).tobytes()
+
+
+@compiled
+def test_c_source_agrees_with_jit(tmp_path):
+    for number, (fun, args) in enumerate(PROGRAMS):
+        export.to_c(weft.jit(fun), args, tmp_path, name=f"f{number}", target="c")
+    library = build(tmp_path, [f"f{number}" for number in range(len(PROGRAMS))])
+    for number, (fun, args) in enumerate(PROGRAMS):
+        like = weft.tree.leaves(weft.jit(fun)(*args))
+        outs = called(library, f"f{number}", weft.tree.leaves(args), like)
+        for found, expected in zip(outs, map(host, like), strict=True):
+            np.testing.assert_allclose(
+                found.astype(complex), expected.astype(complex), rtol=2e-5, atol=1e-5
+            )
+
+
+# Samples that need LAPACK, Python, or a layout of their own are refused.
+SAMPLES = [s for s in all_samples() if s.axis is None][3::28]
+
+
+@native
+def test_samples_of_primitives(tmp_path):
+    made, refused = [], 0
+    for number, sample in enumerate(SAMPLES):
+        for dtype in (sample.dtypes[0], sample.dtypes[-1]):
+            with weft.enable_x64(dtype in WIDE):
+                args = sample.operands(dtype, np.random.default_rng(1))
+                fun, name = weft.jit(sample.function(dtype)), f"s{number}_{dtype}"
+                try:
+                    library = export.to_c(fun, args, tmp_path, name=name)
+                    if COMPILER:
+                        export.to_c(fun, args, tmp_path / "c", name=name, target="c")
+                except ValueError as error:
+                    assert "needs" in str(error) or "exported" in str(error)
+                    refused += 1
+                    continue
+                if "cblas" not in library.header.read_text():
+                    made.append((sample, name, library, args, weft.tree.leaves(fun(*args))))
+    assert len(made) > 40 and refused < 12
+    plain = build(tmp_path / "c", dict.fromkeys(m[1] for m in made)) if COMPILER else None
+    for sample, name, library, args, like in made:
+        outs = called(ctypes.CDLL(str(library.shared)), name, args, like)
+        for found, expected in zip(outs, map(host, like), strict=True):
+            assert found.tobytes() == expected.tobytes(), sample
+        for found, expected in zip(
+            called(plain, name, args, like) if plain else (), map(host, like), strict=False
+        ):
+            close = 2e-2 if found.dtype.itemsize < 4 else 1e-4
+            np.testing.assert_allclose(
+                found.astype(complex), expected.astype(complex), rtol=close, atol=1e-5
+            )
+
+
+@native
+@compiled
+@pytest.mark.parametrize("target", ["native", "c"])
+def test_c_trains_a_classifier_of_digits(target, tmp_path):
+    rng = np.random.default_rng(0)
+    strokes = rng.random((10, 64)) > 0.6
+    labels = rng.integers(0, 10, 256).astype(np.int32)
+    images = strokes[labels] * rng.uniform(0.6, 1, (256, 64)) + rng.normal(size=(256, 64)) * 0.1
+    images = images.astype(np.float32)
+    params = {
+        "b1": np.zeros(32, np.float32),
+        "b2": np.zeros(10, np.float32),
+        "w1": rng.normal(size=(64, 32)).astype(np.float32) / 8,
+        "w2": rng.normal(size=(32, 10)).astype(np.float32) / 6,
+    }
+
+    def train(params, images, labels, rate):
+        def loss(p):
+            hidden = weft.nn.relu(images @ p["w1"] + p["b1"])
+            scores = weft.nn.log_softmax(hidden @ p["w2"] + p["b2"])
+            return -jnp.take_along_axis(scores, labels[:, None], 1).mean()
+
+        value, grads = weft.value_and_grad(loss)(params)
+        return value, weft.tree.map(lambda p, g: p - rate * g, params, grads)
+
+    step = weft.jit(train, donate_argnums=0)
+    batch = (images[:32], labels[:32], np.float32(0.5))
+    made = export.to_c(step, (params, *batch), tmp_path, target=target)
+    for name, value in (("images", images), ("labels", labels)):
+        (tmp_path / name).write_bytes(value.tobytes())
+    (tmp_path / "params").write_bytes(b"".join(params[k].tobytes() for k in sorted(params)))
+    main = Path(__file__).with_name("digits.c")
+    assert len(main.read_text().splitlines()) <= 60
+    code = made.header.with_suffix(".o" if target == "native" else ".c")
+    program = str(tmp_path / "digits")
+    options = ["-std=c99", "-O2", f"-I{tmp_path}", "-o", program, str(main), str(code), "-lm"]
+    subprocess.run([COMPILER, *options], check=True)
+    names = [str(tmp_path / name) for name in ("images", "labels", "params")]
+    told = subprocess.run([program, *names], check=True, capture_output=True, text=True).stdout
+
+    params, value = weft.tree.map(jnp.asarray, params), None
+    for _ in range(10):
+        for i in range(0, 256, 32):
+            value, params = step(params, images[i : i + 32], labels[i : i + 32], np.float32(0.5))
+    trained = np.frombuffer((tmp_path / "params").read_bytes(), np.float32)
+    expected = np.concatenate([np.asarray(params[k]).ravel() for k in sorted(params)])
+    assert float(told.split()[-1]) < 0.1 and float(value) < 0.1
+    if target == "native":
+        assert trained.tobytes() == expected.tobytes()
+    else:
+        np.testing.assert_allclose(trained, expected, rtol=1e-3, atol=1e-4)
+
+
+@native
+def test_the_callers_memory_and_threads(tmp_path):
+    def f(x):
+        return jnp.exp(jnp.sin(x)).sum(1), x @ x.T
+
+    x = np.random.default_rng(1).normal(size=(700, 700)).astype(np.float32)
+    fun = weft.jit(f)
+    made = export.to_c(fun, (x,), tmp_path, name="f")
+    library, like = ctypes.CDLL(str(made.shared)), fun(x)
+    arena = np.zeros(made.arena_bytes + 64, np.uint8)
+    place = -(-arena.ctypes.data // 64) * 64
+    outs = [np.zeros(a.shape, a.dtype) for a in like]
+    given = [ctypes.c_void_p(p) for p in (place, x.ctypes.data, *[o.ctypes.data for o in outs])]
+    library.f_in(*given)
+    for found, expected in zip(outs, like, strict=True):
+        assert found.tobytes() == np.asarray(expected).tobytes()
+
+    task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    kinds = (ctypes.c_void_p, *[ctypes.c_int64] * 3)
+    ranges = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, *kinds)
+    def backwards(function, buffers, start, stop, chunk):
+        for low in reversed(range(start, stop, chunk)):
+            ranges.append((low, min(low + chunk, stop)))
+            task(function)(buffers, *ranges[-1])
+
+    library.f_set_parallel(backwards)
+    outs = called(library, "f", [x], like)
+    for found, expected in zip(outs, like, strict=True):
+        assert found.tobytes() == np.asarray(expected).tobytes()
+    assert len(ranges) > 1
+    library.f_set_parallel(None)
+
+
+@native
+@pytest.mark.parametrize("target", MACHINES)
+def test_libraries_for_other_machines(target, tmp_path):
+    made = export.to_c(weft.jit(loops), (X, X), tmp_path, target=target)
+    for path in made.files:
+        data = path.read_bytes()
+        if path.suffix in (".so", ".o"):
+            assert data[:4] == b"\x7fELF"
+            assert struct.unpack_from("<H", data, 18)[0] == MACHINES[target]
+    assert {path.name for path in made.files} == {"loops.h", "loops.o", "libloops.so", "loops.ll"}
+
+
+@native
+@pytest.mark.skipif(not NODE, reason="there is no Node.js to run WebAssembly")
+@pytest.mark.parametrize("number", [0, 2, 4, 5])
+def test_webassembly(number, tmp_path):
+    fun, args = PROGRAMS[number]
+    fun = weft.jit(fun)
+    made = export.to_c(fun, args, tmp_path, name="f", target="wasm32")
+    assert made.header is None and made.shared is None
+    given = [host(jnp.asarray(x)).ravel().tolist() for x in weft.tree.leaves(args)]
+    (tmp_path / "args.json").write_text(json.dumps(given))
+    (tmp_path / "main.mjs").write_text(
+        "import { load } from './f.js'; import fs from 'fs';\n"
+        "const f = await load(fs.readFileSync('f.wasm'));\n"
+        "const results = f(...JSON.parse(fs.readFileSync('args.json')));\n"
+        "console.log(JSON.stringify(results.map((r) => Array.from(r))));\n"
+    )
+    command = [NODE, "main.mjs"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    for found, expected in zip(
+        json.loads(done.stdout), map(host, weft.tree.leaves(fun(*args))), strict=True
+    ):
+        if expected.dtype == jnp.bfloat16:
+            expected = expected.view(np.uint16)
+        np.testing.assert_allclose(found, expected.ravel(), rtol=1e-4, atol=1e-5)
+
+
+def test_what_c_cannot_hold_is_refused(tmp_path):
+    def calls(x):
+        return weft.pure_callback(lambda x: x, weft.ShapeDtypeStruct((), jnp.float32), x)
+
+    for target in ("native", "c"):
+        with pytest.raises(
+            ValueError, match=r"pure_callback at .*test_c_library.py:.* needs Python"
+        ):
+            export.to_c(weft.jit(calls), (1.0,), tmp_path, target=target)
+    with pytest.raises(ValueError, match=r"cholesky at .* needs LAPACK"):
+        export.to_c(weft.jit(jnp.linalg.cholesky), (np.eye(80),), tmp_path, target="c")
+    with pytest.raises(TypeError, match=r"write to_c\(jit\(f\), ...\)"):
+        export.to_c(calls, (1.0,), tmp_path)
+    with pytest.raises(TypeError, match="takes a tuple of arguments"):
+        export.to_c(weft.jit(jnp.sin), X, tmp_path)
+    with pytest.raises(ValueError, match=r"targets are 'native', .* got 'riscv'"):
+        export.to_c(weft.jit(jnp.sin), (X,), tmp_path, target="riscv")
+    for name in ("while", "2f", "naïve", "a b"):
+        with pytest.raises(ValueError, match="can't be the name of a function in C"):
+            export.to_c(weft.jit(jnp.sin), (X,), tmp_path, name=name)
+    size = export.symbolic_shape("n")
+    with pytest.raises(ValueError, match="symbolic dimensions"):
+        export.to_c(weft.jit(jnp.sin), (weft.ShapeDtypeStruct(size, jnp.float32),), tmp_path)
+
+
+def test_names_of_arguments(tmp_path):
+    def f(params, *, scale, restrict):
+        return params["a b"] * scale + params["a_b"] * restrict
+
+    params = {"a b": X, "a_b": X}
+    made = export.to_c(weft.jit(f), (params,), tmp_path, kwargs={"scale": 2.0, "restrict": 1},
+                       target="c")  # fmt: skip
+    text = made.header.read_text()
+    assert "const float *params_a_b, /* params['a b']: float32[6,6] */" in text
+    assert "const float *params_a_b_2, /* params['a_b']: float32[6,6] */" in text
+    assert "const int32_t *x_restrict, /* restrict: int32[] */" in text
+    assert f"#define F_ARENA_BYTES {made.arena_bytes}" in text

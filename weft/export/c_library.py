@@ -1,0 +1,405 @@
+"""Compiled functions as libraries for C: a header, and native code or C source beside it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from weft.api.jit import JitFunction
+from weft.backends.c.program import Unwritable, source
+from weft.backends.cpu.standalone.link import NeedsPython, link
+from weft.backends.llvm.native.processor import ELSEWHERE, PROCESSORS
+from weft.base.lazy import folder_of
+from weft.base.record import Record
+from weft.base.source import summarize
+from weft.base.traceback import api_boundary
+from weft.core.interpret import storage_dtype
+from weft.export.exported import Exported, deserialize, exported_stage
+from weft.export.web import page_code
+from weft.tree.functions import tree_flatten_with_path, tree_unflatten
+from weft.tree.keys import keystr
+
+NATIVE, PLAIN, WEB = "native", "c", "wasm32"
+TARGETS = (NATIVE, *PROCESSORS, PLAIN)
+# Routines that keep addresses in 64 bits: on the web, kernels do their work.
+_WEB_ROUTINES = (
+    "-convolutions,-windows,-fourier,-sorting,-scatter,-cumulative,-special,-permutations,-draws"
+)
+_NAME = re.compile(r"[A-Za-z]\w*")
+_WORDS = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if"
+    " inline int long main register restrict return short signed sizeof static struct switch"
+    " typedef union unsigned void volatile while".split()
+)
+_KINDS = {"f4": "float", "f8": "double", "c8": "float", "c16": "double", "b1": "uint8_t"}
+
+
+class CLibrary(Record):
+    """The files of a function that ``to_c`` wrote.
+
+    Args:
+        name: the name of the function in C.
+        header: the path of the header; None for WebAssembly.
+        files: the paths of all files.
+        target: the machine that the files are for.
+        arena_bytes: the bytes of memory that a call works in.
+
+    Example:
+        >>> import tempfile, weft
+        >>> from weft import export
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = export.to_c(weft.jit(lambda x: x + 1), (1.0,), folder, name="more")
+        >>> made.name, made.header.name
+        ('more', 'more.h')
+    """
+
+    name: str
+    header: Path | None
+    files: tuple[Path, ...]
+    target: str
+    arena_bytes: int
+
+    @property
+    def shared(self) -> Path | None:
+        """The path of the shared library; None for C source."""
+        return next((path for path in self.files if path.suffix == ".so"), None)
+
+
+@api_boundary
+def to_c(
+    fun_jit: Callable[..., Any],
+    args: Sequence[Any],
+    folder: str | os.PathLike[str],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    target: str = "native",
+) -> CLibrary:
+    """Write a compiled function as a library that C programs call.
+
+    The library needs no Python and allocates no memory: intermediate values are in an arena of
+    fixed size. The header says what each argument and result is. All of them are pointers to
+    row-major arrays, and results must not overlap arguments, except that the memory of a donated
+    argument may also be given for the result that replaces it.
+
+    With the default target, the code is the code that ``jit`` runs here, and gives the same bits.
+    Loops run in the calling thread, unless the program gives the library a function that shares
+    them among threads: the header has an example.
+
+    Args:
+        fun_jit: the function, compiled by ``jit``.
+        args: its arguments, or ``ShapeDtypeStruct`` of them.
+        folder: where to write the files. It is made if it does not exist.
+        kwargs: its keyword arguments.
+        name: the name of the function in C. By default that of ``fun_jit``.
+        target: the machine to write for. ``'native'`` is this processor; ``'aarch64'``,
+            ``'x86-64'``, ``'x86-64-v3'`` (AVX2) and ``'x86-64-v4'`` (AVX-512) are Linux on any
+            processor of that kind. All of these give an object file, a shared library and LLVM
+            source. ``'wasm32'`` gives a WebAssembly module and a JavaScript module that loads it.
+            ``'c'`` gives C99 source for any machine with a C compiler, without vectors.
+
+    Returns:
+        A ``CLibrary`` with the paths of the files.
+
+    Example:
+        >>> import ctypes, tempfile
+        >>> import numpy as np, weft, weft.numpy as jnp
+        >>> from weft import export
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = export.to_c(weft.jit(lambda x: 2 * x), (jnp.ones(3),), folder, name="twice")
+        ...     print(sorted(path.name for path in made.files))
+        ['libtwice.so', 'twice.h', 'twice.ll', 'twice.o']
+    """
+    if not isinstance(fun_jit, JitFunction):
+        raise TypeError(f"to_c takes the result of jit, got {fun_jit!r}; write to_c(jit(f), ...)")
+    if target not in TARGETS:
+        raise ValueError(f"targets are {', '.join(map(repr, TARGETS))}; got {target!r}")
+    if not isinstance(args, (tuple, list)):
+        raise TypeError(f"to_c takes a tuple of arguments, got {args!r}; write ({args!r},)")
+    traced = fun_jit.trace(*args, **(kwargs or {}))
+    exported = exported_stage(traced, traced._said_of_inputs(fun_jit._options["in_shardings"]))
+    name = _identifier(traced.fun_name, name)
+    if exported._unknowns is not None:
+        raise ValueError(f"{name} has symbolic dimensions; C code is for shapes that are known")
+    if exported.nr_devices > 1:
+        raise ValueError(
+            f"{name} is for {exported.nr_devices} devices; C code runs on one processor"
+        )
+    where = Path(folder)
+    where.mkdir(parents=True, exist_ok=True)
+    donated = tuple(traced._donated)
+    try:
+        written = _write(exported, donated, name, target, where)
+    except (NeedsPython, Unwritable) as error:
+        eqn, needed = error.eqn, getattr(error, "needed", "Python")
+        raise ValueError(
+            f"{name} can't be written as C: {eqn.primitive.name} at {summarize(eqn.source_info)}"
+            f" needs {needed}"
+        ) from None
+    signature = _signature(fun_jit, traced)
+    header = where / f"{name}.h"
+    files = tuple([where / file for file in written["files"]])
+    if target == WEB:
+        return CLibrary(name, None, files, target, written["arena"])
+    header.write_text(_header(name, target, exported, donated, signature, written))
+    return CLibrary(name, header, (header, *files), target, written["arena"])
+
+
+def _identifier(function: str, given: str | None) -> str:
+    """The name of a function in C."""
+    if given is None:
+        given = re.sub(r"\W", "_", function).strip("_") or "f"
+        given = given if given[0].isalpha() else f"f_{given}"
+        return f"{given}_" if given in _WORDS else given
+    if not _NAME.fullmatch(given) or given in _WORDS or not given.isascii():
+        raise ValueError(f"{given!r} can't be the name of a function in C; give another name=")
+    return given
+
+
+def _sizes(avals: Sequence[Any]) -> list[int]:
+    return [prod(a.shape) * storage_dtype(a.dtype).itemsize for a in avals]
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _write(
+    exported: Exported, donated: Sequence[bool], name: str, target: str, folder: Path
+) -> dict[str, Any]:
+    """Write all files but the header; what it has to say of them."""
+    program, sizes = exported._program, _sizes(exported.out_avals)
+    if target == PLAIN:
+        kinds = [*_kinds(exported.in_avals, donated), *_kinds(exported.out_avals, ())]
+        made = source(program, donated, name, kinds, sizes)
+        (folder / f"{name}.c").write_text(made.text)
+        return {"files": [f"{name}.c"], "arena": made.arena, "calls": []}
+    if target != NATIVE:
+        return _written_elsewhere(exported, donated, name, target, folder)
+    linked = link(program, donated, name, sizes)
+    library = f"lib{name}.so" if linked.web is None else f"{name}.wasm"
+    files = {
+        f"{name}.o": linked.object,
+        library: linked.library,
+        f"{name}.ll": linked.text.encode(),
+    }
+    if linked.web is not None:
+        del files[f"{name}.o"]
+        avals = [*exported.in_avals, *exported.out_avals]
+        files[f"{name}.js"] = page_code(name, linked.web, avals, len(exported.in_avals)).encode()
+    for file, data in files.items():
+        (folder / file).write_bytes(data)
+    if linked.web is None:
+        os.chmod(folder / library, 0o755)
+    return {"files": [*files], "arena": linked.arena, "calls": linked.calls}
+
+
+def _written_elsewhere(
+    exported: Exported, donated: Sequence[bool], name: str, target: str, folder: Path
+) -> dict[str, Any]:
+    """Have a process that plans for another machine write the files: plans ask what it is once."""
+    home = os.path.dirname(folder_of("weft") or "")
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
+    given = {**os.environ, ELSEWHERE: target, "PYTHONPATH": path, "WEFT_PLATFORMS": "reference"}
+    if target == WEB:
+        given["WEFT_ROUTINES"] = _WEB_ROUTINES
+    with tempfile.TemporaryDirectory() as held:
+        (Path(held) / "program").write_bytes(exported.serialize())
+        asked = {"name": name, "folder": str(folder.absolute()), "donated": list(donated)}
+        (Path(held) / "asked").write_text(json.dumps(asked))
+        code = "import sys; from weft.export import c_library; c_library.write_here(sys.argv[1])"
+        done = subprocess.run(
+            [sys.executable, "-c", code, held], env=given, capture_output=True, text=True
+        )
+        answer = Path(held) / "answer"
+        if done.returncode or not answer.exists():
+            raise RuntimeError(f"{name} could not be compiled for {target}:\n{done.stderr}")
+        found = json.loads(answer.read_text())
+    if "refused" in found:
+        raise ValueError(f"{name} can't be written as C: {found['refused']} needs Python")
+    return found
+
+
+def write_here(held: str) -> None:
+    """Write the files that another process asks for, by what it has left in a folder."""
+    asked = json.loads((Path(held) / "asked").read_text())
+    exported = deserialize((Path(held) / "program").read_bytes())
+    try:
+        rest = (asked["donated"], asked["name"], NATIVE, Path(asked["folder"]))
+        found = _write(exported, *rest)
+    except NeedsPython as error:
+        found = {"refused": error.eqn.primitive.name}
+    (Path(held) / "answer").write_text(json.dumps(found))
+
+
+# --- the header -----------------------------------------------------------------------------------
+
+
+def _signature(fun_jit: JitFunction, traced: Any) -> list[tuple[str, str]]:
+    """For each argument, a name in C, and how the function itself calls it."""
+    args, kwargs = tree_unflatten(traced.in_tree, range(traced.in_tree.num_leaves))
+    try:
+        names = list(inspect.signature(fun_jit).parameters)
+    except (TypeError, ValueError):
+        names = []
+    skipped = set(fun_jit._options.get("static_argnums") or ())
+    dynamic = [n for i, n in enumerate(names) if i not in skipped]
+    given = {}
+    for i, value in enumerate(args):
+        given[dynamic[i] if i < len(dynamic) else f"arg{i}"] = value
+    given.update(kwargs)
+    found: dict[int, str] = {}
+    for word, value in given.items():
+        for path, number in tree_flatten_with_path(value)[0]:
+            found[number] = word + keystr(path)
+    return _named([found.get(i, f"arg{i}") for i in range(traced.in_tree.num_leaves)])
+
+
+def _named(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """A name in C for each path, all different."""
+    made: list[tuple[str, str]] = []
+    taken = {"arena", "run"}
+    for path in paths:
+        word = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_") or "x"
+        word = word if word[0].isalpha() and word not in _WORDS else f"x_{word}"
+        count, name = 1, word
+        while name in taken:
+            count += 1
+            name = f"{word}_{count}"
+        taken.add(name)
+        made.append((name, path))
+    return made
+
+
+def _c_type(dtype: Any) -> str:
+    physical = storage_dtype(dtype)
+    found = _KINDS.get(physical.str[1:])
+    if found is not None:
+        return found
+    if physical.kind in "iu" and physical.name.startswith(("int", "uint")):
+        return f"{'u' if physical.kind == 'u' else ''}int{8 * physical.itemsize}_t"
+    return f"uint{8 * physical.itemsize}_t"  # the bits of narrow floats
+
+
+def _kinds(avals: Sequence[Any], written: Sequence[bool]) -> list[str]:
+    """The types of elements, as parameters have them."""
+    changed = [*written, *[True] * (len(avals) - len(written))]
+    return [
+        f"{'' if change else 'const '}{_c_type(aval.dtype)}"
+        for aval, change in zip(avals, changed, strict=True)
+    ]
+
+
+def _comment(path: str, aval: Any) -> str:
+    pairs = storage_dtype(aval.dtype).kind == "c"
+    extra = ", pairs of a real and an imaginary part" if pairs else ""
+    return f"/* {path}: {aval.str_short()}{extra} */"
+
+
+def _header(
+    name: str,
+    target: str,
+    exported: Exported,
+    donated: Sequence[bool],
+    arguments: Sequence[tuple[str, str]],
+    written: dict[str, Any],
+) -> str:
+    paths = [
+        keystr(path)
+        for path, _ in tree_flatten_with_path(
+            tree_unflatten(exported.out_tree, range(exported.out_tree.num_leaves))
+        )[0]
+    ]
+    results = _named([f"out{path}" for path in paths])
+    parts = []
+    marks = [", donated" if gone else "" for gone in donated] + [""] * len(results)
+    kinds = [*_kinds(exported.in_avals, donated), *_kinds(exported.out_avals, ())]
+    avals = [*exported.in_avals, *exported.out_avals]
+    for (word, path), aval, kind, mark in zip(
+        [*arguments, *results], avals, kinds, marks, strict=True
+    ):
+        parts.append((f"{kind} *{word}", _comment(path + mark, aval)))
+    lines = [
+        f"    {part}{',' if i + 1 < len(parts) else ''} {said}"
+        for i, (part, said) in enumerate(parts)
+    ]
+    listed = "\n" + "\n".join(lines) if lines else "void"
+    inside = "void *arena" + ("," if lines else "") + ("\n" + "\n".join(lines) if lines else "")
+    guard = f"{name.upper()}_H"
+    return _TEXT.format(
+        name=name,
+        upper=name.upper(),
+        guard=guard,
+        target=target,
+        arena=written["arena"],
+        arguments=listed,
+        inside=inside,
+        parallel="" if target == PLAIN else _PARALLEL.format(name=name),
+        build=_build(name, target, written["calls"]),
+    )
+
+
+def _build(name: str, target: str, libraries: Sequence[str]) -> str:
+    if target == PLAIN:
+        return f"cc -std=c99 -O2 main.c {name}.c -lm"
+    text = f"cc main.c {name}.o -lm, or cc main.c -L. -l{name} -lm"
+    if libraries:
+        text += f"\n   with a library that defines {', '.join(libraries)}, such as OpenBLAS"
+    return text
+
+
+_PARALLEL = """
+/* Loops run in the calling thread. To share them among threads, give {name}_set_parallel a function
+   that calls the task on ranges that make up start to stop, each a chunk or less, in any order:
+
+       static void share({name}_task task, void **buffers, int64_t start, int64_t stop,
+                         int64_t chunk) {{
+           #pragma omp parallel for
+           for (int64_t low = start; low < stop; low += chunk)
+               task(buffers, low, low + chunk < stop ? low + chunk : stop);
+       }}
+*/
+typedef void (*{name}_task)(void **buffers, int64_t start, int64_t stop);
+typedef void (*{name}_parallel)({name}_task task, void **buffers, int64_t start, int64_t stop,
+                                int64_t chunk);
+void {name}_set_parallel({name}_parallel run);
+"""
+
+_TEXT = """\
+/* {name}, compiled by weft for {target}.
+
+   Build: {build}
+
+   Arrays are row-major. Results must not overlap arguments, except that the memory of a donated
+   argument may also be given for the result that replaces it. */
+#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* The memory that a call works in. {name} has it, so that one thread at a time can call it;
+   {name}_in takes it from the caller, aligned to 64 bytes. */
+#define {upper}_ARENA_BYTES {arena}
+
+void {name}({arguments});
+
+void {name}_in({inside});
+{parallel}
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""

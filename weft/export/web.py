@@ -1,0 +1,103 @@
+"""The JavaScript module that loads a WebAssembly module and calls its function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from weft.core.interpret import storage_dtype
+
+PAGE_BYTES = 1 << 16
+STACK_BYTES = 1 << 20
+ALIGNMENT = 64
+_ARRAYS = {"f4": "Float32Array", "f8": "Float64Array", "c8": "Float32Array", "c16": "Float64Array"}
+# What a module may ask of its host: functions of C's mathematical library.
+_MATHEMATICS = {"fmod": "(x, y) => x % y", "fmodf": "(x, y) => x % y"}
+
+_TEXT = """\
+// Loads {name}.wasm, compiled by weft:
+//
+//     import {{ load }} from "./{name}.js";
+//     const {name} = await load(fetch("{name}.wasm"));  // in Node.js, the bytes of the file
+//     const [{first}] = {name}({arguments});
+//
+// Arguments and results are typed arrays, row-major:
+{described}
+const layout = {layout};
+
+export async function load(source) {{
+  const given = await source;
+  const bytes = given instanceof Response ? await given.arrayBuffer() : given;
+  const memory = new WebAssembly.Memory({{ initial: {pages} }});
+  const variable = (value) => new WebAssembly.Global({{ value: "i32", mutable: true }}, value);
+  const fixed = (value) => new WebAssembly.Global({{ value: "i32" }}, value);
+  const env = {{
+    __linear_memory: memory,
+    __memory_base: fixed(0),
+    __table_base: fixed(1),
+    __stack_pointer: variable({stack}),
+    __indirect_function_table: new WebAssembly.Table({{ initial: {entries}, element: "anyfunc" }}),
+{mathematics}  }};
+  const {{ instance }} = await WebAssembly.instantiate(bytes, {{ env }});
+  const kinds = {{ {kinds} }};
+  const places = layout.map(([, , at]) => at);
+  const view = ([kind, size, at]) => new kinds[kind](memory.buffer, at, size);
+  return function {name}(...args) {{
+    if (args.length !== {count})
+      throw new TypeError(`{name} takes {count} arrays, got ${{args.length}}`);
+    args.forEach((values, i) => {{
+      const array = view(layout[i]);
+      const given = typeof values === "number" ? [values] : values;
+      if (given.length !== array.length)
+        throw new RangeError(`argument ${{i}} has length ${{given.length}}, not ${{array.length}}`);
+      array.set(given);
+    }});
+    instance.exports.{name}(...places);
+    return layout.slice({count}).map((part) => view(part).slice());
+  }};
+}}
+"""
+
+
+def page_code(name: str, web: Any, avals: Sequence[Any], count: int) -> str:
+    """The text of the module; the first ``count`` of the types are arguments."""
+    unknown = [word for word in web.imports if word not in _MATHEMATICS]
+    if unknown:
+        raise ValueError(f"{name} calls {', '.join(unknown)}, which no web page has")
+    at = -(-web.end // ALIGNMENT) * ALIGNMENT + STACK_BYTES
+    stack, layout = at, []
+    for aval in avals:
+        dtype = storage_dtype(aval.dtype)
+        parts = prod(aval.shape) * (2 if dtype.kind == "c" else 1)
+        layout.append([_array(dtype), parts, at])
+        at += -(-prod(aval.shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+    results = range(len(avals) - count)
+    described = [
+        f"//   {'argument' if i < count else 'result'} {i if i < count else i - count}:"
+        f" {aval.str_short()}, {kind}"
+        for i, (aval, (kind, _, _)) in enumerate(zip(avals, layout, strict=True))
+    ]
+    return _TEXT.format(
+        name=name,
+        first=", ".join(f"result{i}" for i in results),
+        arguments=", ".join(f"argument{i}" for i in range(count)),
+        described="\n".join(described),
+        layout=json.dumps(layout),
+        pages=-(-at // PAGE_BYTES) + 1,
+        stack=stack,
+        entries=web.entries,
+        mathematics="".join(f"    {word}: {_MATHEMATICS[word]},\n" for word in web.imports),
+        kinds=", ".join(sorted({kind for kind, _, _ in layout})),
+        count=count,
+    )
+
+
+def _array(dtype: Any) -> str:
+    """The kind of typed array that holds elements."""
+    found = _ARRAYS.get(dtype.str[1:])
+    if found is not None:
+        return found
+    word = f"{'Int' if dtype.kind == 'i' else 'Uint'}{8 * dtype.itemsize}Array"
+    return f"Big{word}" if dtype.itemsize == 8 else word
