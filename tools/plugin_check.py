@@ -34,7 +34,8 @@ from weft import dtypes, export, linen, random  # noqa: E402
 from weft.base.errors import HostFallbackWarning  # noqa: E402
 from weft.dtypes.kinds import dtype_by_name  # noqa: E402
 
-RANDOM_PROGRAMS = 1000
+# Random programs, and how many of them are compiled together.
+RANDOM_PROGRAMS, TOGETHER = 1000, 5
 RECORDED = ROOT / "tests" / "mlir" / "data" / "jax_modules.json.xz"
 # How far results may be apart, as a part of the largest number: in float64, and in others.
 CLOSE, TOLERANCE = 1e-9, 5e-3
@@ -155,14 +156,21 @@ def random_program(seed):
     return lambda *xs: (function(*xs), grads(*xs)), args
 
 
+def random_programs(first):
+    """Several of them as one function."""
+    made = [random_program(seed) for seed in range(first, first + TOGETHER)]
+    function = lambda *rows: [fun(*row) for (fun, _), row in zip(made, rows, strict=True)]
+    return function, [args for _, args in made]
+
+
 def cases():
     """Names, and what makes a function and its arguments."""
     for name, loss, args in (transformer(), convolutions(), recurrent()):
         yield f"step/{name}", lambda loss=loss, args=args: (train_step(loss), args)
     for name, (function, *args) in programs().items():
         yield f"group/{name}", lambda function=function, args=args: (function, args)
-    for seed in range(RANDOM_PROGRAMS):
-        yield f"random/{seed}", lambda seed=seed: random_program(seed)
+    for seed in range(0, RANDOM_PROGRAMS, TOGETHER):
+        yield f"random/{seed} and {TOGETHER - 1} more", lambda seed=seed: random_programs(seed)
     for name, function, args in sampled(400, gradients=True):
         kind = "gradient" if name.startswith("gradient of") else "sample"
         yield f"{kind}/{name}", lambda function=function, args=args: (function, args)

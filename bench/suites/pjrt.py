@@ -38,7 +38,7 @@ def row(found: Row) -> Row:
         setups={"weft": setup, XLA: setup},
         budget=None,
         ratio=TARGET,
-        tolerance=None if found.kind == "cold" else tolerance,
+        tolerance=tolerance,
         look=beginnings,
     )
 
@@ -52,4 +52,5 @@ EAGER = Row(
     ratio=TARGET,
     tolerance=0.0,
 )
-ROWS = [EAGER, *map(row, [*cuda.ROWS_OF_ARRAYS, *cuda.ROWS_OF_PROGRAMS])]
+CALLS = [r for r in [*cuda.ROWS_OF_ARRAYS, *cuda.ROWS_OF_PROGRAMS] if r.kind == "call"]
+ROWS = [EAGER, *map(row, CALLS)]
