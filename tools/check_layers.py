@@ -74,6 +74,7 @@ BY_NAME = (LAZY, "weft.as_jax.finder", "weft.as_jax.child.sitecustomize")
 REGISTRY = "weft.runtime.registry"
 LATE = {
     ("weft", "weft.api.eager"),
+    ("weft", "weft.api.verifying.sampling"),
     ("weft", "weft.core.printing"),
     ("weft", "weft.numpy.operators"),
     *(

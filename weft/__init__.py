@@ -7,6 +7,7 @@ from weft import dtypes as dtypes
 from weft import prims as _prims
 from weft import tree as tree
 from weft.api.jit import jit as jit
+from weft.api.jit import set_sampler as _set_sampler
 from weft.api.learning import learning as _learning
 from weft.base import knobs as _knobs
 from weft.base import lazy as _lazy
@@ -98,6 +99,7 @@ if _typing.TYPE_CHECKING:
     from weft.api.threads import get_num_threads as get_num_threads
     from weft.api.threads import num_threads as num_threads
     from weft.api.threads import set_num_threads as set_num_threads
+    from weft.api.verifying.verify import verify as verify
     from weft.control.custom_jvp import custom_jvp as custom_jvp
     from weft.custom_derivatives import closure_convert as closure_convert
     from weft.custom_derivatives import custom_gradient as custom_gradient
@@ -146,6 +148,7 @@ else:  # what nothing above needs is loaded when it is first looked at
             "weft.api.recompiles": "explain_recompiles no_recompiles no_transfers",
             "weft.api.remat": "checkpoint remat",
             "weft.api.staging": "eval_shape make_jaxpr",
+            "weft.api.verifying.verify": "verify",
             "weft.control.custom_jvp": "custom_jvp",
             "weft.custom_derivatives": "closure_convert custom_gradient custom_vjp",
             "weft.ref": "Ref ds empty_ref free_ref freeze new_ref",
@@ -163,6 +166,7 @@ else:  # what nothing above needs is loaded when it is first looked at
 _eager = _lazy.Late("weft.api.eager")
 _operators = _lazy.Late("weft.numpy.operators")
 _printing = _lazy.Late("weft.core.printing")
+_sampling = _lazy.Late("weft.api.verifying.sampling")
 
 
 def _find_operator(name):
@@ -173,6 +177,8 @@ def _find_operator(name):
 
 
 _set_printer(lambda thing, **settings: _printing.jaxpr_to_text(thing, **settings))
+
+_set_sampler(lambda function, args, kwargs: _sampling.call(function, args, kwargs))
 
 _hooks.set_evaluate(_evaluate)
 _hooks.set_box(_box)

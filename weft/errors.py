@@ -14,3 +14,4 @@ from weft.base.errors import TracerBoolConversionError as TracerBoolConversionEr
 from weft.base.errors import TracerIntegerConversionError as TracerIntegerConversionError
 from weft.base.errors import TransferError as TransferError
 from weft.base.errors import UnexpectedTracerError as UnexpectedTracerError
+from weft.base.errors import VerificationError as VerificationError

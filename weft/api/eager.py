@@ -61,6 +61,8 @@ class Eager(NativeFunction):
     def _slow(self, *args: Any, **options: Any) -> Any:
         if observing.begins():
             return guards.observed(self, name_of(self._fun).strip("_"), args, options)
+        if knobs.thread.context_key.plain is not None:
+            return guards.natively(self, args, options)
         if guards.is_on() and not is_tracing():
             guards.from_host(args, "an operation")
             return self._fun(*args, **options)

@@ -71,6 +71,16 @@ TRIES = 8
 MAX_PLACES = 8
 
 
+# the result of a call of which some are verified; filled by ``weft/__init__.py``
+sampled: Callable[[Any, Any, Any], Any]
+
+
+def set_sampler(call: Callable[[Any, Any, Any], Any]) -> None:
+    """Say how calls are made while some of them are verified."""
+    global sampled
+    sampled = call
+
+
 class Staged:
     """A staged call: program, hoisted tracers, parameters of the equation, trees of both ends."""
 
@@ -210,6 +220,8 @@ class JitFunction(NativeFunction):
             return guards.observed(
                 self, misses.title(self._fun, _is_of_package(self._fun)), args, kwargs
             )
+        if knobs.thread.context_key.plain is not None and knobs.thread.verify_rate:
+            return sampled(self, args, kwargs)
         if high_classes:
             if high.is_differentiated((args, kwargs)):
                 return self._fun(*args, **kwargs)  # part of a program that is being made

@@ -121,6 +121,8 @@ class Learning(NativeFunction):
             return self._fun(*args, **kwargs)
         if observing.begins():
             return guards.observed(self, name_of(self._fun), args, kwargs)
+        if knobs.thread.context_key.plain is not None:
+            return guards.natively(self, args, kwargs)
         if state.trace is not eval_trace or state.axis_env:
             return self._fun(*args, **kwargs)
         if (thread.debug_nans or thread.debug_infs) and not thread.disable_jit:

@@ -340,6 +340,17 @@ class TransferError(JaxRuntimeError):
     """
 
 
+class VerificationError(AssertionError):
+    """A function that failed ``weft.verify``; the text is the report.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> weft.verify(lambda x: jnp.log(1 + x))(1e-6).check()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        weft.errors.VerificationError: <lambda>: FAILED...
+    """
+
+
 class HostFallbackWarning(UserWarning):
     """An operation that has no form for a device and is computed on the host."""
 

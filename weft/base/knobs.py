@@ -68,7 +68,7 @@ def _intern(values: dict[str, Any]) -> ContextKey:
         if key is None:
             key = _keys[picked] = ContextKey(picked)
             _recent_keys.append(key)
-    if values["observed"] or values["log_transfers"]:
+    if values["observed"] or values["log_transfers"] or values["verify_rate"]:
         return ContextKey(picked, key)
     return key
 
@@ -725,6 +725,20 @@ log_recompiles = _flag(
     "log_recompiles", False,
     "Log each call that traces or compiles again, and what changed since the nearest earlier call.",
     env=("WEFT_LOG_RECOMPILES",),
+)
+verify_rate = Knob(
+    "verify_rate", float, 0.0,
+    "Share of the calls of compiled functions that are verified in the background, from 0 to 1.",
+    accepts=(
+        lambda x: isinstance(x, float) and 0 <= x <= 1,
+        "a number from 0 to 1",
+    ),
+    env=("WEFT_VERIFY_RATE",), observes=True,
+)
+verify_error = _flag(
+    "verify_error", False,
+    "Raise an error, not a warning, at the call after a mismatch that `verify_rate` found.",
+    env=("WEFT_VERIFY_ERROR",),
 )
 log_transfers = _flag(
     "log_transfers", False,

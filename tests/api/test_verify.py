@@ -1,0 +1,388 @@
+"""``verify``: programs that lose digits, wrong rules and wrong code are found, with their lines."""
+
+import importlib
+import pathlib
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+from weft.api.verifying import sampling
+from weft.api.verifying.walk import MAX_ROUNDS
+from weft.base import background, knobs
+from weft.core.registry import lookup
+
+HERE = pathlib.Path(__file__)
+RANDOM = np.random.default_rng(3)
+
+
+def line_of(text):
+    """Where this file has a line, as reports name it."""
+    found = [n for n, row in enumerate(HERE.read_text().splitlines(), 1) if row.strip() == text]
+    assert len(found) == 1
+    return f"{HERE.name}:{found[0]}"
+
+
+def floats(*shape, scale=1.0, at=0.0):
+    return jnp.asarray((RANDOM.standard_normal(shape) * scale + at).astype(np.float32))
+
+
+# --- digits ---------------------------------------------------------------------------------------
+
+
+def variance(x):
+    squares = jnp.mean(x * x)
+    mean = jnp.mean(x)
+    return squares - mean * mean
+
+
+def log_of_one_more(x):
+    y = 1 + x
+    return jnp.log(y) * 2
+
+
+def softmax(x):
+    e = jnp.exp(x)
+    return e / jnp.sum(e)
+
+
+def root(a, b, c):
+    d = jnp.sqrt(b * b - 4 * a * c)
+    near = -b + d
+    return near / (2 * a)
+
+
+def one_minus_cos(x):
+    c = jnp.cos(x)
+    return (1 - c) / (x * x)
+
+
+def norm_difference(x, y):
+    n = jnp.sqrt(jnp.sum(x**2))
+    return n - jnp.sqrt(jnp.sum(y**2))
+
+
+def in_a_loop(x):
+    def body(total, y):
+        small = (total + y) - total
+        return total, small * 2
+
+    return lax.scan(body, jnp.float32(1e5), x)[1]
+
+
+LOSSES = {
+    "variance": (variance, (floats(300, at=1000),), "sub", "return squares - mean * mean"),
+    "log": (log_of_one_more, (jnp.float32(1e-5),), "log", "return jnp.log(y) * 2"),
+    "softmax": (softmax, (jnp.array([1.0, 95.0, 2.0]),), "exp", "e = jnp.exp(x)"),
+    "softmax far": (softmax, (jnp.array([1.0, 1000.0]),), "exp", "e = jnp.exp(x)"),
+    "root": (root, (1.0, 1e4, 1.0), "add", "near = -b + d"),
+    "cosine": (one_minus_cos, (jnp.float32(1e-3),), "sub", "return (1 - c) / (x * x)"),
+    "norms": (
+        norm_difference,
+        (jnp.full(100, 3.0), jnp.full(100, 3.0 + 1e-5)),
+        "sub",
+        "return n - jnp.sqrt(jnp.sum(y**2))",
+    ),
+    "loop": (in_a_loop, (floats(8, scale=1e-3),), "sub", "small = (total + y) - total"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_lost_digits_are_found_on_their_line(name):
+    fun, args, operation, text = LOSSES[name]
+    report = weft.verify(fun, derivatives=False, schedules=False)(*args)
+    assert not report.ok and not report
+    worst = report.operations[0]
+    assert worst.name == operation and worst.line.startswith(line_of(text) + " ")
+    assert worst.digits >= 2 or worst.made == "inf"
+    (failed,) = report.failures
+    assert failed.name == "against float64" and line_of(text) in failed.detail
+    with pytest.raises(AssertionError, match=r"FAILED") as caught:
+        report.check()
+    assert type(caught.value) is weft.errors.VerificationError and line_of(text) in str(
+        caught.value
+    )
+    with pytest.raises(weft.errors.VerificationError):
+        report.raise_if_failed()
+
+
+def test_condition_is_told_from_rounding():
+    report = weft.verify(variance, derivatives=False)(floats(300, at=1000))
+    (sub, *others) = report.operations
+    assert sub.condition > 1e4 and sub.rounding <= 1
+    assert all(op.digits < 1.5 for op in others)
+
+
+GOOD = {
+    "variance": (jnp.var, (floats(300, at=1000),)),
+    "log1p": (jnp.log1p, (jnp.float32(1e-6),)),
+    "softmax": (weft.nn.softmax, (jnp.array([1.0, 1000.0, 2.0]),)),
+    "logsumexp": (lambda x: weft.nn.logsumexp(x), (floats(30, scale=100),)),
+    "products": (lambda x, w: jnp.tanh(x @ w).sum(), (floats(8, 16), floats(16, 4))),
+    "large": (lambda x: jnp.sin(x) @ x.T, (floats(60, 70),)),
+    "scan": (lambda x: lax.scan(lambda c, y: (c * 0.9 + y, c), 0.0, x)[0], (floats(9, at=2),)),
+    "long scan": (
+        lambda x: lax.scan(lambda c, y: (c * 0.9 + y, c), 0.0, x)[0],
+        (floats(MAX_ROUNDS + 5, at=2),),
+    ),
+    "while": (
+        lambda x: lax.while_loop(lambda c: c[1] < 5, lambda c: (jnp.sin(c[0]), c[1] + 1), (x, 0)),
+        (floats(4),),
+    ),
+    "long while": (
+        lambda x: lax.while_loop(lambda c: c[1] < 99, lambda c: (c[0] * 0.9, c[1] + 1), (x, 0))[0],
+        (floats(4),),
+    ),
+    "cond": (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), (jnp.float32(1.2),)),
+    "inverse": (jnp.linalg.inv, (jnp.eye(4) + 0.1,)),
+    "gelu": (weft.nn.gelu, (floats(9),)),
+    "bfloat16": (lambda x: (x.astype("bfloat16") @ x.astype("bfloat16")).sum(), (floats(8, 8),)),
+    "complex": (lambda x: jnp.fft.ifft(jnp.fft.fft(x) * 2).real, (floats(16),)),
+    "checkpoint": (weft.checkpoint(lambda x: jnp.sin(jnp.sin(x))), (floats(5),)),
+    "gradient": (weft.grad(lambda x: jnp.tanh(x).sum()), (floats(5),)),
+    "trees": (lambda p, n: {"y": p["w"] * 2, "n": n + 1}, ({"w": floats(3)}, jnp.arange(3))),
+    "keyword": (weft.jit(lambda x, n: x * n, static_argnames="n"), (floats(3), 3)),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_programs_pass(name):
+    fun, args = GOOD[name]
+    report = weft.verify(fun)(*args).check()
+    assert report.ok and report.runs[0].name == "against the reference"
+    names = [f.name for f in report.findings]
+    assert len(names) == len(set(names))
+    if knobs.backend.value == "native":
+        assert {"1 thread", "generated kernels only", "shape-generic code"} <= set(names)
+
+
+def test_functions_of_keys_integers_and_kinks():
+    dropout = lambda key, x: jnp.where(weft.random.bernoulli(key, 0.5, x.shape), x * 2, 0.0)
+    report = weft.verify(dropout)(weft.random.key(1), floats(9)).check()
+    assert "vjp against jvp" in [f.name for f in report.transformations]
+    report = weft.verify(lambda n: n * 3)(jnp.arange(4)).check()
+    assert any("no argument is a real float" in text for text in report.skipped)
+    assert any("digits: no result" in text for text in report.skipped)
+    report = weft.verify(lambda x: jnp.abs(x).sum())(jnp.zeros(3)).check()
+    assert any("not smooth enough" in text for text in report.skipped)
+    report = weft.verify(jnp.argsort)(floats(7)).check()
+    assert not report.transformations
+
+
+def test_a_tolerance():
+    x = jnp.float32(1e-5)
+    assert weft.verify(log_of_one_more, rtol=0.01)(x).ok
+    assert not weft.verify(log_of_one_more, rtol=1e-4)(x).ok
+    with pytest.raises(ValueError, match="rtol above 0"):
+        weft.verify(jnp.sin, rtol=0.0)
+    with pytest.raises(TypeError):
+        weft.verify(3)
+
+
+# --- wrong code and wrong rules -------------------------------------------------------------------
+
+
+def failures(fun, *args):
+    return [f.name for f in weft.verify(fun)(*args).failures]
+
+
+def test_a_wrong_kernel_is_caught(monkeypatch):
+    sin, cos = type(lookup("sin")), type(lookup("cos"))
+    monkeypatch.setattr(sin, "lower", cos.lower)
+    weft.clear_caches()
+    with knobs.cache("off"):
+        found = failures(lambda x: jnp.sin(x) * 1.125, floats(37))
+    monkeypatch.undo()
+    weft.clear_caches()
+    assert "against the reference" in found and "compiled for the CPU" in found
+    assert "against float64" not in found
+
+
+def test_a_kernel_that_is_a_little_wrong_is_caught(monkeypatch):
+    """By a few hundred ULPs, which a test with a tolerance of 1e-5 would let pass."""
+    exp = type(lookup("exp"))
+    before = exp.lower
+    wrong = lambda self, k, x, **rest: k.mul(before(self, k, x, **rest), k.like(x, 1 + 6e-6))
+    monkeypatch.setattr(exp, "lower", wrong)
+    weft.clear_caches()
+    with knobs.cache("off"):
+        found = failures(lambda x: jnp.exp(x) + 0.5, floats(41))
+    monkeypatch.undo()
+    weft.clear_caches()
+    assert "against the reference" in found
+
+
+def test_a_schedule_that_depends_on_threads_is_caught(monkeypatch):
+    verify = importlib.import_module("weft.api.verifying.verify")
+    before = verify.call_program
+
+    def wrong(closed, leaves):
+        outs = before(closed, leaves)
+        return [x + 1e-6 for x in outs] if knobs.thread.num_threads == 1 else outs
+
+    monkeypatch.setattr(verify, "call_program", wrong)
+    assert failures(lambda x: x * 2, floats(5)) == ["1 thread"]
+
+
+def test_wrong_derivatives_are_caught():
+    forward = weft.custom_jvp(jnp.sin)
+    forward.defjvp(lambda x, t: (jnp.sin(x[0]), -jnp.cos(x[0]) * t[0]))
+    assert "jvp against finite differences" in failures(lambda x: forward(x) * 2, floats(5))
+    backward = weft.custom_vjp(jnp.sin)
+    backward.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (2 * ct * jnp.cos(x),))
+    assert "vjp against finite differences" in failures(lambda x: backward(x) * 2, floats(5))
+    right = weft.custom_vjp(jnp.sin)
+    right.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (ct * jnp.cos(x),))
+    report = weft.verify(right)(floats(5)).check()
+    assert any(text.startswith("jvp: TypeError") for text in report.skipped)
+
+
+def test_a_wrong_transpose_is_caught(monkeypatch):
+    cumsum = type(lookup("cumsum"))
+    before = cumsum.transpose
+    wrong = lambda self, *args, **params: [
+        c if c is None else c * 1.5 for c in before(self, *args, **params)
+    ]
+    monkeypatch.setattr(cumsum, "transpose", wrong)
+    found = failures(lambda x: jnp.cumsum(x) * 1.25, floats(6))
+    assert "vjp against jvp" in found
+
+
+def test_a_wrong_batching_rule_is_caught():
+    twice = weft.custom_batching.custom_vmap(lambda x: x * 2)
+    twice.def_vmap(lambda size, batched, x: (x * 3, True))
+    assert "vmap against a loop" in failures(lambda x: twice(x) + 1, floats(4))
+
+
+# --- what is not verified -------------------------------------------------------------------------
+
+
+def test_side_effects_are_refused_or_told(capsys):
+    def noisy(x):
+        weft.debug.print("here {}", x)
+        return x * 2
+
+    with pytest.raises(ValueError, match=r"debug_print at test_verify.py:\d+ \(noisy\) several"):
+        weft.verify(noisy)(1.0)
+    weft.effects_barrier()
+    assert not capsys.readouterr().out
+    report = weft.verify(noisy, allow_effects=True, derivatives=False)(1.0).check()
+    assert any("ran several times" in text for text in report.skipped)
+    ref = weft.new_ref(jnp.ones(3))
+    with pytest.raises(ValueError, match="mutable reference"):
+        weft.verify(lambda x: x + ref[...])(1.0)
+    called = []
+    with pytest.raises(ValueError, match="io_callback"):
+        weft.verify(lambda x: weft.experimental.io_callback(called.append, None, x))(1.0)
+    assert not called
+
+
+def test_donated_arguments_stay():
+    x = floats(4)
+    report = weft.verify(weft.jit(lambda x: x * 2, donate_argnums=0))(x).check()
+    assert not x.is_deleted() and any("donation" in text for text in report.skipped)
+    np.testing.assert_array_equal(report.result, np.asarray(x) * 2)
+
+
+def test_inside_of_a_transformation():
+    with pytest.raises(TypeError, match="inside of a transformation"):
+        weft.jit(lambda x: weft.verify(jnp.sin)(x).ok)(1.0)
+
+
+def test_reports():
+    report = weft.verify(variance)(floats(300, at=1000))
+    text = str(report)
+    assert text.startswith("variance: FAILED\n") and "digits lost  rounding" in text
+    assert "✗" in report._repr_html_() and "<table>" in report._repr_html_()
+    assert repr(report).startswith("<verification of variance: ")
+    assert weft.verify(jnp.sin)(1.0).runs[0].ulps <= 4
+
+
+# --- verify_rate ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mismatches():
+    sampling._mismatches.clear()
+    yield sampling._mismatches
+    background.settle()
+    sampling._mismatches.clear()
+
+
+def test_sampled_calls(mismatches):
+    good, bad = weft.jit(lambda x: x * 2), weft.jit(variance)
+    x = floats(300, at=1000)
+    good(x), bad(x)
+    with knobs.verify_rate(1.0):
+        good(x)
+        background.settle()
+        assert not mismatches
+        bad(x)
+        background.settle()
+        with pytest.warns(UserWarning, match=r"call of variance at test_verify.py:\d+") as caught:
+            good(x)
+        assert caught[0].filename == __file__
+        assert line_of("return squares - mean * mean") in str(caught[0].message)
+        bad(x)
+        background.settle()
+        with knobs.verify_error(True), pytest.raises(weft.errors.VerificationError):
+            good(x)
+
+
+def test_sampled_calls_may_donate(mismatches):
+    f = weft.jit(lambda x: x + 1, donate_argnums=0)
+    x = floats(1000)
+    want = np.asarray(x) + 5
+    with knobs.verify_rate(1.0):
+        for _ in range(5):
+            x = f(x)
+    background.settle()
+    np.testing.assert_allclose(x, want, rtol=1e-5)
+    assert not mismatches
+
+
+def test_the_rate_is_kept(mismatches, monkeypatch):
+    taken = []
+    monkeypatch.setattr(sampling, "in_background", lambda task: (taken.append(1), task()))
+    f = weft.jit(lambda x: x * 2)
+    x = jnp.ones(3)
+    sampling._random.seed(5)
+    with knobs.verify_rate(0.1):
+        for _ in range(400):
+            f(x)
+        assert 15 < len(taken) < 80
+        assert f._cache_size() == 1
+    count = len(taken)
+    for _ in range(20):
+        f(x)
+    assert len(taken) == count
+    for wrong in (-0.1, 1.5, "often"):
+        with pytest.raises(ValueError, match="from 0 to 1"):
+            knobs.verify_rate(wrong)
+
+
+def test_functions_with_effects_are_left_alone(mismatches):
+    seen = []
+    f = weft.jit(lambda x: weft.experimental.io_callback(seen.append, None, x))
+    with knobs.verify_rate(1.0), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(1.0)
+        weft.effects_barrier()
+        background.settle()
+        f(2.0)
+    weft.effects_barrier()
+    assert len(seen) == 2
+
+
+def test_no_thread_is_started_when_off():
+    f = weft.jit(lambda x: x * 3)
+    f(jnp.ones(2))
+    background.settle()
+    before = threading.active_count()
+    for _ in range(5):
+        f(jnp.ones(2))
+    assert threading.active_count() <= before

@@ -1,0 +1,253 @@
+"""Derivatives and batches of a program, compared with each other and with finite differences.
+
+All of it in float64, so that what is compared are the rules, not their rounding errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.api.autodiff import jvp, vjp
+from weft.api.batching import vmap
+from weft.api.jit import jit
+from weft.api.verifying.report import Finding, Verification
+from weft.api.verifying.wide import Narrow, is_float, widened, widened_value
+from weft.base import knobs
+from weft.core.interpret import constant_value, run
+from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+
+# Relative step of finite differences, and what may differ: between them at two steps, between them
+# and derivatives, between derivatives, and between float32 and float64.
+STEP, SMOOTH, RULES, SAME = 1e-4, 1e-5, 1e-6, 1e-9
+# Of what a result is, the part below which derivatives are taken for zero.
+NOTHING = 1e-5
+
+
+class Flat:
+    """A program as a function of those of its arguments that are floats."""
+
+    def __init__(self, closed: ClosedJaxpr, args: Sequence[Any]) -> None:
+        self.program = widened(closed)
+        self.args = [widened_value(x, v) for x, v in zip(args, closed.in_avals, strict=True)]
+        self.places = [i for i, x in enumerate(self.args) if _is_real(x)]
+        outs = self.program.out_avals
+        self.outs = [i for i, a in enumerate(outs) if _is_real(a)]
+        held = zip(self.program.consts, self.program.jaxpr.constvars, strict=True)
+        self._consts = [constant_value(c, v.aval) for c, v in held]
+
+    @property
+    def floats(self) -> list[Any]:
+        return [self.args[i] for i in self.places]
+
+    def given(self, floats: Sequence[Any]) -> list[Any]:
+        full = list(self.args)
+        for i, x in zip(self.places, floats, strict=True):
+            full[i] = x
+        return full
+
+    def __call__(self, *floats: Any) -> list[Any]:
+        outs = jaxpr_as_fun(self.program)(*self.given(floats))
+        return [outs[i] for i in self.outs]
+
+    def by_numpy(self, floats: Sequence[Any]) -> list[Any]:
+        with np.errstate(all="ignore"):
+            outs = run(self.program.jaxpr, self._consts, self.given(floats))
+        return [outs[i] for i in self.outs]
+
+
+def _is_real(x: Any) -> bool:
+    return hasattr(x, "dtype") and is_float(x.dtype) and np.dtype(x.dtype).kind != "c"
+
+
+def compare(closed: ClosedJaxpr, args: Sequence[Any], report: Verification) -> None:
+    """Compare the derivatives and batches of a program."""
+    with knobs.scope(enable_x64=True, backend="reference"):
+        try:
+            flat = Flat(closed, args)
+        except Narrow as error:
+            report.skipped.append(f"derivatives: {error} has no float64 form")
+            return
+        except Exception as error:  # a rule that takes one dtype only
+            report.skipped.append(f"derivatives: no float64 form ({_said(error)})")
+            return
+        if not flat.places or not flat.outs:
+            what = "argument" if not flat.places else "result"
+            report.skipped.append(f"derivatives: no {what} is a real float")
+            return
+        random = np.random.default_rng(0)
+        tangents = [_direction(x, random) for x in flat.floats]
+        outs = flat.by_numpy(flat.floats)
+        weights = [random.standard_normal(np.shape(y)) for y in outs]
+        if not all(np.isfinite(y).all() for y in outs):
+            report.skipped.append("derivatives: a result is not finite here")
+            return
+        found = Derivatives(flat, tangents, weights, report)
+        found.floor = NOTHING * dot([np.abs(w) for w in weights], [np.abs(y) for y in outs])
+        found.directional()
+        found.batched()
+    if found.pulled is not None:
+        _compiled(closed, args, flat, weights, found.pulled, report)
+
+
+def _direction(x: Any, random: Any) -> Any:
+    size = np.where(x == 0, 1.0, np.abs(x))
+    return random.standard_normal(np.shape(x)) * size
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+def dot(xs: Sequence[Any], ys: Sequence[Any]) -> float:
+    """The inner product of two lists of arrays."""
+    return float(sum(np.sum(np.asarray(x) * np.asarray(y)) for x, y in zip(xs, ys, strict=True)))
+
+
+class Derivatives:
+    """The derivatives of one function at one point, along one direction."""
+
+    def __init__(self, flat: Flat, tangents: Any, weights: Any, report: Verification) -> None:
+        self.flat, self.tangents, self.weights, self.report = flat, tangents, weights, report
+        self.pulled: Any = None
+        self.floor = 0.0
+
+    def _attempt(self, what: str, compute: Callable[[], Any]) -> Any:
+        try:
+            return compute()
+        except Exception as error:  # no rule, or not for these: said, not hidden
+            self.report.skipped.append(f"{what}: {_said(error)}")
+            return None
+
+    def _add(self, name: str, found: float, want: float, scale: float, allowed: float) -> None:
+        off = abs(found - want) / max(scale, 1e-30)
+        ok = bool(off <= allowed)
+        detail = f"relative difference {off:.1g}"
+        if not ok:
+            detail = f"{found:.6g} where {want:.6g} was expected"
+        self.report.transformations.append(Finding(name, ok, off, None, allowed, detail))
+
+    def directional(self) -> None:
+        """Forward and reverse mode against finite differences, and against each other."""
+        flat, xs, vs, ws = self.flat, self.flat.floats, self.tangents, self.weights
+        pushed = self._attempt("jvp", lambda: jvp(flat, tuple(xs), tuple(vs))[1])
+        self.pulled = self._attempt("vjp", lambda: vjp(flat, *xs)[1](self._cotangents()))
+        slopes = [self._slope(h) for h in (STEP, STEP / 3)]
+        forward = None if pushed is None else dot(ws, pushed)
+        backward = None if self.pulled is None else dot(self.pulled, vs)
+        scale = abs(slopes[1]) + self.floor
+        if pushed is not None:
+            scale += sum(float(np.abs(np.asarray(w) * p).sum())
+                         for w, p in zip(ws, pushed, strict=True))  # fmt: skip
+        # finite differences see the rounding errors of float64, magnified as those of float32 are
+        magnified = max(
+            [r.ulps or 0.0 for r in self.report.runs if r.name == "against float64"] or [0.0]
+        )
+        noise = 10 * magnified * np.finfo(np.float64).eps / STEP
+        noise += 10 * abs(slopes[0] - slopes[1]) / max(scale, 1e-30)
+        noise += self._kink() / max(scale, 1e-30)
+        if not noise <= SMOOTH * 100:
+            self.report.skipped.append("finite differences: the function is not smooth enough here")
+        else:
+            if forward is not None:
+                self._add(
+                    "jvp against finite differences", forward, slopes[1], scale, RULES + noise
+                )
+            elif backward is not None:
+                self._add(
+                    "vjp against finite differences", backward, slopes[1], scale, RULES + noise
+                )
+        if forward is not None and backward is not None:
+            self._add("vjp against jvp", backward, forward, scale, SAME)
+
+    def _cotangents(self) -> list[Any]:
+        return [np.asarray(w, np.float64) for w in self.weights]
+
+    def _along(self, t: float) -> float:
+        """The weighted results at a point along the direction."""
+        moved = [x + t * v for x, v in zip(self.flat.floats, self.tangents, strict=True)]
+        return dot(self.weights, self.flat.by_numpy(moved))
+
+    def _kink(self) -> float:
+        """By how much the slopes to both sides differ, if that is not for want of a small step."""
+        here = self._along(0.0)
+        gaps = [abs(self._along(h) + self._along(-h) - 2 * here) / h for h in (STEP, STEP / 3)]
+        return gaps[1] if gaps[1] > 0.6 * gaps[0] else 0.0
+
+    def _slope(self, h: float) -> float:
+        """The derivative along the direction, by finite differences of order four."""
+        at = self._along
+        return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+
+    def batched(self) -> None:
+        """``vmap`` against a loop, and ``grad`` of ``vmap`` against ``vmap`` of ``grad``."""
+        flat, vs = self.flat, self.tangents
+        points = [flat.floats, [x + 0.01 * v for x, v in zip(flat.floats, vs, strict=True)]]
+        stacked = [np.stack(column) for column in zip(*points, strict=True)]
+        alone = self._attempt("vmap", lambda: [flat(*p) for p in points])
+        together = self._attempt("vmap", lambda: vmap(flat)(*stacked))
+        if alone is None or together is None:
+            return
+        self._same("vmap against a loop", together, [np.stack(c) for c in zip(*alone, strict=True)])
+        if self.pulled is None:
+            return
+        ws = [np.stack([w, w]) for w in self._cotangents()]
+        inner = lambda xs, ws: vjp(flat, *xs)[1](list(ws))
+        of_grad = self._attempt("vmap of grad", lambda: vmap(inner)(tuple(stacked), tuple(ws)))
+        of_vmap = self._attempt("grad of vmap", lambda: vjp(vmap(flat), *stacked)[1](ws))
+        if of_grad is not None and of_vmap is not None:
+            self._same("grad of vmap against vmap of grad", of_vmap, of_grad)
+
+    def _same(self, name: str, found: Sequence[Any], want: Sequence[Any]) -> None:
+        off = _apart(found, want)
+        ok = bool(off <= SAME)
+        detail = f"relative difference {off:.1g}"
+        self.report.transformations.append(Finding(name, ok, off, None, SAME, detail))
+
+
+def _compiled(
+    closed: ClosedJaxpr, args: Any, flat: Flat, weights: Any, want: Any, report: Verification
+) -> None:
+    """The compiled gradient at the function's own precision against that in float64."""
+    own = jaxpr_as_fun(closed)
+
+    def gradient(*floats: Any) -> Any:
+        full = list(args)
+        for i, x in zip(flat.places, floats, strict=True):
+            full[i] = x
+        outs = lambda *xs: [own(*_put(full, flat.places, xs))[i] for i in flat.outs]
+        ys, pull = vjp(outs, *floats)
+        return pull([np.asarray(w, y.dtype) for w, y in zip(weights, ys, strict=True)])
+
+    try:
+        found = jit(gradient)(*[args[i] for i in flat.places])
+    except Exception as error:  # said, not hidden
+        report.skipped.append(f"compiled gradient: {_said(error)}")
+        return
+    off = _apart(found, want)
+    ok = bool(off <= report.rtol * 10)
+    detail = f"relative difference {off:.1g}"
+    name = "compiled gradient against float64"
+    report.transformations.append(Finding(name, ok, off, None, report.rtol * 10, detail))
+
+
+def _apart(found: Sequence[Any], want: Sequence[Any]) -> float:
+    """The largest difference between arrays, relative to the size of each."""
+    off = 0.0
+    for a, b in zip(found, want, strict=True):
+        a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+        with np.errstate(all="ignore"):
+            gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+            worst = float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
+        size = float(np.sqrt(np.mean(np.square(b)))) if b.size else 0.0
+        off = max(off, worst / max(size, 1e-30) if worst else 0.0)
+    return off
+
+
+def _put(full: list[Any], places: Sequence[int], xs: Sequence[Any]) -> list[Any]:
+    made = list(full)
+    for i, x in zip(places, xs, strict=True):
+        made[i] = x
+    return made

@@ -1,0 +1,45 @@
+"""How far apart two results are: relative errors, and units in the last place."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+
+# Of large arrays, the largest errors of a hundredth of the elements are left out: sums that happen
+# to end near zero have large relative errors, and nobody's digits are lost.
+LARGE, SHARE = 200, 0.99
+
+
+@functools.cache
+def epsilon(dtype: Any) -> float:
+    """The distance from 1 to the next number of a dtype."""
+    return float(dtypes.finfo(dtype).eps)
+
+
+@functools.cache
+def _tiny(dtype: Any) -> float:
+    return float(dtypes.finfo(dtype).tiny)
+
+
+def error(low: Any, high: Any) -> float:
+    """The relative error of values against others with more digits, of most elements."""
+    tiny = _tiny(low.dtype)
+    with np.errstate(all="ignore"):
+        a, b = np.asarray(low).astype(high.dtype), np.asarray(high)
+        off = np.abs(a - b) / np.maximum(np.abs(b), tiny)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        off = np.where(same, 0.0, np.where(np.isnan(off), np.inf, off)).reshape(-1)
+    if not off.size:
+        return 0.0
+    if off.size < LARGE:
+        return float(off.max())
+    return float(np.partition(off, int(SHARE * (off.size - 1)))[int(SHARE * (off.size - 1))])
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two arrays hold the same bits."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
