@@ -178,7 +178,7 @@ def _find_operator(name):
 
 _set_printer(lambda thing, **settings: _printing.jaxpr_to_text(thing, **settings))
 
-_set_sampler(lambda function, args, kwargs: _sampling.call(function, args, kwargs))
+_set_sampler(lambda *call: _sampling.start()(*call))
 
 _hooks.set_evaluate(_evaluate)
 _hooks.set_box(_box)

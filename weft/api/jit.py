@@ -217,10 +217,8 @@ class JitFunction(NativeFunction):
         if knobs.thread.disable_jit:
             return self._fun(*args, **kwargs)
         if observing.begins():
-            return guards.observed(
-                self, misses.title(self._fun, _is_of_package(self._fun)), args, kwargs
-            )
-        if knobs.thread.context_key.plain is not None and knobs.thread.verify_rate:
+            return guards.observed(self, self._title, args, kwargs)
+        if knobs.thread.verify_rate and knobs.thread.context_key.plain is not None:
             return sampled(self, args, kwargs)
         if high_classes:
             if high.is_differentiated((args, kwargs)):
@@ -359,6 +357,11 @@ class JitFunction(NativeFunction):
     def _name(self) -> str:
         return name_of(self._fun)
 
+    @functools.cached_property
+    def _title(self) -> str:
+        """The name, with the line that defines it if the function is the user's."""
+        return misses.title(self._fun, _is_of_package(self._fun))
+
     def _names(self, args: Any, kwargs: Any) -> tuple[str, ...]:
         """The names of the leaves of the dynamic arguments, in the user's words."""
         return argument_names(self._fun, *self._without_static(args, kwargs))
@@ -440,8 +443,7 @@ class JitFunction(NativeFunction):
             return contextlib.nullcontext()
         why, first = misses.reasons(self._fun, key, list(shared or self._cache), names)
         misses.note(self._fun, key)
-        name = misses.title(self._fun, _is_of_package(self._fun))
-        return observing.making("traced", name, lambda: why, first)
+        return observing.making("traced", self._title, lambda: why, first)
 
     def _shared(self) -> dict[Any, Staged] | None:
         """What all jits of this function with these options have staged."""

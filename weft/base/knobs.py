@@ -498,7 +498,10 @@ class Config:
         return find(name).value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        find(name)
+        knob = find(name)
+        if _public_name(knob).startswith("weft_"):  # JAX's options are set by update only
+            knob.set_global(value)
+            return
         raise AttributeError(f"write config.update({name!r}, {value!r})")
 
     def __dir__(self) -> list[str]:

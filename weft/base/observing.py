@@ -189,16 +189,24 @@ def in_background() -> Iterator[None]:
         thread.in_background = before
 
 
-@contextlib.contextmanager
-def calling(function: str, owner: Any = None) -> Iterator[Call]:
-    """A call; those who listen are told when it ends."""
-    call = thread.call = Call(function, owner)
-    try:
-        with knobs.native_calls():
-            yield call
-    finally:
+class calling:
+    """A scope of one call; those who listen are told when it ends."""
+
+    __slots__ = ("_call", "_key")
+
+    def __init__(self, function: str, owner: Any = None) -> None:
+        self._call = Call(function, owner)
+
+    def __enter__(self) -> None:
+        thread.call = self._call
+        self._key = knobs.thread.context_key
+        knobs.thread.context_key = knobs.context_key()  # native code may answer it
+
+    def __exit__(self, *_: Any) -> None:
+        knobs.thread.context_key = self._key
         thread.call = None
-        _tell(call)
+        if self._call.stages:
+            _tell(self._call)
 
 
 @contextlib.contextmanager
@@ -235,8 +243,6 @@ def making(stage: str, function: str, why: Reasons, first: bool = False) -> Iter
 
 
 def _tell(call: Call) -> None:
-    if not call.stages:
-        return
     made = call.recompile()
     for scope in thread.scopes:
         scope.ended(made)

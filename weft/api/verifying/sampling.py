@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.api.jit import set_sampler
 from weft.api.verifying.verify import Check
 from weft.base import errors, knobs, logs, source
 from weft.base.background import in_background
@@ -35,17 +36,28 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+def start() -> Any:
+    """Have calls made here from now on, and say how."""
+    set_sampler(call)
+    return call
+
+
 def call(function: Any, args: Any, kwargs: Any) -> Any:
     """The result of a call, which may be one that is verified."""
     if _mismatches:
         _tell()
-    rate = knobs.thread.verify_rate
-    if _thread.rate != rate:
-        _thread.rate, _thread.left = rate, _gap(rate)
-    _thread.left -= 1
-    if _thread.left > 0 or is_tracing() or len(_waiting) >= MAX_WAITING:
-        with knobs.native_calls():
+    values, own = knobs.thread, _thread
+    rate = values.verify_rate
+    if own.rate != rate:
+        own.rate, own.left = rate, _gap(rate)
+    own.left -= 1
+    if own.left > 0 or is_tracing() or len(_waiting) >= MAX_WAITING:
+        key = values.context_key  # as in ``knobs.native_calls``, of which most calls are made
+        values.context_key = key.plain
+        try:
             return function(*args, **kwargs)
+        finally:
+            values.context_key = key
     _thread.left = _gap(rate)
     kept = tree_map(_kept, (args, kwargs))
     where = source.summarize(source.current())
