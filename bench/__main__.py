@@ -42,6 +42,7 @@ SUITES = (
     "image",
     "parallel",
     "data",
+    "debugging",
     "cuda",
     "pjrt",
     "sweep",

@@ -32,7 +32,7 @@ MENU = {
     "Tutorials": ["tutorials/"],
     "Guides": (
         "tour.md networks.md optimisers.md train.md examples.md parallel.md scaling.md gpus.md"
-        " tpus.md export.md performance.md moving-from-jax.md ecosystem.md faq.md"
+        " tpus.md export.md performance.md debugging.md moving-from-jax.md ecosystem.md faq.md"
     ).split(),
     "Reference": ["api/index.md", "knobs.md", "rules.md", "mathematics.md", "benchmarks.md"],
     "Inside weft": (

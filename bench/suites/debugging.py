@@ -1,0 +1,91 @@
+"""What finding mistakes costs: training steps with it on and off, next to JAX's nearest thing."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from bench.rows import Row, same
+
+ROWS: list[Row] = []
+
+
+# --- calls: verify_rate, no_recompiles, no_transfers, explain_recompiles --------------------------
+
+
+def _small_call(scope: Any) -> Any:
+    """Calls of a small compiled function in a scope."""
+
+    def setup(jax: Any) -> Any:
+        f = jax.jit(lambda x, y: x * y + 1)
+        x = jax.numpy.ones(8)
+        for _ in range(20):
+            f(x, x)
+
+        def run() -> Any:
+            with scope(jax):
+                for _ in range(CALLS):
+                    y = f(x, x)
+            return y
+
+        return run
+
+    return setup
+
+
+CALLS = 1000
+SCOPES = {
+    "off": (lambda jax: nullcontext(), lambda jax: nullcontext()),
+    "no_recompiles": (lambda jax: jax.no_recompiles(), lambda jax: jax.no_tracing(True)),
+    "no_transfers": (lambda jax: jax.no_transfers(), lambda jax: jax.transfer_guard("disallow")),
+    "explain_recompiles": (
+        lambda jax: jax.explain_recompiles(),
+        lambda jax: jax.explain_cache_misses(True),
+    ),
+    "verify_rate 0.001": (lambda jax: _knob(jax, "verify_rate", 0.001), None),
+}
+
+
+@contextmanager
+def _knob(jax: Any, name: str, value: Any) -> Any:
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def _verified(jax: Any) -> Any:
+    """A layer and its loss, verified in all ways but other schedules, which compile."""
+    jnp = jax.numpy
+
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.mean(jnp.tanh(x @ w) ** 2)
+
+    w, x = jnp.ones((16, 4)) * 0.1, jnp.ones((8, 16))
+    if hasattr(jax, "verify"):
+        check = jax.verify(loss, schedules=False)
+        return lambda: check(w, x).check().ok
+    from jax.test_util import check_grads
+
+    return lambda: check_grads(loss, (w, x), order=1)
+
+
+ROWS += [
+    Row(
+        f"calls, {name}",
+        "a call on 8 elements in a scope that watches it",
+        {"weft": _small_call(ours)} | ({"jax": _small_call(theirs)} if theirs else {}),
+        per=CALLS,
+    )
+    for name, (ours, theirs) in SCOPES.items()
+]
+ROWS += [
+    Row(
+        "verify",
+        "a layer run in other ways, in float64, and differentiated; JAX: check_grads",
+        same(_verified),
+        unit="ms",
+    )
+]
