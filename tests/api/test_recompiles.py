@@ -337,6 +337,26 @@ def test_places_of_arguments():
     assert "  x: sharding none → P('i',)" in done.stdout
 
 
+def test_settings_of_another_thread_reach_a_call_that_is_observed():
+    seen = []
+
+    def change():
+        thread = threading.Thread(target=lambda: weft.config.update("jax_random_seed_offset", 3))
+        thread.start()
+        thread.join()
+        return np.float32(0)
+
+    f = weft.jit(lambda: weft.pure_callback(change, weft.ShapeDtypeStruct((), np.float32)))
+    try:
+        with weft.explain_recompiles():
+            f()
+            seen.append(knobs.thread.context_key)
+            seen.append(dict(zip(knobs.in_key_values(), seen[0].values, strict=False)))
+        assert seen[0].plain is not None and seen[1]["random_seed_offset"] == 3
+    finally:
+        weft.config.update("jax_random_seed_offset", 0)
+
+
 # --- cost -----------------------------------------------------------------------------------------
 
 

@@ -218,13 +218,13 @@ def test_a_kernel_that_is_a_little_wrong_is_caught(monkeypatch):
 
 def test_a_schedule_that_depends_on_threads_is_caught(monkeypatch):
     verify = importlib.import_module("weft.api.verifying.verify")
-    before = verify.call_program
+    before = verify.run_on_host
 
     def wrong(closed, leaves):
         outs = before(closed, leaves)
         return [x + 1e-6 for x in outs] if knobs.thread.num_threads == 1 else outs
 
-    monkeypatch.setattr(verify, "call_program", wrong)
+    monkeypatch.setattr(verify, "run_on_host", wrong)
     assert failures(lambda x: x * 2, floats(5)) == ["1 thread"]
 
 
@@ -363,6 +363,21 @@ def test_the_rate_is_kept(mismatches, monkeypatch):
     for wrong in (-0.1, 1.5, "often"):
         with pytest.raises(ValueError, match="from 0 to 1"):
             knobs.verify_rate(wrong)
+
+
+def test_the_knob_of_the_process(mismatches, monkeypatch):
+    taken, before = [], sampling.in_background
+    monkeypatch.setattr(sampling, "in_background", lambda task: (taken.append(1), before(task)))
+    f = weft.jit(lambda x: x * 2)
+    x = jnp.ones(3)
+    weft.config.verify_rate = 1.0
+    try:
+        f(x), f(x)
+        background.settle()
+    finally:
+        weft.config.verify_rate = 0.0
+    assert len(taken) == 2  # not those that verify, too
+    assert knobs.thread.context_key.plain is None
 
 
 def test_functions_with_effects_are_left_alone(mismatches):

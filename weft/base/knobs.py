@@ -135,14 +135,15 @@ class observed_calls:
 class native_calls:
     """A scope within the other one for a call that has been observed: native code may answer it."""
 
-    __slots__ = ("_before",)
+    __slots__ = ("_before", "_plain")
 
     def __enter__(self) -> None:
         self._before = thread.context_key
-        thread.context_key = context_key()
+        self._plain = thread.context_key = context_key()
 
     def __exit__(self, *_: Any) -> None:
-        thread.context_key = self._before
+        if thread.context_key is self._plain:  # else knobs were set meanwhile
+            thread.context_key = self._before
 
 
 class _KnobDoc:

@@ -192,18 +192,17 @@ def in_background() -> Iterator[None]:
 class calling:
     """A scope of one call; those who listen are told when it ends."""
 
-    __slots__ = ("_call", "_key")
+    __slots__ = ("_call", "_native")
 
     def __init__(self, function: str, owner: Any = None) -> None:
-        self._call = Call(function, owner)
+        self._call, self._native = Call(function, owner), knobs.native_calls()
 
     def __enter__(self) -> None:
         thread.call = self._call
-        self._key = knobs.thread.context_key
-        knobs.thread.context_key = knobs.context_key()  # native code may answer it
+        self._native.__enter__()
 
     def __exit__(self, *_: Any) -> None:
-        knobs.thread.context_key = self._key
+        self._native.__exit__()
         thread.call = None
         if self._call.stages:
             _tell(self._call)

@@ -52,12 +52,8 @@ def call(function: Any, args: Any, kwargs: Any) -> Any:
         own.rate, own.left = rate, _gap(rate)
     own.left -= 1
     if own.left > 0 or is_tracing() or len(_waiting) >= MAX_WAITING:
-        key = values.context_key  # as in ``knobs.native_calls``, of which most calls are made
-        values.context_key = key.plain
-        try:
+        with knobs.native_calls():
             return function(*args, **kwargs)
-        finally:
-            values.context_key = key
     _thread.left = _gap(rate)
     kept = tree_map(_kept, (args, kwargs))
     where = source.summarize(source.current())
@@ -87,9 +83,10 @@ def _verify(function: Any, kept: Any, where: str) -> None:
     args, kwargs = kept
     try:
         check = Check(function, None, False)
-        check.call(args, kwargs)
-        check.walk()
-        check.compare()
+        with knobs.verify_rate(0.0):  # the call that verifies is not one to verify
+            check.call(args, kwargs)
+            check.walk()
+            check.compare()
     except Exception as error:  # side effects, references: not verified
         text = f"verify_rate: the call at {where} was not verified: {error}"
         logs.log(logs.level_of(False), text)
