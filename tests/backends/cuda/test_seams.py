@@ -8,7 +8,7 @@ from tests.backends.cuda.host_device import install
 from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_join import compiled, draws, launches
 from weft import numpy as jnp
-from weft.backends.cuda import join, loops, program
+from weft.backends.cuda import groups, join, loops, program
 from weft.backends.cuda.schedule import Schedule, schedule
 from weft.backends.cuda.text.loops import Writer
 from weft.compiler.plan import Planner
@@ -89,8 +89,8 @@ def test_ranges_are_blocks_of_one_launch():
     (kernel,) = kernels_of(lambda x: jnp.roll(jnp.roll(x, 1, 0), 2, 1) * 3, x)
     parts = schedule(kernel).parts
     assert len(parts) == 4 and all(isinstance(p, Schedule) and p.apart for p in parts)
-    pieces = [join.accesses(p, (0, 1)).piece([0, 1]) for p in parts]
-    made, out = join.Joined(tuple(pieces), 0, True), np.zeros_like(x)
+    pieces = [groups.accesses(p, (0, 1)).piece([0, 1]) for p in parts]
+    made, out = groups.Joined(tuple(pieces), 0, True), np.zeros_like(x)
     run_text(made, [x, out], join.render(made))
     np.testing.assert_allclose(out, np.roll(np.roll(x, 1, 0), 2, 1) * 3)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import commands as c
-from weft.backends.cuda import driver, join, messages, ptx
+from weft.backends.cuda import driver, groups, messages, ptx
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
 from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
@@ -177,7 +177,7 @@ def _own(schedule: Any) -> Any:
     """What two kernels of the same text have in common."""
     if isinstance(schedule, Chain):
         return schedule.key
-    if isinstance(schedule, join.Stub):
+    if isinstance(schedule, groups.Stub):
         return schedule
     return signature(schedule.kernel), schedule._replace(kernel=None)
 
@@ -284,18 +284,19 @@ class Assembler:
         """Commands of nodes, which may be done again and again."""
         found: list[Any] = []
         units = self.linked([unit for node in self.reordered(nodes) for unit in self.units(node)])
-        groups: list[tuple[list[Any], list[join.Accesses], int]] = []
+        launches: list[tuple[list[Any], list[groups.Accesses], int]] = []
         while units:
             together, repeated = self.apart(units), 0
             if len(together) < 2:
-                together, repeated = self.together(units[:MAX_JOINED])
+                read = lambda unit, last: self.accesses(*unit, last)
+                together, repeated = groups.together(units[:MAX_JOINED], read, self.same_memory)
             count = max(1, len(together))
-            groups.append((units[:count], together, repeated))
+            launches.append((units[:count], together, repeated))
             units = units[count:]
-        last = [members[-1][1] for members, _, _ in groups]
+        last = [members[-1][1] for members, _, _ in launches]
         kinds = [(x is not None, isinstance(x, Linked), self.matrix(x)) for x in last]
         later = _later(kinds, again)
-        for (members, together, repeated), ahead in zip(groups, later, strict=True):
+        for (members, together, repeated), ahead in zip(launches, later, strict=True):
             origins = [self.origin(node) for node, _ in members]
             self.label = origins[-1][0]
             self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
@@ -368,15 +369,15 @@ class Assembler:
         parts = self.parts(node.kernel, [c.Spot(s) for s in node.slots], aligned, distinct)
         return [(node, part) for part in parts]
 
-    def apart(self, units: Sequence[Any]) -> list[join.Accesses]:
+    def apart(self, units: Sequence[Any]) -> list[groups.Accesses]:
         """The first of some units that are parts of one kernel and write different elements: one
         launch, whatever their sizes."""
-        found: list[join.Accesses] = []
+        found: list[groups.Accesses] = []
         for node, part in units:
             if node is not units[0][0] or not isinstance(part, Part) or not part.schedule.apart:
                 break
             slots = tuple(spot.slot for spot in part.spots)
-            one = join.accesses(part.schedule, slots, MAX_APART_BLOCKS)
+            one = groups.accesses(part.schedule, slots, MAX_APART_BLOCKS)
             if one is None or part.schedule.shares or not self.unaligned.isdisjoint(slots):
                 break
             if found and part.schedule.block_threads != found[0].schedule.block_threads:
@@ -384,70 +385,35 @@ class Assembler:
             found.append(one)
         return found
 
-    def together(self, units: Sequence[Any]) -> tuple[list[join.Accesses], int]:
-        """The first of some units that are one launch, and how many of them all blocks do."""
-        found: list[join.Accesses] = []
-        for node, part in units:
-            one = self.accesses(node, part, bool(found))
-            if one is None:
-                break
-            if all(join.beside(x, one, self.same_memory) for x in found):
-                if sum(x.schedule.blocks for x in (*found, one)) > join.MAX_BLOCKS:
-                    break
-                found.append(one)
-                continue
-            before = [join.before(x, one, self.same_memory) for x in found]
-            if all(schedule is not None for schedule in before):
-                pairs = zip(found, before, strict=True)
-                made = [*(x._replace(schedule=y) for x, y in pairs), one], len(found)
-                rest = units[len(found) + 1 :]
-                return self.all_before(found, one, rest[0]) or made if rest else made
-            break
-        return found, 0
-
-    def all_before(
-        self, found: list[join.Accesses], one: join.Accesses, unit: Any
-    ) -> tuple[list[join.Accesses], int] | None:
-        """A product, and kernels that its blocks do first, the last of them after others."""
-        last = self.accesses(*unit, True)
-        if last is None or not getattr(last.schedule, "cluster", 0):
-            return None
-        own = join.before(one, last, self.same_memory)
-        before = [*(join.beforehand(x, last, self.same_memory) for x in found), own]
-        if any(schedule is None for schedule in before):
-            return None
-        pairs = zip([*found, one], before, strict=True)
-        return [*(x._replace(schedule=y) for x, y in pairs), last], len(found) + 1
-
-    def accesses(self, node: Any, part: Part | None, last: bool) -> join.Accesses | None:
+    def accesses(self, node: Any, part: Part | None, last: bool) -> groups.Accesses | None:
         """A launch that may be joined with others; only the ``last`` of them is a routine."""
         if isinstance(part, Linked):
-            return join.Accesses(part.chain, part.slots, part.reads, part.writes)
+            return groups.Accesses(part.chain, part.slots, part.reads, part.writes)
         if part is not None:
             slots = tuple(spot.slot for spot in part.spots)
             fits = self.unaligned.isdisjoint(slots)
-            return join.accesses(part.schedule, slots) if fits else None
+            return groups.accesses(part.schedule, slots) if fits else None
         routine = isinstance(node, Op) and last and node.eqn.primitive.name in JOINED_ROUTINES
         return self.routine_accesses(node) if routine else None
 
-    def routine_accesses(self, node: Op) -> join.Accesses | None:
+    def routine_accesses(self, node: Op) -> groups.Accesses | None:
         routine = self.lowered(node)
         if routine is None or len(routine.steps) != 1 or not isinstance(routine.steps[0], Run):
             return None
         (run,) = routine.steps
-        if run.dynamic or run.numbers or run.blocks > join.MAX_BLOCKS:
+        if run.dynamic or run.numbers or run.blocks > groups.MAX_BLOCKS:
             return None
         places = self.places(routine, node)
         slots = tuple(places(place).slot for place in run.places)
         reads = frozenset(s for s, p in zip(slots, run.places, strict=True) if p.kind in READ)
-        made = join.Stub(run.text, run.blocks, run.threads)
-        return join.Accesses(made, slots, reads, frozenset(slots) - reads)
+        made = groups.Stub(run.text, run.blocks, run.threads)
+        return groups.Accesses(made, slots, reads, frozenset(slots) - reads)
 
-    def joined(self, pieces: list[join.Accesses], repeated: int, ahead: _Ahead = ()) -> Any:
+    def joined(self, pieces: list[groups.Accesses], repeated: int, ahead: _Ahead = ()) -> Any:
         """Kernels as one launch, which prefetches something for a later one."""
         slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
         distinct = self.distinct(slots)
-        made = join.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
+        made = groups.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
         own = [(_own(s), at) for s, at, _ in made.pieces]
         key = (repeated, distinct, len(ahead), *own)
         if key not in self.kernels:

@@ -1,4 +1,4 @@
-"""Small kernels that follow each other as one launch, which takes longer than they do.
+"""The code of small kernels that are one launch, which takes longer than they do.
 
 Kernels that need nothing of each other have ranges of its blocks. Those of a single row, or of few
 elements, which give the next one what it needs, are done by every block of that first: all of them
@@ -9,165 +9,24 @@ to others; the next one may be a routine, which reads other memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 
 from weft.backends.cuda.chain import Chain, held
+from weft.backends.cuda.groups import Joined, Piece, Stub
 from weft.backends.cuda.ptx import EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
 from weft.backends.cuda.routines.device import DEFINITIONS
-from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, largest, nest, operations
+from weft.backends.cuda.schedule import Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.render import DECLARED, FLUSHES, NAME, attributes, writer_of
-from weft.base.record import Record
 from weft.compiler.passes.rewrite import loads, position
-from weft.kernel.kernel import Loop, Store, statements
-from weft.kernel.nodes import walk
+from weft.kernel.kernel import Loop, Store
 
-# Blocks of a launch that is joined, at most: all of them run at once.
-MAX_BLOCKS = 256
 # Bytes of an array that a block keeps for itself, at most.
 MAX_KEPT = 1 << 14
 # Loads for an element from which on the blocks of a cluster have a part of a kernel each.
 MANY_LOADS = 8
-# Elements of a row that every block goes through, at most, and how often its threads have other
-# elements.
-MAX_REPEATED, MAX_TURNS = 1 << 13, 4
-
-
-class Piece(Record):
-    """A kernel of a launch, and the numbers of the launch's parameters that its own are, with
-    whether they are only read."""
-
-    schedule: Schedule | Stub | Chain
-    places: tuple[int, ...]
-    reads: tuple[bool, ...]
-
-
-class Stub(Record):
-    """The kernel of a routine, of which one waits for the kernel before it."""
-
-    text: str
-    blocks: int
-    block_threads: int
-
-
-class Joined(Record):
-    """Kernels that are one launch; the first few are ``repeated``, done by all blocks."""
-
-    pieces: tuple[Piece, ...]
-    repeated: int
-    distinct: bool  # whether no two parameters are the same memory
-
-    @property
-    def block_threads(self) -> int:
-        return self.pieces[-1].schedule.block_threads
-
-    @property
-    def blocks(self) -> int:
-        return sum(p.schedule.blocks for p in self.pieces[self.repeated :])
-
-    @property
-    def only_read(self) -> list[bool]:
-        """For each parameter, whether it is only read."""
-        found: dict[int, bool] = {}
-        for _, places, reads in self.pieces:
-            for place, read in zip(places, reads, strict=True):
-                found[place] = found.get(place, True) and read
-        return [found[i] for i in range(len(found))]
-
-
-class Accesses(Record):
-    """What a kernel that may be joined is, its slots, and those that it reads and writes."""
-
-    schedule: Schedule | Stub | Chain
-    slots: tuple[int, ...]
-    reads: frozenset[int]
-    writes: frozenset[int]
-
-    def piece(self, slots: list[int]) -> Piece:
-        """As a kernel of a launch on slots."""
-        only = tuple(slot not in self.writes for slot in self.slots)
-        return Piece(self.schedule, tuple(map(slots.index, self.slots)), only)
-
-
-def accesses(part: Schedule, slots: tuple[int, ...], most: int = MAX_BLOCKS) -> Accesses | None:
-    """A kernel on slots; None where it can't be joined with others."""
-    kernel = part.kernel
-    if kernel.serial or part.tile is not None or not 0 < part.blocks <= most:
-        return None
-    if part.columns == 0 and part.rows:
-        return None
-    roles = [kernel.buffers[i].role for i in part.buffers]
-    reads, writes = (
-        frozenset(s for s, role in zip(slots, roles, strict=True) if (role == "in") == read)
-        for read in (True, False)
-    )
-    return Accesses(part, slots, reads, writes)
-
-
-def beside(one: Accesses, other: Accesses, same_memory: Callable[[int, int], bool]) -> bool:
-    """Whether kernels need nothing of each other, and their blocks are alike."""
-    if one.schedule.block_threads != other.schedule.block_threads:
-        return False
-    if isinstance(other.schedule, Stub) or one.schedule.cluster or other.schedule.cluster:
-        return False
-    pairs = [(x, y) for x in one.writes for y in other.slots]
-    pairs += [(x, y) for x in other.writes for y in one.slots]
-    return not any(same_memory(x, y) for x, y in pairs)
-
-
-def before(
-    one: Accesses, other: Accesses, same_memory: Callable[[int, int], bool]
-) -> Schedule | None:
-    """How every block of a kernel does another one first, which gives it something; or None."""
-    if one.writes.isdisjoint(other.reads):
-        return None
-    return beforehand(one, other, same_memory)
-
-
-def beforehand(
-    one: Accesses, other: Accesses, same_memory: Callable[[int, int], bool]
-) -> Schedule | None:
-    """The same for one that may give something only to others that are done before."""
-    schedule = one.schedule
-    if not isinstance(schedule, Schedule):
-        return None
-    kernel = schedule.kernel
-    inside = [s for s in statements(kernel.body) if not isinstance(s, Loop)]
-    stored = {s.buffer for s in inside if isinstance(s, Store)}
-    read = {v.attr[0] for v in walk([v for s in inside for v in s.operands]) if v.op == "load"}
-    if any(kernel.buffers[i].role != "row" for i in stored & read):
-        return None  # what a block has written, another one would take for what was there
-    if not one.writes.isdisjoint(one.reads):
-        return None
-    pairs = [(x, y) for x in one.writes for y in (*one.slots, *other.slots) if x != y]
-    pairs += [(x, y) for x in other.writes for y in one.slots]
-    if any(same_memory(x, y) for x, y in pairs):
-        return None
-    return _with_threads(schedule, other.schedule.block_threads)
-
-
-def _with_threads(schedule: Schedule, threads: int) -> Schedule | None:
-    """How a block of so many threads does all of a kernel; None where that is much."""
-    loops = [s for s in schedule.kernel.body if isinstance(s, Loop)]
-    if not schedule.shares:
-        made = schedule._replace(threads=threads)
-        return made if not loops and made.blocks <= MAX_TURNS else None
-    if schedule.columns or schedule.iterations != 1 or not loops:
-        return None
-    inner = [nest(loop)[0] for loop in loops]
-    totals = {prod(n for _, n in axes) for axes in inner}
-    if max(totals) > MAX_REPEATED or any(loop.whole is not None for loop in loops):
-        return None
-    most = min(schedule.vector, VECTOR)
-    for vector in (n for n in (VECTOR, 2, 1) if n <= most):
-        if all(axes[-1][1] % vector == 0 for axes in inner):
-            trips, rest = divmod(max(totals), threads * vector)
-            if len(totals) == 1 and not rest and trips <= MAX_TRIPS:
-                return schedule._replace(threads=threads, group=1, vector=vector, trips=trips)
-    return schedule._replace(threads=threads, group=1, vector=1, trips=0)
 
 
 # --- text -----------------------------------------------------------------------------------------

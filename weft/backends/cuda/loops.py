@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.groups import Access, accesses_of
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import Shape, analyse
 from weft.backends.cuda.schedule import Schedule, nest, schedule
 from weft.base.record import Record
-from weft.kernel.kernel import Affine, Atomic, Kernel, Loop, Store, statements
+from weft.kernel.kernel import Kernel, Loop, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, walk
 from weft.kernel.program import Branch, Copy, For, Launch, Op, Point, Swap, Type, While
 
@@ -44,15 +45,6 @@ _PRODUCTS = (F32, F64, BF16, F16)
 
 class Unfit(Exception):
     """A loop that doesn't become one kernel, and why."""
-
-
-class Access(Record):
-    """A slot that is read or written; ``own`` is whether only at the place of the element that is
-    being computed."""
-
-    slot: int
-    writes: bool
-    own: bool = False
 
 
 class Part(Record):
@@ -253,33 +245,6 @@ def in_a_loop(part: Schedule) -> Schedule:
     rows = sum(b.size * b.dtype.itemsize for b in part.kernel.buffers if b.role == "row")
     few = (longest <= 1024 or part.iterations >= 1024) and rows <= MOST_WARP_ROW_BYTES
     return part._replace(threads=32 if few else THREADS)
-
-
-def accesses_of(part: Schedule, slots: Sequence[int]) -> tuple[Access, ...]:
-    """What a kernel reads and writes."""
-    kernel = part.kernel
-    outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-    known = dict(zip(outside, slots, strict=True))
-    here = None
-    if kernel.grid is not None and not kernel.axes and not part.shares:
-        here = Affine(0, ((kernel.grid[0], 1),))
-    found: dict[tuple[int, bool], bool] = {}
-
-    def note(buffer: int, writes: bool, at: Affine, plain: bool) -> None:
-        if buffer in known:
-            key = known[buffer], writes
-            found[key] = found.get(key, True) and plain and at == here
-
-    for s in statements(kernel.body):
-        if isinstance(s, (Store, Atomic)):
-            note(s.buffer, True, s.at, s.offset is None and isinstance(s, Store))
-            if isinstance(s, Atomic):
-                note(s.buffer, False, s.at, False)
-        if not isinstance(s, Loop):
-            for v in walk(s.operands):
-                if v.op == "load":
-                    note(v.attr[0], False, v.attr[1], not v.args)
-    return tuple(Access(slot, writes, own) for (slot, writes), own in found.items())
 
 
 def items_of(items: Sequence[Any]) -> Iterator[Any]:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends.cuda.loops import Access, Moved, Multiply, Part, Region, Unfit, items_of, tile_of
+from weft.backends.cuda.groups import Access, collide
+from weft.backends.cuda.loops import Moved, Multiply, Part, Region, Unfit, items_of, tile_of
 from weft.backends.cuda.routines.device import DEFINITIONS, definitions
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
@@ -181,7 +182,7 @@ class Writer(Lines):
             for b, other, before in self.pending:
                 if a.writes and b.writes and origin and origin == before:
                     continue
-                if not (a.writes or b.writes) or not self.same_memory(a.slot, b.slot):
+                if not collide(a, b, self.same_memory):
                     continue
                 if a.own and b.own and key is not None and key == other:
                     continue
