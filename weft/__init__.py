@@ -212,6 +212,7 @@ no_tracing = _knobs.no_tracing
 numpy_dtype_promotion = _knobs.numpy_dtype_promotion
 numpy_rank_promotion = _knobs.numpy_rank_promotion
 remove_size_one_mesh_axis_from_type = _knobs.remove_size_one_mesh_axis_from_type
+safe_where_gradients = _knobs.safe_where_gradients
 softmax_custom_jvp = _knobs.softmax_custom_jvp
 thread_guard = _knobs.thread_guard
 threefry_partitionable = _knobs.threefry_partitionable

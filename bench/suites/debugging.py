@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from bench.rows import Row, same
+from bench.rows import Program, Row, same
+from bench.suites import models
 
 ROWS: list[Row] = []
 
@@ -88,4 +89,59 @@ ROWS += [
         same(_verified),
         unit="ms",
     )
+]
+
+
+# --- training steps: gradients that where does not poison ------------------------------------------
+
+
+def _mlp(jax: Any) -> tuple[Any, Any]:
+    return models.sgd(jax, models.mlp_loss(jax)), models.mlp_arguments()
+
+
+def _language(jax: Any) -> tuple[Any, Any]:
+    return models.adam(jax, models.language_loss(jax)), models.language_arguments(2)
+
+
+def _distances(jax: Any) -> tuple[Any, Any]:
+    """Steps on distances between points, each its own neighbour at distance zero."""
+    jnp = jax.numpy
+
+    def loss(points: Any) -> Any:
+        squares = jnp.sum((points[:, None] - points[None]) ** 2, -1)
+        distances = jnp.where(squares > 0, jnp.sqrt(squares), 0.0)
+        return jnp.mean((distances - 1.0) ** 2)
+
+    return models.sgd(jax, loss), (models.weights()(512, 3),)
+
+
+STEPS = {"MLP": _mlp, "transformer of 2": _language, "distances": _distances}
+
+
+def _where(step: Any, safe: bool) -> Any:
+    def setup(jax: Any) -> Program:
+        function, args = step(jax)
+        scope = getattr(jax, "safe_where_gradients", None)
+
+        def run(*args: Any) -> Any:
+            with scope(safe) if scope else nullcontext():
+                return function(*args)
+
+        return Program(run, args)
+
+    return setup
+
+
+ROWS += [
+    Row(
+        f"where gradients {'on' if safe else 'off'}: {name}",
+        "a training step whose branches that where did not take contribute zero"
+        if safe
+        else "the same step with JAX's gradients",
+        same(_where(step, safe)),
+        unit="ms",
+        limit=10.0,
+    )
+    for name, step in STEPS.items()
+    for safe in (False, True)
 ]

@@ -7,6 +7,7 @@ import os
 import pkgutil
 import re
 import warnings
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -209,10 +210,12 @@ class Runner:
         """Run one mode; ``variant`` picks other batch axes with the same answer."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            if case.x64:
-                with self.J.enable_x64(True):
-                    return self.outcome(lambda: self.dispatch(case, mode, variant))
-            return self.outcome(lambda: self.dispatch(case, mode, variant))
+            with ExitStack() as scopes:
+                if not self.is_jax:  # gradients as JAX has them, NaN where it says so
+                    scopes.enter_context(self.J.safe_where_gradients(False))
+                if case.x64:
+                    scopes.enter_context(self.J.enable_x64(True))
+                return self.outcome(lambda: self.dispatch(case, mode, variant))
 
     def dispatch(self, case: Case, mode: str, variant: int) -> Any:
         args = [self.argument(a) for a in case.args]

@@ -236,6 +236,20 @@ SAMPLES += [
 ]
 SAMPLES += [
     Sample(
+        name=f"zero_untaken_{label}",
+        prim="zero_untaken",
+        args=[live, normal(*shape)],
+        dtypes=(*FLOATS, *COMPLEX),
+        linear=((1,),),
+    )
+    for label, live, shape in (
+        ("each", predicate(2, 3), (2, 3)),
+        ("one_for_all", predicate(), (2, 3)),
+        ("scalar", predicate(), ()),
+    )
+]
+SAMPLES += [
+    Sample(
         name=f"clamp_{label}",
         prim="clamp",
         args=[between(-1.5, -0.2, *low), normal(2, 3), between(0.3, 1.5, *high)],

@@ -667,6 +667,12 @@ captured_constants_report_frames = _int(
 
 # ------------------------------------------------------------------ finding mistakes
 
+safe_where_gradients = _flag(
+    "safe_where_gradients", True,
+    "Branches that `where` did not take contribute zero to gradients. Off: 0 · inf is NaN, as in"
+    " JAX.", in_key=True,
+)
+
 debug_nans = _flag("debug_nans", False, "Raise when an operation produces a NaN.", in_key=True)
 debug_infs = _flag(
     "debug_infs", False, "Raise when an operation produces an infinity.", in_key=True

@@ -20,6 +20,7 @@ from weft.control.initial_style import (
 from weft.control.jit import (
     jit_p,
     jit_parameters,
+    masks_given,
     numpy_consts,
     transpose_jaxpr,
     used_axis_names,
@@ -49,6 +50,7 @@ from weft.prims.families import broadcast_in_dim, const
 from weft.prims.selection import eq, select_n
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.masks import Masked
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.vmap import batch_jaxpr
 
@@ -63,6 +65,7 @@ class Cond(Primitive):
     """Operands are an int32 index in range, then what every branch takes."""
 
     name, nodes, exact = "cond", "branch", True
+    masks = "loop"
     multiple_results = True
     takes_refs = True
 
@@ -116,11 +119,14 @@ class Cond(Primitive):
     ) -> list[Any]:
         linear = [is_undef(x) for x in ops]
         nonzero = [type(ct) is not Zero for ct in cts]
-        wanted = _any(transpose_jaxpr(b, linear, nonzero, False)[1] for b in branches)
-        backward = tuple(transpose_jaxpr(b, linear, nonzero, wanted)[0] for b in branches)
+        masks = masks_given(cts)
+        given = (linear, nonzero, False, masks)
+        wanted = _any(transpose_jaxpr(b, *given)[1] for b in branches)
+        backward = tuple(transpose_jaxpr(b, linear, nonzero, wanted, masks)[0] for b in branches)
         known = [x for x in ops if not is_undef(x)]
-        given = [ct for ct in cts if type(ct) is not Zero]
-        outs = self.bind(index, *known, *given, branches=backward, **params)
+        values = [ct.value if type(ct) is Masked else ct for ct in cts if type(ct) is not Zero]
+        lives = [ct.live.value() for ct in cts if type(ct) is Masked]
+        outs = self.bind(index, *known, *values, *lives, branches=backward, **params)
         return [None, *cotangents_of(ops, wanted, outs)]
 
     def batch(

@@ -48,7 +48,7 @@ class CustomJVPCall(CustomCall):
     ``call_jaxpr`` in place of ``fun``, whose first ``num_consts`` inputs the rule does not see.
     """
 
-    name = "custom_jvp_call"
+    name, masks = "custom_jvp_call", "call"
 
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         staged, consts = stage_call(params["fun"], args)

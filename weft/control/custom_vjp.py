@@ -238,7 +238,7 @@ class _BatchedCall:
 class CustomLin(Primitive):
     """The linear map of a custom_vjp function: it can only be transposed, by the bwd rule."""
 
-    name = "custom_lin"
+    name, masks = "custom_lin", "end"
     host = "it is there while functions are differentiated, not in what is compiled"
     multiple_results = True
     takes_refs = True

@@ -7,19 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.functional import merge_lists, partition_list
+from weft.base import knobs
+from weft.base.functional import merge_lists, partition_list, split_list
 from weft.base.lazy import Late
+from weft.base.record import Record
 from weft.core.ad import UndefPrimal, Zero, instantiate, is_undef
+from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, mapped_from
 from weft.core.caches import per_program
 from weft.core.effects import observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.masks import Live, Masked
 from weft.transforms.partial_eval import partial_eval_jaxpr
 from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import batch_jaxpr
@@ -96,6 +100,7 @@ class Jit(Called):
     """A call of a staged function."""
 
     name, exact = "jit", True
+    masks = "call"
     takes_refs = True
 
     def compacts(self, params: dict[str, Any]) -> bool:
@@ -127,13 +132,9 @@ class Jit(Called):
         return outs[:count], initial_style.tangents_of(outs[:count], out_nonzeros, outs[count:])
 
     def transpose(self, cts: Any, *args: Any, jaxpr: ClosedJaxpr, **params: Any) -> list[Any]:
-        linear = [is_undef(x) for x in args]
-        known = [x for x in args if not is_undef(x)]
-        nonzero = [type(ct) is not Zero for ct in cts]
-        given = [ct for ct in cts if type(ct) is not Zero]
-        closed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
-        outs = self.bind(*known, *given, **jit_params(closed, params))
-        return initial_style.cotangents_of(args, out_nonzero, outs)
+        call = transposed_call(jaxpr, cts, args)
+        outs = self.bind(*call.known, *call.given, **jit_params(call.program, params))
+        return call.cotangents(args, outs)
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any):
         in_batched = [d is not None for d in dims]
@@ -203,15 +204,100 @@ def used_axis_names(jaxpr: Any) -> frozenset[Any]:
 
 
 def transpose_jaxpr(
-    closed: ClosedJaxpr, linear: Flags, nonzero: Flags, instantiated: Flags | bool = False
+    closed: ClosedJaxpr,
+    linear: Flags,
+    nonzero: Flags,
+    instantiated: Flags | bool = False,
+    given: Sequence[Any] = (),
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """The transposed program: known inputs and nonzero cotangents to cotangents of the linear.
 
-    Says also which linear inputs have a cotangent; those marked in ``instantiated`` have one.
+    Says also which linear inputs have a cotangent; those marked in ``instantiated`` have one. Masks
+    that are ``given`` (see ``Masks``) are its last inputs.
     """
     if isinstance(instantiated, bool):
         instantiated = [instantiated] * sum(linear)
-    return _transposed(closed, tuple(linear), tuple(nonzero), tuple(instantiated))
+    safe = knobs.thread.safe_where_gradients
+    masks = Masks(safe, tuple(given) or (None,) * len(nonzero), (False,) * len(linear))
+    return _transposed(closed, tuple(linear), tuple(nonzero), tuple(instantiated), masks)[:2]
+
+
+class Masks(Record):
+    """The masks of cotangents at a call.
+
+    ``safe`` is the knob that makes them; ``given`` has, for each result, the shape of its cotangent's mask and whether the cotangent is
+    dirty, None without one; ``kept`` says which inputs' cotangents may have one.
+    """
+
+    safe: bool
+    given: tuple[Any, ...]
+    kept: tuple[bool, ...]
+
+
+def masks_given(cts: Any) -> tuple[Any, ...]:
+    """What programs say of the masks of cotangents, see ``Masks``."""
+    return tuple((ct.live.shape, ct.dirty) if type(ct) is Masked else None for ct in cts)
+
+
+class Transposed(Record):
+    """A transposed program: known inputs, cotangents and masks to cotangents and masks.
+
+    ``wanted`` says which linear inputs have a cotangent, ``read`` which of the given masks are
+    inputs, and ``masks`` has, for each cotangent returned, the shape of its mask and whether it is
+    dirty, None without one.
+    """
+
+    program: ClosedJaxpr
+    wanted: list[bool]
+    read: list[bool]
+    masks: list[Any]
+
+
+class TransposedCall(Record):
+    """A call of a transposed program: ``known`` operands, and cotangents with their masks."""
+
+    transposed: Transposed
+    known: list[Any]
+    given: list[Any]
+
+    @property
+    def program(self) -> ClosedJaxpr:
+        return self.transposed.program
+
+    def cotangents(self, args: Any, outs: Any) -> list[Any]:
+        """Cotangents of the call's operands, with their masks, of the program's results."""
+        masks = self.transposed.masks
+        values, lives = outs[: len(masks)], iter(outs[len(masks) :])
+        found = [
+            ct if mask is None else Masked(ct, _known(mask[0], next(lives)), mask[1])
+            for ct, mask in zip(values, masks, strict=True)
+        ]
+        return initial_style.cotangents_of(args, self.transposed.wanted, found)
+
+
+def transposed_call(closed: ClosedJaxpr, cts: Any, args: Any) -> TransposedCall:
+    """The transposed call of a program; masks of cotangents go in and come out."""
+    linear = tuple(is_undef(x) for x in args)
+    nonzero = tuple(type(ct) is not Zero for ct in cts)
+    kept = tuple(is_undef(x) and x.masked for x in args)
+    masks = Masks(knobs.thread.safe_where_gradients, masks_given(cts), kept)
+    found = _transposed_read(closed, linear, nonzero, (False,) * sum(linear), masks)
+    values = [ct.value if type(ct) is Masked else ct for ct in cts if type(ct) is not Zero]
+    masked = [ct for ct in cts if type(ct) is Masked]
+    lives = [ct.live.value() for ct, read in zip(masked, found.read, strict=True) if read]
+    return TransposedCall(found, [x for x in args if not is_undef(x)], [*values, *lives])
+
+
+def _known(shape: tuple[int, ...], value: Any) -> Live:
+    return Live(shape, lambda: value)
+
+
+@per_program
+def _transposed_read(closed: ClosedJaxpr, *form: Any) -> Transposed:
+    program, wanted, returned = _transposed(closed, *form)
+    count = sum(mask is not None for mask in form[-1].given)
+    program, read = _without_unread(program, count)
+    return Transposed(program, wanted, read, returned)
 
 
 @per_program
@@ -220,32 +306,57 @@ def _transposed(
     linear: tuple[bool, ...],
     nonzero: tuple[bool, ...],
     instantiated: tuple[bool, ...],
-) -> tuple[ClosedJaxpr, list[bool]]:
+    masks: Masks,
+) -> tuple[ClosedJaxpr, list[bool], list[Any]]:
     wanted: list[bool] = []
+    returned: list[Any] = []
     known_avals, _ = partition_list(linear, closed.in_avals)
     ct_avals = [
         a.to_cotangent_aval() for a, nz in zip(closed.out_avals, nonzero, strict=True) if nz
     ]
+    mask_avals = [ShapedArray(m[0], np.dtype(np.bool_)) for m in masks.given if m is not None]
+    sizes = [len(known_avals), len(ct_avals)]
 
     def backward(*args: Any) -> list[Any]:
-        known = iter(args[: len(known_avals)])
-        given = iter(args[len(known_avals) :])
+        known, given, lives = map(iter, split_list(args, sizes))
         primals = [
-            UndefPrimal(a) if lin else next(known)
-            for a, lin in zip(closed.in_avals, linear, strict=True)
+            UndefPrimal(a, kept) if lin else next(known)
+            for a, lin, kept in zip(closed.in_avals, linear, masks.kept, strict=True)
         ]
         cts = [
             next(given) if nz else Zero(a.to_cotangent_aval())
             for a, nz in zip(closed.out_avals, nonzero, strict=True)
+        ]
+        cts = [
+            ct if mask is None else Masked(ct, _known(mask[0], next(lives)), mask[1])
+            for ct, mask in zip(cts, masks.given, strict=True)
         ]
         outs = backward_pass(closed.jaxpr, closed.consts, primals, cts)
         found = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
         wanted.extend(
             inst or type(ct) is not Zero for ct, inst in zip(found, instantiated, strict=True)
         )
-        return [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
+        found = [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
+        returned.extend((ct.live.shape, ct.dirty) if type(ct) is Masked else None for ct in found)
+        masked = [ct for ct in found if type(ct) is Masked]
+        values = [ct.value if type(ct) is Masked else ct for ct in found]
+        return [*values, *(ct.live.value() for ct in masked)]
 
-    return stage(backward, [*known_avals, *ct_avals], closed.debug_info), wanted
+    staged = stage(backward, [*known_avals, *ct_avals, *mask_avals], closed.debug_info)
+    return staged, wanted, returned
+
+
+def _without_unread(closed: ClosedJaxpr, count: int) -> tuple[ClosedJaxpr, list[bool]]:
+    """A program without those of its last ``count`` inputs that it does not read."""
+    if not count:
+        return closed, []
+    jaxpr = closed.jaxpr
+    read = {x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is not Literal}
+    read |= {x for x in jaxpr.outvars if type(x) is not Literal}
+    first, last = jaxpr.invars[:-count], jaxpr.invars[-count:]
+    kept = [v in read for v in last]
+    smaller = jaxpr.replace(invars=[*first, *(v for v in last if v in read)])
+    return ClosedJaxpr(smaller, closed.consts), kept
 
 
 jit_p = Jit()

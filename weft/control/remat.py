@@ -16,8 +16,8 @@ from weft.base import knobs, logs, source
 from weft.base.functional import ById, merge_lists, partition_list
 from weft.base.lazy import Late
 from weft.base.record import Record
-from weft.control.initial_style import cotangents_of, mapped_at_front, tangents_of
-from weft.control.jit import transpose_jaxpr, used_axis_names
+from weft.control.initial_style import mapped_at_front, tangents_of
+from weft.control.jit import transposed_call, used_axis_names
 from weft.control.recompute import Policy, chosen, recompute, substituted
 from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
@@ -87,6 +87,7 @@ class Remat(Primitive):
     """
 
     name, nodes, pinned = "remat2", "again", True
+    masks = "call"
     unplanned = ("policy",)
     multiple_results = True
     takes_refs = True
@@ -131,16 +132,13 @@ class Remat(Primitive):
     def transpose(
         self, cts: Any, *args: Any, jaxpr: Jaxpr, prevent_cse: Any, **params: Any
     ) -> list[Any]:
-        linear = [is_undef(x) for x in args]
-        nonzero = [type(ct) is not Zero for ct in cts]
-        closed, out_nonzero = transpose_jaxpr(close(jaxpr), linear, nonzero)
-        known = [x for x in args if not is_undef(x)]
-        given = [ct for ct in cts if type(ct) is not Zero]
+        call = transposed_call(close(jaxpr), cts, args)
         if isinstance(prevent_cse, tuple):
-            prevent_cse = tuple(partition_list(linear, prevent_cse)[0])
-        program, operands, cse = _open(closed, [*known, *given], prevent_cse, len(given))
+            prevent_cse = tuple(partition_list([is_undef(x) for x in args], prevent_cse)[0])
+        given = [*call.known, *call.given]
+        program, operands, cse = _open(call.program, given, prevent_cse, len(call.given))
         found = self.bind(*operands, jaxpr=program, prevent_cse=cse, **params)
-        return cotangents_of(args, out_nonzero, found)
+        return call.cotangents(args, found)
 
     def batch(
         self, axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, prevent_cse: Any, **params: Any

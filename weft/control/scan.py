@@ -26,16 +26,15 @@ from weft.control.initial_style import (
 )
 from weft.control.jit import numpy_consts, used_axis_names
 from weft.control.parts import on_parts, split_carry
-from weft.core.ad import UndefPrimal, Zero, filled, instantiate, is_undef, zeros
+from weft.control.scan_transpose import transpose_linear
+from weft.core.ad import Zero, filled, instantiate, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis, moveaxis
-from weft.core.caches import per_program
 from weft.core.effects import Effects, observable
 from weft.core.interpret import run, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.propagate import flow_through, joined
-from weft.core.staging import stage
 from weft.core.trace import typeof
 from weft.core.verify import check_call
 from weft.prims.families import element
@@ -43,7 +42,6 @@ from weft.prims.shape import broadcast_in_dim, concatenate_p
 from weft.transforms.dce import dce_closed
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial_eval import partial_eval_jaxpr
-from weft.transforms.transpose import backward_pass
 from weft.transforms.vmap import batch_jaxpr
 
 # needed with mutable references only
@@ -77,6 +75,7 @@ class Scan(Primitive):
     """A loop of a known number of steps."""
 
     name, nodes, exact = "scan", "loop", True
+    masks = "loop"
     multiple_results = True
     takes_refs = True
     split_carry = staticmethod(split_carry)
@@ -273,11 +272,11 @@ class Scan(Primitive):
         linear = [is_undef(x) for x in args]
         carry = linear_carry(params["jaxpr"], linear, num_consts, num_carry)
         if all(carry):
-            return _transpose_linear(self, cts, args, params)
+            return transpose_linear(self, cts, args, params)
         # Part of the loop is not linear (a counter, say): run that first, keep its residuals.
         split = split_scan(self, args, linear, params)
         unknown_cts = [ct for ct, u in zip(cts, split.out_unknown, strict=True) if u]
-        outs = _transpose_linear(self, unknown_cts, split.args, split.params)
+        outs = transpose_linear(self, unknown_cts, split.args, split.params)
         return [outs[_position(split.args, x)] if is_undef(x) else None for x in args]
 
     def batch(
@@ -509,85 +508,6 @@ def linear_carry(
         if after == carry:
             return carry
         carry = after
-
-
-def _transpose_linear(
-    primitive: Scan, cts: Sequence[Any], args: Sequence[Any], params: dict[str, Any]
-) -> list[Any]:
-    """Transpose a scan whose carry is all linear, by a scan in the other direction.
-
-    The cotangents of linear constants are summed up in its carry.
-    """
-    jaxpr, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
-    length = params["length"]
-    linear = [is_undef(x) for x in args]
-    linear[num_consts : num_consts + num_carry] = [True] * num_carry
-    ys_nonzero = [type(ct) is not Zero for ct in cts[num_carry:]]
-    body = _transposed_body(jaxpr, tuple(linear), num_consts, num_carry, tuple(ys_nonzero))
-    consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
-    known_consts, consts = partition_list(consts_lin, args[:num_consts])
-    known_xs, _ = partition_list(xs_lin, args[num_consts + num_carry :])
-    carry_cts = [instantiate(ct) for ct in cts[:num_carry]]
-    outs = primitive.bind(
-        *known_consts,
-        *(zeros(x.aval.to_cotangent_aval()) for x in consts),
-        *carry_cts,
-        *(ct for ct in cts[num_carry:] if type(ct) is not Zero),
-        *known_xs,
-        jaxpr=body,
-        length=length,
-        reverse=not params["reverse"],
-        num_consts=len(known_consts),
-        num_carry=len(consts) + num_carry,
-        unroll=params["unroll"],
-    )
-    found = iter(outs)
-    result = [next(found) if lin else None for lin in linear]
-    return [ct if is_undef(x) else None for ct, x in zip(result, args, strict=True)]
-
-
-@per_program
-def _transposed_body(
-    jaxpr: ClosedJaxpr,
-    linear: tuple[bool, ...],
-    num_consts: int,
-    num_carry: int,
-    ys_nonzero: tuple[bool, ...],
-) -> ClosedJaxpr:
-    """[known consts | sums, carry cts | ys cts, known xs] -> [sums, carry cts | xs cts]."""
-    in_avals, out_avals = jaxpr.in_avals, jaxpr.out_avals
-    consts_lin, _, xs_lin = split_list(linear, [num_consts, num_carry])
-    known_consts, consts = partition_list(consts_lin, in_avals[:num_consts])
-    known_xs, _ = partition_list(xs_lin, in_avals[num_consts + num_carry :])
-    y_avals = [a.to_cotangent_aval() for a in out_avals[num_carry:]]
-    # A linear constant is also made an output: its cotangent there is the sum so far, to which
-    # the backward pass adds in the order in which cotangents arise.
-    _, const_vars = partition_list(consts_lin, jaxpr.jaxpr.invars[:num_consts])
-    summing = jaxpr.jaxpr.replace(outvars=[*jaxpr.jaxpr.outvars, *const_vars])
-
-    def backward(*args: Any) -> list[Any]:
-        sizes = [len(known_consts), len(consts), num_carry, sum(ys_nonzero)]
-        const_values, sums, carry_cts, given, x_values = split_list(args, sizes)
-        known = iter(const_values + x_values)
-        primals = [
-            UndefPrimal(a) if lin else next(known) for a, lin in zip(in_avals, linear, strict=True)
-        ]
-        ys = iter(given)
-        ys_cts = [next(ys) if nz else Zero(a) for a, nz in zip(y_avals, ys_nonzero, strict=True)]
-        outs = backward_pass(summing, jaxpr.consts, primals, [*carry_cts, *ys_cts, *sums])
-        return [instantiate(ct) for ct, lin in zip(outs, linear, strict=True) if lin]
-
-    return stage(
-        backward,
-        [
-            *known_consts,
-            *(a.to_cotangent_aval() for a in consts),
-            *(a.to_cotangent_aval() for a in out_avals[:num_carry]),
-            *(a for a, nz in zip(y_avals, ys_nonzero, strict=True) if nz),
-            *known_xs,
-        ],
-        jaxpr.debug_info,
-    )
 
 
 scan_p = Scan()

@@ -38,12 +38,16 @@ class Zero:
 
 
 class UndefPrimal:
-    """An input of a linear program that is not known: the one to transpose with respect to."""
+    """An input of a linear program that is not known: the one to transpose with respect to.
 
-    __slots__ = ("aval",)
+    ``masked`` says whether its cotangent may come back with a mask of live elements.
+    """
 
-    def __init__(self, aval: AbstractValue) -> None:
+    __slots__ = ("aval", "masked")
+
+    def __init__(self, aval: AbstractValue, masked: bool = False) -> None:
         self.aval = aval
+        self.masked = masked
 
     def __repr__(self) -> str:
         return f"UndefPrimal({self.aval.str_short()})"

@@ -129,6 +129,15 @@ class Primitive:
     # (params) -> the program of one process, and how its arguments and results are divided
     per_process: Any = None
 
+    # how the mask of live elements of a cotangent goes back, see transforms.masks: "each" element
+    # for itself, "moved" or copied, "summed"; "call" or "loop" where it enters a program; "" where
+    # only a mask of one boolean goes on; "end" where none does, as the rule need not be linear;
+    # "taken" and "untaken" where it begins
+    masks = ""
+    makes_masks = False  # whether its operands' cotangents have masks
+    scales = ""  # whether known operands scale a cotangent ("mul") or divide it ("div")
+    taken: Any = None  # (operands) -> for each operand, the mask of elements taken from it, or None
+
     differentials: tuple[Any, ...] = ()
 
     def __init__(self) -> None:

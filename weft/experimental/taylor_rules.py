@@ -92,6 +92,7 @@ _LINEAR_IN = {
     "scatter-add": lambda i: i != 1,
     "scatter-sub": lambda i: i != 1,
     "select_n": lambda i: i > 0,
+    "zero_untaken": lambda i: i == 1,
 }
 
 

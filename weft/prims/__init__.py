@@ -49,7 +49,7 @@ _registry.declare(
             "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor "
             "argmax argmin"
         ),
-        "selection": "eq ne ge gt le lt select_n",
+        "selection": "eq ne ge gt le lt select_n zero_untaken",
         "shape": (
             "broadcast_in_dim reshape squeeze transpose rev concatenate split stack unstack "
             "pad tile iota empty optimization_barrier"

@@ -74,6 +74,7 @@ class AddAny(Elementwise):
     """The sum of tangents; unlike ``add`` it takes any type that has tangents."""
 
     name = "add_any"
+    masks = "each"
     accepts = ANY
     ref = widened(np.add)
     lower = lowered("add")
@@ -88,6 +89,7 @@ class Add(Elementwise):
     """Elementwise sum."""
 
     name, accepts = "add", NUMBER
+    masks = "each"
     counts = "iufc"
     ref = widened(np.add)
     lower = lowered("add")
@@ -113,6 +115,7 @@ class Sub(Elementwise):
     """Elementwise difference."""
 
     name, accepts = "sub", NUMBER
+    masks = "each"
     counts = "iufc"
     ref = widened(np.subtract)
     lower = lowered("sub")
@@ -138,6 +141,7 @@ class Neg(Elementwise):
     """Elementwise negation."""
 
     name, accepts = "neg", NUMBER
+    masks = "each"
     arithmetic = False  # bits are moved
     ref = widened(np.negative)
     lower = lowered("neg")
@@ -157,6 +161,7 @@ class Mul(Elementwise):
     """Elementwise product, in the operands' dtype or in ``out_dtype``."""
 
     name, accepts, result = "mul", NUMBER, staticmethod(_product_dtype)
+    masks, scales = "each", "mul"
     counts = "iufc"
     lower_parts = in_parts("mul")
 
@@ -222,6 +227,7 @@ class Div(Elementwise):
 
     name, accepts, native_kinds = "div", NUMBER, "c"
     counts, quick_powers, slow_parts = "iufc", True, True
+    masks, scales = "each", "div"
     ref = widened(_divide)
     lower_parts = in_parts("div")
 
@@ -560,6 +566,7 @@ class Real(Elementwise):
     """The real part."""
 
     name, accepts, result = "real", COMPLEX, staticmethod(real_dtype)
+    masks = "each"
     arithmetic = False  # bits are moved
     ref = staticmethod(np.real)
     lower_parts = in_parts("real")
@@ -571,6 +578,7 @@ class Imag(Elementwise):
     """The imaginary part."""
 
     name, accepts, result = "imag", COMPLEX, staticmethod(real_dtype)
+    masks = "each"
     arithmetic = False  # bits are moved
     ref = staticmethod(np.imag)
     lower_parts = in_parts("imag")
@@ -589,6 +597,7 @@ class Complex(Elementwise):
     """A complex number of its parts."""
 
     name, accepts, result = "complex", FLOAT, staticmethod(complex_dtype)
+    masks = "each"
     arithmetic = False  # bits are moved
     ref = staticmethod(_join_parts)
     lower_parts = in_parts("joined")
@@ -612,6 +621,7 @@ class Conj(Elementwise):
     """Complex conjugate; a real operand becomes complex."""
 
     name, accepts, result = "conj", FLOAT | COMPLEX, staticmethod(complex_dtype)
+    masks = "each"
     arithmetic = False  # bits are moved
     lower_parts = in_parts("conj")
     linear = True

@@ -70,6 +70,7 @@ class ConvertElementType(Primitive):
     """The same values in another dtype."""
 
     name, form, converts = "convert_element_type", "map", True
+    masks = "each"
     counts = "iu"
     arithmetic = True
 
@@ -253,6 +254,7 @@ class ReducePrecision(Primitive):
     """Values rounded to a narrower float format, in the same dtype."""
 
     name, form, widens = "reduce_precision", "map", False
+    masks = "each"
     linear = True
 
     def lower(self, k: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
@@ -300,6 +302,7 @@ class Copy(Primitive):
     """A copy: the same values in memory of their own."""
 
     name, form = "copy", "map"
+    masks = "each"
     linear = True
 
     def lower(self, k: Any, x: Any) -> Any:

@@ -192,6 +192,7 @@ class CumSum(Cumulative):
     """Partial sums along an axis."""
 
     name, joins = "cumsum", "add"
+    masks = "summed"
     kernels, neutral = "cumulative.sums", "cumulative.scanned_sums"
     linear = True
 

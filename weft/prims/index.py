@@ -62,6 +62,7 @@ class Gather(Primitive):
     """One window of the operand for each index vector."""
 
     name, form = "gather", "element"
+    masks = "summed"
 
     element = element_rule(kernel_elements, "gather")
 
@@ -438,6 +439,7 @@ class ScatterAdd(LinearScatter):
     """Adds updates to windows."""
 
     name = "scatter-add"
+    masks = "moved"
     kernels, neutral = "scatter.add", "scatter.add_in_turn"
     combine, operator = np.add, add_p
 

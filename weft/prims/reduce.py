@@ -165,6 +165,7 @@ def reduce_sum(x: Any, axes: Axes) -> Any:
 class ReduceSum(Reduction):
     """The sum along axes; its transpose is a broadcast."""
 
+    masks = "moved"
     arithmetic = True
     name, form, combines, ufunc = "reduce_sum", "reduce", "add", np.add
     linear = True

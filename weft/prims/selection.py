@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +15,22 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, match_axis
 from weft.core.dims.dim import broadcast_sizes
 from weft.core.primitive import Primitive, divisions
+from weft.core.registry import lookup
+from weft.core.trace import typeof
 from weft.prims.families import (
     ANY,
     EXTENDED,
+    INEXACT,
     INTEGER,
     ORDERED,
+    Elementwise,
     NonDifferentiable,
     align_batched,
     append_axes,
     broadcast_to,
     const,
     in_parts,
+    kernel_complex,
     kind_of,
     lowered,
 )
@@ -94,6 +101,7 @@ class SelectN(Primitive):
     """One of several cases, chosen element by element."""
 
     name, form = "select_n", "map"
+    masks, makes_masks = "taken", True
     counts = "iu"
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
@@ -165,6 +173,15 @@ class SelectN(Primitive):
             grads.append(self.bind(which, *[ct if j == i else zero for j in range(len(cases))]))
         return [None, *grads]
 
+    def taken(self, which: Any, *cases: Any) -> list[Any]:
+        last = len(cases) - 1
+        masks: list[Callable[[], Any]]
+        if typeof(which).dtype == np.bool_:
+            masks = [lambda: lookup("not").bind(which), lambda: which]
+        else:
+            masks = [partial(_is_case, which, i, last) for i in range(len(cases))]
+        return [None, *(mask if is_undef(c) else None for c, mask in zip(cases, masks))]
+
     def batch(self, axis: AxisData, args: Any, dims: Any) -> tuple[Any, int]:
         which, *cases = args
         which_dim, *case_dims = dims
@@ -181,8 +198,64 @@ class SelectN(Primitive):
         return self.bind(*(broadcast_to(x, shape) for x in moved)), 0
 
 
+class ZeroUntaken(Elementwise):
+    """A cotangent with zeros for NaNs where a selection took another case.
+
+    ``live`` is true where a case was taken. Elsewhere the cotangent is zero, whatever infinity it
+    was multiplied by. Numbers stay as they are, so that nothing but NaNs changes. The backward pass
+    binds it, see ``transforms.masks``; there its own cotangent gets the mask.
+    """
+
+    name = "zero_untaken"
+    masks, makes_masks = "untaken", True
+
+    def shape(self, live: Any, x: Any) -> ShapedArray:
+        if live.dtype != np.bool_ or not kind_of(x.dtype) & INEXACT:
+            raise TypeError(
+                "zero_untaken takes booleans and floating or complex numbers, got"
+                f" {live.str_short()} and {x.str_short()}"
+            )
+        if live.shape and live.shape != x.shape:
+            raise TypeError(
+                f"zero_untaken needs booleans of shape () or {x.shape}, got {live.shape}"
+            )
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+    @staticmethod
+    def ref(live: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return np.where(live | (x == x), x, np.zeros((), x.dtype))
+
+    def lower(self, k: Any, live: Any, x: Any) -> Any:
+        return k.select(k.or_(live, k.eq(x, x)), x, k.like(x, 0))
+
+    def lower_parts(self, k: Any, live: Any, x: Any) -> Any:
+        zero = x._replace(parts=tuple(k.like(p, 0) for p in x.parts))
+        return k.select(k.or_(live, kernel_complex.eq(k, x, x)), x, zero)
+
+    def d0(self, g: Any, out: Any, live: Any, x: Any) -> Any:
+        return Zero.from_primal(out)
+
+    def d1(self, g: Any, out: Any, live: Any, x: Any) -> Any:
+        return self.bind(live, g)
+
+    def transpose(self, ct: Any, live: Any, x: Any) -> list[Any]:
+        return [None, ct]
+
+    def batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:
+        (live, x), dim = align_batched(axis, args, dims)
+        shape = broadcast_sizes(np.shape(live), np.shape(x))
+        live = broadcast_to(live, shape) if np.ndim(live) else live
+        return self.bind(live, broadcast_to(x, shape)), dim
+
+
+def _is_case(which: Any, i: int, last: int) -> Any:
+    """Where case ``i`` is chosen; numbers out of range choose the first or the last case."""
+    compare = ge if i == last else le if i == 0 else eq
+    return compare(which, const(which, i))
+
+
 eq_p, ne_p, ge_p, gt_p, le_p, lt_p = Eq(), Ne(), Ge(), Gt(), Le(), Lt()
-select_n_p = SelectN()
+select_n_p, zero_untaken_p = SelectN(), ZeroUntaken()
 
 eq, ne, ge, gt, le, lt = eq_p.bind, ne_p.bind, ge_p.bind, gt_p.bind, le_p.bind, lt_p.bind
 select_n = select_n_p.bind

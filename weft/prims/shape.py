@@ -56,6 +56,7 @@ class BroadcastInDim(Primitive):
     """An array at a larger shape; operand dimension i becomes ``broadcast_dimensions[i]``."""
 
     name, repeats = "broadcast_in_dim", True
+    masks = "summed"
     counts = "iu"
     form = "move"
     linear = True
@@ -171,6 +172,7 @@ class Reshape(Primitive):
     """The same elements in row-major order at another shape."""
 
     name = "reshape"
+    masks = "moved"
     form = "move"
     linear = True
 
@@ -267,6 +269,7 @@ class Squeeze(Primitive):
     """Dimensions of size 1 removed."""
 
     name = "squeeze"
+    masks = "moved"
     form = "move"
     linear = True
 
@@ -308,6 +311,7 @@ class Transpose(Primitive):
     """Dimensions permuted."""
 
     name, permutes = "transpose", True
+    masks = "moved"
     form = "move"
     linear = True
 
@@ -345,6 +349,7 @@ class Rev(Primitive):
     """Dimensions read backwards."""
 
     name = "rev"
+    masks = "moved"
     form = "move"
     linear = True
 
@@ -394,6 +399,7 @@ class Concatenate(Primitive):
     """Arrays joined along a dimension."""
 
     name, form = "concatenate", "element"
+    masks = "moved"
     linear = True
     element = element_rule(kernel_elements, "concatenate")
 
@@ -459,6 +465,7 @@ class Split(Primitive):
     """An array cut into pieces along a dimension."""
 
     name, form, view = "split", "element", True
+    masks = "moved"
     multiple_results = linear = True
     element = element_rule(kernel_elements, "split")
 
@@ -504,6 +511,7 @@ class Stack(Primitive):
     """Arrays of one shape joined along a new dimension."""
 
     name, form = "stack", "element"
+    masks = "moved"
     linear = True
     element = element_rule(kernel_elements, "stack")
 
@@ -550,6 +558,7 @@ class Unstack(Primitive):
     """The slices of an array along a dimension."""
 
     name, form, view = "unstack", "element", True
+    masks = "moved"
     multiple_results = linear = True
     element = element_rule(kernel_elements, "unstack")
 
@@ -584,6 +593,7 @@ class Pad(Primitive):
     """An array surrounded (or cropped) and spread with a padding value."""
 
     name, form = "pad", "element"
+    masks = "summed"
     linear = True
     element = element_rule(kernel_elements, "pad")
 
@@ -695,6 +705,7 @@ class Tile(Primitive):
     """An array repeated along each dimension."""
 
     name, form = "tile", "element"
+    masks = "summed"
     linear = True
     neutral = "shapes.tile"
     element = element_rule(kernel_elements, "tile")

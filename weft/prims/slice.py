@@ -35,6 +35,7 @@ class Slice(Primitive):
     """A strided box at static bounds."""
 
     name, form = "slice", "move"
+    masks = "moved"
     linear = True
 
     def distances(
@@ -108,6 +109,7 @@ class DynamicSlice(Primitive):
     """A box of static size at a start known only when it runs, moved inside where needed."""
 
     name, form, view = "dynamic_slice", "element", True
+    masks = "moved"
 
     element = element_rule(kernel_elements, "dynamic_slice")
 
@@ -157,6 +159,7 @@ class DynamicUpdateSlice(Primitive):
     """A copy with a box overwritten, at a start known only when it runs."""
 
     name, form = "dynamic_update_slice", "update"
+    masks = "moved"
 
     divided_as = 0
 

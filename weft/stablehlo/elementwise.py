@@ -112,6 +112,16 @@ def _select_n(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     return [result]
 
 
+@rule("zero_untaken")
+def _zero_untaken(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
+    live, x = ins
+    live = spread_to(e, live, x.shape)
+    number = compare(e, "EQ", x, x)
+    kept = e.one("or", [live, number], x.shape, live.dtype)
+    zero = e.broadcast(e.constant(np.zeros((), x.dtype)[()]), x.shape)
+    return [select(e, kept, x, zero)]
+
+
 @rule("clamp")
 def _clamp(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     return [e.one("clamp", spread(e, eqn, ins), *out_of(eqn))]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base import source
+from weft.base import knobs, source
 from weft.base.lazy import Late
 from weft.base.source import NO_NAMES, NameStack
 from weft.core import sharding as meshes
 from weft.core.ad import UndefPrimal, Zero, add_tangents, is_undef
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from weft.core.trace import state
+from weft.transforms.masks import Masked, settled, summed, transposed
 
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -29,6 +30,7 @@ def backward_pass(
 
     Equations that depend on no linear input are evaluated forward first. What only cotangents of
     ``unwanted`` arguments need is not computed. ``named`` is what name stacks say of it.
+    Cotangents may have masks (see ``masks``); those returned have, where the argument says so.
     """
     if all(type(ct) is Zero for ct in cotangents) and not jaxpr.effects:
         return [Zero(x.aval.to_cotangent_aval()) if is_undef(x) else None for x in args]
@@ -40,6 +42,9 @@ def backward_pass(
         else:
             env[v] = x
     cts: dict[Any, Any] = {}
+    ends = None
+    if knobs.thread.safe_where_gradients:
+        ends = {v for v, x in zip(jaxpr.invars, args, strict=True) if is_undef(x) and not x.masked}
     info = inside = None
     previous, strictly = state.source, state.loosely
     state.loosely = True  # what types say of shardings was checked when this was staged
@@ -56,16 +61,24 @@ def backward_pass(
                 if info is not None and named:
                     inside = info.replace(name_stack=_seen_from(info.name_stack).inside(named))
             state.source = inside
-            _transpose_eqn(eqn, env, linear, cts)
+            _transpose_eqn(eqn, env, linear, cts, ends)
+        out = _of_arguments(jaxpr, args, cts)
     finally:
         state.source, state.loosely = previous, strictly
+    return out
+
+
+def _of_arguments(jaxpr: Jaxpr, args: Sequence[Any], cts: dict[Any, Any]) -> list[Any]:
     out: list[Any] = []
     for v, x in zip(jaxpr.invars, args, strict=True):
         if not is_undef(x):
             out.append(None)
         else:
             ct = cts.get(v)
-            out.append(Zero(v.aval.to_cotangent_aval()) if ct is None else ct)
+            if ct is None:
+                out.append(Zero(v.aval.to_cotangent_aval()))
+            else:
+                out.append(ct if x.masked else settled(ct))
     return out
 
 
@@ -105,12 +118,19 @@ def _accumulate(cts: dict[Any, Any], linear: set[Any], v: Any, ct: Any) -> None:
     if ct is None or type(ct) is Zero or type(v) is Literal or v not in linear:
         return
     old = cts.get(v)
-    cts[v] = ct if old is None else add_tangents(old, ct)
+    if old is not None:
+        masked = type(old) is Masked or type(ct) is Masked
+        ct = summed(old, ct) if masked else add_tangents(old, ct)
+    cts[v] = ct
 
 
 def _transpose_eqn(
-    eqn: JaxprEqn, env: dict[Any, Any], linear: set[Any], cts: dict[Any, Any]
+    eqn: JaxprEqn, env: dict[Any, Any], linear: set[Any], cts: dict[Any, Any], ends: Any
 ) -> None:
+    """Add the cotangents of an equation's operands to ``cts``.
+
+    ``ends`` are the variables whose cotangents are to have no mask, None where nothing has one.
+    """
     primitive = eqn.primitive
     found = [cts.pop(v, None) for v in eqn.outvars]
     if all(ct is None for ct in found) and not eqn.effects:
@@ -120,7 +140,11 @@ def _transpose_eqn(
         for v, ct in zip(eqn.outvars, found, strict=True)
     ]
     operands = [
-        x.val if type(x) is Literal else UndefPrimal(x.aval) if x in linear else env[x]
+        x.val
+        if type(x) is Literal
+        else UndefPrimal(x.aval, ends is not None and x not in ends)
+        if x in linear
+        else env[x]
         for x in eqn.invars
     ]
     if primitive.transpose is None:
@@ -128,11 +152,17 @@ def _transpose_eqn(
             f"transposition of {primitive} is not defined: it is not linear, or has no reverse-mode"
             f" rule ({source.summarize(eqn.source_info)})"
         )
-    ct = incoming if primitive.multiple_results else incoming[0]
-    if meshes.explicit_ones:
-        outgoing = _transpose_typed(primitive, ct, operands, eqn.params)
+
+    def rule(cts: Sequence[Any], operands: Sequence[Any]) -> Sequence[Any]:
+        ct = cts if primitive.multiple_results else cts[0]
+        if meshes.explicit_ones:
+            return _transpose_typed(primitive, ct, operands, eqn.params)
+        return primitive.transpose(ct, *operands, **eqn.params)
+
+    if ends is not None and (primitive.makes_masks or any(type(ct) is Masked for ct in incoming)):
+        outgoing = transposed(primitive, incoming, operands, rule)
     else:
-        outgoing = primitive.transpose(ct, *operands, **eqn.params)
+        outgoing = rule(incoming, operands)
     for x, operand, new in zip(eqn.invars, operands, outgoing, strict=True):
         if is_undef(operand):
             _accumulate(cts, linear, x, new)

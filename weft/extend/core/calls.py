@@ -50,5 +50,7 @@ class ProgramCall(Primitive):
         closed = self.callee(params)
         return backward_pass(closed.jaxpr, closed.consts, args, list(map(instantiate, cts)))
 
+    masks = "call"
+
 
 call_p, closed_call_p = ProgramCall("call"), ProgramCall("closed_call")

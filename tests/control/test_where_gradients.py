@@ -1,0 +1,329 @@
+"""Gradients through ``where``: the branch that was not taken contributes zero, and nothing else
+changes."""
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from tests.samples import all_samples
+from weft import lax
+from weft.base import knobs
+from weft.core.registry import lookup
+
+INF = np.inf
+LINE = np.array([0.0, 1.0, 2.0], np.float32)
+ROWS = np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)
+SCORES = np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]], np.float32)
+MASK = np.array([[True, True, False], [False, False, False]])
+WEIGHTS = np.arange(3, dtype=np.float32)
+
+
+def positive(f, other=0.0):
+    return lambda x: jnp.where(x > 0, f(x), other).sum()
+
+
+def unit_rows(x):
+    norm = jnp.linalg.norm(x, axis=-1, keepdims=True)
+    return (jnp.where(jnp.any(x != 0, -1, keepdims=True), x / norm, 0) * WEIGHTS[:2]).sum()
+
+
+def masked_softmax(x):
+    p = weft.nn.softmax(jnp.where(MASK, x, -INF), -1)
+    return (jnp.where(MASK, p, 0) * WEIGHTS).sum()
+
+
+def softmax_of_masked(x):
+    return (jnp.where(jnp.isfinite(x), weft.nn.softmax(x, -1), 0) * WEIGHTS).sum()
+
+
+def softmax_by_hand(x):
+    e = jnp.exp(jnp.where(MASK, x, -INF) - jnp.max(jnp.where(MASK, x, -INF), -1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    return (jnp.where(MASK.any(-1, keepdims=True), p, 0) * WEIGHTS).sum()
+
+
+def attention(x):
+    scores = x @ x.T @ x
+    p = jnp.exp(jnp.where(MASK, scores, -INF))
+    p = jnp.where(MASK, p / p.sum(-1, keepdims=True), 0)
+    return (p @ np.ones((3, 2), np.float32) * x[:, :2]).sum()
+
+
+def in_scan(x):
+    step = lambda c, v: (c + jnp.where(v > 0, jnp.sqrt(v) * c, 0), None)
+    return lax.scan(step, 1.0, x)[0]
+
+
+def around_scan(x):
+    return jnp.where(x > 0, lax.scan(lambda c, v: (c, jnp.sqrt(v)), 1.0, x)[1], 0).sum()
+
+
+def around_cond(x):
+    chosen = lax.cond(x.sum() > 1, lambda x: jnp.sqrt(x) * 2, jnp.log, x)
+    return jnp.where(x > 0, chosen, 0).sum()
+
+
+def batched_cond(x):
+    one = lambda v: lax.cond(v > 0, lambda v: jnp.sqrt(v) * v, lambda v: 3 * v, v)
+    return weft.vmap(one)(x).sum()
+
+
+def three_cases(x):
+    return lax.select_n(np.array([0, 1, 2], np.int32), 3 * x, jnp.log(x - 1), jnp.sqrt(x)).sum()
+
+
+# name: function, argument, gradient
+CLASSICS = {
+    "sqrt": (positive(jnp.sqrt), LINE, [0, 0.5, 0.35355338]),
+    "log": (positive(jnp.log), LINE, [0, 1, 0.5]),
+    "division": (positive(lambda x: 1 / x), LINE, [0, -1, -0.25]),
+    "x_log_x": (positive(lambda x: x * jnp.log(x)), LINE, [0, 1, 1.6931472]),
+    "arccos": (lambda x: jnp.where(x < 1, jnp.arccos(x), 0).sum(), LINE, [-1, 0, 0]),
+    "arctanh": (lambda x: jnp.where(x < 2, jnp.arctanh(x / 2), 0).sum(), LINE, [0.5, 2 / 3, 0]),
+    "power": (positive(lambda x: x**0.5), LINE, [0, 0.5, 0.35355338]),
+    "x_to_the_x": (positive(lambda x: x**x), LINE, [0, 1, 6.7725887]),
+    "norm": (
+        lambda x: jnp.where(jnp.any(x != 0), jnp.linalg.norm(x), 0),
+        np.zeros(3, np.float32),
+        [0, 0, 0],
+    ),
+    "norm_of_rows": (
+        lambda x: jnp.where(jnp.any(x != 0, -1), jnp.linalg.norm(x, axis=-1), 0).sum(),
+        ROWS,
+        [[0, 0], [0.6, 0.8]],
+    ),
+    "unit_rows": (unit_rows, ROWS, [[0, 0], [-0.096, 0.072]]),
+    "deviation": (
+        lambda x: jnp.where(jnp.ptp(x, -1) > 0, jnp.std(x, -1), 0).sum(),
+        np.array([[1, 1, 1], [1, 2, 3]], np.float32),
+        [[0, 0, 0], [-0.40824828, 0, 0.40824828]],
+    ),
+    "logsumexp": (
+        lambda x: jnp.where(jnp.isfinite(x).any(-1), weft.nn.logsumexp(x, -1), 0).sum(),
+        np.array([[-INF, -INF], [0, 1]], np.float32),
+        [[0, 0], [0.26894143, 0.7310586]],
+    ),
+    "masked_softmax": (masked_softmax, SCORES, [[-0.249376, 0.249376, 0], [0, 0, 0]]),
+    "softmax_by_hand": (softmax_by_hand, SCORES, [[-0.249376, 0.249376, 0], [0, 0, 0]]),
+    "softmax_of_masked": (
+        softmax_of_masked,
+        np.where(MASK, SCORES, -INF).astype(np.float32),
+        [[-0.249376, 0.249376, 0], [0, 0, 0]],
+    ),
+    "attention": (attention, SCORES, None),
+    "select": (
+        lambda x: jnp.select([x <= 0, x > 1], [3 * x, jnp.log(x)], jnp.sqrt(x)).sum(),
+        LINE,
+        [3, 0.5, 0.5],
+    ),
+    "piecewise": (
+        lambda x: jnp.piecewise(x, [x <= 0, x > 1], [lambda v: 3 * v, jnp.log, jnp.sqrt]).sum(),
+        LINE,
+        [3, 0.5, 0.5],
+    ),
+    "clamp": (lambda x: lax.clamp(0.1, jnp.sqrt(x), 1.2).sum(), LINE, [0, 0.5, 0]),
+    "three_cases": (three_cases, np.array([0, 2, 4], np.float32), [3, 1, 0.25]),
+    "batched_cond": (batched_cond, LINE, [3, 1.5, 2.1213203]),
+    "around_cond": (around_cond, LINE, [0, 1, 0.70710677]),
+    "in_scan": (in_scan, LINE, [0, 1.2071068, 0.70710677]),
+    "around_scan": (around_scan, LINE, [0, 0.5, 0.35355338]),
+    "loop": (
+        positive(lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sqrt(c), x)),
+        LINE,
+        [0, 0.125, 0.06815673],
+    ),
+    "jit_inside": (positive(weft.jit(lambda x: jnp.sqrt(x) * x)), LINE, [0, 1.5, 2.1213203]),
+    "remat_inside": (positive(weft.checkpoint(jnp.sqrt)), LINE, [0, 0.5, 0.35355338]),
+    "movements": (
+        lambda x: jnp.where(x > 0, jnp.flip(jnp.sqrt(jnp.flip(x))[None])[0], 0).sum(),
+        LINE,
+        [0, 0.5, 0.35355338],
+    ),
+    "broadcast": (
+        lambda x: jnp.where(x[:, None] > 0, jnp.sqrt(x)[:, None] * WEIGHTS, 0).sum(),
+        LINE,
+        [0, 1.5, 1.0606601],
+    ),
+    "bfloat16": (positive(lambda x: jnp.sqrt(x.astype(jnp.bfloat16))), LINE, [0, 0.5, 0.3535]),
+    "complex": (positive(lambda x: jnp.abs(jnp.sqrt(x + 0j))), LINE, [0, 0.5, 0.35355338]),
+}
+
+
+def ways(f, x):
+    return {
+        "eager": lambda: weft.grad(f)(x),
+        "jit of grad": lambda: weft.jit(weft.grad(f))(x),
+        "grad of jit": lambda: weft.grad(weft.jit(f))(x),
+        "vmap of grad": lambda: weft.vmap(weft.grad(f))(x[None])[0],
+        "grad of vmap": lambda: weft.grad(lambda x: weft.vmap(f)(x[None])[0])(x),
+        "grad of remat": lambda: weft.grad(weft.checkpoint(f))(x),
+        "forward": lambda: weft.jacfwd(f)(x),
+    }
+
+
+@pytest.mark.parametrize("name", CLASSICS)
+def test_classics(name):
+    f, x, want = CLASSICS[name]
+    for how, compute in ways(f, jnp.asarray(x)).items():
+        got = np.asarray(compute())
+        assert not np.isnan(got).any(), how
+        if want is not None:
+            np.testing.assert_allclose(got, want, rtol=2e-3, atol=1e-6, err_msg=how)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "norm_of_rows", "softmax_of_masked", "in_scan", "loop"])
+def test_second_derivatives(name):
+    f, x, _ = CLASSICS[name]
+    want = weft.jacfwd(weft.jacfwd(f))(x)
+    assert not np.isnan(want).any()
+    for second in (weft.hessian, lambda f: weft.jacrev(weft.grad(f))):
+        np.testing.assert_allclose(second(f)(x), want, rtol=1e-5, atol=1e-6)
+
+
+def test_knob_restores_nan():
+    f, x, _ = CLASSICS["sqrt"]
+    with knobs.safe_where_gradients(False):
+        assert np.isnan(weft.grad(f)(x)[0])
+        assert np.isnan(weft.jit(weft.grad(f))(x)[0])
+        assert np.isnan(weft.grad(weft.jit(f))(x)[0])
+    assert not np.isnan(weft.jit(weft.grad(f))(x)).any()
+
+
+def test_nan_of_live_elements_stays():
+    x = np.array([0.0, -1.0, 4.0], np.float32)
+    got = weft.grad(lambda x: jnp.where(x != 0, jnp.sqrt(x), 0).sum())(x)
+    np.testing.assert_array_equal(np.isnan(got), [False, True, False])
+    both = weft.grad(lambda x: (jnp.where(x > 0, jnp.sqrt(x), 0) + jnp.sqrt(x)).sum())(x)
+    assert np.isinf(both[0]) and np.isnan(both[1])
+
+
+def test_custom_rules_keep_their_answers():
+    """A bwd rule need not be linear: the mask ends there."""
+    f = weft.custom_vjp(jnp.sqrt)
+    f.defvjp(lambda x: (jnp.sqrt(x), x), lambda x, ct: (jnp.full_like(ct, np.nan),))
+    got = weft.grad(lambda x: jnp.where(x[0] > 0, f(x), 0).sum())(LINE)
+    assert np.isnan(got).all()
+
+
+def test_training_steps_have_nothing_to_add():
+    """Masks end at products; relu, dropout and masked scores before them leave no trace."""
+
+    def loss(w, x, keep):
+        h = weft.nn.relu(x @ w)
+        h = jnp.where(keep, h / 0.9, 0)
+        scores = jnp.where(keep, h @ w, -1e9) * 0.125
+        return jnp.sum(weft.nn.softmax(scores, -1) @ w)
+
+    w, keep = jnp.ones((4, 4)), np.ones((3, 4), bool)
+    assert "zero_untaken" not in str(weft.make_jaxpr(weft.grad(loss))(w, jnp.ones((3, 4)), keep))
+
+
+# --- the law: nothing but NaNs changes ------------------------------------------------------------
+
+
+def assert_only_nans_change(gradient, what):
+    on = [np.asarray(x) for x in weft.tree.leaves(gradient())]
+    with knobs.safe_where_gradients(False):
+        off = [np.asarray(x) for x in weft.tree.leaves(gradient())]
+    changed = 0
+    for a, b in zip(on, off, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), what
+        if b.dtype.kind in "iub" or b.dtype.itemsize == 0:
+            continue
+        nan = np.isnan(b)
+        same = np.where(nan, 0, a).tobytes() == np.where(nan, 0, b).tobytes()
+        assert same, (what, a, b)
+        changed += int((nan & ~np.isnan(a)).sum())
+    return changed
+
+
+def first_of_each_linear_primitive():
+    found = {}
+    for sample in all_samples():
+        usable = sample.dtypes[0] == "float32" and sample.differentiable and sample.reverse
+        primitive = lookup(sample.prim)
+        if primitive.transpose is None or {"jvp", "transpose"} & {*primitive.holes}:
+            continue
+        if usable and sample.axis is None:
+            found.setdefault(sample.prim, sample)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("sample", first_of_each_linear_primitive(), ids=repr)
+def test_law_over_samples(sample):
+    rng = np.random.default_rng(3)
+    args = sample.operands("float32", rng)
+    wrt = [i for i, x in enumerate(args) if x.dtype == np.float32]
+    if sample.wrt is not None:
+        wrt = [i for i in wrt if i in sample.wrt]
+    if not wrt:
+        pytest.skip("no operand has a derivative")
+    fun = sample.function("float32")
+
+    def masked(*given):
+        full = list(args)
+        for i, x in zip(wrt, given, strict=True):
+            full[i] = jnp.where(x > 0.5, x, jnp.sqrt(x * 0))
+        outs = [y for y in weft.tree.leaves(fun(*full)) if jnp.issubdtype(y.dtype, np.inexact)]
+        return [jnp.where(np.arange(y.size).reshape(y.shape) % 3 > 0, y, 0) for y in outs]
+
+    given = [args[i] for i in wrt]
+    with weft.enable_x64(True):
+        cts = [rng.standard_normal(y.shape).astype(y.dtype) for y in masked(*given)]
+        assert_only_nans_change(lambda: weft.vjp(masked, *given)[1](cts), sample.name)
+
+
+UNARY = [jnp.sqrt, jnp.log, jnp.exp, jnp.sin, jnp.tanh, jnp.arccos, lambda x: 1 / x]
+UNARY += [lambda x: -x, lambda x: x * x, jnp.abs, lambda x: x**1.5, jnp.cbrt, weft.nn.softmax]
+SHAPES = [
+    lambda x: x[::-1],
+    lambda x: x.T,
+    lambda x: x.reshape(-1)[::-1].reshape(x.shape),
+    lambda x: x - x.mean(-1, keepdims=True),
+    lambda x: x / jnp.linalg.norm(x, axis=0),
+    lambda x: jnp.cumsum(x, 0),
+    lambda x: jnp.concatenate([x[1:], x[:1]]),
+    lambda x: x @ jnp.eye(x.shape[1], dtype=x.dtype),
+    lambda x: lax.scan(lambda c, r: (jnp.sqrt(c) * r, c + r), x[0], x)[1],
+    lambda x: jnp.take(x, np.array([1, 0, 1, 2]) % x.shape[0], 0)[: x.shape[0]],
+    weft.jit(lambda x: jnp.where(x > 1, jnp.log(x), x)),
+]
+
+
+def random_program(rng):
+    steps = []
+    for _ in range(rng.integers(2, 7)):
+        kind = rng.integers(4)
+        if kind == 0:
+            steps.append(SHAPES[rng.integers(len(SHAPES))])
+        elif kind == 1:
+            bound, other = rng.integers(-1, 2), UNARY[rng.integers(len(UNARY))]
+            f = UNARY[rng.integers(len(UNARY))]
+            steps.append(lambda x, b=bound, f=f, g=other: jnp.where(x > b, f(x), g(x)))
+        elif kind == 2:
+            f = UNARY[rng.integers(len(UNARY))]
+            steps.append(lambda x, f=f: jnp.where((x == x) & (x > 0), f(x), 0))
+        else:
+            steps.append(UNARY[rng.integers(len(UNARY))])
+
+    def program(x):
+        for step in steps:
+            x = step(x)
+        return jnp.where(x == x, x, 0).sum()
+
+    return program
+
+
+@pytest.mark.parametrize("first", range(0, 40, 8))
+def test_law_over_random_programs(first):
+    changed = 0
+    for seed in range(first, first + 8):
+        rng = np.random.default_rng(seed)
+        gradient = weft.grad(random_program(rng))
+        x = rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0], (3, 3)).astype(np.float32)
+        changed += assert_only_nans_change(lambda g=gradient, x=x: g(x), seed)
+    second = weft.grad(lambda x: gradient(x).sum())
+    changed += assert_only_nans_change(lambda: second(x), seed)
+    changed += assert_only_nans_change(lambda: weft.jit(gradient)(x), seed)
+    assert changed > 10

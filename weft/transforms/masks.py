@@ -1,0 +1,248 @@
+"""Cotangents with a mask: what ``select_n`` did not take contributes zero, not 0 · inf.
+
+A cotangent that comes back through ``select_n`` is zero where another case was chosen. Its mask
+says where it is live. The mask follows the cotangent back through linear operations. Where it ends,
+NaNs at elements that are not live become zeros; nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.base.lazy import Late
+from weft.core import sharding as meshes
+from weft.core.ad import Zero, add_tangents, is_undef
+from weft.core.registry import lookup
+from weft.core.trace import typeof
+
+# loaded when a mask is used
+families = Late("weft.prims.families")
+
+Rule = Callable[[Any, Sequence[Any]], Sequence[Any]]
+
+
+class Live:
+    """Which elements may be other than zero: booleans, made when they are first asked for.
+
+    The shape is that of the cotangent, or () where one boolean is for all its elements.
+    """
+
+    __slots__ = ("shape", "_make", "_value")
+
+    def __init__(self, shape: tuple[int, ...], make: Callable[[], Any]) -> None:
+        self.shape = shape
+        self._make: Callable[[], Any] | None = make
+        self._value: Any = None
+
+    def value(self) -> Any:
+        if self._make is not None:
+            self._value, self._make = self._make(), None
+        return self._value
+
+
+class Masked:
+    """A cotangent with its mask.
+
+    ``dirty`` says whether elements that are not live may be NaN: whether something scaled them
+    since they became zero.
+    """
+
+    __slots__ = ("value", "live", "dirty")
+
+    def __init__(self, value: Any, live: Live, dirty: bool) -> None:
+        self.value = value
+        self.live = live
+        self.dirty = dirty
+
+
+def settled(ct: Any) -> Any:
+    """A cotangent without its mask: zero where it was NaN and not live."""
+    if type(ct) is not Masked:
+        return ct
+    x = ct.value
+    if not ct.dirty or not dtypes.issubdtype(typeof(x).dtype, np.inexact):
+        return x
+    return lookup("zero_untaken").bind(ct.live.value(), x)
+
+
+def summed(x: Any, y: Any) -> Any:
+    """The sum of two cotangents; it is live where one of them is."""
+    if type(x) is not Masked or type(y) is not Masked:
+        return add_tangents(settled(x), settled(y))
+    if x.live is y.live:
+        return Masked(add_tangents(x.value, y.value), x.live, x.dirty or y.dirty)
+    return Masked(add_tangents(settled(x), settled(y)), _either(x.live, y.live), False)
+
+
+def transposed(
+    primitive: Any, incoming: Sequence[Any], operands: Sequence[Any], rule: Rule
+) -> Sequence[Any]:
+    """Cotangents of the operands, some with masks; ``rule`` is the transposition itself."""
+    if primitive.masks == "taken":
+        return _chosen(primitive, incoming[0], operands, rule)
+    if primitive.masks == "untaken":
+        return _untaken(incoming[0], operands)
+    if primitive.masks == "call":
+        return rule(incoming, operands)
+    given = [ct for ct in incoming if type(ct) is not Zero]
+    all_masked = all(type(ct) is Masked for ct in given)
+    if all_masked and primitive.masks != "end" and not any(ct.live.shape for ct in given):
+        return _all_or_nothing(primitive, incoming, operands, rule)
+    if primitive.masks == "loop":
+        return rule(incoming, operands)
+    if not all_masked:
+        return rule([settled(ct) for ct in incoming], operands)
+    if primitive.masks == "each" and len(given) == 1:
+        return _each(primitive, incoming[0], operands, rule)
+    if primitive.masks in ("moved", "summed") and not meshes.explicit_ones:
+        return _moved(primitive, incoming, operands, rule)
+    return rule([settled(ct) for ct in incoming], operands)
+
+
+def _chosen(primitive: Any, ct: Any, operands: Any, rule: Rule) -> list[Any]:
+    """Back through a choice: each case is live where it was taken."""
+    if type(ct) is Zero:
+        return list(rule([ct], operands))
+    plain = ct.value if type(ct) is Masked else ct
+    shape = typeof(operands[0]).shape
+    outs: list[Any] = []
+    for out, taken in zip(rule([plain], operands), primitive.taken(*operands), strict=True):
+        if taken is None:
+            outs.append(out)
+            continue
+        live = Live(shape, taken)
+        if type(ct) is Masked:
+            outs.append(Masked(out, _both(ct.live, live), ct.dirty))
+        else:
+            outs.append(Masked(out, live, False))
+    return outs
+
+
+def _untaken(ct: Any, operands: Any) -> list[Any]:
+    """Back through ``zero_untaken``: what was zero by a selection is so to derivatives, too."""
+    if type(ct) is Zero:
+        return [None, ct]
+    live = Live(typeof(operands[0]).shape, lambda: operands[0])
+    if type(ct) is Masked:
+        return [None, Masked(ct.value, _both(ct.live, live), True)]
+    return [None, Masked(ct, live, True)]
+
+
+def _all_or_nothing(primitive: Any, incoming: Any, operands: Any, rule: Rule) -> list[Any]:
+    """Back through any linear operation where one boolean is for all elements."""
+    given = [ct for ct in incoming if type(ct) is Masked]
+    live = given[0].live
+    for ct in given[1:]:
+        live = live if ct.live is live else _either(live, ct.live)
+    scaled = primitive.masks in ("", "loop") or _scaled(primitive, operands)
+    dirty = scaled or any(ct.dirty for ct in given)
+    outs = rule([ct.value if type(ct) is Masked else ct for ct in incoming], operands)
+    return [_with(out, live, dirty) for out in outs]
+
+
+def _each(primitive: Any, ct: Masked, operands: Any, rule: Rule) -> list[Any]:
+    """Back through an elementwise operation, whose operands may be broadcast."""
+    live = ct.live
+    if all(x.aval.shape == live.shape for x in operands if is_undef(x)):
+        dirty = ct.dirty or _scaled(primitive, operands)
+        return [_with(out, live, dirty) for out in rule([ct.value], operands)]
+    if _scaled(primitive, operands):
+        operands = [x if is_undef(x) else _harmless(primitive, x, live) for x in operands]
+    return [
+        out
+        if not is_undef(x)
+        else _with(out, live if x.aval.shape == live.shape else _shrunk(live, x.aval), False)
+        for x, out in zip(operands, rule([settled(ct)], operands), strict=True)
+    ]
+
+
+def _shrunk(live: Live, aval: Any) -> Live:
+    """The mask of an operand that was broadcast: live where one of its copies is."""
+
+    def make() -> Any:
+        return _nonzero(families.unbroadcast(aval, families.converted(live.value(), aval.dtype)))
+
+    return Live(aval.shape, make)
+
+
+def _moved(primitive: Any, incoming: Any, operands: Any, rule: Rule) -> list[Any]:
+    """Back through an operation that only moves and adds elements: so it does with masks."""
+    sums = primitive.masks == "summed"
+    plain = [settled(ct) if sums else ct.value if type(ct) is Masked else ct for ct in incoming]
+    dirty = not sums and any(type(ct) is Masked and ct.dirty for ct in incoming)
+    made: list[Any] = []
+
+    def masks() -> list[Any]:
+        if not made:
+            ones = [_as_number(ct) for ct in incoming]
+            made.extend(rule(ones, operands))
+        return made
+
+    def of_operand(i: int) -> Live:
+        return Live(operands[i].aval.shape, lambda: _nonzero(masks()[i]))
+
+    return [
+        _with(out, of_operand(i), dirty) if is_undef(operands[i]) else out
+        for i, out in enumerate(rule(plain, operands))
+    ]
+
+
+def _as_number(ct: Any) -> Any:
+    """A mask as a cotangent: 1 where it is live."""
+    if type(ct) is Zero:
+        return ct
+    aval = typeof(ct.value)
+    return families.broadcast_to(
+        families.converted(ct.live.value(), aval.dtype, aval.weak_type), aval.shape
+    )
+
+
+def _nonzero(x: Any) -> Any:
+    return lookup("ne").bind(x, families.const(x, 0))
+
+
+def _with(out: Any, live: Live, dirty: bool) -> Any:
+    return out if out is None or type(out) is Zero else Masked(out, live, dirty)
+
+
+def _both(x: Live, y: Live) -> Live:
+    return Live(x.shape or y.shape, lambda: lookup("and").bind(x.value(), y.value()))
+
+
+def _either(x: Live, y: Live) -> Live:
+    return Live(x.shape or y.shape, lambda: lookup("or").bind(x.value(), y.value()))
+
+
+# --- what scales ----------------------------------------------------------------------------------
+
+
+def _scaled(primitive: Any, operands: Any) -> bool:
+    """Whether a known operand may make NaN of a zero."""
+    return bool(primitive.scales) and not all(
+        is_undef(x) or _is_plain_number(x, primitive.scales) for x in operands
+    )
+
+
+def _is_plain_number(x: Any, scales: str) -> bool:
+    """Whether an operand is a number written in the program that keeps zeros zeros."""
+    if not isinstance(x, (bool, int, float, complex, np.generic)):
+        return False
+    return bool(np.isfinite(x)) and (scales == "mul" or bool(x != 0))
+
+
+def _harmless(primitive: Any, x: Any, live: Live) -> Any:
+    """A known operand with 1 where no live element meets it and it would make NaN of a zero."""
+    aval = typeof(x)
+    if not dtypes.issubdtype(aval.dtype, np.inexact):
+        return x
+    x = families.broadcast_to(x, live.shape)
+    rest = lookup("sub").bind(x, x)
+    good = lookup("eq").bind(rest, rest)  # neither NaN nor infinite
+    if primitive.scales == "div":
+        good = lookup("and").bind(good, _nonzero(x))
+    kept = lookup("or").bind(live.value(), good)
+    return lookup("select_n").bind(kept, families.broadcast_to(families.const(x, 1), live.shape), x)
