@@ -225,8 +225,9 @@ def transpose_jaxpr(
 class Masks(Record):
     """The masks of cotangents at a call.
 
-    ``safe`` is the knob that makes them; ``given`` has, for each result, the shape of its cotangent's mask and whether the cotangent is
-    dirty, None without one; ``kept`` says which inputs' cotangents may have one.
+    ``safe`` is the knob that makes them. ``given`` has, for each result, the shape of its
+    cotangent's mask and whether the cotangent is dirty, None without one; ``kept`` says which
+    inputs' cotangents may have one.
     """
 
     safe: bool
