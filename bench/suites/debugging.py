@@ -43,7 +43,7 @@ SCOPES = {
         lambda jax: jax.explain_recompiles(),
         lambda jax: jax.explain_cache_misses(True),
     ),
-    "verify_rate 0.001": (lambda jax: _knob(jax, "verify_rate", 0.001), None),
+    "verify_rate 0.001": (lambda jax: _knob(jax, "verify_rate", 0.001), lambda jax: nullcontext()),
 }
 
 
@@ -77,8 +77,9 @@ ROWS += [
     Row(
         f"calls, {name}",
         "a call on 8 elements in a scope that watches it",
-        {"weft": _small_call(ours)} | ({"jax": _small_call(theirs)} if theirs else {}),
+        {"weft": _small_call(ours), "jax": _small_call(theirs)},
         per=CALLS,
+        budget=5.0,
     )
     for name, (ours, theirs) in SCOPES.items()
 ]
@@ -88,11 +89,12 @@ ROWS += [
         "a layer run in other ways, in float64, and differentiated; JAX: check_grads",
         same(_verified),
         unit="ms",
+        budget=2000.0,
     )
 ]
 
 
-# --- training steps: gradients that where does not poison ------------------------------------------
+# --- training steps: gradients that where does not poison -----------------------------------------
 
 
 def _mlp(jax: Any) -> tuple[Any, Any]:
@@ -140,6 +142,7 @@ ROWS += [
         else "the same step with JAX's gradients",
         same(_where(step, safe)),
         unit="ms",
+        ratio=1.0,
         limit=10.0,
     )
     for name, step in STEPS.items()
