@@ -14,8 +14,10 @@ from collections import defaultdict
 import pytest
 
 import weft
+import weft.numpy as jnp
 from tests.laws import checks
 from tests.samples import all_samples
+from weft import lax
 from weft.control.partition import partition
 from weft.core.explicit import with_spec
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxprs_in_params
@@ -31,7 +33,6 @@ TYPES_OTHERWISE = {
     "dot_general": "batch dimensions are divided as those of the left operand",
     "gather": "windows of all of a dimension keep its division",
     "select_and_gather_add": "where no mesh is set, only operands that are divided count",
-    "triangular_solve": "rows are divided as those of the matrix",
 }
 # Primitives whose types keep less or more than devices compute alone, and why.
 PROPAGATED_OTHERWISE = {
@@ -147,3 +148,20 @@ def test_types_propagation_and_partitioning_agree(name):
                 check_flow(eqn, specs, described, k < MAX_PARTITIONED, flows)
     assert bool(types) == (name in TYPES_OTHERWISE), types[:3]
     assert bool(flows) == (name in PROPAGATED_OTHERWISE), flows[:3]
+
+
+SYSTEMS = {
+    "left": (lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True), 1, (6, 8)),
+    "right": (lambda a, b: lax.linalg.triangular_solve(a, b), 0, (8, 6)),
+    "tridiagonal": (lambda a, b: lax.linalg.tridiagonal_solve(a[0], a[1], a[2], b), 1, (6, 8)),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_right_hand_sides_are_solved_where_they_are(name):
+    """Devices that have some of the right-hand sides solve these, and send nothing."""
+    solve, dimension, shape = SYSTEMS[name]
+    closed = weft.make_jaxpr(solve)(jnp.ones((6, 6)), jnp.ones(shape))
+    spec = tuple([("x",) if d == dimension else () for d in range(2)])
+    made = partition(closed, MESH, [((), ()), spec])
+    assert made.out_specs == (spec,) and not made.moves

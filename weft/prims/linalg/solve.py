@@ -8,6 +8,7 @@ import numpy as np
 
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, all_at_front, moveaxis
+from weft.core.factors import Factors, labelled
 from weft.core.primitive import divisions
 from weft.core.trace import typeof
 from weft.lapack import stacks as lapack
@@ -41,6 +42,12 @@ class TriangularSolve(MatrixPrimitive):
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         return outs[0].size * avals[0].shape[-1]
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        """Systems of the stack, and right-hand sides: each device solves its own."""
+        stack = list(range(len(avals[0].shape) - 2))
+        sides = [*stack, None, "sides"] if params["left_side"] else [*stack, "sides", None]
+        return labelled([[*stack, None, None], sides], [sides], avals, outs)
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
         return [divisions.solved(specs, avals, params["left_side"], params["transpose_a"])]
@@ -187,6 +194,12 @@ class TridiagonalSolve(MatrixPrimitive):
     name = "tridiagonal_solve"
     library = "gtsv: X of A X = B, A given by three diagonals"
     ranks = (1, 1, 1, 2)
+
+    def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
+        """Systems of the stack, and right-hand sides: each device solves its own."""
+        stack = list(range(len(avals[0].shape) - 1))
+        sides = [*stack, None, "sides"]
+        return labelled([[*stack, None]] * 3 + [sides], [sides], avals, outs)
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         dl, d, du, b = shapes
