@@ -100,7 +100,7 @@ def _new(sharding: Any, committed: bool) -> Placement:
     made.spans = processes.count > 1 and sharding is not None and not sharding.is_fully_addressable
     made._client = client = _client(sharding) if sharding else None
     made.memory = client.memory if client else HOST_MEMORY
-    made.joined = made.spans and client is not None and client.joins_processes
+    made.joined = bool(made.spans and client and client.joins_processes)
     made.mesh = sharding.mesh.abstract_mesh if isinstance(sharding, NamedSharding) else None
     made.in_host = sharding is not None and sharding.memory_kind in HOST_KINDS
     made.explicit = explicit_part(sharding, 0 if sharding is None else _rank(sharding)) is not None
