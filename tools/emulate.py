@@ -31,7 +31,11 @@ PACKAGES = """
 """.split()
 WHEELS = ["numpy", "llvmlite", "ml_dtypes", "scipy-openblas32", "opt_einsum", "pytest"]
 # A few minutes: one of each kind of kernel that is written for each processor, and the tiny tier.
-TESTS = ["tests/machines/test_small_programs.py", "tests/test_tiny.py"]
+TESTS = [
+    "tests/machines/test_small_programs.py",
+    "tests/laws/test_reproducible.py",
+    "tests/test_tiny.py",
+]
 
 
 class Missing(Exception):

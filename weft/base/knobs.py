@@ -596,6 +596,11 @@ denormals = _choice(
     "`flush` treats denormal numbers as zeros, as JAX does; `keep` may be slow.",
     in_key=True, env=("WEFT_DENORMALS",),
 )
+reproducible = _flag(
+    "reproducible", False,
+    "Give the same bits on every processor, at any vector width, number of threads and batch size;"
+    " see [the page](debugging.md#same-bits-everywhere).", in_key=True,
+)
 random_seed_offset = _int(
     "random_seed_offset", 0, "Added to every seed that keys are made from.", in_key=True
 )
@@ -954,3 +959,9 @@ jax2tf_associative_scan_reductions = _registry["jax2tf_associative_scan_reductio
 # fmt: on
 # Made last: from here on a new knob is also told to every thread that is running.
 thread = _Thread()
+
+
+def flushes() -> bool:
+    """Whether native code takes denormal numbers for zeros; processors differ in which results
+    these are, so not where all are to give the same bits."""
+    return thread.denormals == "flush" and not thread.reproducible

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base import knobs
 from weft.base.polynomials import linear
 from weft.base.record import Record
 from weft.base.sizes import LEAST, Size, plain, recording, size_named, substituted
@@ -54,8 +55,8 @@ class Walked:
         self.loose: list[bool] = []
         self.consts: list[Any] = []
         self.types: dict[int, Any] = {}
-        if closed.effects:
-            raise Different
+        if closed.effects or knobs.thread.reproducible:
+            raise Different  # the order of sums is written for one size
         self.in_while = 0  # loops around the program at hand whose length is not known
         self.key = self._program(closed)
 

@@ -29,6 +29,7 @@ from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.fission import fission
+from weft.compiler.passes.fix_order import fix_order, is_asked
 from weft.compiler.passes.grid import grid
 from weft.compiler.passes.hoist import ASSUMED_CALLS, hoist
 from weft.compiler.passes.inline import inline
@@ -112,6 +113,7 @@ def _alone(run: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 PIPELINE = (
     Pass("inline", "program", _alone(inline)),
     Pass("cse", "program", _alone(cse)),
+    Pass("fix_order", "program", _alone(fix_order), lambda to: is_asked()),
     # the batches that pay are those of one size
     Pass("compact", "program", compact, lambda to: not to.general),
     Pass("hoist", "program", _hoist),
@@ -145,7 +147,8 @@ _FUSION, _LOOP = ([p for p in PIPELINE if p.on == kind] for kind in ("fusion", "
 
 def simplify(closed: ClosedJaxpr, watch: Any = UNWATCHED, target: Any = PLAIN) -> ClosedJaxpr:
     """A program without calls and without what is computed twice or for nothing; made once."""
-    known, key = watch.simplified, (target.general, *[p.name for p in target.passes])
+    fixed = is_asked()
+    known, key = watch.simplified, (target.general, fixed, *[p.name for p in target.passes])
     found = known.get(closed, key)
     if found is None:
         found = known.set(closed, key, _run([*_PROGRAM, *target.passes], closed, target, watch))

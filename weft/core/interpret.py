@@ -77,7 +77,7 @@ def flushed(value: Any) -> Any:
 
 def run_primitive(primitive: Any, avals: Any, values: Any, params: dict[str, Any]) -> Any:
     """Results of one primitive on NumPy arrays: an array, or a list for several results."""
-    flushes = primitive.flushes(values, params) and knobs.thread.denormals == "flush"
+    flushes = primitive.flushes(values, params) and knobs.flushes()
     if flushes:
         values = [flushed(v) for v in values]
     result = primitive.ref(*values, **params)

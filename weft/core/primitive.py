@@ -92,6 +92,9 @@ class Primitive:
     # primitives, and one that makes kernels, each as "file.function" of prims.lowerings
     neutral = ""
     kernels = ""
+    # a function of other primitives that says the order of its sums, as "file.function" of
+    # prims.lowerings; used in its place where the knob ``reproducible`` asks for that
+    fixed_order = ""
     collective = False  # whether it is a message to other processes, a node of its own
     library = ""  # what a backend's library has to compute, where there is no such lowering
     host = ""  # why Python computes it, where nothing else can

@@ -669,7 +669,7 @@ def _expand_masks(entries: list[Entry], shape: Shape) -> list[Entry]:
 def positions(value: np.ndarray, dtype: np.dtype) -> list[np.ndarray]:
     """For each axis, where the elements are that are not zero."""
     kind, found = value.dtype.kind, None
-    flushes = knobs.thread.denormals == "flush"
+    flushes = knobs.flushes()
     if kind in "biuf" and value.dtype.isbuiltin == 1 and value.size <= np.iinfo(dtype).max:
         normal = flushes and value.itemsize > 2
         test = "set" if kind != "f" else "normal" if normal else "real"

@@ -193,7 +193,8 @@ class CumSum(Cumulative):
 
     name, joins = "cumsum", "add"
     masks = "summed"
-    kernels, neutral = "cumulative.sums", "cumulative.scanned_sums"
+    kernels = "cumulative.sums"
+    neutral = fixed_order = "cumulative.scanned_sums"
     linear = True
 
     @staticmethod
@@ -209,7 +210,8 @@ class CumProd(Cumulative):
     """Partial products along an axis."""
 
     name, joins = "cumprod", "mul"
-    kernels, neutral = "cumulative.products", "cumulative.scanned_products"
+    kernels = "cumulative.products"
+    neutral = fixed_order = "cumulative.scanned_products"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(mul_p.jvp)
 
@@ -312,7 +314,8 @@ class CumLogSumExp(Cumulative):
     """The logarithm of partial sums of exponentials, along an axis."""
 
     name, accepts = "cumlogsumexp", FLOAT | COMPLEX
-    kernels, neutral = "cumulative.logarithms", "cumulative.scanned_logarithms"
+    kernels = "cumulative.logarithms"
+    neutral = fixed_order = "cumulative.scanned_logarithms"
     holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(logaddexp_jvp)
 

@@ -247,6 +247,7 @@ class DotGeneral(Primitive):
     arithmetic = True
     name = "dot_general"
     neutral = "products.dot_general"
+    fixed_order = "fixed_order.complex_dot"
     in_blocks = "once"
     reading_dtypes = staticmethod(reading_dtypes)
 

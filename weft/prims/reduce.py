@@ -168,6 +168,7 @@ class ReduceSum(Reduction):
     masks = "moved"
     arithmetic = True
     name, form, combines, ufunc = "reduce_sum", "reduce", "add", np.add
+    fixed_order = "fixed_order.sums"
     linear = True
 
     def shape(self, x: Any, **params: Any) -> Any:
@@ -192,6 +193,7 @@ class ReduceProd(Reduction):
 
     arithmetic = True
     name, form, combines, ufunc = "reduce_prod", "reduce", "mul", np.multiply
+    fixed_order = "fixed_order.products"
     holes = {"transpose": "not linear"}
 
     def expands(self, avals: Any, params: Any) -> bool:

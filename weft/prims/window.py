@@ -233,7 +233,7 @@ class ReduceWindowSum(WindowReduction):
 
     name, accepts = "reduce_window_sum", NUMBER
     native_kinds = "biufcV"  # users compare with sums over a batch, which are native
-    neutral = "windows.sums"
+    neutral = fixed_order = "windows.sums"
     linear = True
 
     @staticmethod

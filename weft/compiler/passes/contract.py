@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base import knobs
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
@@ -265,6 +266,8 @@ def _multiplied(eqn: Any) -> list[Any]:
         return [eqn]
     if not (one_depth or one_each or tiny or small):
         return [eqn]
+    if knobs.thread.reproducible and not one_depth:
+        return [eqn]  # in the same order however many there are
     w = Writer(eqn)
     if small and not (one_depth or one_each or tiny):
         return _written_out(w, eqn, depth[0])

@@ -100,7 +100,7 @@ class ShapeGeneric:
     def _lay_out(self) -> None:
         """Lay all tables out, with places for sizes."""
         closed, made = self.closed, self.made
-        flushes = knobs.thread.denormals == "flush"
+        flushes = knobs.flushes()
         arguments, outs = len(closed.in_avals), closed.out_avals
         found = Layout(made.assembly, made.code, arguments, outs, flushes, self.walks)
         self._template, self._results = found.template, found.results

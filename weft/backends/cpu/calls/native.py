@@ -133,7 +133,7 @@ class Executable:
         self.host = Hosts(self.plan, self.avals, self.out_avals)
         self.call: Any = None
         self.walked = 0  # calls made while there was no native walker
-        self.flushes = knobs.thread.denormals == "flush"
+        self.flushes = knobs.flushes()
         self.slowly = Walk(self.plan, self.code, self.out_avals, self.host, self.flushes)
 
     def at(self, places: Any) -> Executable:
@@ -380,7 +380,7 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
 def key_of(donated: tuple[bool, ...]) -> tuple[CodeKey, tuple[bool, ...]]:
     """What the executable of a program is kept under, for arguments that are donated."""
     donated = donated if any(donated) else ()
-    return CodeKey("cpu", donated, (knobs.thread.denormals,)), donated
+    return CodeKey("cpu", donated, (knobs.thread.denormals, knobs.thread.reproducible)), donated
 
 
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from weft.backends.cpu.routines.contractions.tiles import (
     kernel_bytes,
 )
 from weft.backends.llvm.native.processor import has_by_element_fma, registers
+from weft.base import knobs
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, plain
 
@@ -100,6 +101,7 @@ def decide(
     known = [Role(*map(plain, r)) for r in placed]
     v = next(r for r in known if r.name == vector)
     left = writes = crooked = False
+    one_chain = knobs.thread.reproducible  # all depths of a result in order, whatever the machine
     reads = prod([r.size for r in known if r.out and not r.right])
     if shared is None:
         right = _packs_right(known, v, lanes, itemsize, reads)
@@ -108,7 +110,7 @@ def decide(
     else:
         (down,) = [r for r in known if r.name == shared.down]
         (depth,) = [r for r in known if not r.out]
-        tiling = _along_depth(placed, vector, shared.down, lanes)
+        tiling = None if one_chain else _along_depth(placed, vector, shared.down, lanes)
         right = False
         if tiling is None:
             writes = _is_shallow(down, v, depth.size, shared.out)
@@ -126,7 +128,7 @@ def decide(
     right = right and v.right > 0 and (v.right > 1 or crooked or not is_one(tiling.count))
     if shared is not None and shared.converts and tiling.vector == vector:
         right = True
-    split = _split(placed, known, tiling, right, lanes, itemsize, near)
+    split = None if one_chain else _split(placed, known, tiling, right, lanes, itemsize, near)
     return Decision(tiling._replace(split=split), (left, right), writes)
 
 

@@ -30,6 +30,7 @@ from weft.backends.cpu.routines.products.product import (
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS, SMALL
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.tasks import Lowered, Place
+from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.sizes import Size, plain
 from weft.kernel.nodes import F32, F64
@@ -183,7 +184,13 @@ def lower_small(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lo
     work = prod(outs[0].shape) * prod(ins[0].shape[i] for i in depth)
     small = work <= MAX_SMALL_WORK and sum(prod(t.shape) for t in types) <= MAX_SMALL_ELEMENTS
     dtypes = {t.dtype for t in types}
-    if not work or not small or len(dtypes) > 1 or not dtypes <= {F32, F64}:
+    if (
+        knobs.thread.reproducible
+        or not work
+        or not small
+        or len(dtypes) > 1
+        or not dtypes <= {F32, F64}
+    ):
         return None
     return lower_dot(ins, outs, params, library=True)
 

@@ -39,6 +39,7 @@ from weft.backends.cpu.routines.products import amx_text as amx
 from weft.backends.cpu.sizes import named, sized_task
 from weft.backends.llvm.native.processor import has_by_element_fma, has_matrices, registers
 from weft.backends.llvm.tasks import Lowered, Place, Task
+from weft.base import knobs
 from weft.base.record import Record
 from weft.base.sizes import computed, is_writing, plain
 from weft.kernel.nodes import BF16, F32
@@ -333,7 +334,7 @@ def in_matrices(plan: Product, problem: Problem) -> bool:
         return False
     if 1 not in (rows.left, depth.left) or 1 not in (columns.right, depth.right):
         return False
-    return has_matrices()
+    return has_matrices() and not knobs.thread.reproducible
 
 
 def matrix_tasks(plan: Product, problem: Problem) -> None:

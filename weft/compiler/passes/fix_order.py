@@ -1,0 +1,38 @@
+"""Sums and products in an order that no machine, no vector and no batch can change, for the knob
+``reproducible``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.base import knobs
+from weft.compiler.expand import decomposition, substituted
+from weft.compiler.lower import find
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+
+
+def is_asked() -> bool:
+    """Whether programs are to give the same bits everywhere."""
+    return knobs.thread.reproducible
+
+
+def fix_order(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with operations that a machine may order replaced by those that have an order."""
+    jaxpr = _fixed(closed.jaxpr)
+    return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
+
+
+def _fixed(jaxpr: Jaxpr) -> Jaxpr:
+    def inner(eqn: JaxprEqn) -> Jaxpr | None:
+        name = eqn.primitive.fixed_order
+        if not name or not any(_is_rounded(v.aval) for v in eqn.outvars):
+            return None
+        if eqn.primitive.name == "dot_general" and eqn.outvars[0].aval.dtype.kind != "c":
+            return None  # the backend's own, a chain along the depth
+        return _fixed(decomposition(eqn, find(name)))
+
+    return substituted(jaxpr, inner)
+
+
+def _is_rounded(aval: Any) -> bool:
+    return getattr(getattr(aval, "dtype", None), "kind", "") not in "biu"
