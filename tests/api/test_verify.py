@@ -117,6 +117,12 @@ def test_condition_is_told_from_rounding():
     assert all(op.digits < 1.5 for op in others)
 
 
+def adam_step(w, m, v):
+    g = weft.grad(lambda w: jnp.sum(jnp.tanh(w) ** 2))(w)
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    return w - 0.001 * (m / 0.1) / (jnp.sqrt(v / 0.001) + 1e-8), m, v
+
+
 GOOD = {
     "variance": (jnp.var, (floats(300, at=1000),)),
     "log1p": (jnp.log1p, (jnp.float32(1e-6),)),
@@ -144,6 +150,11 @@ GOOD = {
     "complex": (lambda x: jnp.fft.ifft(jnp.fft.fft(x) * 2).real, (floats(16),)),
     "checkpoint": (weft.checkpoint(lambda x: jnp.sin(jnp.sin(x))), (floats(5),)),
     "gradient": (weft.grad(lambda x: jnp.tanh(x).sum()), (floats(5),)),
+    "adam": (adam_step, (floats(4), jnp.zeros(4), jnp.zeros(4))),
+    "lanes": (
+        weft.vmap(lambda v: lax.while_loop(lambda c: c < 10.0, lambda c: c * 1.5 + 1, v)),
+        (jnp.abs(floats(5)),),
+    ),
     "trees": (lambda p, n: {"y": p["w"] * 2, "n": n + 1}, ({"w": floats(3)}, jnp.arange(3))),
     "keyword": (weft.jit(lambda x, n: x * n, static_argnames="n"), (floats(3), 3)),
 }
@@ -171,6 +182,14 @@ def test_functions_of_keys_integers_and_kinks():
     assert any("not smooth enough" in text for text in report.skipped)
     report = weft.verify(jnp.argsort)(floats(7)).check()
     assert not report.transformations
+
+
+def test_the_edge_of_what_is_defined():
+    """Finite differences leave the domain; derivatives are compared with each other."""
+    report = weft.verify(lambda v, g: g / (jnp.sqrt(v + g * g) + 1e-8))(jnp.zeros(3), floats(3))
+    report.check()
+    report = weft.verify(lambda v: jnp.sqrt(v) * 2 + v)(jnp.array([0.0, 1.0]))
+    assert not any(f.name == "jvp against finite differences" for f in report.failures)
 
 
 def test_a_tolerance():
@@ -275,6 +294,9 @@ def test_side_effects_are_refused_or_told(capsys):
     ref = weft.new_ref(jnp.ones(3))
     with pytest.raises(ValueError, match="mutable reference"):
         weft.verify(lambda x: x + ref[...])(1.0)
+    calls = lambda x: weft.pure_callback(np.sin, weft.ShapeDtypeStruct(x.shape, x.dtype), x)
+    report = weft.verify(lambda x: calls(x) * 2)(floats(3)).check()
+    assert any(text.startswith("jvp: ") for text in report.skipped)
     called = []
     with pytest.raises(ValueError, match="io_callback"):
         weft.verify(lambda x: weft.experimental.io_callback(called.append, None, x))(1.0)

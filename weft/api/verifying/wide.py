@@ -17,8 +17,8 @@ from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import typeof
 
-# Operations on the bits of floats: they mean nothing to a wider type.
-BITWISE = frozenset(["bitcast_convert_type", "nextafter"])
+# Operations on the bits of floats, which mean nothing to a wider type, and a user's own functions.
+NARROW = frozenset(["bitcast_convert_type", "nextafter", "pure_callback", "io_callback"])
 _WIDE = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
 
 
@@ -47,7 +47,7 @@ def widened_aval(aval: Any) -> Any:
 
 def widened_params(eqn: Any) -> dict[str, Any]:
     """The parameters of an operation with more digits; raises Narrow where there is none."""
-    if eqn.primitive.name in BITWISE:
+    if eqn.primitive.name in NARROW:
         raise Narrow(eqn.primitive.name)
     return {name: _widened(value) for name, value in eqn.params.items()}
 
@@ -108,10 +108,12 @@ def evaluate(closed: ClosedJaxpr, args: Any) -> list[Any]:
         if primitive.name == "reduce_precision":
             env[eqn.outvars[0]] = values[0]
             continue
-        if primitive.name in BITWISE:
+        if primitive.name in NARROW:
             given = [_converted(v, x.aval.dtype) for v, x in zip(values, eqn.invars, strict=True)]
-            found = primitive.bind(*given, **eqn.params)
-            env[eqn.outvars[0]] = _converted(found, widened_dtype(found.dtype))
+            outs = primitive.bind(*given, **eqn.params)
+            outs = outs if primitive.multiple_results else [outs]
+            outs = [_converted(y, widened_dtype(y.dtype)) for y in outs]
+            env.update(zip(eqn.outvars, outs, strict=True))
             continue
         wide = widened_params(eqn)
         # a program inside that stayed as it was would read wide memory as narrow
