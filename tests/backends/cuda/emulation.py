@@ -343,9 +343,9 @@ _CONVERTED = (
 )
 
 
-def hosted(text):
+def hosted(module):
     """The text of a kernel with the words of a GPU as those that the host has."""
-    text = text.replace(WAIT, "")
+    text = str(module).replace("\n".join([*WAIT, ""]), "")
     text = re.sub(r"  call void asm [^\n]*prefetch[^\n]*\n", "", text)
     text = re.sub(r"^declare [^\n]*llvm\.nvvm[^\n]*\n", "", text, flags=re.MULTILINE)
     for name in re.findall(r"^define [\w ]*@(\w+)\(", HEAD, re.MULTILINE):
@@ -366,11 +366,11 @@ def hosted(text):
 class Native:
     """A kernel compiled for the host."""
 
-    def __init__(self, text, dynamic=0):
+    def __init__(self, module, dynamic=0):
         text = re.sub(
             r"external addrspace\(3\) global \[0 x i8\], align 128",
             f"internal addrspace(3) global [{dynamic} x i8] undef, align 128",
-            text,
+            str(module),
         )
         sizes = dict(
             re.findall(r"@room_(\w+) = internal addrspace\(3\) global \[(\d+) x i8\]", text)
@@ -444,8 +444,8 @@ def finish(workers):
 class Loop:
     """The kernel of a loop; each block has a copy, as globals are what its threads share."""
 
-    def __init__(self, text, dynamic=0):
-        self.text, self.dynamic, self.name = text, dynamic, "loop"
+    def __init__(self, module, dynamic=0):
+        self.text, self.dynamic, self.name = str(module), dynamic, "loop"
         self.natives = []
 
     def launch(self, blocks, threads, values, stream):
@@ -489,9 +489,9 @@ def run_routine(routine, ins, outs):
 
     for step in routine.steps:
         if isinstance(step, Run):
-            native = _natives.get(step.text)
+            native = _natives.get(step.module)
             if native is None:
-                native = _natives[step.text] = Native(step.text, step.dynamic)
+                native = _natives[step.module] = Native(step.module, step.dynamic)
             values = [*map(address, step.places), *step.numbers]
             native.launch(step.blocks, step.threads, values)
         elif isinstance(step, Fill):

@@ -10,6 +10,7 @@ import pytest
 from weft.backends.cuda import assemble, conditions, driver, join, memory, profile, program
 from weft.backends.cuda.calls import fast
 from weft.backends.cuda.chain import Chain
+from weft.backends.llvm.code import Module
 from weft.kernel.run import run_kernel
 from weft.runtime import devices
 
@@ -210,8 +211,8 @@ def install(monkeypatch, most=1 << 30, count=1, apart=False):
     monkeypatch.setattr(assemble, "render_joined", render)
 
     def load(key, dynamic=0, label=""):
-        if isinstance(key, str):
-            return Text(key, dynamic, label)
+        if isinstance(key, Module):
+            return Text(str(key), dynamic, label)
         made = parts[key]
         return Together(made, label) if hasattr(made, "pieces") else Kernel(made.kernel, label)
 

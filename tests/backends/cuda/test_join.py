@@ -135,7 +135,9 @@ def test_texts(name, monkeypatch):
     made = check_assembly(text)
     assert made.count("griddepcontrol.wait") == 1 and "ld.global.nc" not in made
     assert ("cp.async.cg" in made) == (name == "a row before a product")
-    assert ("@kept" in text) == (name != "updates")  # blocks don't ask others for what they made
+    assert ("@kept" in str(text)) == (
+        name != "updates"
+    )  # blocks don't ask others for what they made
 
 
 def check_assembly(text):

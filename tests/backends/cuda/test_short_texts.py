@@ -10,11 +10,12 @@ from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_rows import check, f32
 from tests.backends.cuda.test_seams import kernels_of
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, driver, join, ptx
+from weft.backends.cuda import assemble, driver, groups, join, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines.sort import items_of
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
+from weft.backends.llvm.code import Effort
 from weft.kernel.run import run_kernel
 
 
@@ -44,19 +45,19 @@ def test_odd_sizes_have_wide_accesses(shape, accesses):
 def test_places_are_counted_in_32_bits():
     turned = lambda x, y: jnp.transpose(x, (2, 0, 1)) + y
     shapes = (5, 7, 11), (11, 5, 7)
-    text = render(part_of(turned, *(f32(*s) for s in shapes)))
+    text = str(render(part_of(turned, *(f32(*s) for s in shapes))))
     assert "urem i32" in text and "urem i64" not in text
     check(turned, *(f32(*s) for s in shapes))
     large = part_of(lambda x, y: x + y[:, None], f32(70_000, 70_000), f32(70_000))
-    assert "urem i64" in render(large)
+    assert "urem i64" in str(render(large))
 
 
 def joined_ranges(fun, *args):
     """The ranges of a kernel as one launch."""
     (kernel,) = kernels_of(fun, *args)
     outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
-    pieces = [join.accesses(p, tuple(outside)).piece(outside) for p in schedule(kernel).parts]
-    return kernel, join.Joined(tuple(pieces), 0, True)
+    pieces = [groups.accesses(p, tuple(outside)).piece(outside) for p in schedule(kernel).parts]
+    return kernel, groups.Joined(tuple(pieces), 0, True)
 
 
 def test_ranges_that_read_the_same_are_in_turn(monkeypatch):
@@ -66,7 +67,7 @@ def test_ranges_that_read_the_same_are_in_turn(monkeypatch):
     three = lambda x, y: jnp.abs(jnp.concatenate([x, y * 2, x + y], 0))
     kernel, made = joined_ranges(three, *shapes)
     text = join.render(made)
-    assert len(made.pieces) == 3 and "urem i32 %own, 3" in text
+    assert len(made.pieces) == 3 and "urem i32 %own, 3" in str(text)
     rng = np.random.default_rng(0)
     whole = [rng.normal(size=b.size).astype(b.dtype) for b in kernel.buffers]
     mine = [x.copy() for x in whole]
@@ -75,7 +76,7 @@ def test_ranges_that_read_the_same_are_in_turn(monkeypatch):
     for a, b in zip(mine, whole, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
     for other in (lambda x, y: jnp.concatenate([x, y], 0), lambda x, y: jnp.roll(x, 3, 0) + y):
-        assert "%own" not in join.render(joined_ranges(other, *shapes)[1])
+        assert "%own" not in str(join.render(joined_ranges(other, *shapes)[1]))
 
 
 def much(x):
@@ -93,9 +94,11 @@ def test_much_work_for_few_elements_has_more_threads():
 
 def test_long_texts_of_little_work_are_made_quickly(monkeypatch):
     few, many = (render(part_of(much, f32(n))) for n in (20_000, 10**7))
-    assert few.startswith(ptx.QUICK) and not many.startswith(ptx.QUICK)
-    assert not render(part_of(lambda x: x * 2, f32(20_000))).startswith(ptx.QUICK)
-    assert [ptx.level_of(x) for x in (few, many, ptx.BRIEF, ptx.BRIEF + "x" * 70_000)] == [
+    assert few.effort is Effort.BRIEF and many.effort is Effort.OPTIMISE
+    assert render(part_of(lambda x: x * 2, f32(20_000))).effort is Effort.OPTIMISE
+    brief = ptx.GpuModule((), effort=Effort.INLINE)
+    long = brief.replaced(declared={"f": f"declare void @{'f' * 70_000}()"})
+    assert [ptx.level_of(x) for x in (few, many, brief, long)] == [
         0,
         3,
         0,
@@ -118,14 +121,16 @@ def test_long_texts_of_little_work_are_made_quickly(monkeypatch):
 
 def test_joined_kernels_are_made_quickly():
     parts = [part_of(much, f32(n)) for n in (2_000, 3_000)]
-    pieces = [join.accesses(p, (2 * i, 2 * i + 1)).piece([0, 1, 2, 3]) for i, p in enumerate(parts)]
-    assert join.render(join.Joined(tuple(pieces), 0, True)).startswith(ptx.QUICK)
+    pieces = [
+        groups.accesses(p, (2 * i, 2 * i + 1)).piece([0, 1, 2, 3]) for i, p in enumerate(parts)
+    ]
+    assert join.render(groups.Joined(tuple(pieces), 0, True)).effort is Effort.BRIEF
 
 
 def test_quick_texts_do_the_same(monkeypatch):
     monkeypatch.setattr(schedules, "THREADS", 32)
     (part,) = check(much, f32(70))
-    assert render(part).startswith(ptx.QUICK)
+    assert render(part).effort is Effort.BRIEF
 
 
 @pytest.mark.parametrize(

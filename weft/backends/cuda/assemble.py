@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -14,12 +13,14 @@ from weft.backends.cuda import driver, groups, messages, ptx
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
 from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
+from weft.backends.cuda.ptx import NAME
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.products import in_order
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
 from weft.backends.cuda.text.loops import Writer
-from weft.backends.cuda.text.render import NAME, render
+from weft.backends.cuda.text.render import render
+from weft.backends.llvm.code import Effort
 from weft.base import disk, knobs
 from weft.base.cores import threads
 from weft.base.functional import lru
@@ -57,21 +58,22 @@ MAX_COMPILERS = 16
 
 
 @driver.per_device(1024)
-def load(text: str, dynamic: int = 0, label: str = NAME) -> driver.Function:
-    """A kernel from its LLVM module, compiled by another thread, or from the disk, where its
+def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.Function:
+    """A kernel from its module, compiled by another thread, or from the disk, where its
     machine code is kept as the CPU's is; it has to be loaded before it is launched.
 
     Its name, which profilers show, begins with what it does.
     """
-    name = re.sub(r"\W", "_", label) + f"_{disk.digest(text.encode()).hex()[:8]}"
-    text = text.replace(f"@{NAME}(", f"@{name}(")
+    known = "".join([x if x.isalnum() else "_" for x in label])
+    name = f"{known}_{disk.digest(str(module).encode()).hex()[:8]}"
+    module = module.renamed({NAME: name})
     device = driver.device()
-    key = disk.digest(f"cuda sm_{device.architecture} {ptx.version()}\n{text}".encode())
+    key = disk.digest(f"cuda sm_{device.architecture} {ptx.version()}\n{module}".encode())
     code = disk.load(key)
-    waits = ptx.WAIT in text and device.architecture >= ptx.HOPPER
+    waits = module.waits and device.architecture >= ptx.HOPPER
     if code is None:
         where = knobs.thread.cache
-        code = _compilers().submit(_compiled, text, key, device, where).result
+        code = _compilers().submit(_compiled, module, key, device, where).result
     return driver.Function(code, name, dynamic, waits, key)
 
 
@@ -90,10 +92,10 @@ def _compilers() -> Any:
     return ThreadPoolExecutor(min(threads(), MAX_COMPILERS), "weft compiles")
 
 
-def _compiled(text: str, key: bytes, device: driver.Device, where: str) -> bytes:
+def _compiled(module: ptx.GpuModule, key: bytes, device: driver.Device, where: str) -> bytes:
     device.use()
-    level = 1 if text.startswith(ptx.QUICK) else 4
-    code = driver.link(ptx.assemble(text, device.architecture), level=level)
+    level = 1 if module.effort is Effort.BRIEF else 4
+    code = driver.link(ptx.assemble(module, device.architecture), level=level)
     with knobs.cache(where):  # that of the thread that asked
         disk.save(key, code)
     return code
@@ -406,7 +408,7 @@ class Assembler:
         places = self.places(routine, node)
         slots = tuple(places(place).slot for place in run.places)
         reads = frozenset(s for s, p in zip(slots, run.places, strict=True) if p.kind in READ)
-        made = groups.Stub(run.text, run.blocks, run.threads)
+        made = groups.Stub(run.module, run.blocks, run.threads)
         return groups.Accesses(made, slots, reads, frozenset(slots) - reads)
 
     def joined(self, pieces: list[groups.Accesses], repeated: int, ahead: _Ahead = ()) -> Any:
@@ -558,7 +560,7 @@ class Assembler:
         for step in routine.steps:
             if isinstance(step, Run):
                 spots = tuple(map(spot, step.places))
-                function = load(step.text, step.dynamic, name)
+                function = load(step.module, step.dynamic, name)
                 sizes, told = (step.blocks, step.threads), function.name
                 found.append(c.Launched(function, *sizes, spots, step.numbers, told, self.lines))
             elif isinstance(step, Fill):

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from weft.backends.cuda.chain import Chain
+from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.base.record import Record
 from weft.kernel.kernel import Affine, Atomic, Loop, Store, statements
@@ -92,7 +93,7 @@ class Piece(Record):
 class Stub(Record):
     """The kernel of a routine, of which one waits for the kernel before it."""
 
-    text: str
+    module: GpuModule
     blocks: int
     block_threads: int
 

@@ -8,18 +8,20 @@ to others; the next one may be a routine, which reads other memory.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from math import prod
 
 from weft.backends.cuda.chain import Chain, held
 from weft.backends.cuda.groups import Joined, Piece, Stub
-from weft.backends.cuda.ptx import EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
-from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, quickly
+from weft.backends.cuda.routines.device import words
 from weft.backends.cuda.schedule import Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
-from weft.backends.cuda.text.render import DECLARED, FLUSHES, NAME, attributes, writer_of
+from weft.backends.cuda.text.render import DECLARED, kernel_module, writer_of
+from weft.backends.cuda.text.threads import inlined
+from weft.backends.llvm.code import Call, Function, Memory, Module, Parameter, parameters
+from weft.base.record import Record
 from weft.compiler.passes.rewrite import loads, position
 from weft.kernel.kernel import Loop, Store
 
@@ -32,53 +34,49 @@ MANY_LOADS = 8
 # --- text -----------------------------------------------------------------------------------------
 
 
-def render(joined: Joined, ahead: int = 0) -> str:
-    """The LLVM module of a launch, which may prefetch so many arrays for a later one."""
-    declared: dict[str, str] = {}
-    functions, calls = [], []
+def render(joined: Joined, ahead: int = 0) -> GpuModule:
+    """The module of a launch, which may prefetch so many arrays for a later one."""
+    modules = [Module((), DECLARED)]
+    calls: list[_Called] = []
     kept = _kept(joined)
     parts = _parts(joined)
-    for line in DECLARED.splitlines():
-        declared[_named(line)] = line
     for i, (schedule, places, _) in enumerate(joined.pieces):
         if isinstance(schedule, Stub):
-            functions.append(_as_function(schedule.text, f"piece{i}", declared))
+            modules.append(_as_function(schedule.module, f"piece{i}"))
         elif isinstance(schedule, Chain):
             chained = Text(schedule, f"piece{i}")
             begun, near = chained.early(), chained.near(_as_function)
             chained.whole(_as_function)
-            functions += chained.functions
-            declared |= {name.lstrip("@"): line for name, line in chained.declared.items()}
+            modules += chained.modules
         else:
             if i in parts:
                 schedule = schedule._replace(threads=parts[i], vector=1)
             writer = writer_of(schedule)
-            functions.append(writer.piece(f"piece{i}"))
-            declared |= {name.lstrip("@"): line for name, line in writer.declared.items()}
-            declared |= {line: line for line in writer.shared}
-        names = [f"ptr %{'k' if n in kept else 'p'}{n}, " for n in places]
+            made = writer.piece(f"piece{i}")
+            modules += [*writer.words.values(), Module([made], writer.declared, writer.shared)]
+        names = [f"ptr %{'k' if n in kept else 'p'}{n}" for n in places]
         if isinstance(schedule, Chain):
-            names.insert(0, "ptr %held, ")
-        calls.append(f"call void @piece{i}({''.join(names)}i32 ")
+            names.insert(0, "ptr %held")
+        calls.append(_Called(f"piece{i}", tuple(names)))
     number = "own" if _side_by_side(joined) else "block"
-    body = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
+    body: list[str] = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
     for n, size in kept.items():
         room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
-        declared[f"kept{n}"] = f"@kept{n} = {room}"
+        modules.append(Module((), memory=[Memory(f"kept{n}", room, constant=False)]))
         body.append(f"%k{n} = addrspacecast ptr addrspace(3) @kept{n} to ptr")
     more, lines = _beforehand(joined, parts, kept, calls)
-    functions += more
+    modules.append(Module(more))
     body += lines
     if parts:
-        declared |= {word: DEFINITIONS[word] for word in _SHARING}
+        modules += words(_SHARING).values()
     if isinstance(joined.pieces[-1].schedule, Chain):
-        given = "".join(f"ptr %p{n}, " for n in joined.pieces[-1].places)
-        body.append(f"call void @{near}(ptr %held, {given}i32 %block)")
+        given = [f"ptr %p{n}" for n in joined.pieces[-1].places]
+        body.append(Call("call void ", near, ["ptr %held", *given, "i32 %block"]))
     if joined.repeated:
         body.append("call void @llvm.nvvm.barrier0()")
     for n, size in kept.items():
-        functions.append(_copying(f"give{n}", size, joined.block_threads))
-        body.append(f"call void @give{n}(ptr %p{n}, ptr %k{n}, i32 %block)")
+        modules.append(Module([_copying(f"give{n}", size, joined.block_threads)]))
+        body.append(Call("call void ", f"give{n}", [f"ptr %p{n}", f"ptr %k{n}", "i32 %block"]))
     ranges = list(enumerate(joined.pieces))[joined.repeated :]
     body += _in_turn(ranges) if _side_by_side(joined) else []
     first = 0
@@ -89,33 +87,46 @@ def render(joined: Joined, ahead: int = 0) -> str:
             f"br i1 %less{i}, label %run{i}, label %else{i}",
             f"run{i}:",
             f"%number{i} = sub i32 %block, {first}",
-            f"{calls[i]}%number{i})",
+            calls[i].with_number(f"%number{i}"),
             "ret void",
             f"else{i}:",
         ]
         first = last
-    body += [f"%number = sub i32 %block, {first}", f"{calls[-1]}%number)", "ret void", "}"]
+    body += [f"%number = sub i32 %block, {first}", calls[-1].with_number("%number"), "ret void"]
     first_lines: list[str] = []
     schedule, places, _ = joined.pieces[-1]
     if len(ranges) == 1 and isinstance(schedule, Schedule):
         names = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
-        more, first_lines = early(schedule, names)
-        declared |= {name.lstrip("@"): text for name, text in more.items()}
+        modules_early, first_lines = early(schedule, names)
+        modules += modules_early
     if isinstance(schedule, Chain):
         first_lines = _held_early(schedule, places, begun)
-    noalias = "noalias " if joined.distinct else ""
-    told = (f"ptr {'readonly ' * read}{noalias}align 16 " for read in joined.only_read)
-    parameters = [f"{words}%p{n}" for n, words in enumerate(told)]
-    parameters += prefetched(ahead)
+    noalias = ["noalias"] if joined.distinct else []
+    told = [" ".join([*["readonly"] * read, *noalias, "align 16"]) for read in joined.only_read]
+    given = [Parameter("ptr", f"p{n}", how) for n, how in enumerate(told)]
     first_lines += prefetch_next(joined.blocks, ahead)
-    head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
-    whole = [*declared.values(), *functions, head, "entry:", *first_lines, WAIT, *body, FLUSHES]
-    told = [EARLY] if joined.blocks <= MOST_EARLY_BLOCKS else []
-    text = "\n".join([*told, *whole, attributes(schedule)])
+    own = kernel_module(
+        [*given, *prefetched(ahead)],
+        ["entry:", *first_lines, *WAIT, *body],
+        schedule,
+        joined.blocks <= MOST_EARLY_BLOCKS,
+    )
+    whole = own.replaced(functions=()).joined(*modules, own)
     plain = [p.schedule for p in joined.pieces if isinstance(p.schedule, Schedule)]
     if joined.repeated or len(plain) < len(joined.pieces):
-        return text
-    return quickly(text, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
+        return whole
+    return quickly(whole, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
+
+
+class _Called(Record):
+    """A function of a launch, and what it is given besides the number of a block."""
+
+    name: str
+    given: tuple[str, ...]
+
+    def with_number(self, number: str | int) -> str:
+        """A call of it."""
+        return Call("call void ", self.name, [*self.given, f"i32 {number}"])
 
 
 def _side_by_side(joined: Joined) -> bool:
@@ -151,11 +162,11 @@ def _in_turn(ranges: list[tuple[int, Piece]]) -> list[str]:
 
 def _held_early(chain: Chain, places: tuple[int, ...], begun: str) -> list[str]:
     """Lines that begin a chain before the launch before it has ended."""
-    given = "".join(f"ptr %p{n}, " for n in places)
+    given = ["ptr %held", *[f"ptr %p{n}" for n in places], "i32 %early.block"]
     return [
         "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
         f"  %held = alloca [{held(chain)} x i8], align 16",
-        f"  call void @{begun}(ptr %held, {given}i32 %early.block)",
+        Call("  call void ", begun, given),
     ]
 
 
@@ -164,10 +175,10 @@ _SHARING = ("cluster_write_f32", "cluster_arrive", "cluster_wait")
 
 
 def _beforehand(
-    joined: Joined, parts: dict[int, int], kept: dict[int, int], calls: list[str]
-) -> tuple[list[str], list[str]]:
+    joined: Joined, parts: dict[int, int], kept: dict[int, int], calls: list[_Called]
+) -> tuple[list[Function], list[str]]:
     """Functions, and lines by which blocks do the kernels that all of them do."""
-    functions: list[str] = []
+    functions: list[Function] = []
     body: list[str] = []
     written: set[int] = set()
     for i, piece in enumerate(joined.pieces[: joined.repeated]):
@@ -175,15 +186,15 @@ def _beforehand(
             body.append("call void @llvm.nvvm.barrier0()")
         own = [n for n, read in zip(piece.places, piece.reads, strict=True) if not read]
         if i not in parts:
-            body += [f"{calls[i]}{turn})" for turn in range(piece.schedule.blocks)]
+            body += [calls[i].with_number(turn) for turn in range(piece.schedule.blocks)]
             written |= set(own)
             continue
         cluster = joined.pieces[-1].schedule.cluster
         body += _in_part(i, parts[i], cluster, calls[i])
         for n in own:
             functions.append(_sharing(f"share{n}", kept[n] // cluster, cluster))
-            body.append(f"call void @share{n}(ptr %k{n}, i32 %rank{i})")
-        body += ["call void @cluster_arrive()", "call void @cluster_wait()"]
+            body.append(Call("call void ", f"share{n}", [f"ptr %k{n}", f"i32 %rank{i}"]))
+        body += [Call("call void ", word, ()) for word in ("cluster_arrive", "cluster_wait")]
     return functions, body
 
 
@@ -207,7 +218,7 @@ def _parts(joined: Joined) -> dict[int, int]:
     return found
 
 
-def _in_part(i: int, elements: int, cluster: int, call: str) -> list[str]:
+def _in_part(i: int, elements: int, cluster: int, call: _Called) -> list[str]:
     """Lines by which a block does its part of a kernel."""
     return [
         f"%rank{i} = and i32 %block, {cluster - 1}",
@@ -215,21 +226,20 @@ def _in_part(i: int, elements: int, cluster: int, call: str) -> list[str]:
         f"%some{i} = icmp slt i32 %tid{i}, {elements}",
         f"br i1 %some{i}, label %part{i}, label %rest{i}",
         f"part{i}:",
-        f"{call}%rank{i})",
+        call.with_number(f"%rank{i}"),
         f"br label %rest{i}",
         f"rest{i}:",
         "call void @llvm.nvvm.barrier0()",
     ]
 
 
-def _sharing(name: str, size: int, cluster: int) -> str:
+def _sharing(name: str, size: int, cluster: int) -> Function:
     """A function by which a block gives its part, of so many bytes, to others of the cluster."""
-    writes = "\n".join(
-        f"  call void @cluster_write_f32(ptr %at, i32 {block}, float %x)"
+    writes = [
+        Call("  call void ", "cluster_write_f32", ["ptr %at", f"i32 {block}", "float %x"])
         for block in range(cluster)
-    )
-    return f"""\
-define internal void @{name}(ptr %all, i32 %rank) #0 alwaysinline {{
+    ]
+    before = f"""\
 entry:
   %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %some = icmp slt i32 %tid, {size // 4}
@@ -238,12 +248,9 @@ give:
   %before = mul i32 %rank, {size // 4}
   %own = add i32 %before, %tid
   %at = getelementptr float, ptr %all, i32 %own
-  %x = load float, ptr %at
-{writes}
-  br label %done
-done:
-  ret void
-}}"""
+  %x = load float, ptr %at"""
+    lines = [*before.split("\n"), *writes, "  br label %done", "done:", "  ret void"]
+    return inlined(name, (*parameters("ptr", "all"), *parameters("i32", "rank")), lines)
 
 
 def _kept(joined: Joined) -> dict[int, int]:
@@ -278,11 +285,10 @@ def _makes_all(schedule: Schedule, number: int) -> bool:
     return False
 
 
-def _copying(name: str, size: int, threads: int) -> str:
+def _copying(name: str, size: int, threads: int) -> Function:
     """A function by which the first block copies so many bytes."""
     wide = next(n for n in (4, 2, 1) if size % n == 0)
-    return f"""\
-define internal void @{name}(ptr %to, ptr %from, i32 %block) #0 alwaysinline {{
+    lines = f"""\
 entry:
   %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %before = mul i32 %block, {size}
@@ -300,31 +306,15 @@ body:
   %next = add i32 %at, {threads}
   br label %head
 done:
-  ret void
-}}"""
+  ret void"""
+    given = (*parameters("ptr", "to", "from"), *parameters("i32", "block"))
+    return inlined(name, given, lines.split("\n"))
 
 
-_NAMED = re.compile(r"@([\w.]+)\(")
-_DEFINED = re.compile(r"^define internal [^\n]*@(\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
-_ENTRY = re.compile(rf"^define ptx_kernel void @{NAME}\(([^)]*)\) #\d {{", re.MULTILINE)
-
-
-def _named(line: str) -> str:
-    """The function that a line declares."""
-    found = _NAMED.search(line)
-    assert found is not None
-    return found[1]
-
-
-def _as_function(text: str, name: str, declared: dict[str, str]) -> str:
+def _as_function(module: GpuModule, name: str) -> Module:
     """The module of a kernel as a function of its parameters and a number, and what that calls."""
-    text = re.sub(r"^attributes #[^\n]*\n?", "", text, flags=re.MULTILINE)
-    for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):
-        declared.setdefault(_named(line), line)
-    text = re.sub(r"^declare [^\n]*\n", "", text, flags=re.MULTILINE)
-    for found in _DEFINED.finditer(text):
-        if found[1] in DEFINITIONS:
-            declared.setdefault(found[1], found[0])
-            text = text.replace(found[0], "")
-    head = rf"define internal void @{name}(\1, i32 %number) #0 alwaysinline {{"
-    return _ENTRY.sub(head, text)
+    main = module.function(NAME)
+    given = (*main.parameters, *parameters("i32", "number"))
+    made = inlined(name, given, main.lines)
+    functions = [made if f.name == NAME else f for f in module.functions]
+    return Module(functions, module.declared, module.memory)

@@ -1,12 +1,13 @@
-"""PTX from LLVM text; several threads may ask for some at a time."""
+"""PTX from modules of LLVM code; several threads may ask for some at a time."""
 
 from __future__ import annotations
 
 import ctypes
 import re
 import threading
+from collections.abc import Iterable, Mapping, Sequence
 
-from weft.backends.llvm.code import Effort, Verbatim
+from weft.backends.llvm.code import Effort, Function, Memory, Module, Verbatim
 from weft.backends.llvm.native.llvm import Llvm
 from weft.base.functional import lru
 from weft.base.stacks import with_room
@@ -21,34 +22,79 @@ _INITIALISERS = ("AllTargetInfos", "AllTargets", "AllTargetMCs", "AllAsmPrinters
 HOPPER = 90
 # A kernel waits for the end of the one before it, whose memory it may read, and lets the next one
 # begin to be launched.
-WAIT = """\
-  call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()
-  call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"()
-"""
+WAIT = (
+    '  call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()',
+    '  call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"()',
+)
 
 # Blocks of kernels that may begin before the one before them has ended: they all find room beside
-# it. A comment of a module says it.
+# it.
 MOST_EARLY_BLOCKS = 1 << 10
-EARLY = "; may begin early"
 
-# A long text for few elements, whose loops stay as they are: the passes that it needs take half the
-# time of all, and the driver's assembler does the rest. A comment of a module says it.
-BRIEF, BRIEF_ELEMENTS = "; loops stay as they are\n", 1 << 22
-# A long text for little work, which would take longer to be made well than it will ever run: the
-# instructions are those of the text, and the driver's assembler does little more than place them.
-# Arrays of more elements are read several at a time, which takes more passes.
-QUICK, QUICK_OPERATIONS, QUICK_TEXT = "; made quickly\n", 1 << 25, 1 << 13
-QUICK_ELEMENTS = 1 << 17
-# Characters up to which the instructions of a brief text are those of the text; of longer ones,
-# there are so many that the driver's assembler takes longer than LLVM would have.
+# Elements below which loops of long code stay as they are (`Effort.INLINE`): the passes that it
+# needs take half the time of all, and the driver's assembler does the rest.
+BRIEF_ELEMENTS = 1 << 22
+# Operations, characters and elements of long code for little work, which would take longer to be
+# made well than it will ever run (`Effort.BRIEF`): the instructions are those that are written, and
+# the driver's assembler does little more than place them. Arrays of more elements are read several
+# at a time, which takes more passes.
+QUICK_OPERATIONS, QUICK_TEXT, QUICK_ELEMENTS = 1 << 25, 1 << 13, 1 << 17
+# Characters up to which the instructions of code whose loops stay are those that are written; of
+# longer code, there are so many that the driver's assembler takes longer than LLVM would have.
 BRIEF_TEXT = 1 << 16
 
-# How many blocks are a cluster, which LLVM has no word for: a comment of a module says it.
-CLUSTER = "; blocks of a cluster: {}"
-_CLUSTER = re.compile(CLUSTER.format(r"(\d+)"))
 _ENTRY = re.compile(r"(\.entry [^{]*)\{")
 
+NAME = "kernel"  # of a kernel's function
+# Denormal numbers of float32 are flushed, as on the CPU; those of float64 GPUs always keep.
+FLUSH = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
+
 _lock = threading.Lock()
+
+
+def group(number: int, *more: str) -> str:
+    """Attributes that functions have by number."""
+    return f"attributes #{number} = {{ {' '.join([FLUSH, 'convergent', *more])} }}"
+
+
+class GpuModule(Module):
+    """The module of a kernel.
+
+    ``early`` says that it may begin before the one before it has ended: then nothing that it reads
+    is constant. ``cluster`` is how many blocks are a cluster, which LLVM has no word for.
+    """
+
+    __slots__ = ("cluster", "early")
+    FIELDS = (*Module.FIELDS, "early", "cluster")
+
+    def __init__(
+        self,
+        functions: Iterable[Function],
+        declared: Mapping[str, str] | None = None,
+        memory: Iterable[Memory] = (),
+        effort: Effort = Effort.OPTIMISE,
+        groups: Sequence[str] = (),
+        metadata: Sequence[str] = (),
+        parts: Sequence[Module] = (),
+        early: bool = False,
+        cluster: int = 0,
+    ) -> None:
+        super().__init__(functions, declared, memory, effort, groups, metadata, parts)
+        self.early, self.cluster = early, cluster
+
+    def notes(self) -> list[str]:
+        early = ["may begin early"] if self.early else []
+        cluster = [f"blocks of a cluster: {self.cluster}"] if self.cluster else []
+        return [*super().notes(), *early, *cluster]
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the end of the kernel before it."""
+        return any(line in WAIT for f in self.functions for line in f.lines)
+
+    def without_waiting(self) -> GpuModule:
+        """The same for GPUs whose kernels never begin early."""
+        return self.mapped(lambda f: f._replace(lines=tuple([x for x in f.lines if x not in WAIT])))
 
 
 class _Ptx(Llvm):
@@ -112,37 +158,35 @@ def version() -> str:
     return __version__
 
 
-def quickly(text: str, operations: int, elements: int) -> str:
-    """A text for so many operations, on arrays of so many elements at most, to be made quickly
+def quickly(module: GpuModule, operations: int, elements: int) -> GpuModule:
+    """A module for so many operations, on arrays of so many elements at most, to be made quickly
     where that takes less time in all."""
     few = operations <= QUICK_OPERATIONS and elements <= QUICK_ELEMENTS
-    return QUICK + text if few and len(text) > QUICK_TEXT else text
+    return module.with_effort(Effort.BRIEF) if few and len(str(module)) > QUICK_TEXT else module
 
 
-def level_of(text: str) -> int:
-    """LLVM's level of optimisation for the instructions of a text."""
-    brief = text.startswith(BRIEF) and len(text) <= BRIEF_TEXT
-    return 0 if brief or text.startswith(QUICK) else _LEVEL
+def level_of(module: GpuModule) -> int:
+    """LLVM's level of optimisation for the instructions of a module."""
+    brief = module.effort is Effort.INLINE and len(str(module)) <= BRIEF_TEXT
+    return 0 if brief or module.effort is Effort.BRIEF else _LEVEL
 
 
-def assemble(text: str, architecture: int = 90) -> str:
-    """The PTX of an LLVM module."""
-    text = text if architecture >= HOPPER else text.replace(WAIT, "")
+def assemble(module: GpuModule, architecture: int = 90) -> str:
+    """The PTX of a module."""
+    if architecture < HOPPER:
+        module = module.without_waiting()
     with _lock:
         library, head = _llvm(), _head(architecture)
-        brief = text.startswith((BRIEF, QUICK))
-        effort = Effort.INLINE if brief else Effort.OPTIMISE
-        level = level_of(text)
+        level = level_of(module)
         spare = library.spare.setdefault((architecture, level), [])
         machine = spare.pop() if spare else library.machine_of(architecture, level)
     try:
-        whole = Verbatim(head + text, effort)
+        whole = Verbatim(f"{head}{module}", module.effort)
         made = with_room(lambda whole: library.compile(whole, machine).decode(), whole)
-        if EARLY in text:  # what the kernel before this one writes isn't constant while this runs
+        if module.early:  # what the kernel before this one writes isn't constant while this runs
             made = made.replace("ld.global.nc.", "ld.global.")
-        cluster = _CLUSTER.search(text)
-        if cluster is not None:
-            told = f".explicitcluster\n.reqnctapercluster {cluster[1]}, 1, 1\n"
+        if module.cluster:
+            told = f".explicitcluster\n.reqnctapercluster {module.cluster}, 1, 1\n"
             made = _ENTRY.sub(rf"\g<1>{told}{{", made, count=1)
         # an instruction that is written out, which LLVM doesn't know to be of the next version
         return made.replace(".version 8.0\n", ".version 8.1\n") if ".v4.f32 [" in made else made

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from weft.base.record import Record
 
@@ -135,9 +135,9 @@ class Function(Record):
     prologue: str = ""
 
     @property
-    def calls(self) -> set[str]:
-        """The names of the functions that it calls, but for LLVM's own."""
-        return {line.name for line in self.lines if isinstance(line, Call)}
+    def calls(self) -> tuple[str, ...]:
+        """The names of the functions that it calls, but for LLVM's own, in order."""
+        return tuple(dict.fromkeys([x.name for x in self.lines if isinstance(x, Call)]))
 
     def head(self) -> str:
         """The line that it begins with."""
@@ -226,6 +226,11 @@ class Module:
         "parts",
     )
 
+    # What it is made of, in the order of its parameters.
+    FIELDS: ClassVar[tuple[str, ...]] = tuple(
+        "functions declared memory effort groups metadata parts".split()
+    )
+
     def __init__(
         self,
         functions: Iterable[Function],
@@ -247,11 +252,16 @@ class Module:
 
     def __str__(self) -> str:
         if not self._text:
-            head = f"; {self.effort.value}\n" if self.effort.value else ""
-            lines = [*self.declared.values(), *map(str, self.memory), *map(str, self.functions)]
+            head = "".join([f"; {note}\n" for note in self.notes()])
+            declared = dict.fromkeys(self.declared.values())
+            lines = [*declared, *map(str, self.memory), *map(str, self.functions)]
             own = head + "\n".join([*lines, *self.groups, *self.metadata, ""])
             self._text = _PART.join([*map(str, self.parts), own])
         return self._text
+
+    def notes(self) -> list[str]:
+        """What its text begins with, so that it says all that the module is."""
+        return [self.effort.value] if self.effort.value else []
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -263,15 +273,13 @@ class Module:
         return hash(str(self))
 
     def __reduce__(self) -> Any:
-        fields = [getattr(self, name) for name in Module._FIELDS]
+        fields = [getattr(self, name) for name in self.FIELDS]
         return type(self), tuple(fields)
 
-    _FIELDS = ("functions", "declared", "memory", "effort", "groups", "metadata", "parts")
-
-    def replaced(self, **changes: Any) -> Module:
+    def replaced(self, **changes: Any) -> Self:
         """The same with some fields changed."""
-        fields = {name: getattr(self, name) for name in Module._FIELDS}
-        return Module(**(fields | changes))
+        fields = {name: getattr(self, name) for name in self.FIELDS}
+        return type(self)(**(fields | changes))
 
     @property
     def line_count(self) -> int:
@@ -291,19 +299,19 @@ class Module:
         """How often its text has some words: types of vectors, say."""
         return sum(map(str(self).count, words))
 
-    def with_effort(self, effort: Effort) -> Module:
+    def with_effort(self, effort: Effort) -> Self:
         """The same, for LLVM to do more or less for."""
         return self if effort is self.effort else self.replaced(effort=effort)
 
-    def after(self, *parts: Module) -> Module:
+    def after(self, *parts: Module) -> Self:
         """The same, loaded together with others that are compiled apart from it."""
         return self.replaced(parts=(*parts, *self.parts))
 
-    def mapped(self, change: Callable[[Function], Function]) -> Module:
+    def mapped(self, change: Callable[[Function], Function]) -> Self:
         """The same with each function changed."""
         return self.replaced(functions=[change(f) for f in self.functions])
 
-    def renamed(self, names: Mapping[str, str]) -> Module:
+    def renamed(self, names: Mapping[str, str]) -> Self:
         """The same with other names for some functions, wherever they are called."""
         declared = {name: line for name, line in self.declared.items() if name not in names}
         return self.replaced(
@@ -312,13 +320,13 @@ class Module:
             parts=[part.renamed(names) for part in self.parts],
         )
 
-    def filled(self, values: Mapping[str, str]) -> Module:
+    def filled(self, values: Mapping[str, str]) -> Self:
         """The same with holes filled, by their names; others stay."""
         return self.mapped(lambda f: f.filled(lambda _, name: values.get(name) or hole(name)))
 
-    def joined(self, *others: Module) -> Module:
+    def joined(self, *others: Module) -> Self:
         """One module of several: what two of them define or declare is there once."""
-        several = (self, *others)
+        several: tuple[Module, ...] = (self, *others)
         functions = {f.name: f for m in several for f in m.functions}
         declared = {name: line for m in several for name, line in m.declared.items()}
         return self.replaced(
@@ -329,7 +337,7 @@ class Module:
             metadata=dict.fromkeys([x for m in several for x in m.metadata]),
         )
 
-    def selected(self, functions: Iterable[Function]) -> Module:
+    def selected(self, functions: Iterable[Function]) -> Self:
         """Some of its functions: those among the others that they call are declared, and constants
         that they do not use are left out."""
         own = tuple(functions)
@@ -353,6 +361,6 @@ class Verbatim(Module):
         super().__init__((), effort=effort)
         self._text = text
 
-    def replaced(self, **changes: Any) -> Module:
+    def replaced(self, **changes: Any) -> Self:
         """Refuse: nobody knows what is in it."""
         raise TypeError("a module that was read from a file can't be changed")

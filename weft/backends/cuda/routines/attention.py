@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.routines import dnn_attention as dnn
 from weft.backends.cuda.routines.base import (
     ROUTINES,
@@ -56,7 +57,7 @@ def row_supported(dtype: np.dtype, depth: int, kept: int) -> bool:
 
 
 @lru(64)
-def _text(main: Any, **names: Any) -> str:
+def _module(main: Any, **names: Any) -> GpuModule:
     return module(main, names, {"tiles": 0})
 
 
@@ -157,7 +158,7 @@ def _forward(call: _Call) -> Routine | None:
     tile, wide = 2 * s.depth * names["TM"], 2 * s.depth * names["TN"]
     blocks = ceil_div(s.rows, names["TM"]) * s.heads * s.batch
     dynamic = tile + 4 * wide
-    run = Run(_text(stubs.forward, **names), blocks, 32 * WARPS, places, dynamic=dynamic)
+    run = Run(_module(stubs.forward, **names), blocks, 32 * WARPS, places, dynamic=dynamic)
     return Routine([run])
 
 
@@ -180,11 +181,11 @@ def _hopper_backward(call: _Call) -> Routine:
     dq, dk, dv = call.grads
     padded = hopper.padded(s.rows)
     count = padded * s.heads * s.batch
-    text = _text(stubs.row_numbers, **_names(s), PADDED=padded)
+    code = _module(stubs.row_numbers, **_names(s), PADDED=padded)
     columns = hopper.Launch(hopper.backward_of(s, True), s, (1, 2, 0, 4))
     rows = hopper.Launch(hopper.backward_of(s, False), s, (0, 4, 1, 2))
     steps = [
-        Run(text, ceil_div(count, 8), 256, (g, o, call.stats, room)),
+        Run(code, ceil_div(count, 8), 256, (g, o, call.stats, room)),
         Library(columns.run, (k, v, q, g, room, dk, dv)),
         Library(rows.run, (q, g, k, v, room, dq)),
     ]
@@ -197,20 +198,20 @@ def _stub_backward(call: _Call) -> Routine:
     q, k, v, o, g = call.arrays
     dq, dk, dv = call.grads
     count = s.rows * s.heads * s.batch
-    sums = Run(_text(stubs.row_products, **names), ceil_div(count, 8), 256, (g, o, room))
+    sums = Run(_module(stubs.row_products, **names), ceil_div(count, 8), 256, (g, o, room))
     common = (q, k, v, g, call.stats, room)
     tile = 2 * s.depth * names["TM"]
     narrow = names | {"TN": min(32, COLUMNS) if s.depth > 64 else COLUMNS}
     wide = 2 * s.depth * narrow["TN"]
     keys = Run(
-        _text(stubs.keys_backward, **narrow),
+        _module(stubs.keys_backward, **narrow),
         ceil_div(s.columns, names["TM"]) * s.shared * s.batch,
         32 * WARPS,
         (*common, dk, dv),
         dynamic=2 * tile + 2 * wide + 8 * narrow["TN"],
     )
     queries = Run(
-        _text(stubs.queries_backward, **narrow),
+        _module(stubs.queries_backward, **narrow),
         ceil_div(s.rows, names["TM"]) * s.heads * s.batch,
         32 * WARPS,
         (*common, dq),
@@ -223,7 +224,7 @@ def _stub_backward(call: _Call) -> Routine:
 
 
 @lru(64)
-def _row_text(threads: int, **names: Any) -> str:
+def _row_module(threads: int, **names: Any) -> GpuModule:
     warps = threads // 32
     rooms = {"parts": 4 * warps * (names["D"] + 2), "flag": 16}
     sizes = {"THREADS": threads, "WARPS": warps}
@@ -283,7 +284,7 @@ def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routi
     counts = Place("state", np.zeros(total, np.uint32))
     limits = given(3) if params["shift"] is not None else given(0)
     places = (*map(given, range(3)), limits, made(0), scratch(0), counts)
-    run = Run(_row_text(ROW_THREADS, **names), total * ranges, ROW_THREADS, places)
+    run = Run(_row_module(ROW_THREADS, **names), total * ranges, ROW_THREADS, places)
     return Routine([run], (4 * total * ranges * (depth + 2),))
 
 

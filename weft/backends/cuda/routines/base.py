@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.ptx import NAME, GpuModule, group
 from weft.backends.cuda.routines.device import definitions
+from weft.backends.llvm.code import Function, Memory, Module
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
 from weft.base import knobs
@@ -17,8 +18,6 @@ from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.kinds import Kind, f32, f64, kind_of, u8, u16, u32, u64
 from weft.kernel.nodes import BF16, F16
-
-NAME = "kernel"
 
 
 class Place(Record):
@@ -43,10 +42,10 @@ def scratch(number: int, offset: int = 0) -> Place:
 
 
 class Run(Record):
-    """A launch: an LLVM module, its blocks and threads, and what its parameters are: memory, then
-    numbers of 64 bits. ``dynamic`` is the bytes of shared memory beyond what the text declares."""
+    """A launch: a module, its blocks and threads, and what its parameters are: memory, then
+    numbers of 64 bits. ``dynamic`` is the bytes of shared memory beyond what that declares."""
 
-    text: str
+    module: GpuModule
     blocks: int
     threads: int
     places: tuple[Place, ...]
@@ -90,13 +89,6 @@ class Routine(Record):
 # is none for these.
 ROUTINES: dict[str, Callable[..., Routine | None]] = {}
 
-_DECLARED = re.compile(r"^declare [^\n]*@(\w+)\([^\n]*\n", re.MULTILINE)
-# Denormal numbers of float32 are flushed, as in kernels that the compiler made. Functions with
-# barriers are convergent until they are inlined.
-_FLUSHES = (
-    'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" convergent nounwind }\n'
-)
-
 
 def module(
     main: Any,
@@ -104,8 +96,8 @@ def module(
     shared: dict[str, int] | None = None,
     resident: tuple[int, int] | None = None,
     numbers: dict[str, tuple[int, ...]] | None = None,
-) -> str:
-    """The LLVM module of a stub: ``main`` becomes the kernel, with all that it calls.
+) -> GpuModule:
+    """The module of a stub: ``main`` becomes the kernel, with all that it calls.
 
     ``numbers`` has, for parameters that aren't the kernel's, the 64-bit integers they point to.
 
@@ -115,76 +107,81 @@ def module(
     function that gives its address; 0 where a launch says how many.
     """
     inline = tuple(called_stubs([main]))
-    text = str(translate_with_math(main, names, inline=inline))
-    return entry(text, main.__name__, shared, resident, numbers)
+    made = translate_with_math(main, names, inline=inline)
+    return entry(made, main.__name__, shared, resident, numbers)
 
 
 def entry(
-    text: str,
+    made: Module,
     name: str,
     shared: dict[str, int] | None = None,
     resident: tuple[int, int] | None = None,
     numbers: dict[str, tuple[int, ...]] | None = None,
-) -> str:
+) -> GpuModule:
     """A module of stubs as one with a kernel."""
     rooms = [_room(word, size) for word, size in (shared or {}).items()]
-    used = definitions(text)
-    known = {*used, *(shared or {})}
-    text = _DECLARED.sub(lambda m: "" if m.group(1) in known else m.group(0), text)
-    head = re.search(rf"^define void @{name}\(([^)]*)\) nounwind {{", text, re.MULTILINE)
-    assert head is not None, name
-    given = head.group(1).split(", ")
+    main, first = made.function(name), list[str]()
+    given = [p._replace(attributes="align 16" * (p.kind == "ptr")) for p in main.parameters]
     for word, values in (numbers or {}).items():
-        given.remove(f"ptr %a.{word}")
-        begin = head.end()
-        end = text.index("\n}", begin)
-        body = re.sub(rf"%a\.{word}\b", f"@numbers_{word}", text[begin:end])
-        text = text[:begin] + body + text[end:]
+        given = [p for p in given if p.name != f"a.{word}"]
+        first.append(f"  %a.{word} = getelementptr i64, ptr @numbers_{word}, i64 0")
         array = ", ".join(f"i64 {n}" for n in values)
-        rooms.append(
-            f"@numbers_{word} = internal constant [{len(values)} x i64] [{array}], align 8"
-        )
-    parameters = re.sub(r"\bptr %", "ptr align 16 %", ", ".join(given))
-    start = f"define ptx_kernel void @{NAME}({parameters}) #0 {{"
-    text = text.replace(head.group(0), start)
-    text = text.replace(") nounwind alwaysinline {", ") #0 alwaysinline {")
-    text = text.replace(") nounwind noinline {", ") #0 {")
-    flushes = _FLUSHES
+        kind = f"internal constant [{len(values)} x i64] [{array}], align 8"
+        rooms.append(Module((), memory=[Memory(f"numbers_{word}", kind)]))
+    main = main._replace(
+        name=NAME,
+        parameters=tuple(given),
+        attributes=("#0" if resident is None else "#1",),
+        convention="ptx_kernel",
+    ).beginning(first)
+    functions = [main if f.name == name else _flushing(f) for f in made.functions]
+    # Denormal numbers of float32 are flushed, as in kernels that the compiler made. Functions with
+    # barriers are convergent until they are inlined.
+    groups = [group(0, "nounwind")]
     if resident is not None:
         told = f'"nvvm.maxntid"="{resident[0]}" "nvvm.minctasm"="{resident[1]}"'
-        text = text.replace(start, start.replace(" #0 {", " #1 {"))
-        flushes += _FLUSHES.replace("#0", "#1").replace("nounwind }", f"nounwind {told} }}")
-    return "\n".join([*rooms, *dict.fromkeys(used.values()), text, flushes])
+        groups.append(group(1, "nounwind", told))
+    words = definitions(made.functions)
+    whole = GpuModule((), made.declared, groups=groups, effort=made.effort)
+    return whole.joined(*rooms, *words.values(), made.replaced(functions=functions))
+
+
+def _flushing(f: Function) -> Function:
+    """A function that a kernel calls, with the attributes of the kernel."""
+    if f.attributes == ("nounwind", "noinline"):
+        return f._replace(attributes=("#0",))
+    if f.attributes == ("nounwind", "alwaysinline"):
+        return f._replace(attributes=("#0", "alwaysinline"))
+    return f
 
 
 @lru(512)
-def text_of(main: Any, **names: Any) -> str:
+def module_of(main: Any, **names: Any) -> GpuModule:
     """The module of a stub that needs no shared memory."""
     return module(main, names)
 
 
 def launch(main: Any, total: int, places: Sequence[Place], **names: Any) -> Run:
     """A stub run by a thread for each of a number of elements."""
-    return Run(text_of(main, **names), ceil_div(total, 256), 256, tuple(places))
+    return Run(module_of(main, **names), ceil_div(total, 256), 256, tuple(places))
 
 
-def _room(name: str, size: int) -> str:
-    where = f"@room_{name}"
-    kind = f"internal addrspace(3) global [{size} x i8] undef, align 16"
+def _room(name: str, size: int) -> Module:
+    """Shared memory, and the function that gives its address."""
+    what = f"internal addrspace(3) global [{size} x i8] undef, align 16"
     if not size:
-        kind = "external addrspace(3) global [0 x i8], align 128"
-    return (
-        f"{where} = {kind}\n"
-        f"define internal ptr @{name}() alwaysinline {{\n"
-        f"  ret ptr addrspacecast (ptr addrspace(3) {where} to ptr)\n}}"
-    )
+        what = "external addrspace(3) global [0 x i8], align 128"
+    lines = (f"  ret ptr addrspacecast (ptr addrspace(3) @room_{name} to ptr)",)
+    function = Function(name, (), lines, "ptr", ("alwaysinline",), internal=True)
+    return Module([function], memory=[Memory(f"room_{name}", what, constant=False)])
 
 
 def deterministic() -> bool:
     """Whether results must have the same bits in every run: a knob says so, or JAX's flag."""
     flags = os.environ.get("XLA_FLAGS", "")
-    asked = re.search(r"--xla_gpu_deterministic_ops(=true|=1|\s|$)", flags)
-    return bool(knobs.thread.deterministic_ops) or asked is not None
+    name = "--xla_gpu_deterministic_ops"
+    asked = {name, f"{name}=true", f"{name}=1"}.intersection(flags.split())
+    return bool(knobs.thread.deterministic_ops) or bool(asked)
 
 
 def ceil_div(x: int, y: int) -> int:

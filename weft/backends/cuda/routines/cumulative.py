@@ -23,6 +23,7 @@ from weft.backends.cuda.routines.base import (
     scratch,
 )
 from weft.backends.cuda.routines.stubs import cumulative_stubs as stubs
+from weft.backends.llvm.code import Effort
 from weft.base.functional import lru
 from weft.kernel.program import Type
 
@@ -65,15 +66,15 @@ def identity(op: int, dtype: np.dtype) -> Any:
 
 
 @lru(256)
-def _text(main: Any, resident: int, **names: Any) -> str:
+def _module(main: Any, resident: int, **names: Any) -> ptx.GpuModule:
     rooms = {"totals": 8 * WARPS, "parts": 24}
     few = names.get("LENGTH", 1) * names.get("ROWS", 1) < ptx.BRIEF_ELEMENTS
     found = module(main, names, rooms, (32 * WARPS, resident) if resident else None)
-    return ptx.BRIEF + found if few else found
+    return found.with_effort(Effort.INLINE) if few else found
 
 
 @lru(64)
-def _strips(**names: Any) -> str:
+def _strips(**names: Any) -> ptx.GpuModule:
     warps = names["WARPS"]
     rooms = {"totals": 2 * warps * 32 * names["WIDTH"]}
     return module(stubs.scan_strips, names, rooms, (32 * warps, 1))
@@ -85,8 +86,8 @@ def scan_steps(
     """The steps that scan rows, and the bytes of their state."""
     names = {**names, "LENGTH": length, "ROWS": rows, "INNER": 1}
     if length <= SHORT:
-        text = _text(stubs.scan_rows, 0, **names)
-        return [Run(text, ceil_div(rows, 8), 256, (source, target))], 0
+        code = _module(stubs.scan_rows, 0, **names)
+        return [Run(code, ceil_div(rows, 8), 256, (source, target))], 0
     rounds = ROUNDS if names["WIDTH"] <= 4 else ROUNDS // 2
     tile = WARPS * 128 * rounds
     tiles = ceil_div(length, tile)
@@ -94,9 +95,9 @@ def scan_steps(
     units = tiles + groups + ceil_div(groups, 32) + 1
     names |= {"ROUNDS": rounds, "TILE": tile, "TILES": tiles, "GROUPS": groups, "UNITS": units}
     resident = RESIDENT if names["WIDTH"] <= 4 else max(1, RESIDENT // 2)
-    text = _text(stubs.scan_tiles, resident, WARPS=WARPS, **names)
+    code = _module(stubs.scan_tiles, resident, WARPS=WARPS, **names)
     size = 16 + rows * units * 12
-    run = Run(text, rows * tiles, 32 * WARPS, (source, target, state))
+    run = Run(code, rows * tiles, 32 * WARPS, (source, target, state))
     return [Fill(state, 0, size), run], size
 
 
@@ -134,10 +135,12 @@ def _columns(count: int, length: int, names: dict[str, Any]) -> Routine:
     pieces = ceil_div(length, piece)
     names |= {"LENGTH": length, "ROWS": count, "PIECE": piece, "PIECES": pieces}
     blocks = ceil_div(count * pieces, 128)
-    last = Run(_text(stubs.scan_columns, 0, **names), blocks, 128, (given(0), scratch(0), made(0)))
+    last = Run(
+        _module(stubs.scan_columns, 0, **names), blocks, 128, (given(0), scratch(0), made(0))
+    )
     if pieces == 1:
         return Routine([last], (16,))
-    first = Run(_text(stubs.sum_columns, 0, **names), blocks, 128, (given(0), scratch(0)))
+    first = Run(_module(stubs.sum_columns, 0, **names), blocks, 128, (given(0), scratch(0)))
     return Routine([first, last], (count * pieces * names["WIDTH"],))
 
 

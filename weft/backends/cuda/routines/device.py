@@ -1,15 +1,15 @@
 """The words of a GPU that stubs use: threads, barriers, shuffles, atomic operations.
 
-A word is an `External` here, so that stubs can be written with it, and the text of a function that
-becomes part of the modules that call it.
+A word is an `External` here, so that stubs can be written with it, and a function that becomes part
+of the modules that call it.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Mapping
 
 from weft.backends.cuda.ptx import WAIT
-from weft.backends.llvm.code import Function, Module, Parameter
+from weft.backends.llvm.code import Call, Function, Module, Parameter
 from weft.kernel.kinds import (
     External,
     Intrinsic,
@@ -25,39 +25,59 @@ from weft.kernel.kinds import (
     void,
 )
 
-DEFINITIONS: dict[str, str] = {}
+DEFINITIONS: dict[str, Module] = {}
 # How instructions that are written out call registers of each type.
 _REGISTERS = {"i16": "h", "i32": "r", "i64": "l", "ptr": "l", "float": "f", "double": "d"}
 _GLOBAL, _SHARED = 1, 3  # address spaces
 
 
-def definitions(text: str) -> dict[str, str]:
-    """The words that a text calls, and those that these call, by name."""
-    found: dict[str, str] = {}
-    waiting = [text]
+def definitions(functions: Iterable[Function]) -> dict[str, Module]:
+    """The words that functions call, and those that these call, by name."""
+    return words(name for f in functions for name in f.calls)
+
+
+def words(names: Iterable[str]) -> dict[str, Module]:
+    """Some words, of names that may be no words too, and those that these call."""
+    found: dict[str, Module] = {}
+    waiting = [*names]
     while waiting:
-        called = re.findall(r"@(\w+)\(", waiting.pop())
-        more = {word: DEFINITIONS[word] for word in called if word in DEFINITIONS}
-        waiting += [text for word, text in more.items() if word not in found]
-        found |= more
+        name = waiting.pop(0)
+        if name in DEFINITIONS and name not in found:
+            found[name] = DEFINITIONS[name]
+            waiting += [word for f in found[name].functions for word in f.calls]
     return found
 
 
 def _defined(
-    name: str, result: Kind, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
-) -> str:
+    name: str,
+    result: Kind,
+    parameters: tuple[Kind, ...],
+    *lines: str,
+    declared: Mapping[str, str] | None = None,
+) -> Module:
     """A function by its lines, where parameters are ``%0`` and so on, and what it declares."""
-    given = ", ".join(f"{kind.llvm} %{i}" for i, kind in enumerate(parameters))
-    # Convergent: LLVM must not give the threads of a warp copies of it on different ways.
-    head = f"define internal {result.llvm} @{name}({given}) convergent alwaysinline {{"
-    body = [f"  {line}" if line[-1] != ":" else line for line in lines]
+    given = tuple([Parameter(kind.llvm, str(i)) for i, kind in enumerate(parameters)])
+    body = [_indented(line) for line in lines]
     if result is void:
         body.append("  ret void")
-    return "\n".join([*([declared] if declared else []), head, *body, "}"])
+    # Convergent: LLVM must not give the threads of a warp copies of it on different ways.
+    attributes = ("convergent", "alwaysinline")
+    function = Function(name, given, tuple(body), result.llvm, attributes, internal=True)
+    return Module([function], declared)
+
+
+def _indented(line: str) -> str:
+    if isinstance(line, Call):
+        return Call(f"  {line.before}", line.name, line.arguments)
+    return line if line[-1] == ":" else f"  {line}"
 
 
 def _word(
-    name: str, result: Kind, parameters: tuple[Kind, ...], *lines: str, declared: str = ""
+    name: str,
+    result: Kind,
+    parameters: tuple[Kind, ...],
+    *lines: str,
+    declared: Mapping[str, str] | None = None,
 ) -> External:
     """A word by the lines of its function."""
     DEFINITIONS[name] = _defined(name, result, parameters, *lines, declared=declared)
@@ -76,7 +96,7 @@ def _called(
     given = operands or ", ".join(f"{kind.llvm} %{i}" for i, kind in enumerate(parameters))
     types = ", ".join(x.split()[0] for x in given.split(", ") if x)
     call = f"call {result.llvm} @llvm.{intrinsic}({given})"
-    declared = f"declare {result.llvm} @llvm.{intrinsic}({types})"
+    declared = {f"llvm.{intrinsic}": f"declare {result.llvm} @llvm.{intrinsic}({types})"}
     return _word(name, result, parameters, *_computed(result, call), declared=declared)
 
 
@@ -117,9 +137,9 @@ def _cast(name: str, pointer: str, space: int) -> str:
 
 
 def _register(name: str, register: str) -> External:
-    read = f"i32 @llvm.nvvm.read.ptx.sreg.{register}()"
-    lines = f"%x = call {read}", "%y = zext i32 %x to i64", "ret i64 %y"
-    return _word(name, i64, (), *lines, declared=f"declare {read}")
+    read = f"llvm.nvvm.read.ptx.sreg.{register}"
+    lines = f"%x = call i32 @{read}()", "%y = zext i32 %x to i64", "ret i64 %y"
+    return _word(name, i64, (), *lines, declared={read: f"declare i32 @{read}()"})
 
 
 thread, threads = _register("thread", "tid.x"), _register("threads", "ntid.x")
@@ -134,7 +154,7 @@ fence = _called("fence", void, (), "nvvm.membar.gl")
 warp_barrier = _called("warp_barrier", void, (), "nvvm.bar.warp.sync", "i32 -1")
 
 # What a kernel says first that may begin before the one before it has ended.
-await_previous = _word("await_previous", void, (), *WAIT.strip().split("\n  "))
+await_previous = _word("await_previous", void, (), *[line.strip() for line in WAIT])
 
 # --- shuffles: the value of another thread of the warp --------------------------------------------
 
@@ -152,8 +172,8 @@ def _wide_shuffle(name: str, narrow: str) -> External:
         "%a = trunc i64 %0 to i32",
         "%h = lshr i64 %0, 32",
         "%b = trunc i64 %h to i32",
-        f"%c = call i32 @{narrow}(i32 %a, i32 %1)",
-        f"%d = call i32 @{narrow}(i32 %b, i32 %1)",
+        Call("%c = call i32 ", narrow, ["i32 %a", "i32 %1"]),
+        Call("%d = call i32 ", narrow, ["i32 %b", "i32 %1"]),
         "%e = zext i32 %c to i64",
         "%f = zext i32 %d to i64",
         "%g = shl i64 %f, 32",
@@ -173,19 +193,20 @@ shuffle_xor_f32 = _word(
     f32,
     (f32, i32),
     "%a = bitcast float %0 to i32",
-    "%b = call i32 @shuffle_xor_u32(i32 %a, i32 %1)",
+    Call("%b = call i32 ", "shuffle_xor_u32", ["i32 %a", "i32 %1"]),
     "%y = bitcast i32 %b to float",
     "ret float %y",
 )
 
+_BALLOT = "llvm.nvvm.vote.ballot.sync"
 ballot = _word(
     "ballot",
     u32,
     (i32,),
     "%c = icmp ne i32 %0, 0",
-    "%y = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %c)",
+    f"%y = call i32 @{_BALLOT}(i32 -1, i1 %c)",
     "ret i32 %y",
-    declared="declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)",
+    declared={_BALLOT: f"declare i32 @{_BALLOT}(i32, i1)"},
 )
 # The lanes of the warp that have the same lowest byte, bit by bit: to have the GPU look for same
 # numbers takes as long as there are different ones.
@@ -218,11 +239,7 @@ def combining(
     atomic = f"atomicrmw {sign}{operation} ptr addrspace({_GLOBAL}) %q, {kind.llvm} %1 monotonic"
     lines = _cast("%q", "%0", _GLOBAL), f"%y = {atomic}"
     seen = (ptr, given or kind)
-    kinds = tuple([Parameter(k.llvm, str(i)) for i, k in enumerate(seen)])
-    body = (*[f"  {line}" for line in lines], "  ret void")
-    attributes = ("convergent", "alwaysinline")
-    function = Function(name, kinds, body, attributes=attributes, internal=True)
-    return External(void, seen, Module([function]))
+    return External(void, seen, _defined(name, void, seen, *lines))
 
 
 # Four neighbouring numbers at once, at a multiple of 16 bytes; Hopper GPUs and later ones.
@@ -338,8 +355,7 @@ _word(
     void,
     (ptr, ptr),
     *_PLACE,
-    "call void @copy_async(i32 %n, ptr %1)",
-    declared=DEFINITIONS["copy_async"],
+    Call("call void ", "copy_async", ["i32 %n", "ptr %1"]),
 )
 # 16 bytes that nobody writes to, now: later, LLVM would read them where they are used.
 _HOLD = "ld.global.L1::no_allocate.v4.b32 {$0, $1, $2, $3}, [$4];"

@@ -4,12 +4,12 @@ of the compiler's, which computes them too."""
 
 from __future__ import annotations
 
-import re
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Move,
@@ -22,6 +22,7 @@ from weft.backends.cuda.routines.base import (
     made,
 )
 from weft.backends.cuda.routines.stubs import joined_stubs as stubs
+from weft.backends.llvm.code import Call, Function, Module, parameters
 from weft.backends.llvm.text.stub import translate
 from weft.base.functional import lru
 from weft.kernel.build import Builder
@@ -31,6 +32,7 @@ from weft.kernel.program import Type, contiguous
 
 # Operands of a launch, and bytes from which one has a copy of its own where it is contiguous.
 MAX_OPERANDS, LARGE = 128, 1 << 22
+_COPIED = ("ptr %source", "ptr %a.out", "ptr %a.table")
 _WORDS = {1: u8, 2: u16, 4: u32, 8: u64}
 
 
@@ -58,32 +60,28 @@ def permute(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> Kernel
 
 
 @lru(64)
-def _text(numbers: tuple[int, ...], word: int, whole: int) -> str:
+def _module(numbers: tuple[int, ...], word: int, whole: int) -> GpuModule:
     """The module of a launch; ``numbers`` has a row for each operand."""
     count = len(numbers) // stubs.NUMBERS
     names = {"W": _WORDS[word], "COUNT": count, "WHOLE": whole}
-    text = str(translate([stubs.owner, stubs.copy_part], names, []))
-    text = re.sub(
-        r"^define (.*) nounwind {", r"define internal \1 nounwind alwaysinline {", text, flags=re.M
-    )
-    parameters = ", ".join([*(f"ptr %a.{i}" for i in range(count)), "ptr %a.out", "ptr %a.table"])
+    called = [stubs.owner, stubs.copy_part]
+    made = translate(called, names, [f.__name__ for f in called])
+    given = parameters("ptr", *[f"a.{i}" for i in range(count)], "a.out", "a.table")
     cases = " ".join(f"i64 {i}, label %s{i}" for i in range(1, count))
     labels = [line for i in range(count) for line in (f"s{i}:", "  br label %copy")]
     sources = ", ".join(f"[ %a.{i}, %s{i} ]" for i in range(count))
-    lines = [
-        f"define void @main({parameters}) nounwind {{",
+    lines = (
         "entry:",
-        "  %own = call i64 @owner(ptr %a.table)",
+        Call("  %own = call i64 ", "owner", ["ptr %a.table"]),
         f"  switch i64 %own, label %s0 [ {cases} ]",
         *labels,
         "copy:",
         f"  %source = phi ptr {sources}",
-        "  call void @copy_part(ptr %source, ptr %a.out, ptr %a.table, i64 %own)",
+        Call("  call void ", "copy_part", [*_COPIED, "i64 %own"]),
         "  ret void",
-        "}",
-        "",
-    ]
-    return entry("\n".join([text, *lines]), "main", numbers={"table": numbers})
+    )
+    whole_module = made.joined(Module([Function("main", given, lines)]))
+    return entry(whole_module, "main", numbers={"table": numbers})
 
 
 def _join(outer: int, sizes: list[int], total: int) -> Routine:
@@ -105,9 +103,9 @@ def _join(outer: int, sizes: list[int], total: int) -> Routine:
         for _, (words, inner, begin) in some:
             numbers += [blocks, words, inner, begin]
             blocks += ceil_div(words, stubs.THREADS * stubs.EACH)
-        text = _text(tuple(numbers), word, total // word)
+        module = _module(tuple(numbers), word, total // word)
         places = (*(place for place, _ in some), made(0))
-        steps.append(Run(text, blocks, stubs.THREADS, places))
+        steps.append(Run(module, blocks, stubs.THREADS, places))
     return Routine(steps)
 
 

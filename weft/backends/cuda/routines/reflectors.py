@@ -13,7 +13,7 @@ from weft.backends.cuda.routines.base import (
     Run,
     given,
     made,
-    text_of,
+    module_of,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.solver import (
@@ -54,7 +54,7 @@ def _run(main: Any, x: Type, sizes: Sizes, k: int, stride: int, columns: Place, 
     warps = max(1, min(16, n // 4))
     names = {"M": m, "N": n, "K": k, "STRIDE": stride, "PARTS": parts, "WARPS": warps}
     names |= {"WIDTH": kind.size, "FLOATING": 1}
-    return Run(text_of(main, C=kind, **names), count, 32 * warps, (columns, taus))
+    return Run(module_of(main, C=kind, **names), count, 32 * warps, (columns, taus))
 
 
 def _factor(

@@ -26,7 +26,7 @@ from weft.backends.cuda.routines.base import (
     given,
     launch,
     made,
-    text_of,
+    module_of,
 )
 from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.device import combining
@@ -227,8 +227,8 @@ def _steps(
     if unique or count == 1:
         return [launch(stubs.scatter_apart, total, _operands(table), **names)]
     if total <= FEW:
-        text = text_of(stubs.scatter_few, **names)
-        return [Run(text, 1, 128, _operands(table))]
+        code = module_of(stubs.scatter_few, **names)
+        return [Run(code, 1, 128, _operands(table))]
     if names["OP"] == stubs.SET and not overlap:
         return _last_ones(room, names, table)
     main: Any = stubs.element_keys if overlap else stubs.window_keys

@@ -22,6 +22,7 @@ from weft.backends.cuda.routines.base import (
     scratch,
 )
 from weft.backends.cuda.routines.stubs import largest_stubs, sort_stubs
+from weft.backends.llvm.code import Effort
 from weft.base.functional import lru
 from weft.kernel.kinds import u32, u64
 from weft.kernel.nodes import BF16, F16, is_float
@@ -86,7 +87,7 @@ def key_names(dtype: np.dtype, descending: bool = False, exact: bool = False) ->
 
 
 @lru(256)
-def _text(main: Any, **names: Any) -> str:
+def _module(main: Any, **names: Any) -> ptx.GpuModule:
     size = 8 if names.get("W") is u64 else 4
     tile = names.get("TILE", 0)
     rooms = {"counters": 1024 * names.get("WARPS", 1), "starts": 1024, "offsets": 1024}
@@ -94,13 +95,14 @@ def _text(main: Any, **names: Any) -> str:
     if main is sort_stubs.count_digits:
         rooms = {"counters": 1024 * COUNTERS}
     several = size == 4 and names.get("VALUES") == 0 and names.get("WARPS") == WARPS
-    told = ptx.BRIEF if names.get("LENGTH", 1) < ptx.BRIEF_ELEMENTS else ""
-    return told + module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
+    made = module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
+    few = names.get("LENGTH", 1) < ptx.BRIEF_ELEMENTS
+    return made.with_effort(Effort.INLINE) if few else made
 
 
 def _each(main: Any, count: int, places: tuple[Place, ...], **names: Any) -> Run:
     """A kernel with a thread for each of some elements."""
-    return Run(_text(main, **names), ceil_div(count, 256), 256, places)
+    return Run(_module(main, **names), ceil_div(count, 256), 256, places)
 
 
 def items_of(rows: int, length: int, size: int) -> int:
@@ -159,9 +161,9 @@ def sort_rows(
         common |= {"WARPS": warps, "TILE": 32 * warps * items}
         new_keys = target or room.new(rows * length * size)
         new_values = room.new(rows * length * 4) if carries else none
-        text = _text(sort_stubs.sort_block, **common)
+        code = _module(sort_stubs.sort_block, **common)
         places = (keys, values or none, new_keys, new_values)
-        return [Run(text, rows, 32 * warps, places)], new_keys, new_values
+        return [Run(code, rows, 32 * warps, places)], new_keys, new_values
     tile = 32 * WARPS * items
     tiles = ceil_div(length, tile)
     passes = ceil_div(bits, 8)
@@ -172,8 +174,8 @@ def sort_rows(
     per = ceil_div(rows * tiles, COUNTING)
     parts = ceil_div(tiles, per)
     lanes = min(8, COUNTERS // passes)
-    text = _text(sort_stubs.count_digits, **common, PER=per, PARTS=parts, LANES=lanes)
-    counting = Run(text, rows * parts, 32 * WARPS, (keys, counts))
+    code = _module(sort_stubs.count_digits, **common, PER=per, PARTS=parts, LANES=lanes)
+    counting = Run(code, rows * parts, 32 * WARPS, (keys, counts))
     steps: list[Any] = [Fill(counts, 0, counted + told), counting]
     other = room.new(rows * length * size)
     last = target or room.new(rows * length * size)
@@ -183,9 +185,9 @@ def sort_rows(
         shift = (8 * i,)
         to_keys = last if (passes - i) % 2 else other
         to_values = pairs[i % 2]
-        text = _text(sort_stubs.move_digits, **common)
+        code = _module(sort_stubs.move_digits, **common)
         places = (now_keys, now_values, counts, state, to_keys, to_values)
-        steps.append(Run(text, rows * tiles, 32 * WARPS, places, shift))
+        steps.append(Run(code, rows * tiles, 32 * WARPS, places, shift))
         now_keys, now_values = to_keys, to_values
         if numbered:
             common["VALUES"] = 1
@@ -293,13 +295,13 @@ def _one_by_one(dtype: np.dtype, dims: tuple[int, int, int], kept: int, **option
     names = key_names(dtype, **options)
     names |= {"LENGTH": length, "INNER": inner, "ROWS": rows, "KEPT": kept}
     names |= {"WARPS": warps, "EACH": each}
-    text = _largest_text(**names)
+    code = _largest_module(**names)
     places = (given(0), made(0), made(1))
-    return Run(text, ceil_div(rows, each), 32 * warps * each, places)
+    return Run(code, ceil_div(rows, each), 32 * warps * each, places)
 
 
 @lru(256)
-def _largest_text(**names: Any) -> str:
+def _largest_module(**names: Any) -> ptx.GpuModule:
     return module(largest_stubs.keep_largest, names, {"found": 8 * 32})
 
 

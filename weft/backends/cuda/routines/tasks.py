@@ -5,12 +5,13 @@ The incomplete gamma and beta functions, zeta and polygamma.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.routines.base import ROUTINES, Place, Routine, Run, ceil_div, entry
+from weft.backends.llvm.code import Call, Function, Module, parameters
 from weft.backends.llvm.tasks import Task
 from weft.backends.llvm.text.special import NAMES, lower
 from weft.base.functional import lru
@@ -26,40 +27,35 @@ def _place(p: Any) -> Place:
 
 
 @lru(64)
-def _text(text: str, name: str, count: int, extent: int) -> str:
+def _module(made: Module, name: str, count: int, extent: int) -> GpuModule:
     """A module whose kernel calls a task's function for one number of its range a thread."""
-    given = ", ".join(f"ptr %a.{i}" for i in range(count))
-    lines = [f"define void @main({given}) nounwind {{", "entry:"]
-    lines.append(f"  %table = alloca [{count} x ptr]")
+    given = parameters("ptr", *[f"a.{i}" for i in range(count)])
+    lines = ["entry:", f"  %table = alloca [{count} x ptr]"]
     for i in range(count):
         lines.append(f"  %p{i} = getelementptr ptr, ptr %table, i64 {i}")
         lines.append(f"  store ptr %a.{i}, ptr %p{i}")
     lines += [
-        "  %t = call i64 @thread()",
-        "  %b = call i64 @block()",
+        Call("  %t = call i64 ", "thread", ()),
+        Call("  %b = call i64 ", "block", ()),
         f"  %first = mul i64 %b, {THREADS}",
         "  %at = add i64 %first, %t",
         "  %after = add i64 %at, 1",
         f"  %some = icmp slt i64 %at, {extent}",
         "  br i1 %some, label %run, label %done",
         "run:",
-        f"  call void @{name}(ptr %table, i64 %at, i64 %after)",
+        Call("  call void ", name, ["ptr %table", "i64 %at", "i64 %after"]),
         "  br label %done",
         "done:",
         "  ret void",
-        "}",
-        "declare i64 @thread()",
-        "declare i64 @block()",
-        "",
     ]
-    text = re.sub(rf"^define void @{name}\(", f"define internal void @{name}(", text, flags=re.M)
-    return entry("\n".join([text, *lines]), "main")
+    made = made.mapped(lambda f: f._replace(internal=True))
+    return entry(made.joined(Module([Function("main", given, tuple(lines))])), "main")
 
 
 def _run(task: Task) -> Run:
-    text = _text(str(task.module), task.name, len(task.places), task.extent)
+    module = _module(task.module, task.name, len(task.places), task.extent)
     places = tuple(_place(p) for p in task.places)
-    return Run(text, ceil_div(task.extent, THREADS), THREADS, places)
+    return Run(module, ceil_div(task.extent, THREADS), THREADS, places)
 
 
 def lowering(name: str) -> Any:

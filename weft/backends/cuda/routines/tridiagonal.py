@@ -16,7 +16,7 @@ from weft.backends.cuda.routines.base import (
     ceil_div,
     given,
     made,
-    text_of,
+    module_of,
 )
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.solver import LETTERS, PTR, calls, handle, letter_of, parts_of
@@ -42,9 +42,9 @@ def _solve(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine
     room = Scratch()
     rows = room.new(3 * prod(b.shape) * b.dtype.itemsize)
     names = {"COUNT": count, "SIZE": n, "COLUMNS": k, "THREADS": THREADS, "GROUP": GROUP}
-    text = text_of(stubs.solve, C=kind, PARTS=parts, **names)
+    code = module_of(stubs.solve, C=kind, PARTS=parts, **names)
     places = (*map(given, range(4)), rows, made(0))
-    run = Run(text, ceil_div(count * k, THREADS), THREADS, places)
+    run = Run(code, ceil_div(count * k, THREADS), THREADS, places)
     return Routine([run], tuple(room.sizes))
 
 

@@ -21,7 +21,7 @@ from weft.backends.cuda.routines.base import (
     given,
     launch,
     made,
-    text_of,
+    module_of,
 )
 from weft.backends.cuda.routines.stubs import uniform_stubs as stubs
 from weft.kernel.program import Type
@@ -36,7 +36,7 @@ def _rng_uniform(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> R
     floats = out.dtype.kind not in "iu"
     names |= {"WIDE": int(out.dtype.itemsize == 8), "FLOATS": int(floats)}
     draw = launch(stubs.draw, prod(out.shape), (given(0), given(1), state, made(0)), **names)
-    return Routine([draw, Run(text_of(stubs.advance), 1, 32, (state,))])
+    return Routine([draw, Run(module_of(stubs.advance), 1, 32, (state,))])
 
 
 ROUTINES["rng_uniform"] = _rng_uniform

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Place,
@@ -32,15 +33,15 @@ _OPS = {
 
 
 @lru(128)
-def _text(main: Any, numbers: tuple[int, ...], **names: Any) -> str:
+def _module(main: Any, numbers: tuple[int, ...], **names: Any) -> GpuModule:
     return module(main, names, numbers={"table": numbers} if numbers else None)
 
 
 def _run(
     main: Any, count: int, places: tuple[Place, ...], numbers: tuple[int, ...], **names: Any
 ) -> Run:
-    text = _text(main, numbers, COUNT=count, **names)
-    return Run(text, ceil_div(count, 256 * names["VECTOR"]), 256, places)
+    code = _module(main, numbers, COUNT=count, **names)
+    return Run(code, ceil_div(count, 256 * names["VECTOR"]), 256, places)
 
 
 def _table(shape: Any, out: Any, params: dict[str, Any]) -> tuple[tuple[int, ...], dict[str, Any]]:

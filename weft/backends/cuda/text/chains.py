@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.backends.cuda.chain import Chain, Part, Step
+from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.schedule import COPIED, Schedule, copied_bytes
 from weft.backends.cuda.text.columns import COPIES, BlockColumns, Clusters
-from weft.backends.cuda.text.threads import Threads
+from weft.backends.cuda.text.threads import Threads, inlined
+from weft.backends.llvm.code import Call, Memory, Module, Parameter, parameters
 from weft.kernel.kernel import Loop, Reduce
 
 # What a thread holds of the last product's rows.
-HELD = "ptr %held"
+HELD = Parameter("ptr", "held")
 # Memory of a block for copies, of which a launch says how much it is.
-ROOM = f"{COPIES} = external addrspace(3) global [0 x i8], align 128"
+ROOM = Memory(COPIES, "external addrspace(3) global [0 x i8], align 128", constant=False)
+# Makes a function, under a name, of the kernel of a routine.
+AsFunction = Callable[[GpuModule, str], Module]
 
 
 class _Turns(Clusters):
@@ -116,35 +120,35 @@ class _EarlySums(_Sums):
 
 
 class Text:
-    """The text of a chain: functions of its parameters and the number of a block."""
+    """A chain: functions of its parameters and the number of a block."""
 
     def __init__(self, chain: Chain, name: str) -> None:
         self.chain, self.name = chain, name
-        self.declared: dict[str, str] = {COPIES: ROOM}
-        self.functions: list[str] = []
+        self.modules = [Module((), memory=[ROOM])]
 
     def _add(self, writer: Threads, name: str) -> None:
-        text = writer.piece(name)
+        made = writer.piece(name)
         if isinstance(writer, Clusters):
-            text = text.replace(f"@{name}(", f"@{name}({HELD}, ")
-        self.declared |= writer.declared | {line: line for line in writer.shared}
-        self.functions.append(text)
+            made = made._replace(parameters=(HELD, *made.parameters))
+        self.modules += [*writer.words.values(), Module([made], writer.declared, writer.shared)]
 
-    def _given(self, step: Step) -> str:
+    def _call(self, name: str, step: Step, number: str) -> str:
         own = self.chain.parameters
-        given = "".join(f"ptr %{'p' if n < own else 'k'}{n}, " for n in step.places)
-        return given if isinstance(step.what, Part) else f"{HELD}, {given}"
+        given = [f"ptr %{'p' if n < own else 'k'}{n}" for n in step.places]
+        held = [] if isinstance(step.what, Part) else [str(HELD)]
+        return Call("  call void ", name, [*held, *given, f"i32 {number}"])
 
-    def _function(self, name: str, body: list[str]) -> str:
-        given = "".join(f"ptr %p{n}, " for n in range(self.chain.parameters))
-        head = f"define internal void @{name}({HELD}, {given}i32 %block) #0 alwaysinline {{"
-        kept = []
+    def _function(self, name: str, body: list[str]) -> None:
+        places = parameters("ptr", *[f"p{n}" for n in range(self.chain.parameters)])
+        kept, memory = [], []
         for n, size in enumerate(self.chain.kept, self.chain.parameters):
-            place = f"@{self.name}_kept{n}"
+            place = f"{self.name}_kept{n}"
             room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
-            self.declared[place] = f"{place} = {room}"
-            kept.append(f"  %k{n} = addrspacecast ptr addrspace(3) {place} to ptr")
-        return "\n".join([head, "entry:", *kept, *body, "  ret void", "}"])
+            memory.append(Memory(place, room, constant=False))
+            kept.append(f"  %k{n} = addrspacecast ptr addrspace(3) @{place} to ptr")
+        lines = ("entry:", *kept, *body, "  ret void")
+        made = inlined(name, (HELD, *places, *parameters("i32", "block")), lines)
+        self.modules.append(Module([made], memory=memory))
 
     def early(self) -> str:
         """What has rows of both matrices on their way to shared memory."""
@@ -154,47 +158,47 @@ class Text:
         for step, writer in zip((first, last), writers, strict=True):
             name = f"{self.name}_early{len(body)}"
             self._add(writer, name)
-            body.append(f"  call void @{name}({self._given(step)}i32 %block)")
-        self.functions.append(self._function(f"{self.name}_early", body))
+            body.append(self._call(name, step, "%block"))
+        self._function(f"{self.name}_early", body)
         return f"{self.name}_early"
 
-    def near(self, as_function: Callable[[str, str, dict[str, str]], str]) -> str:
+    def near(self, as_function: AsFunction) -> str:
         """What brings near what steps will read."""
         found: list[str] = []
         for step in self.chain.steps:
             if isinstance(step.what, Part) and step.what.near:
                 name = f"{self.name}_near{len(found)}"
-                self.functions.append(as_function(step.what.near, name, self.declared))
-                given = "".join(f"ptr %p{n}, " for n in step.places[1:-1])
-                found.append(f"  call void @{name}({given}i32 %block)")
-        self.functions.append(self._function(f"{self.name}_near", found))
+                self.modules.append(as_function(step.what.near, name))
+                given = [*[f"ptr %p{n}" for n in step.places[1:-1]], "i32 %block"]
+                found.append(Call("  call void ", name, given))
+        self._function(f"{self.name}_near", found)
         return f"{self.name}_near"
 
-    def whole(self, as_function: Callable[[str, str, dict[str, str]], str]) -> None:
-        """All steps one after the other; ``as_function`` makes one of the text of a routine."""
+    def whole(self, as_function: AsFunction) -> None:
+        """All steps one after the other; ``as_function`` makes one of a routine."""
         body = ["  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()"]
         body.append(f"  %group = udiv i32 %block, {self.chain.cluster}")
         for i, step in enumerate(self.chain.steps):
             name = f"{self.name}_step{i}"
-            call = f"  call void @{name}({self._given(step)}i32 "
+            call = self._call(name, step, "%block")
             what = step.what
             if step.turns:
                 self._add(_Turns(step), name)
-                body.append(f"{call}%block)")
+                body.append(call)
             elif isinstance(what, Schedule):
                 self._add(_Sums(what), name)
-                body.append(f"{call}%block)")
+                body.append(call)
             elif isinstance(what, Part) and what.elements:
                 self._add(Threads(what.schedule), name)
                 body += [
                     f"  %some{i} = icmp slt i32 %tid, {what.elements}",
                     f"  br i1 %some{i}, label %do{i}, label %done{i}",
                     f"do{i}:",
-                    f"{call}%group)",
+                    self._call(name, step, "%group"),
                     f"  br label %done{i}",
                     f"done{i}:",
                 ]
             else:
-                self.functions.append(as_function(what.schedule, name, self.declared))
-                body += ["  call void @llvm.nvvm.barrier0()", f"{call}%block)"]
-        self.functions.append(self._function(self.name, body))
+                self.modules.append(as_function(what.schedule, name))
+                body += ["  call void @llvm.nvvm.barrier0()", call]
+        self._function(self.name, body)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from weft.backends.cuda.routines.device import DEFINITIONS
+from weft.backends.cuda.routines.device import words
 from weft.backends.cuda.schedule import COPIED, Schedule, copied_bytes, nest, read_once
 from weft.backends.cuda.text.threads import WARP, Threads
+from weft.backends.llvm.code import Call, Module, Parameter, parameters
 from weft.backends.llvm.text.instructions import scalar_type
 from weft.kernel.kernel import Loop, Reduce
 from weft.kernel.nodes import BF16, F16, F32
@@ -199,7 +200,7 @@ class BlockColumns(Columns):
 
 
 # Where the copies of a block are.
-COPIES = "@copies"
+COPIES = "copies"
 
 
 class Clusters(BlockColumns):
@@ -214,18 +215,13 @@ class Clusters(BlockColumns):
         self.spot: tuple[str, int] | None = None  # where a row that was copied is, and the column
 
     def _run(self, number: str) -> None:
-        room = f"[{copied_bytes(self.schedule)} x i8]"
-        self.shared.append(f"{COPIES} = internal addrspace(3) global {room} undef, align 16")
+        self.share(COPIES, copied_bytes(self.schedule), "i8")
         super()._run(number)
 
     def _word(self, result: str, name: str, given: str) -> str:
         """A call of a word of GPUs."""
-        self.declared[f"@{name}"] = DEFINITIONS[name]
-        call = f"call {result} @{name}({given})"
-        if result != "void":
-            return self.emit(call)
-        self.line(call)
-        return ""
+        self.words |= words([name])
+        return self.call_function(name, [given] if given else [], result)
 
     def _open_columns(self, number: str) -> tuple[str, str]:
         cluster = self.schedule.cluster
@@ -249,7 +245,7 @@ class Clusters(BlockColumns):
         own = self.emit(f"mul i64 {self.tid}, {COPIED}")
         first = self.first_byte + row * self.schedule.threads * COPIED
         at = self.emit(f"add i64 {own}, {first}")
-        return self.emit(f"getelementptr i8, ptr addrspace(3) {COPIES}, i64 {at}")
+        return self.emit(f"getelementptr i8, ptr addrspace(3) @{COPIES}, i64 {at}")
 
     def _rows(
         self, now: str, distances: range, axis: str, axes: Any, body: Any, carried: Any
@@ -358,20 +354,19 @@ class _Copies(Clusters):
 # --- before the kernel before this one has ended --------------------------------------------------
 
 
-def early(schedule: Schedule, names: dict[int, str]) -> tuple[dict[str, str], list[str]]:
-    """Functions, by name, and lines that begin to bring a matrix near while the kernel before this
-    one still runs; ``names`` are those of buffers."""
+def early(schedule: Schedule, names: dict[int, str]) -> tuple[list[Module], list[str]]:
+    """Functions, as modules, and lines that begin to bring a matrix near while the kernel before
+    this one still runs; ``names`` are those of buffers."""
     matrix = read_once(schedule) if schedule.columns else None
     if matrix is None:
-        return {}, []
+        return [], []
     block = "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
     if not schedule.cluster:
-        return {}, [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
+        return [], [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
     writer = _Copies(schedule)
-    text = writer.piece("early")
-    given = "".join(f"ptr {name}, " for name in names.values())
-    call = f"  call void @early({given}i32 %early.block)"
-    return {**writer.declared, "@early": text}, [block, call]
+    made = Module([writer.piece("early")], writer.declared)
+    given = [*[f"ptr {name}" for name in names.values()], "i32 %early.block"]
+    return [*writer.words.values(), made], [block, Call("  call void ", "early", given)]
 
 
 def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:
@@ -419,10 +414,10 @@ call void asm sideeffect "@$2 cp.async.bulk.prefetch.L2.global [$0], $1;", "l,r,
 (ptr addrspace(1) %next{i}.place, i32 %next{i}.count, i1 %next{i}.does)"""
 
 
-def prefetched(count: int) -> list[str]:
+def prefetched(count: int) -> tuple[Parameter, ...]:
     """Parameters of kernels that prefetch so many arrays."""
-    each = range(count)
-    return [*(f"ptr %next{i}" for i in each), *(f"i64 %bytes{i}" for i in each)]
+    places, sizes = [[f"{word}{i}" for i in range(count)] for word in ("next", "bytes")]
+    return (*parameters("ptr", *places), *parameters("i64", *sizes))
 
 
 def prefetch_next(blocks: int, count: int = 1) -> list[str]:

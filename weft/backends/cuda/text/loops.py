@@ -6,17 +6,18 @@ another has written. Pointers of slots are variables, so that views may move.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.backends.cuda.groups import Access, collide
 from weft.backends.cuda.loops import Moved, Multiply, Part, Region, Unfit, items_of, tile_of
-from weft.backends.cuda.routines.device import DEFINITIONS, definitions
+from weft.backends.cuda.ptx import NAME, GpuModule, group
+from weft.backends.cuda.routines.device import definitions
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
-from weft.backends.cuda.text.render import NAME, SerialText
-from weft.backends.cuda.text.threads import Threads, counted
+from weft.backends.cuda.text.render import SerialText
+from weft.backends.cuda.text.threads import Threads, counted, inlined
+from weft.backends.llvm.code import Call, Function, Memory, Module, parameters
 from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs
@@ -26,12 +27,10 @@ from weft.kernel.nodes import BF16, F16, F64
 from weft.kernel.program import For, Point, Swap, While
 from weft.kernel.spec import verify
 
-_FLUSH = '"denormal-fp-math-f32"="preserve-sign,preserve-sign"'
 # Bytes of shared memory of a block, of GPUs that have it, that sides of products may stay in.
 MOST_KEPT = 100 << 10
 # Bytes of it that a module may declare; a launch can give it more.
 MOST_FIXED = 40 << 10
-_WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4}
 # Bytes of a chunk of both sides of a product.
 MOST_CHUNK = 96 << 10
 _NARROW = {BF16: 1, F16: 2}
@@ -41,7 +40,7 @@ class Text(Record):
     """A module, the slots that its parameters are, the bytes of shared memory that a launch gives
     it, and how many barriers a round has."""
 
-    module: str
+    module: GpuModule
     slots: tuple[int, ...]
     dynamic: int
     barriers: int
@@ -59,7 +58,7 @@ class _Function(Threads):
         self.name, self.mode, self.all_threads = name, mode, threads
         self.prefix = f"{name}_"
 
-    def text(self) -> str:
+    def function(self) -> Function:
         verify(self.kernel)
         for i, b in enumerate(self.kernel.buffers):
             if b.role == "row" and b.size:
@@ -68,39 +67,32 @@ class _Function(Threads):
         self._run("%number")
         self.line("ret void")
         outside = [i for i, b in enumerate(self.kernel.buffers) if b.role != "row"]
-        given = ", ".join([*(f"ptr %b{i}" for i in outside), "i64 %thread", "i64 %number"])
-        head = f"define internal void @{self.name}({given}) #0 alwaysinline {{"
-        return "\n".join([head, "entry:", *self.serial, *self.lines, "}"])
+        given = parameters("ptr", *[f"b{i}" for i in outside])
+        lines = ("entry:", *self.serial, *self.lines)
+        return inlined(self.name, (*given, *parameters("i64", "thread", "number")), lines)
 
     def _row(self, i: int, b: Any) -> None:
         if self.mode != "warps":
             super()._row(i, b)
             return
-        kind, name = memory_type(b.dtype), f"@{self.prefix}row{i}"
-        warps = self.all_threads // 32
-        room = f"[{warps * b.size} x {kind}]"
-        self.shared.append(f"{name} = internal addrspace(3) global {room} undef, align 16")
-        thread = self.emit("call i64 @thread()")
+        kind, warps = memory_type(b.dtype), self.all_threads // 32
+        name = self.share(f"{self.prefix}row{i}", warps * b.size, kind)
+        thread = self.call_function("thread", (), "i64")
         warp = self.emit(f"lshr i64 {thread}, 5")
         at = self.emit(f"mul i64 {warp}, {b.size}")
         place = self.emit(f"getelementptr {kind}, ptr addrspace(3) {name}, i64 {at}")
         self.line(f"%b{i} = addrspacecast ptr addrspace(3) {place} to ptr")
 
-    def shared_bytes(self) -> int:
-        """Bytes of the shared memory that it declares."""
-        found = [re.search(r"\[(\d+) x (\w+)\]", line) for line in self.shared]
-        return sum(int(x[1]) * _WIDTHS.get(x[2], 8) for x in found if x is not None)
-
     def _barrier(self) -> None:
-        self.line(f"call void @{'warp_barrier' if self.mode == 'warps' else 'meet'}()")
+        self.call_function("warp_barrier" if self.mode == "warps" else "meet", ())
 
     _meet = _barrier
 
     def _exchanged(self, word: str, distance: int) -> str:
-        return self.emit(f"call i32 @shuffle_xor_u32(i32 {word}, i32 {distance})")
+        return self.call_function("shuffle_xor_u32", [f"i32 {word}", f"i32 {distance}"], "i32")
 
     def to_bfloat(self, x: str) -> str:
-        return self.emit(f"call i16 @bf16_of_f32(float {x})")
+        return self.call_function("bf16_of_f32", [f"float {x}"], "i16")
 
 
 class _SerialFunction(_Function, SerialText):
@@ -127,9 +119,8 @@ class Writer(Lines):
         self.state, self.most_shared = state, most_shared
         self.allocated: list[str] = []
         self.before: list[str] = []  # what is done once, before the loop
-        self.functions: list[str] = []
-        self.declared: dict[str, str] = {}  # by name: functions and shared memory
-        self.stubs: dict[str, Any] = {}  # functions, and places in shared memory
+        self.modules: list[Module] = []  # functions of parts, and shared memory
+        self.stubs: dict[str, Module | tuple[str, str, int]] = {}  # or places in shared memory
         self.slots: dict[int, None] = {}
         self.names: dict[Any, str] = {}
         self.pending: list[tuple[Access, Any, int]] = []  # accesses, by what, of which kernel
@@ -168,9 +159,10 @@ class Writer(Lines):
             self.barriers += 1
             self.pending = []
             if self.blocks == 1:
-                self.line("call void @meet()")
+                self.call_function("meet", ())
             else:
-                self.line(f"call void @grid_barrier(ptr {self.pointer(self.state)}, ptr %goal)")
+                given = [f"ptr {self.pointer(self.state)}", "ptr %goal"]
+                self.call_function("grid_barrier", given)
 
     def conflicts(self, accesses: Sequence[Access], key: Any, origin: int = 0) -> bool:
         """Whether an item has to wait for those since the last barrier.
@@ -240,7 +232,7 @@ class Writer(Lines):
 
     def copy(self, target: str, source: str, size: int) -> None:
         self.stub(stubs.copy_bytes, {})
-        self.line(f"call void @copy_bytes(ptr {target}, ptr {source}, i64 {size})")
+        self.call_function("copy_bytes", [f"ptr {target}", f"ptr {source}", f"i64 {size}"])
 
     def part(self, item: Part) -> None:
         mode, iterations = item.mode, item.schedule.iterations
@@ -253,10 +245,10 @@ class Writer(Lines):
             key = ("threads", iterations, first)
         self.begin(item.accesses, key, item.origin)
         name = self.function(item)
-        given = "".join(f"ptr {self.pointer(s)}, " for s in item.slots)
+        given = [f"ptr {self.pointer(s)}" for s in item.slots]
 
         def run(thread: str, number: str) -> None:
-            self.line(f"call void @{name}({given}i64 {thread}, i64 {number})")
+            self.call_function(name, [*given, f"i64 {thread}", f"i64 {number}"])
 
         if mode == "all":
             run("%thread", "0")
@@ -287,10 +279,10 @@ class Writer(Lines):
                 made = made._replace(threads=self.threads)
             kind = _SerialFunction if made.kernel.serial else _Function
             text = kind(made, name, item.mode, self.threads)
-            self.functions.append(text.text())
-            self.declared |= text.declared
-            self.declared |= {line.split(" ", 1)[0]: line for line in text.shared}
-            self.fixed += text.shared_bytes()
+            function = text.function()
+            self.modules.append(Module([function], text.declared, text.shared))
+            self.modules += text.words.values()
+            self.fixed += text.shared_bytes
             if self.fixed > MOST_FIXED:
                 raise Unfit("too much shared memory")
             self.names[key] = name
@@ -300,7 +292,7 @@ class Writer(Lines):
 
     def multiply(self, item: Multiply, later: Sequence[Any]) -> int:
         """A product, and the kernels after it that go on with its elements; how many of these."""
-        key = ("product", len(self.functions))
+        key = ("product", len(self.modules))
         shape = item.shape
         left, right, out = item.slots
         accesses = (Access(left, False), Access(right, False), Access(out, True, True))
@@ -314,20 +306,20 @@ class Writer(Lines):
                 break
             self.note(other.accesses, key)
             followers.append(other)
-        tag = f"_{len(self.functions)}"
-        self.functions.append(self.followed(followers, tag))
+        tag = f"_{len(self.modules)}"
+        self.modules.append(Module([self.followed(followers, tag)]))
         table = self.variable(f"[{max(1, sum(len(f.slots) for f in followers))} x ptr]")
         for i, slot in enumerate(s for f in followers for s in f.slots):
             place = self.emit(f"getelementptr ptr, ptr {table}, i64 {i}")
             self.line(f"store ptr {self.pointer(slot)}, ptr {place}")
         self.product(item, tag)
-        given = ", ".join(f"ptr {self.pointer(s)}" for s in item.slots)
-        self.line(f"call void @product{tag}({given}, ptr {table})")
+        given = [f"ptr {self.pointer(s)}" for s in item.slots]
+        self.call_function(f"product{tag}", [*given, f"ptr {table}"])
         return len(followers)
 
-    def followed(self, followers: Sequence[Part], tag: str) -> str:
+    def followed(self, followers: Sequence[Part], tag: str) -> Function:
         """The function that goes on with an element of a product."""
-        lines = [f"define internal void @follow{tag}(ptr %table, i64 %number) #0 alwaysinline {{"]
+        lines: list[str] = []
         place = 0
         for f in followers:
             given = []
@@ -337,8 +329,9 @@ class Writer(Lines):
                 given.append(f"ptr %p{place}")
                 place += 1
             given += ["i64 0", "i64 %number"]
-            lines.append(f"  call void @{self.function(f)}({', '.join(given)})")
-        return "\n".join([*lines, "  ret void", "}"])
+            lines.append(Call("  call void ", self.function(f), given))
+        given_all = (*parameters("ptr", "table"), *parameters("i64", "number"))
+        return inlined(f"follow{tag}", given_all, [*lines, "  ret void"])
 
     def product(self, item: Multiply, tag: str) -> None:
         """The functions of a product, with shared memory for its tiles."""
@@ -400,7 +393,7 @@ class Writer(Lines):
                 pointer = f"%k{len(self.before)}"
                 self.before += [
                     f"  {pointer} = load ptr, ptr %s{item.slots[i]}",
-                    f"  call void @{stub.__name__}{tag}(ptr {pointer})",
+                    Call("  call void ", f"{stub.__name__}{tag}", [f"ptr {pointer}"]),
                 ]
         for main in mains:
             self.stub(main, names, tag)
@@ -416,20 +409,14 @@ class Writer(Lines):
         own = f"{main.__name__}{tag}"
         if own in self.stubs:
             return
-        text = str(translate_with_math(main, names, inline=tuple(called_stubs([main]))))
-        defined = re.findall(r"^define [^@]*@(\w+)\(", text, re.MULTILINE)
-        local = {*defined, "follow", "left_room", "right_room", "sums_room"} if tag else set()
-        for line in re.findall(r"^declare [^\n]*$", text, re.MULTILINE):
-            word = line.split("@")[1].split("(")[0]
-            if word not in DEFINITIONS and word not in local:
-                self.declared[f"@{word}"] = line
-        text = re.sub(r"@(\w+)\(", lambda m: f"@{m[1]}{tag}(" if m[1] in local else m[0], text)
-        for found in re.findall(r"^define .*?^}$", text, re.MULTILINE | re.DOTALL):
-            head, body = found.split("\n", 1)
-            head = re.sub(r"^define (internal )?", "define internal ", head)
-            head = re.sub(r"\) nounwind[^\n]*\{", ") #0 alwaysinline {", head)
-            word = head.split("@")[1].split("(")[0]
-            self.stubs.setdefault(word, f"{head}\n{body}")
+        made = translate_with_math(main, names, inline=tuple(called_stubs([main])))
+        if tag:
+            rooms = ("follow", "left_room", "right_room", "sums_room")
+            made = made.renamed({name: f"{name}{tag}" for name in (*made.names, *rooms)})
+        self.modules.append(made.replaced(functions=()))
+        for f in made.functions:
+            f = inlined(f.name, f.parameters, f.lines, f.result)
+            self.stubs.setdefault(f.name, Module([f]))
 
     # --- regions ----------------------------------------------------------------------------------
 
@@ -471,7 +458,7 @@ class Writer(Lines):
             for _, base, size in slices:
                 offset = self.emit(f"mul i64 {after}, {size}")
                 place = self.emit(f"getelementptr i8, ptr {self.pointer(base)}, i64 {offset}")
-                self.line(f"call void @prefetch(ptr {place}, i64 {size})")
+                self.call_function("prefetch", [f"ptr {place}", f"i64 {size}"])
 
     def repeat_while(self, item: Region) -> None:
         flag = item.node.flag
@@ -539,65 +526,63 @@ class Writer(Lines):
 
     def module(self, starts: Sequence[int]) -> Text:
         slots = tuple(self.slots)
-        head = [f"  %s{s} = alloca ptr\n  store ptr %a{s}, ptr %s{s}" for s in slots]
-        head += [f"  %start{s} = alloca ptr\n  store ptr %a{s}, ptr %start{s}" for s in starts]
+        head: list[str] = []
+        for word, some in (("s", slots), ("start", starts)):
+            for s in some:
+                head += [f"  %{word}{s} = alloca ptr", f"  store ptr %a{s}, ptr %{word}{s}"]
         head += [
             "  %goal = alloca i32",
             "  store i32 0, ptr %goal",
-            "  %thread = call i64 @thread()",
-            "  %block = call i64 @block()",
+            Call("  %thread = call i64 ", "thread", ()),
+            Call("  %block = call i64 ", "block", ()),
             f"  %before = mul i64 %block, {self.threads}",
             "  %everywhere = add i64 %before, %thread",
             "  %lane = and i64 %thread, 31",
             "  %warp = lshr i64 %everywhere, 5",
         ]
-        given = ", ".join(f"ptr %a{s}" for s in slots)
-        main = [
-            f"define ptx_kernel void @{NAME}({given}) #1 {{",
+        lines = [
             "entry:",
             *self.allocated,
             *head,
             *self.before,
-            *(["  call void @barrier()"] if self.before else []),
+            *([Call("  call void ", "barrier", ())] if self.before else []),
             *self.lines,
             "  ret void",
-            "}",
         ]
         dynamic = self.kept + self.shared
         if dynamic + self.fixed > self.most_shared:
             raise Unfit("too much shared memory")
-        texts = [self.room(x) if isinstance(x, tuple) else x for x in self.stubs.values()]
-        body = "\n".join([*texts, *self.functions, *main])
-        found = [*self.declared.values(), *self.words(body)]
-        if dynamic:
-            found.insert(0, "@room_dynamic = external addrspace(3) global [0 x i8], align 128")
-            found.insert(
-                1,
-                "define internal ptr @dynamic() alwaysinline {\n"
-                "  ret ptr addrspacecast (ptr addrspace(3) @room_dynamic to ptr)\n}",
-            )
-        ends = [
-            f"attributes #0 = {{ {_FLUSH} convergent nounwind }}",
-            f'attributes #1 = {{ {_FLUSH} convergent nounwind "nvvm.maxntid"="{self.threads}" }}',
-            "",
-        ]
-        text = "\n".join([*found, body, *ends])
-        return Text(text, slots, dynamic, self.barriers)
+        given = parameters("ptr", *[f"a{s}" for s in slots])
+        main = Function(NAME, given, tuple(lines), attributes=("#1",), convention="ptx_kernel")
+        found = [_DYNAMIC] if dynamic else []
+        found += [self.room(x) if isinstance(x, tuple) else x for x in self.stubs.values()]
+        found += [*self.modules, Module([main])]
+        used = definitions(f for m in found for f in m.functions)
+        groups = [group(0, "nounwind"), group(1, "nounwind", f'"nvvm.maxntid"="{self.threads}"')]
+        module = GpuModule((), groups=groups).joined(*used.values(), *found)
+        return Text(module, slots, dynamic, self.barriers)
 
-    def room(self, what: tuple[str, str, int]) -> str:
+    def room(self, what: tuple[str, str, int]) -> Module:
         """Shared memory of a product: its own, or what products use in turn, after all that."""
         word, tag, place = what
         offset = place if place >= 0 else self.kept - 1 - place
-        return (
-            f"define internal ptr @{word}{tag}() alwaysinline {{\n"
-            "  %p = call ptr @dynamic()\n"
-            f"  %q = getelementptr i8, ptr %p, i64 {offset}\n  ret ptr %q\n}}"
+        lines = (
+            Call("  %p = call ptr ", "dynamic", ()),
+            f"  %q = getelementptr i8, ptr %p, i64 {offset}",
+            "  ret ptr %q",
         )
+        return Module([_room(f"{word}{tag}", lines)])
 
-    def words(self, body: str) -> list[str]:
-        """The definitions of the words of a GPU that the text has."""
-        texts = definitions(body).values()
-        lines = [line for t in texts for line in t.split("\n") if line.startswith("declare ")]
-        rest = ["\n".join(x for x in t.split("\n") if not x.startswith("declare ")) for t in texts]
-        known = " ".join(self.declared.values())
-        return [*(x for x in dict.fromkeys(lines) if x not in known), *rest]
+
+def _room(name: str, lines: tuple[str, ...]) -> Function:
+    """A function that gives the address of shared memory."""
+    return Function(name, (), lines, "ptr", ("alwaysinline",), internal=True)
+
+
+# Shared memory of which a launch says how much it is.
+_DYNAMIC = Module(
+    [_room("dynamic", ("  ret ptr addrspacecast (ptr addrspace(3) @room_dynamic to ptr)",))],
+    memory=[
+        Memory("room_dynamic", "external addrspace(3) global [0 x i8], align 128", constant=False)
+    ],
+)

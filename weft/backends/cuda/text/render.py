@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cuda.chain import Chain
-from weft.backends.cuda.ptx import CLUSTER, EARLY, MOST_EARLY_BLOCKS, WAIT, quickly
+from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, group, quickly
 from weft.backends.cuda.schedule import TILE, Schedule, largest, operations, turned
 from weft.backends.cuda.text.columns import (
     BlockColumns,
@@ -18,6 +19,7 @@ from weft.backends.cuda.text.columns import (
     prefetched,
 )
 from weft.backends.cuda.text.threads import Threads
+from weft.backends.llvm.code import Function, Parameter
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.serial import Writer
@@ -25,28 +27,22 @@ from weft.base.sizes import Size, is_same, writing
 from weft.kernel.nodes import BOOL, Value, is_float
 from weft.kernel.spec import verify
 
-NAME = "kernel"
-# Denormal numbers of float32 are flushed, as on the CPU; those of float64 GPUs always keep.
-FLUSHES = 'attributes #0 = { "denormal-fp-math-f32"="preserve-sign,preserve-sign" convergent }\n'
-# How many threads a block has, so that registers for all of them are there.
-_KERNEL = (
-    'attributes #1 = {{ "denormal-fp-math-f32"="preserve-sign,preserve-sign"'
-    ' convergent "nvvm.maxntid"="{threads}"{more} }}\n'
-)
 # Threads of a multiprocessor that are enough, so that the assembler keeps many loads in registers
 # rather than more blocks.
 _RESIDENT = 1024
 # Blocks of chains that a multiprocessor is to hold: with one, fewer clusters than a launch has find
 # their processors, which have to be of one group.
 _CHAINS = 2
-DECLARED = """\
-declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-declare void @llvm.nvvm.barrier0()
-declare void @llvm.nvvm.barrier.sync(i32)
-declare void @llvm.nvvm.bar.warp.sync(i32)
-declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
-"""
+DECLARED = {
+    "llvm.nvvm.read.ptx.sreg.tid.x": "declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+    "llvm.nvvm.read.ptx.sreg.ctaid.x": "declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+    "llvm.nvvm.barrier0": "declare void @llvm.nvvm.barrier0()",
+    "llvm.nvvm.barrier.sync": "declare void @llvm.nvvm.barrier.sync(i32)",
+    "llvm.nvvm.bar.warp.sync": "declare void @llvm.nvvm.bar.warp.sync(i32)",
+    "llvm.nvvm.shfl.sync.bfly.i32": (
+        "declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)"
+    ),
+}
 
 
 class Taken:
@@ -64,41 +60,52 @@ class Taken:
         return f"%size{len(self.sizes) - 1}_"
 
 
-def render_sized(schedule: Schedule) -> tuple[str, tuple[Size, ...]]:
-    """The LLVM module of a kernel that does for arrays of other sizes too, and the sizes that it
+def render_sized(schedule: Schedule) -> tuple[GpuModule, tuple[Size, ...]]:
+    """The module of a kernel that does for arrays of other sizes too, and the sizes that it
     takes as its last parameters."""
     taken = Taken()
     with writing(taken.name):
-        text = render(schedule, 0, taken)
-    return text, tuple(taken.sizes)
+        module = render(schedule, 0, taken)
+    return module, tuple(taken.sizes)
 
 
-def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> str:
-    """The LLVM module of a kernel, which may prefetch so many arrays for a later one."""
+def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> GpuModule:
+    """The module of a kernel, which may prefetch so many arrays for a later one."""
     writer = writer_of(schedule)
     writer.write("")
     outside = writer.outside()
     parameters = []
     for i in outside:
-        told = "readonly " if schedule.kernel.buffers[i].role == "in" else ""
-        told += "noalias " if schedule.distinct else ""
-        told += "align 16 " if schedule.vector > 1 or schedule.written else ""
-        parameters.append(f"ptr {told}%b{i}")
-    functions, first = early(schedule, {i: f"%b{i}" for i in outside})
+        told = ["readonly"] if schedule.kernel.buffers[i].role == "in" else []
+        told += ["noalias"] if schedule.distinct else []
+        told += ["align 16"] if schedule.vector > 1 or schedule.written else []
+        parameters.append(Parameter("ptr", f"b{i}", " ".join(told)))
+    begun, first = early(schedule, {i: f"%b{i}" for i in outside})
     parameters += prefetched(ahead)
     if ahead:
         first += prefetch_next(schedule.blocks, ahead)
     if taken is not None:
-        parameters += [f"i64 {taken.name(size)}" for size in taken.sizes]
-    head = f"define ptx_kernel void @{NAME}({', '.join(parameters)}) #1 {{"
-    declared = [*writer.shared, *(writer.declared | functions).values()]
-    body = ["entry:", *writer.serial, *first, WAIT, *writer.lines, "}", FLUSHES]
+        parameters += [Parameter("i64", taken.name(size)[1:]) for size in taken.sizes]
+    lines = ("entry:", *writer.serial, *first, *WAIT, *writer.lines)
     may_begin = taken is not None or schedule.blocks <= MOST_EARLY_BLOCKS
-    told = [EARLY] if may_begin else []
-    text = "\n".join([*told, DECLARED, *declared, head, *body, attributes(schedule)])
-    return (
-        text if taken is not None else quickly(text, operations(schedule), largest(schedule.kernel))
-    )
+    own = kernel_module(parameters, lines, schedule, may_begin)
+    made = own.replaced(functions=(), declared=DECLARED | writer.declared, memory=writer.shared)
+    made = made.joined(*writer.words.values(), *begun, own)
+    if taken is not None:
+        return made
+    return quickly(made, operations(schedule), largest(schedule.kernel))
+
+
+def kernel_module(
+    parameters: Sequence[Parameter], lines: Sequence[str], schedule: Any, early: bool
+) -> GpuModule:
+    """A kernel alone, with what is told of it, or of the last of several."""
+    own = Function(NAME, tuple(parameters), tuple(lines), attributes=("#1",))
+    own = own._replace(convention="ptx_kernel")
+    cluster = getattr(schedule, "cluster", 0)
+    if not isinstance(schedule, Chain) and (schedule.block_threads > 256 or cluster < 2):
+        cluster = 0
+    return GpuModule([own], groups=_groups(schedule), early=early, cluster=cluster)
 
 
 def writer_of(schedule: Schedule) -> Threads:
@@ -112,20 +119,19 @@ def writer_of(schedule: Schedule) -> Threads:
     return _Tiles(schedule) if schedule.tile is not None else Threads(schedule)
 
 
-def attributes(schedule: Any) -> str:
-    """What is told of a kernel, or of the last of several."""
+def _groups(schedule: Any) -> list[str]:
+    """Attributes of functions, and of a kernel: how many threads a block has, so that registers for
+    all of them are there."""
+    enough = 0
     if isinstance(schedule, Chain):
-        more = f' "nvvm.minctasm"="{_CHAINS}"'
-        told = _KERNEL.format(threads=schedule.block_threads, more=more)
-        return told + CLUSTER.format(schedule.cluster)
-    # fewer threads have all registers there are, and the assembler then takes too many
-    if schedule.block_threads <= 256:
-        cluster = getattr(schedule, "cluster", 0)
-        told = CLUSTER.format(cluster) if cluster > 1 else ""
-        return FLUSHES.replace("#0", "#1") + told
-    enough = _RESIDENT // schedule.block_threads if getattr(schedule, "columns", True) else 0
-    more = f' "nvvm.minctasm"="{enough}"' if enough else ""
-    return _KERNEL.format(threads=schedule.block_threads, more=more)
+        enough = _CHAINS
+    elif schedule.block_threads <= 256:
+        # fewer threads have all registers there are, and the assembler then takes too many
+        return [group(0), group(1)]
+    elif getattr(schedule, "columns", True):
+        enough = _RESIDENT // schedule.block_threads
+    told = [f'"nvvm.maxntid"="{schedule.block_threads}"']
+    return [group(0), group(1, *told, *([f'"nvvm.minctasm"="{enough}"'] if enough else []))]
 
 
 class _Tiles(Threads):
@@ -146,10 +152,7 @@ class _Tiles(Threads):
         self.tiles: dict[int, str] = {}
         for v in loads:
             kind = memory_type(v.dtype)
-            name = f"@tile{v.number}"
-            room = f"[{TILE * (TILE + 1)} x {kind}]"
-            self.shared.append(f"{name} = internal addrspace(3) global {room} undef, align 16")
-            self.tiles[v.number] = name
+            self.tiles[v.number] = self.share(f"tile{v.number}", TILE * (TILE + 1), kind)
         self.reading = False
         for row in range(0, TILE, rows):
             other = self.emit(f"add i64 {slow}, {row}") if row else slow

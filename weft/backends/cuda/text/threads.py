@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.schedule import WARP, Schedule, nest, private_rows
+from weft.backends.llvm import code
+from weft.backends.llvm.code import Memory, Module
 from weft.backends.llvm.text.instructions import Lines, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
@@ -22,6 +24,8 @@ from weft.base.sizes import room_for
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, Value, is_float, walk
 
+# Bytes of values in shared memory, by type; others have 8.
+_WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4}
 # Operations that seldom matter from which a branch around them costs less.
 _RARE = 8
 # Elements of a row that a block, and a thread, have room for where its length has no fixed value.
@@ -80,20 +84,30 @@ class Threads(Function):
         super().__init__(schedule.kernel, 1)
         self.ieee_minimum = False  # float64 has no such instruction
         self.schedule = schedule
-        self.shared: list[str] = []  # memory that the threads of a block share
+        self.shared: list[Memory] = []  # memory that the threads of a block share
+        self.shared_bytes = 0
+        self.words: dict[str, Module] = {}  # functions that it calls
         self.computed_with = _computed_with(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
         self.place = 0  # which of its own elements of a row a thread is at
         self.serial: list[str] = []  # lines of the entry block, for what loops count
         self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
 
-    def piece(self, name: str) -> str:
+    def piece(self, name: str) -> code.Function:
         """The kernel as a function of its buffers and the number of a block."""
         self.prefix = f"{name}_"
         self.write("%block")
-        given = "".join(f"ptr %b{i}, " for i in self.outside())
-        head = f"define internal void @{name}({given}i32 %block) #0 alwaysinline {{"
-        return "\n".join([head, "entry:", *self.serial, *self.lines, "}"])
+        given = code.parameters("ptr", *[f"b{i}" for i in self.outside()])
+        lines = ("entry:", *self.serial, *self.lines)
+        return inlined(name, (*given, *code.parameters("i32", "block")), lines)
+
+    def share(self, name: str, count: int, kind: str) -> str:
+        """Shared memory for so many values of a type, and its name."""
+        # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
+        room = f"internal addrspace(3) global [{count} x {kind}] undef, align 16"
+        self.shared.append(Memory(name, room, constant=False))
+        self.shared_bytes += count * _WIDTHS.get(kind, 8)
+        return f"@{name}"
 
     def outside(self) -> list[int]:
         """The buffers that aren't memory of an iteration."""
@@ -170,9 +184,7 @@ class Threads(Function):
             own = self.schedule.trips * self.schedule.vector
             self.serial.append(f"  %b{i} = alloca [{own} x {kind}], align 16")
             return
-        name = f"@{self.prefix}row{i}"
-        place = f"{name} = internal addrspace(3) global [{size} x {kind}] undef, align 16"
-        self.shared.append(place)
+        name = self.share(f"{self.prefix}row{i}", size, kind)
         self.line(f"%b{i} = addrspacecast ptr addrspace(3) {name} to ptr")
 
     def read(self, v: Value) -> str:
@@ -189,8 +201,9 @@ class Threads(Function):
         if v.op == "rem":  # LLVM's own is not exact here
             kind = scalar_type(v.dtype)
             if v.dtype in (F32, F64):
-                name = self._remainder(v.dtype)
-                return self.emit(f"call {kind} {name}({kind} {args[0]}, {kind} {args[1]})")
+                name = f"remainder_{kind}"
+                self.words[name] = _remainder(v.dtype)
+                return self.call_function(name, [f"{kind} {x}" for x in args], kind)
             wide = [self.float_cast(v.dtype, F32, x) for x in args]
             name = self._remainder(F32)
             found = self.emit(f"call float {name}(float {wide[0]}, float {wide[1]})")
@@ -242,15 +255,6 @@ class Threads(Function):
 
     def _converted(self, word: str, kind: str, constraints: str, operand: str) -> str:
         return self.emit(f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) {_PURE}')
-
-    def _remainder(self, dtype: np.dtype) -> str:
-        """The name of a function for remainders, which the module then has."""
-        kind, name = scalar_type(dtype), f"@remainder_{scalar_type(dtype)}"
-        for intrinsic, count in (("fabs", 1), ("copysign", 2)):
-            used = f"@llvm.{intrinsic}.{self.suffix(dtype)}"
-            self.declared[used] = f"declare {kind} {used}({', '.join([kind] * count)})"
-        self.declared[name] = _remainder(dtype)
-        return name
 
     def float_cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
         # where LLVM sees these, it computes with float16 by instructions that flush denormals
@@ -592,10 +596,7 @@ class Threads(Function):
 
     def _share(self, name: str, count: int, dtype: np.dtype) -> str:
         """Shared memory for so many values."""
-        # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
-        room = f"[{count} x {_shared_type(dtype)}] undef, align 16"
-        self.shared.append(f"@{self.prefix}{name} = internal addrspace(3) global {room}")
-        return f"@{self.prefix}{name}"
+        return self.share(f"{self.prefix}{name}", count, _shared_type(dtype))
 
     def _give(self, place: str, at: str, dtype: np.dtype, value: str) -> None:
         """Write a value to shared memory."""
@@ -631,14 +632,21 @@ def _shared_type(dtype: np.dtype) -> str:
     return "i8" if dtype.kind == "b" else scalar_type(dtype)
 
 
-def _remainder(dtype: np.dtype) -> str:
+def inlined(
+    name: str, given: tuple[code.Parameter, ...], lines: Sequence[str], result: str = "void"
+) -> code.Function:
+    """A function that becomes part of those that call it."""
+    attributes = ("#0", "alwaysinline")
+    return code.Function(name, given, tuple(lines), result, attributes, internal=True)
+
+
+def _remainder(dtype: np.dtype) -> Module:
     """A function for the remainder of a division, by subtracting multiples that are exact."""
     bits, mantissa = (32, 23) if dtype == F32 else (64, 52)
     kind, word, suffix = scalar_type(dtype), f"i{bits}", f"f{bits}"
     exponents = (1 << (bits - 1)) - (1 << mantissa)
     infinity = "0x7FF0000000000000"
-    return f"""\
-define internal {kind} @remainder_{kind}({kind} %x, {kind} %y) #0 {{
+    lines = f"""\
 entry:
   %a = call {kind} @llvm.fabs.{suffix}({kind} %x)
   %b = call {kind} @llvm.fabs.{suffix}({kind} %y)
@@ -680,5 +688,8 @@ subtract:
   br label %head
 done:
   %signed = call {kind} @llvm.copysign.{suffix}({kind} %r, {kind} %x)
-  ret {kind} %signed
-}}"""
+  ret {kind} %signed"""
+    used = {f"@llvm.{name}.{suffix}": count for name, count in (("fabs", 1), ("copysign", 2))}
+    declared = {name: f"declare {kind} {name}({', '.join([kind] * n)})" for name, n in used.items()}
+    made = inlined(f"remainder_{kind}", code.parameters(kind, "x", "y"), lines.split("\n"), kind)
+    return Module([made._replace(attributes=("#0",))], declared)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from weft.backends.llvm.code import Call, Effort, Function, Module
+from weft.backends.llvm.code import Effort, Function, Module
 
 # Lines from which a module is worth a second thread: of one that is optimised a little, and of
 # kernels.
@@ -37,7 +37,7 @@ def divided(module: Module) -> list[Module]:
         parts = [careful] * bool(others)
     elif sum(len(f.lines) + 2 for f in others) >= _MIN_KERNEL_LINES:
         parts = _halves(careful)
-    elif any(not f.calls.isdisjoint(careful.names) for f in others):
+    elif any(not set(careful.names).isdisjoint(f.calls) for f in others):
         parts = [careful]
     else:
         parts = [whole.selected([f]) for f in others]
@@ -52,9 +52,8 @@ def _halves(module: Module) -> list[Module]:
     def add(name: str) -> None:  # after what it calls, as far as that does not call it
         if name in functions and name not in first:
             first[name] = functions[name]
-            for line in functions[name].lines:
-                if isinstance(line, Call):
-                    add(line.name)
+            for other in functions[name].calls:
+                add(other)
 
     half = module.line_count // 2
     for name in sorted(functions, key=lambda name: len(str(functions[name]))):

@@ -98,10 +98,8 @@ class Writer:
         f.line(f"br label %{tag}head")
         f.label(f"{tag}head")
         first = len(f.lines)
-        for c, start in zip(s.carried, starts, strict=True):
-            kind, name = f.type_of(c.initial.dtype), f"%{tag}a{c.symbol}"
-            f.accumulators[c.symbol] = name
-            f.line(f"{name} = phi {kind} [ {start}, %{before} ], [ {name}.next, %the.latch ]")
+        for c in s.carried:
+            f.accumulators[c.symbol] = f"%{tag}a{c.symbol}"
         f.known = dict(outside)
         self.forget()
         assert s.condition is not None
@@ -112,8 +110,10 @@ class Writer:
         after = [f.value(c.after) for c in s.carried]
         for c, name in zip(s.carried, after, strict=True):
             f.line(f"%{tag}a{c.symbol}.next = freeze {f.type_of(c.after.dtype)} {name}")
-        for i in range(first, first + len(s.carried)):
-            f.lines[i] = f.lines[i].replace("%the.latch", f"%{f.block}")
+        for i, (c, start) in enumerate(zip(s.carried, starts, strict=True)):
+            kind, name = f.type_of(c.initial.dtype), f"%{tag}a{c.symbol}"
+            met = f"[ {start}, %{before} ], [ {name}.next, %{f.block} ]"
+            f.lines.insert(first + i, f"  {name} = phi {kind} {met}")
         f.line(f"br label %{tag}head")
         f.label(f"{tag}exit")
         for c in s.carried:
