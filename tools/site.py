@@ -33,6 +33,7 @@ MENU = {
     "Guides": (
         "tour.md networks.md optimisers.md train.md examples.md parallel.md scaling.md gpus.md"
         " tpus.md export.md performance.md debugging.md moving-from-jax.md ecosystem.md faq.md"
+        " support.md"
     ).split(),
     "Reference": ["api/index.md", "knobs.md", "rules.md", "mathematics.md", "benchmarks.md"],
     "Inside weft": (

@@ -63,19 +63,28 @@ with weft.enable_x64(True):
 
 # Loaded when first needed, or not at all; of weft, what compiles and what few programs use.
 LATE = {
+    "argparse",
     "asyncio",
     "concurrent.futures",
     "ctypes.util",
     "email",
     "http",
+    "importlib.abc",
     "importlib.metadata",
     "llvmlite",
     "multiprocessing",
+    "pathlib",
+    "pkg_resources",
+    "platform",
     "pydoc",
     "scipy",
     "scipy_openblas32",
+    "socket",
     "ssl",
+    "subprocess",
+    "tempfile",
     "unittest",
+    "urllib.parse",
     "urllib.request",
     "weft.api.autodiff",
     "weft.backends.llvm.native.machine",
@@ -216,6 +225,51 @@ def test_primitives_are_declared_where_they_are() -> None:
 def test_a_module_computes_nothing_when_it_is_loaded() -> None:
     """It may be loaded while a program is traced, in whatever scope of knobs."""
     run(LOAD_ALL)
+
+
+def imported(code: str, cache: str) -> list[str]:
+    """The modules that a program imports, in order, by ``python -X importtime``."""
+    command = [sys.executable, "-X", "importtime", "-c", code]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = cache
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    rows = [line.split("|") for line in done.stderr.splitlines() if line.count("|") == 2]
+    return [row[2].strip() for row in rows[1:]]
+
+
+# What programs of weft need besides it and NumPy, whatever else an environment has. The number of
+# weft's own modules is what `import weft` costs most.
+ELSEWHERE = {"__future__", "_ctypes", "ctypes", "errno", "fnmatch", "gc", "threading", "_weakref"}
+MAX_OWN_MODULES = 100
+
+
+def test_import_loads_a_known_list_of_modules(cache: str) -> None:
+    numpy = {*imported("import numpy", cache)}
+    new = [name for name in imported("import numpy, weft", cache) if name not in numpy]
+    own = [name for name in new if name.split(".")[0] == "weft"]
+    assert 50 < len(own) <= MAX_OWN_MODULES, f"{len(own)} modules of weft's"
+    others = {name for name in new if name.split(".")[0] not in ("weft", "ml_dtypes")}
+    unexpected = others - ELSEWHERE - {*sys.builtin_module_names}
+    assert len(unexpected) <= 3 and LATE.isdisjoint(unexpected), unexpected
+
+
+def test_an_environment_of_many_packages_costs_nothing(cache: str, tmp_path) -> None:
+    """Neither entry points nor metadata of other packages are read: files opened are weft's."""
+    for i in range(50):
+        folder = tmp_path / f"package{i}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: package{i}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text("[jax_plugins]\nx = package:x\n")
+    code = (
+        "import sys, os; opened = []\n"
+        f"sys.path.append({str(tmp_path)!r})\n"
+        "def hook(event, args):\n"
+        "    if event in ('open', 'os.scandir', 'os.listdir'): opened.append(str(args[0]))\n"
+        "import numpy; sys.addaudithook(hook); import weft, weft.numpy\n"
+        "print(sum('dist-info' in name for name in opened))\n"
+        f"print(opened.count({str(tmp_path)!r}) <= 1)"
+    )
+    assert run(code, cache).split() == ["0", "True"]
 
 
 def test_import_loads_nothing_heavy(probes: list[dict]) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 
 from tools import release
 
@@ -37,3 +38,9 @@ def test_a_problem_comes_with_what_to_do(tmp_path):
     assert done.returncode == 1
     assert "PROBLEM random numbers: results are off by 1" in done.stdout
     assert "To do: " in done.stdout and "verdict: 1 of the checks" in done.stdout
+
+
+def test_the_release_checks_every_extra_of_users():
+    project = tomllib.loads((release.ROOT / "pyproject.toml").read_text())["project"]
+    of_developers = {"test", "dev", "demo", "docs", "oracle"}
+    assert {*release.EXTRAS} == {*project["optional-dependencies"]} - of_developers

@@ -29,7 +29,7 @@ from weft.api.arguments import (
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import check_captured, dump_program, explain_miss, report_trace
 from weft.api.staging import stage_call
-from weft.base import errors, events, knobs, logs, observing
+from weft.base import errors, events, knobs, logs, observing, progress
 from weft.base.annotations import signature_of
 from weft.base.functional import (
     WeakMembers,
@@ -418,7 +418,8 @@ class JitFunction(NativeFunction):
         if knobs.thread.explain_cache_misses and not _is_of_package(self._fun):
             explain_miss(self._fun, key, list(shared or self._cache), names)
         started, began = time.perf_counter(), events.begin_making()
-        with self._observed_trace(key, shared, names):
+        seen = self._observed_trace(key, shared, names)
+        with seen, progress.making("tracing", self._name):
             staged = self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals)
         events.end_making(began, "trace", self._name)
         level = logs.level_of(knobs.thread.log_compiles)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from weft.api.arguments import signature
@@ -119,6 +118,8 @@ def _first_read(closed: ClosedJaxpr, variable: Any) -> str:
 
 def dump_program(name: str, closed: ClosedJaxpr) -> None:
     """Write a traced program to the folder of the knob ``dump_ir_to``."""
+    from pathlib import Path  # which few programs need
+
     folder, number = Path(knobs.thread.dump_ir_to), next(_numbers)
     folder.mkdir(parents=True, exist_ok=True)
     for mode in [m.strip() for m in knobs.thread.dump_ir_modes.split(",") if m.strip()]:

@@ -834,6 +834,11 @@ cache_programs = _flag(
     "cache_programs", True, "Keep plans of programs in the disk cache, not only their code.",
     env=("WEFT_CACHE_PROGRAMS",),
 )
+compile_progress = _flag(
+    "compile_progress", True,
+    "On terminals and in notebooks, show a line while tracing and compiling take more than 2 s.",
+    env=("WEFT_COMPILE_PROGRESS",),
+)
 num_threads = _int(
     "num_threads", None, "Threads that compiled programs may use; all allowed cores by default.",
     env=("WEFT_NUM_THREADS",),

@@ -28,8 +28,8 @@ _importing = across_forks(Stay())
 def load(module: str) -> Any:
     """Import a module by its name."""
     collects = gc.isenabled()
-    gc.disable()  # modules are made of objects that stay
     try:
+        gc.disable()  # modules are made of objects that stay
         with _importing:
             return import_module(module)
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from weft.base import events, knobs, logs, observing
+from weft.base import events, knobs, logs, observing, progress
 from weft.base.forks import across_forks
 from weft.base.functional import ById, lru, register_cache
 from weft.base.lazy import Late
@@ -33,13 +33,13 @@ def compiled(closed: ClosedJaxpr, key: CodeKey, make: Callable[[ClosedJaxpr], An
     """What ``make`` makes of a program, kept with it under a key; None where it has no plan."""
     found = CODE.get(closed, key)
     if found is None:
-        with observed(closed):
+        name = _name_of(closed)
+        with observed(closed), progress.making("compiling", name):
             began, started = events.begin_making(), perf_counter()
             try:
                 found = make(without_shardings(closed))
             except Unplannable:
                 found = False
-        name = _name_of(closed)
         events.end_making(began, "compile", name, equations=len(closed.eqns))
         level = logs.level_of(knobs.thread.log_compiles)
         if level:

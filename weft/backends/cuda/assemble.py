@@ -21,7 +21,7 @@ from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, 
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort
-from weft.base import disk, knobs
+from weft.base import disk, knobs, progress
 from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -73,7 +73,8 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     waits = module.waits and device.architecture >= ptx.HOPPER
     if code is None:
         where = knobs.thread.cache
-        code = _compilers().submit(_compiled, module, key, device, where).result
+        line = progress.expect(1)
+        code = _compilers().submit(_compiled, module, key, device, where, line).result
     return driver.Function(code, name, dynamic, waits, key)
 
 
@@ -92,12 +93,15 @@ def _compilers() -> Any:
     return ThreadPoolExecutor(min(threads(), MAX_COMPILERS), "weft compiles")
 
 
-def _compiled(module: ptx.GpuModule, key: bytes, device: driver.Device, where: str) -> bytes:
+def _compiled(
+    module: ptx.GpuModule, key: bytes, device: driver.Device, where: str, line: Any
+) -> bytes:
     device.use()
     level = 1 if module.effort is Effort.BRIEF else 4
     code = driver.link(ptx.assemble(module, device.architecture), level=level)
     with knobs.cache(where):  # that of the thread that asked
         disk.save(key, code)
+    progress.finish(line, 1)
     return code
 
 

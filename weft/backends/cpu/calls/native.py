@@ -77,13 +77,13 @@ def _uncollected() -> Iterator[None]:
     there is, while somebody waits for the first result.
     """
     enabled = gc.isenabled()
-    gc.disable()
-    try:
+    try:  # Ctrl-C may come after any call: each of these is where the last line is still reached
+        gc.disable()
         yield
     finally:
         if enabled:
-            gc.collect(0)
             gc.enable()
+            gc.collect(0)
 
 
 def load_products() -> None:

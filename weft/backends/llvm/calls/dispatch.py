@@ -142,8 +142,11 @@ class Native:
         return [values.get(word, 0) for word in range(tables.SERVICES)]
 
     def prepare(self, helpers: int) -> None:
-        """Have the pool ready for so many helpers."""
-        run, where = pool.prepared(helpers)
+        """Have the pool ready for so many helpers; without one, whoever calls works alone."""
+        try:
+            run, where = pool.prepared(helpers)
+        except Exception:
+            return
         self.shared[tables.RUN_POOL] = run
         self.shared[tables.STATE_POOL] = where
         self.shared[tables.READY] = max(helpers, 0)
@@ -222,8 +225,8 @@ def begin() -> None:
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
     """While a program is compiled; the native caller can wait until that is over."""
-    _busy.append(None)
     try:
+        _busy.append(None)
         yield
     finally:
         del _busy[-1:]

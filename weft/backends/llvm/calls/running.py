@@ -22,7 +22,7 @@ from weft.kernel.kinds import i32, i64, invoke, ptr, void
 
 
 def helpers_now(shared: ptr) -> i64:
-    """How many threads may help here; the pool is made ready for them."""
+    """How many threads may help here; the pool is made ready for them. -1 if Python raised."""
     wanted = i64[shared, tables.DEFAULT]
     given = capi.PyObject_GetAttr(ptr[shared, tables.KNOBS], ptr[shared, tables.NAME_THREADS])
     if given is None:
@@ -33,7 +33,8 @@ def helpers_now(shared: ptr) -> i64:
         capi.Py_DecRef(given)
     if wanted > i64[shared, tables.READY] or i64[shared, tables.READY] < 0:
         if tell(ptr[shared, tables.PREPARE], wanted) != 0:
-            capi.PyErr_Clear()
+            return -1
+        if wanted > i64[shared, tables.READY]:
             return 0
     return wanted
 
@@ -146,6 +147,8 @@ def run_here(program: ptr, env: ptr, context: ptr) -> i64:
     i64[context, walker.HELPERS] = 0
     if i64[program, tables.PARALLEL] != 0:
         i64[context, walker.HELPERS] = helpers_now(shared)
+        if i64[context, walker.HELPERS] < 0 and capi.PyErr_Occurred() is not None:
+            return 1
         ptr[context, walker.POOL_RUN] = ptr[shared, tables.RUN_POOL]
         ptr[context, walker.POOL_STATE] = ptr[shared, tables.STATE_POOL]
     memory = ptr[shared, tables.MEMORY]

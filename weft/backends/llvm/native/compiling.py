@@ -11,7 +11,7 @@ from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.native.llvm import Llvm, is_crowded, path
 from weft.backends.llvm.native.parts import divided, joined
 from weft.backends.llvm.native.together import apart, joinable, joint
-from weft.base import disk
+from weft.base import disk, progress
 from weft.base.cores import threads
 from weft.base.forks import Stay, across_forks
 from weft.base.functional import lru
@@ -152,6 +152,7 @@ class Batch:
         self.objects: dict[bytes, Any] = {}  # None until it is made
         self.parts: dict[bytes, list[Module]] = {}  # what a module is made of
         self.made: dict[Module, Any] = {}  # objects by part, or what they failed with
+        self.lines: dict[Module, Any] = {}  # what shows how far the parts are
         self.new: set[bytes] = set()
         self.helpers: list[Helper] = []
         self.taking = threading.Lock()
@@ -180,6 +181,7 @@ class Batch:
         for part in sorted(parts, key=lambda part: len(str(part))):
             if part not in self.made:
                 self.made[part] = None
+                self.lines[part] = progress.expect(1)
                 self.queue.insert(0 if part.effort is Effort.QUICK else len(self.queue), part)
         if len(self.queue) > (not early) and self.queue[-1].effort is not Effort.QUICK:
             self._help()
@@ -219,9 +221,14 @@ class Batch:
             made: list[Any]
             try:
                 made = compile_parts(parts)
-            except BaseException as error:
+            except Exception as error:
                 made = [error] * len(parts)
+            except BaseException:  # Ctrl-C: nobody waits for the rest
+                self.__exit__()
+                raise
             self.made.update(zip(parts, made, strict=True))
+            for part in parts:
+                progress.finish(self.lines.get(part), 1)
             parts = self._taken()
 
     def _taken(self) -> list[Module]:
