@@ -15,7 +15,7 @@ import weft
 from tests.backends.modules import module
 from weft.backends.cpu import target
 from weft.backends.llvm.code import Effort, Module, Verbatim
-from weft.backends.llvm.native import compiling, loader
+from weft.backends.llvm.native import compiling, llvm, loader
 from weft.backends.llvm.native.compiling import Batch, compile_now
 from weft.base import knobs
 from weft.base.disk import digest
@@ -203,3 +203,9 @@ def test_llvm_tracks_pressure_as_each_thread_wants() -> None:
     for thread in threads:
         thread.join()
     assert found == [True] * 400 and library.tracking
+
+
+def test_a_library_that_is_too_old_is_named(monkeypatch):
+    monkeypatch.setitem(llvm._FUNCTIONS, "module_AddUnheardOfPass", (None,))
+    with pytest.raises(ImportError, match=r"no module_AddUnheardOfPass; update it with: pip"):
+        llvm.Llvm()

@@ -115,7 +115,13 @@ class Llvm:
         place = path()
         self.c, self.long = ctypes.PyDLL(place), ctypes.CDLL(place)
         for name, (result, *parameters) in _FUNCTIONS.items():
-            function = getattr(self.long if name in _SLOW_FUNCTIONS else self.c, f"LLVMPY_{name}")
+            library = self.long if name in _SLOW_FUNCTIONS else self.c
+            function = getattr(library, f"LLVMPY_{name}", None)
+            if function is None:
+                raise ImportError(
+                    "weft compiles with llvmlite 0.45 or newer, and the one installed has no"
+                    f" {name}; update it with: pip install -U 'llvmlite>=0.45'"
+                )
             function.restype, function.argtypes = result, parameters
         self.c.LLVMPY_InitializeNativeTarget()
         self.c.LLVMPY_InitializeNativeAsmPrinter()
