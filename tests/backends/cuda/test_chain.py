@@ -8,9 +8,10 @@ from tests.backends.cuda.host_device import install
 from tests.backends.cuda.test_join import check_assembly, compiled, draws, launches, normal
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, chain, join
+from weft.backends.cuda import assemble, chain
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines import attention
+from weft.backends.cuda.text import join
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_routines import assembler_path
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, commands, driver, join, program, ptx
+from weft.backends.cuda import assemble, commands, driver, program, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines import attention
+from weft.backends.cuda.text import join
 from weft.compiler.plan import Planner
 
 

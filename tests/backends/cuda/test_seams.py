@@ -8,8 +8,9 @@ from tests.backends.cuda.host_device import install
 from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_join import compiled, draws, launches
 from weft import numpy as jnp
-from weft.backends.cuda import groups, join, loops, program
+from weft.backends.cuda import groups, loops, program
 from weft.backends.cuda.schedule import Schedule, schedule
+from weft.backends.cuda.text import join
 from weft.backends.cuda.text.loops import Writer
 from weft.compiler.plan import Planner
 from weft.kernel.kernel import Loop

@@ -10,10 +10,11 @@ from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_rows import check, f32
 from tests.backends.cuda.test_seams import kernels_of
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, driver, groups, join, ptx
+from weft.backends.cuda import assemble, driver, groups, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines.sort import items_of
 from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.text import join
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort
 from weft.kernel.run import run_kernel

@@ -11,13 +11,13 @@ import numpy as np
 from weft.backends.cuda import commands as c
 from weft.backends.cuda import driver, groups, messages, ptx
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
-from weft.backends.cuda.join import render as render_joined
 from weft.backends.cuda.loops import Collector, Region, Unfit, choose
 from weft.backends.cuda.ptx import NAME
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.products import in_order
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
+from weft.backends.cuda.text.join import render as render_joined
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort

@@ -1,8 +1,8 @@
 """Several nodes in one launch: what each of them reads and writes, which of them need nothing of
 each other, and which of them all blocks of another do first.
 
-``join`` writes such launches. Loops that are one kernel (``loops``) have the same accesses, and a
-barrier between two that collide.
+``text.join`` writes such launches. Loops that are one kernel (``loops``) have the same accesses,
+and a barrier between two that collide.
 """
 
 from __future__ import annotations
