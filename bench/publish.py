@@ -70,8 +70,8 @@ TITLES = {
     "pjrt": (
         "Our compiler against XLA",
         (
-            "weft's programs on one GPU, compiled by weft itself and by XLA, a PJRT plugin of"
-            " weft's: the same front, another compiler. A ratio is that of weft's compiler to XLA."
+            "weft's programs on one GPU, compiled by weft itself and by XLA, as a PJRT plugin: the"
+            " same front, another compiler. A ratio is that of weft's compiler to XLA."
         ),
     ),
     "install": ("Installed size", "A wheel, and a virtual environment with weft installed."),

@@ -161,3 +161,21 @@ def test_operations_of_symbolic_shapes_have_dynamic_forms(function, texts, names
 def test_what_has_no_dynamic_form_says_so():
     with pytest.raises(NotImplementedError, match="needs a number"):
         symbolic_text(lambda x: jnp.cumsum(x), "b")
+
+
+def test_functions_have_names_of_their_own():
+    """Also where one of the user's is called as the second of another would be."""
+
+    def named(name, k):
+        def function(x):
+            return x * k
+
+        function.__name__ = name
+        return weft.jit(function)
+
+    called = [named("f", 2.0), named("f_1", 3.0), named("f", 4.0), named("f_1", 5.0)]
+    text = weft.jit(lambda x: sum(f(x) for f in called)).lower(1.0).as_text()
+    names = re.findall(r"func.func \w+ @(\w+)\(", text)
+    assert len(names) == 5 and len(set(names)) == 5
+    (y,) = weft.export.from_stablehlo(text)(np.float32(2))
+    assert float(y) == 28

@@ -226,9 +226,13 @@ class Emitter:
 
     def unique(self, name: str) -> str:
         name = re.sub(r"\W", "_", name) or "f"
-        number = self.names.get(name, 0)
-        self.names[name] = number + 1
-        return f"{name}_{number}" if number else name
+        found, number = name, self.names.get(name, 0)
+        while found in self.names:  # a function of the user's may have the name with a number
+            found = f"{name}_{number}"
+            number += 1
+        self.names[name] = max(number, 1)
+        self.names.setdefault(found, 1)
+        return found
 
     def function(self, label: str, closed: ClosedJaxpr, visibility: str, scope: str = "") -> None:
         outer, self.lines, sizes = self.lines, [], self.sizes
