@@ -113,6 +113,8 @@ LATE = {
     *(("weft.backends.pjrt.client", f"weft.backends.pjrt.{m}") for m in ("spread", "topology")),
     ("weft.backends.pjrt.device", "weft.backends.pjrt.calls"),
     ("weft.api.stages", "weft.api.ahead"),
+    ("weft.api.explain", "weft.api.picture.page"),
+    ("weft.api.explain", "weft.runtime.drawing"),
     *(
         ("weft.backends.cpu.client", f"weft.backends.{name}")
         for name in (

@@ -282,8 +282,8 @@ def test_dump_writes_numbered_files(tmp_path, capsys):
     files = sorted(os.listdir(folder / rooms[0]))
     names = [f.partition("-")[2] for f in files]
     assert [int(f[:3]) for f in files] == list(range(len(files)))
-    passes = "inline cse hoist fission contract transform prune".split()
-    assert names[:9] == ["story.txt", "traced.txt", *(f"{name}.txt" for name in passes)]
+    passes = "inline cse compact hoist fission contract transform prune".split()
+    assert names[:10] == ["story.txt", "traced.txt", *(f"{name}.txt" for name in passes)]
     assert {"fused-k0.txt", "scheduled-k0.txt", "program.txt", "llvm-k0.ll"} <= set(names)
     assert "define void" in (folder / rooms[0] / files[names.index("llvm-k0.ll")]).read_text()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from weft.api.arguments import check_callable
@@ -16,8 +18,13 @@ from weft.core.jaxpr import ClosedJaxpr, count_eqns
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.runtime.evaluate import client_of
 
-# loaded where arguments are on a mesh
+# loaded where arguments are on a mesh, and for pictures
 movement = Late("weft.api.movement")
+picture = Late("weft.api.picture.page")
+drawn = Late("weft.runtime.drawing")
+
+# Parts of a program from which on notebooks show its report without a picture.
+MAX_FRAMED_PARTS = 2000
 
 
 class Explanation:
@@ -47,6 +54,7 @@ class Explanation:
         self.seconds, self.origins = dict(told.seconds), dict(told.origins)
         # whether calls with these sizes are answered by code that serves others too
         self.shape_generic, self._text = told.shape_generic, told.text
+        self._parts = told.parts or (lambda: drawn.equations(closed))
         self.moves = () if made is None else made.moves
         if made is not None:
             self._text += f"\n{movement.story(made)}"
@@ -58,7 +66,14 @@ class Explanation:
         return f"<explanation of {self.name}: {self.equations} equations, {self.kernels} kernels>"
 
     def _repr_html_(self) -> str:
-        return folded(self._text)
+        parts = self._parts()
+        if len(parts) > MAX_FRAMED_PARTS:
+            return folded(self._text)
+        return folded(self._text) + picture.frame(picture.page(self.name, self._text, parts))
+
+    def html(self) -> str:
+        """The picture of the program: one HTML page that needs no other file."""
+        return picture.page(self.name, self._text, self._parts())
 
     def lines(self) -> list[str]:
         """One line in all, and one for each kernel and call."""
@@ -72,7 +87,11 @@ def _heads(steps: list[Any]) -> list[str]:
 
 
 def explain(
-    fun: Callable[..., Any], *, quiet: bool = False, measure: bool = False
+    fun: Callable[..., Any],
+    *,
+    quiet: bool = False,
+    measure: bool = False,
+    html: str | os.PathLike[str] | None = None,
 ) -> Callable[..., Explanation]:
     """Return a function that compiles ``fun`` for given arguments and prints how it was compiled.
 
@@ -81,6 +100,9 @@ def explain(
         quiet: If true, nothing is printed.
         measure: If true, also run the function several times (once if it has effects), and report
             the least time, the bytes per second and the share of each kernel.
+        html: Path of a file to write a picture of the program to: one page with the graph of
+            kernels, the memory over time, the time of each kernel if it is measured, and the source
+            code with the cost of each line.
 
     Returns:
         Function with the arguments of ``fun`` that returns an ``Explanation``; its ``str`` is the
@@ -108,6 +130,8 @@ def explain(
         made = traced._partitioned()
         client, given = _runner(traced, measure)
         told = Explanation(traced._program, traced.fun_name, seconds, client, made, given)
+        if html is not None:
+            Path(html).write_text(told.html(), encoding="utf-8")
         if not quiet:
             print(told)
         return told

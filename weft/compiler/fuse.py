@@ -7,6 +7,7 @@ together without patterns; here it is decided where that ends.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 from math import prod
@@ -169,6 +170,11 @@ class Fusion:
         self.built: dict[Any, Built] = {}
         self.alike = Alike(self, general)
         self.numbers: dict[int, Any] = {}  # literals that the kernel being built reads from arrays
+
+    @functools.cached_property
+    def positions(self) -> dict[int, int]:
+        """The places of equations in the program, by id."""
+        return {id(eqn): i for i, eqn in enumerate(self.jaxpr.eqns)}
 
     def _roots(self) -> set[Any]:
         """Results, and operands of what cannot be fused."""
@@ -741,6 +747,7 @@ def _connected(roots: list[Any], masks: list[int]) -> list[tuple[int, list[Any]]
             group = owner.setdefault(bit, number)
             while group in became:
                 group = became[group]
+            owner[bit] = group  # next time the way is short
             found.add(group)
         for group in sorted(found - {number}):
             other, known = joined.pop(group)

@@ -144,15 +144,15 @@ def computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:
     roles = [b.role for b in step.kernel.buffers]
     roots = [v for v, role in zip(step.buffers, roles, strict=False) if role == "out"]
     read = {v for v, role in zip(step.buffers, roles, strict=False) if role != "out"}
-    found: set[int] = set()
+    found: dict[int, JaxprEqn] = {}
     stack = list(roots)
     while stack:
         eqn = fusion.producer.get(stack.pop())
         if eqn is None or id(eqn) in found or id(eqn) not in fusion.fusible:
             continue
-        found.add(id(eqn))
+        found[id(eqn)] = eqn
         stack += [x for x in eqn.invars if type(x) is not Literal and x not in read]
-    return [eqn for eqn in fusion.jaxpr.eqns if id(eqn) in found], roots
+    return [found[key] for key in sorted(found, key=fusion.positions.__getitem__)], roots
 
 
 def equations_of(seen: Seen) -> list[JaxprEqn]:

@@ -142,6 +142,7 @@ class Told(NamedTuple):
     shape_generic: bool = False
     seconds: Mapping[str, float] = MappingProxyType({})
     origins: Mapping[str, int] = MappingProxyType({})
+    parts: Any = None  # a function that gives what a picture shows; None for its equations
 
 
 class Client(ABC):

@@ -100,6 +100,7 @@ class Executable:
         self.constants = {n: put(array) for n, array in assembled.constants.items()}
         load_all(self.commands)
         self.lanes, self.early = lanes.plan(self), mostly_small(self.commands)
+        self.times: list[float] | None = None  # milliseconds of each command, if measured
         self.capturable = all(c.capturable for c in self.commands) and length(self.commands) > 0
         # arguments whose memory results are in; types of results by where they are to be
         self.taken = [r.number for r in program.results if r.kind == "taken"]
@@ -231,9 +232,9 @@ class Executable:
     def explain(self, args: Sequence[Buffer] | None = None) -> str:
         """What is done, with the blocks, registers and memory of each kernel; for arguments, also
         how long each command takes."""
-        measured = None if args is None else self._measured(args)
+        self.times = None if args is None else self._measured(args)
         device = driver.device()
-        return story(self, measured, device.bandwidth(), device.multiprocessors)
+        return story(self, self.times, device.bandwidth(), device.multiprocessors)
 
     def _measured(self, args: Sequence[Buffer]) -> list[float]:
         """The milliseconds of each command, run one by one after a run of all."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.backends.cuda import commands as c
+from weft.backends.cuda.forms import picture
 from weft.backends.cuda.profile import lines_of
 from weft.compiler.analysis.cost import CompiledMemoryStats, memory_stats, unfused_costs
 from weft.core.jaxpr import ClosedJaxpr, count_eqns
@@ -176,4 +177,5 @@ class Study:
             unfused=unfused_costs(self.closed)["bytes accessed"],
             arena=self.memory().temp_size_in_bytes,
             seconds=seconds,
+            parts=None if self.executable is None else lambda: picture.parts(self.executable),
         )

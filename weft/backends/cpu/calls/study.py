@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.backends.cpu import picture
 from weft.backends.cpu.assembly_text import whole_text
 from weft.backends.cpu.calls import timing
 from weft.backends.cpu.calls.native import Executable, arguments, compile_noted
@@ -73,6 +74,7 @@ class Study:
             shape_generic,
             found.seconds,
             found.origins,
+            lambda: picture.parts(self.watch.steps, found.steps),
         )
 
     def text(self) -> str:

@@ -1,0 +1,127 @@
+"""Pictures of programs: what their pages hold, and that a browser draws them."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+from weft.api.picture.data import page_data
+from weft.base import knobs
+from weft.runtime.drawing import Part, Value, memory_over_time, peak
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
+X = np.ones((64, 32), np.float32)
+
+
+def network(w, x):
+    h = jnp.tanh(x @ w)
+
+    def body(carry, _):
+        carry = jnp.sin(carry) @ w  # the line of the loop
+        return carry, carry.sum()
+
+    last, sums = lax.scan(body, h, None, length=6)
+    return (last**2).mean() + sums.sum()
+
+
+def step(w, x):
+    value, grad = weft.value_and_grad(network)(w, x)
+    return value, w - 0.1 * grad
+
+
+ARGS = (np.full((32, 32), 0.1, np.float32), X)
+
+
+def drawn(told):
+    return page_data(told.name, str(told), told._parts())
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+@pytest.mark.parametrize("measure", [False, True])
+def test_a_page_holds_the_program(backend, measure, tmp_path):
+    with knobs.scope(backend=backend):
+        file = tmp_path / "step.html"
+        told = weft.explain(step, quiet=True, measure=measure, html=file)(*ARGS)
+    text = file.read_text(encoding="utf-8")
+    assert text == told.html() and "<link" not in text and "<script src" not in text
+    found = drawn(told)
+    parts = found["parts"]
+    assert found["top"] and max(found["top"]) < len(parts)
+    loops = [p for p in parts if p["inner"]]
+    assert loops and all(p["rounds"] == 6 for p in loops)
+    # every value that a part reads inside of a region is written before, or is an argument
+    read = {v for i in found["top"] for v in parts[i]["ins"]}
+    assert read & {v for i in found["top"] for v in parts[i]["outs"]}
+    assert len(found["memory"]) == len(found["top"])
+    assert found["peak"]["size"] == max(found["memory"]) >= 3 * X.nbytes
+    (number,) = [n for n, f in enumerate(found["files"]) if f["name"].endswith("test_picture.py")]
+    shown = dict(found["files"][number]["lines"])
+    costs = {line: cost for line, *cost in found["costs"][number]}
+    dearest = max(costs, key=lambda line: costs[line][1])
+    assert "the line of the loop" in shown[dearest]
+    measured = measure and backend == "native"
+    assert found["measured"] is measured
+    if measured:
+        assert all(parts[i]["seconds"] is not None for i in found["top"])
+
+
+def part(name, ins, outs, inner=()):
+    values = lambda names: tuple([Value(ord(n), n, 100) for n in names])
+    return Part(name, "kernel", name, values(ins), values(outs), inner=tuple(inner))
+
+
+def test_memory_over_time():
+    parts = [part("k0", "a", "b"), part("k1", "b", "c"), part("k2", "ac", "d")]
+    assert memory_over_time(parts) == [200, 300, 300]
+    assert memory_over_time([*parts, part("k3", "d", "e")], [ord("c")]) == [200, 300, 300, 400]
+    loop = part("loop", "a", "b", [part("i0", "x", "y"), part("i1", "y", "z")])
+    assert memory_over_time([loop]) == [200 + 300]
+    at, moment = peak(parts)
+    assert at == 1 and [v.type for v, _ in moment.held] == ["a", "b", "c"]
+    assert [writer for _, writer in moment.held] == [-1, 0, 1]
+    assert memory_over_time([]) == [] and peak([])[1].size == 0
+
+
+def test_strings_of_the_user_end_no_script():
+    def odd(x):
+        return jnp.sin(x)  # </script><b>
+
+    text = weft.explain(odd, quiet=True)(X).html()
+    assert text.count("</script>") == 1 and "<b>" not in text
+
+
+def test_notebooks_show_the_page():
+    told = weft.explain(step, quiet=True)(*ARGS)
+    assert "<iframe" in told._repr_html_() and "<details" in told._repr_html_()
+
+
+def test_a_program_of_ten_thousand_equations(tmp_path):
+    def long(x):
+        for _ in range(2000):
+            x = jnp.sin(x) * 2 + x.sum() - 1
+        return x
+
+    with knobs.scope(backend="reference"):  # a part for each equation
+        told = weft.explain(long, quiet=True)(jnp.ones(4))
+    assert told.equations >= 10_000
+    found = drawn(told)
+    assert len(found["parts"]) == told.equations
+    assert told._repr_html_().count("<iframe") == 0
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to draw pages")
+def test_a_browser_draws_it(tmp_path):
+    file = tmp_path / "step.html"
+    told = weft.explain(step, quiet=True, measure=True, html=file)(*ARGS)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
+    where = f"--user-data-dir={tmp_path / 'profile'}"
+    command = [CHROMIUM, *options, where, "--dump-dom", file.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert f'data-ready="{len(drawn(told)["top"])} boxes, ' in done.stdout
+    assert "the line of the loop" in done.stdout and "peak " in done.stdout
+    assert json.dumps(told.name)[1:-1] in done.stdout
