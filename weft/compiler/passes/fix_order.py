@@ -27,7 +27,7 @@ def _fixed(jaxpr: Jaxpr) -> Jaxpr:
         name = eqn.primitive.fixed_order
         if not name or not any(_is_rounded(v.aval) for v in eqn.outvars):
             return None
-        if eqn.primitive.name == "dot_general" and eqn.outvars[0].aval.dtype.kind != "c":
+        if eqn.primitive.contracts and eqn.outvars[0].aval.dtype.kind != "c":
             return None  # the backend's own, a chain along the depth
         return _fixed(decomposition(eqn, find(name)))
 
