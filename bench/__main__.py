@@ -72,6 +72,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--broad", action="store_true", help="generated programs, by weft and JAX")
     parser.add_argument("--seed", type=int, default=0, help="of generated programs (0)")
     parser.add_argument("--times", type=int, default=1, help="how often each is drawn (1)")
+    parser.add_argument("--every", type=int, default=1, help="only one of so many programs (1)")
     parser.add_argument(
         "--record",
         type=Path,

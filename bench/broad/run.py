@@ -40,8 +40,15 @@ APART = {"float32": 0.02, "bfloat16": 0.1}
 SUITE = "cuda-broad"
 
 
-def cases(seed: int, times: int, wanted: str = "") -> Iterator[tuple[str, list[int], bool]]:
-    """The name, seed, and whether it is a gradient of each program, in a fixed order."""
+def cases(
+    seed: int, times: int, wanted: str = "", every: int = 1
+) -> Iterator[tuple[str, list[int], bool]]:
+    """The name, seed, and whether it is a gradient of each program, in a fixed order; or of one in
+    so many."""
+    yield from list(_cases(seed, times, wanted))[seed % every :: every]
+
+
+def _cases(seed: int, times: int, wanted: str) -> Iterator[tuple[str, list[int], bool]]:
     for number, (name, (_, grad, _)) in enumerate(PROGRAMS.items()):
         if wanted in name:
             for turn in range(times):
@@ -107,14 +114,14 @@ def warm(m: Any) -> None:
         m.block_until_ready(run(x))
 
 
-def work(library: str, seed: int, times: int, wanted: str, out: Path) -> None:
+def work(library: str, seed: int, times: int, wanted: str, every: int, out: Path) -> None:
     """Time all programs of a library; a line for each."""
     m = importlib.import_module(library)
     for name in ("scipy.linalg", "image", "ops"):
         importlib.import_module(f"{library}.{name}")
     warm(m)
     with out.open("w") as lines:
-        for name, key, grad in cases(seed, times, wanted):
+        for name, key, grad in cases(seed, times, wanted, every):
             try:
                 found = time_one(m, name, key, grad)
             except Exception as error:  # a program that fails is a row as well
@@ -135,6 +142,7 @@ def measured(library: str, options: Any) -> list[dict[str, Any]]:
         wanted = [f"--rows={options.rows[0]}"] if options.rows else []
         command = [sys.executable, "-m", "bench.broad.run", library, "--out", str(out)]
         command += [f"--seed={options.seed}", f"--times={options.times}", *wanted]
+        command += [f"--every={options.every}"]
         subprocess.run(command, env=environment, check=False)
         return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -189,7 +197,7 @@ def compare(options: Any, command: str) -> None:
     """Time both libraries, or weft beside figures of JAX's that were kept."""
     if options.list:
         wanted = options.rows[0] if options.rows else ""
-        for name, key, grad in cases(options.seed, options.times, wanted):
+        for name, key, grad in cases(options.seed, options.times, wanted, options.every):
             print(f"{name}{', gradient' if grad else ''} {key}")
         return
     kept = options.json if options.json and options.json.exists() else None
@@ -228,9 +236,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--rows", default="")
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    work(options.library, options.seed, options.times, options.rows, options.out)
+    chosen = options.seed, options.times, options.rows, options.every
+    work(options.library, *chosen, options.out)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,20 @@ def test_odd_sizes_have_wide_accesses(shape, accesses):
     assert len(re.findall(r"(?:ld|st)\.global", text)) <= accesses
 
 
+def test_threads_have_several_elements_of_odd_rows(monkeypatch):
+    """Rows of an odd length begin at no multiple of 16 bytes: a thread of each element had too
+    little of memory on its way, and so many blocks that they took longer to begin than to run."""
+    fun = lambda x, y: x * 2 + y[:, None]
+    part = part_of(fun, f32(10, 2528707), f32(10))
+    assert (part.vector, part.each) == (1, 4) and part.blocks == -(-25287070 // 1024)
+    assert part_of(much, f32(10, 2528707)).each == 1  # it computes for longer than it reads
+    assert part_of(fun, f32(100, 101), f32(100)).each == 1
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    monkeypatch.setattr(schedules, "MANY_ELEMENTS", 1)
+    (part,) = check(fun, f32(7, 43), f32(7))
+    assert part.each == 4 and part.blocks == 3
+
+
 def test_places_are_counted_in_32_bits():
     turned = lambda x, y: jnp.transpose(x, (2, 0, 1)) + y
     shapes = (5, 7, 11), (11, 5, 7)

@@ -239,6 +239,7 @@ class Collector:
 def in_a_loop(part: Schedule) -> Schedule:
     """A schedule as part of a loop: a thread has one element at a time, a warp short rows."""
     part = part._replace(vector=1, tile=None, trips=0, rows=0, columns=0, group=1, written=False)
+    part = part._replace(each=1)
     if not part.shares:
         return part
     longest = max(prod(n for _, n in nest(s)[0]) for s in part.kernel.body if isinstance(s, Loop))

@@ -90,6 +90,9 @@ FUNCTION = 16
 FEW_ROWS = 128
 # Threads that run at once, and instructions of an element from which as many as possible have one.
 ONE_WAVE, MANY_INSTRUCTIONS = 1 << 18, 128
+# Elements from which a thread has several where they can't be read together: enough of memory is on
+# its way only if each thread reads more than one.
+MANY_ELEMENTS = 1 << 20
 
 
 class Schedule(Record):
@@ -108,7 +111,8 @@ class Schedule(Record):
     warp. With a ``cluster``, its blocks share the rows of columns, and threads copy what they read
     of the largest array to shared memory before the kernel before this one has ended. Parts that
     are ``apart`` need nothing of each other, and write different elements. Loops of one thread are
-    ``written`` out where they are short and its buffers aligned.
+    ``written`` out where they are short and its buffers aligned. A thread has ``each`` so many
+    elements, as far apart as a block has threads, where neighbours can't be read together.
     """
 
     kernel: Kernel
@@ -125,6 +129,7 @@ class Schedule(Record):
     cluster: int = 0
     apart: bool = False
     written: bool = False
+    each: int = 1
 
     @property
     def block_threads(self) -> int:
@@ -141,7 +146,7 @@ class Schedule(Record):
             return blocks * max(1, self.cluster)
         if self.tile is not None:
             return prod(-(-n // TILE) if a in self.tile else n for a, n in self.kernel.axes)
-        return -(-self.iterations // (self.threads * self.vector))
+        return -(-self.iterations // (self.threads * self.vector * self.each))
 
 
 class Parts(Record):
@@ -208,7 +213,7 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     if halves is None:
         made = _one(kernel, outside, aligned)._replace(distinct=distinct)
         tile = transposes(kernel) if distinct and not made.shares else None
-        return Parts([made if tile is None else made._replace(vector=1, tile=tile)], [])
+        return Parts([made if tile is None else made._replace(vector=1, each=1, tile=tile)], [])
     first, second, scratch = halves
     more = tuple(len(kernel.buffers) + i for i in range(len(scratch)))
     # buffers of the parts are those of the whole and the scratch memory, all of them
@@ -247,7 +252,10 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops:
-        return Schedule(kernel, False, THREADS, _elements_of_a_thread(kernel, aligned), buffers)
+        vector = _elements_of_a_thread(kernel, aligned)
+        made = Schedule(kernel, False, THREADS, vector, buffers)
+        few = iterations < MANY_ELEMENTS or _is_much(kernel)
+        return made if vector > 1 or few else made._replace(each=VECTOR)
     if has_rows_inside(kernel):
         return Schedule(kernel, False, SERIAL_THREADS, 1, buffers)
     rows = has_rows(kernel)
@@ -384,9 +392,13 @@ def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:
     whole = axes and (axes[-1][1] % vector == 0 or len(axes) == 1)
     if not aligned or not whole or iterations <= THREADS * vector:
         return 1
-    values = walk([v for s in kernel.body for v in s.operands])
     # much work for few elements: more threads, and a shorter text
-    return 1 if iterations < ONE_WAVE and _instructions(values) >= MANY_INSTRUCTIONS else vector
+    return 1 if iterations < ONE_WAVE and _is_much(kernel) else vector
+
+
+def _is_much(kernel: Kernel) -> bool:
+    """Whether what is computed for an element takes longer than to read it."""
+    return _instructions(walk([v for s in kernel.body for v in s.operands])) >= MANY_INSTRUCTIONS
 
 
 def _neighbours(kernel: Kernel) -> int:

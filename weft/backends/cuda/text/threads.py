@@ -136,7 +136,8 @@ class Threads(Function):
                 self.line("ret void")
                 self.label("some")
         if not self.schedule.shares and self.schedule.tile is None:
-            first = self.emit(f"mul i64 {number}, {self.schedule.threads}")
+            each = self.schedule.threads * self.schedule.each
+            first = self.emit(f"mul i64 {number}, {each}")
             number = self.emit(f"add i64 {first}, {self.tid}")
             number = self.emit(f"mul i64 {number}, {vector}") if vector > 1 else number
             inside = self.emit(f"icmp slt i64 {number}, {self.schedule.iterations}")
@@ -150,6 +151,11 @@ class Threads(Function):
         self._open_grid(number)
         if self.schedule.shares:
             self._shared_body(self.kernel.body)
+            return
+        if self.schedule.each > 1:
+            self._far_apart(number)
+            self.line("br label %done")
+            self.label("done")
             return
         last = (self.kernel.axes or (self.kernel.grid,))[-1]
         vector, iterations = self.schedule.vector, self.schedule.iterations
@@ -172,6 +178,40 @@ class Threads(Function):
         self._several(self.kernel.body, last[0] if last else "", range(vector))
         self.line("br label %done")
         self.label("done")
+
+    def _far_apart(self, number: str) -> None:
+        """What a thread does that has several elements: all are read before any is written."""
+        threads, each = self.schedule.threads, self.schedule.each
+        body, iterations = self.kernel.body, self.schedule.iterations
+
+        def one(now: str) -> None:
+            self._open_grid(now)
+            self._body(body)
+
+        end = self.emit(f"add i64 {number}, {(each - 1) * threads}")
+        whole = self.emit(f"icmp slt i64 {end}, {iterations}")
+        self.line(f"br i1 {whole}, label %whole, label %rest")
+        self.label("rest")
+        self._loop(number, iterations, threads, one)
+        self.line("br label %done")
+        self.label("whole")
+        states = []
+        loads, known = self._certain_loads(body), self.known
+        for i in range(each):
+            self.known = {}
+            self._open_grid(self.emit(f"add i64 {number}, {i * threads}") if i else number)
+            for v in loads:
+                self.value(v)
+            states.append((dict(self.axes), self.known))
+        for i, (axes, found) in enumerate(states):
+            self.axes, self.known = axes, found
+            self._begin(body)
+            states[i] = (axes, self.known)
+        for axes, found in states:
+            self.axes, self.known = axes, found
+            for s in body:
+                self.store(s) if isinstance(s, Store) else self._accumulate(s)
+        self.known = known
 
     def _row(self, i: int, b: Any) -> None:
         """Scratch of one iteration: shared by a block, or a thread's own."""
