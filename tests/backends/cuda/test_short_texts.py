@@ -140,6 +140,8 @@ def test_joined_kernels_are_made_quickly():
         groups.accesses(p, (2 * i, 2 * i + 1)).piece([0, 1, 2, 3]) for i, p in enumerate(parts)
     ]
     assert join.render(groups.Joined(tuple(pieces), 0, True)).effort is Effort.BRIEF
+    ranges = [p._replace(schedule=p.schedule._replace(apart=True)) for p in pieces]
+    assert join.render(groups.Joined(tuple(ranges), 0, True)).effort is not Effort.BRIEF
 
 
 def test_quick_texts_do_the_same(monkeypatch):
@@ -150,8 +152,8 @@ def test_quick_texts_do_the_same(monkeypatch):
 
 @pytest.mark.parametrize(
     "rows, length, size, items",
-    [(1, 8874, 4, 4), (1, 32_000, 4, 4), (1, 10**6, 4, 16), (1, 10**6, 8, 8), (1, 3000, 4, 16),
-     (1, 1500, 4, 8), (1000, 1000, 4, 16), (20, 1000, 4, 4), (1, 8874, 8, 4)],
+    [(1, 8874, 4, 4), (1, 32_000, 4, 4), (1, 10**6, 4, 8), (1, 10**6, 8, 4), (1, 10**7, 4, 16),
+     (1, 10**7, 8, 8), (1, 3000, 4, 16), (1, 1500, 4, 8), (1000, 1000, 4, 16), (20, 1000, 4, 4), (1, 8874, 8, 4)],
 )  # fmt: skip
 def test_short_sorts_have_short_texts(rows, length, size, items):
     """The gradient of an embedding once waited for 0.4 s for the text of long sorts."""

@@ -30,9 +30,9 @@ from weft.kernel.program import Type
 
 # Warps of a block, and keys of a thread; half as many of 8 bytes.
 WARPS, ITEMS = 8, 16
-# Keys of all rows, and rows, from which threads have so many keys; fewer take shorter texts, which
-# are assembled sooner, and more threads. Keys of a thread at least.
-MANY_KEYS, MANY_ROWS, FEWEST_ITEMS = 1 << 18, 256, 4
+# Keys of all rows, and rows, from which threads have half as many keys, or all; fewer take shorter
+# texts, which are assembled sooner, and more threads. Keys of a thread at least.
+SOME_KEYS, MANY_KEYS, MANY_ROWS, FEWEST_ITEMS = 1 << 18, 1 << 22, 256, 4
 # Blocks of a multiprocessor, where they have keys alone: more have too few registers.
 RESIDENT = 3
 # Counters that lanes have of a digit, for all passes, and blocks that count.
@@ -109,14 +109,14 @@ def items_of(rows: int, length: int, size: int) -> int:
     """Keys of a thread, of rows of a length and keys of so many bytes.
 
     >>> [items_of(1, n, 4) for n in (1000, 2000, 4000, 100_000, 10**6)]
-    [4, 8, 16, 4, 16]
+    [4, 8, 16, 4, 8]
     """
     most = ITEMS // 2 if size == 8 else ITEMS
     block = 32 * WARPS
     if rows * length >= MANY_KEYS or rows >= MANY_ROWS:
         return most
     if length > block * most:
-        return FEWEST_ITEMS
+        return FEWEST_ITEMS if rows * length < SOME_KEYS else most // 2
     items = FEWEST_ITEMS
     while block * items < length:
         items *= 2

@@ -113,7 +113,8 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
     )
     whole = own.replaced(functions=()).joined(*modules, own)
     plain = [p.schedule for p in joined.pieces if isinstance(p.schedule, Schedule)]
-    if joined.repeated or len(plain) < len(joined.pieces):
+    # ranges of what is moved have many loads, which take LLVM's passes to be near each other
+    if joined.repeated or len(plain) < len(joined.pieces) or any(p.apart for p in plain):
         return whole
     return quickly(whole, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
 
