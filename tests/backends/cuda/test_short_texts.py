@@ -130,7 +130,7 @@ def test_long_texts_of_little_work_are_made_quickly(monkeypatch):
             pass
 
     for text in (few, many):
-        assemble._compiled(text, b"", Device(), "")
+        assemble._compiled(text, b"", Device(), "", None)
     assert levels == [1, 4]
 
 
@@ -153,7 +153,8 @@ def test_quick_texts_do_the_same(monkeypatch):
 @pytest.mark.parametrize(
     "rows, length, size, items",
     [(1, 8874, 4, 4), (1, 32_000, 4, 4), (1, 10**6, 4, 8), (1, 10**6, 8, 4), (1, 10**7, 4, 16),
-     (1, 10**7, 8, 8), (1, 3000, 4, 16), (1, 1500, 4, 8), (1000, 1000, 4, 16), (20, 1000, 4, 4), (1, 8874, 8, 4)],
+     (1, 10**7, 8, 8), (1, 3000, 4, 16), (1, 1500, 4, 8), (1000, 1000, 4, 16),
+     (20, 1000, 4, 4), (1, 8874, 8, 4)],
 )  # fmt: skip
 def test_short_sorts_have_short_texts(rows, length, size, items):
     """The gradient of an embedding once waited for 0.4 s for the text of long sorts."""
