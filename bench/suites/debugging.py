@@ -136,7 +136,7 @@ def _where(step: Any, safe: bool) -> Any:
         scope = getattr(jax, "safe_where_gradients", None)
 
         def run(*args: Any) -> Any:
-            with scope(safe) if scope else nullcontext():
+            with nullcontext() if scope is None else scope(safe):
                 return function(*args)
 
         return Program(run, args)
