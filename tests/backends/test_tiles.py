@@ -19,7 +19,7 @@ from weft.backends.cpu.routines.contractions.conv_text import (
     Axis,
     Contraction,
     Dim,
-    contraction_text,
+    contraction_module,
 )
 from weft.backends.cpu.routines.contractions.tiles import Forms, Role
 from weft.backends.cpu.routines.products import dot, product
@@ -223,7 +223,7 @@ def test_points_side_by_side_are_read_by_vectors(monkeypatch):
         F32, F32, (one, one), (Dim(2, 5, 0, 100), Dim(4, 1, 0, 10)), Dim(4, 0, 1, 1), ((0, 4),),
         (Dim(63, 20, 4),), 0, 0, 0, 32,
     )  # fmt: skip
-    text = contraction_text(plan, "conv")
+    text = str(contraction_module(plan, "conv"))
     steps = text.count("call <4 x float> @llvm.fmuladd") // 8
     assert steps and text.count("load <4 x float>") == 3 * steps
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.backends.cpu.finish import NAME, finish_module
 from weft.backends.cpu.routines.contractions.conv_moves import Copied, copy_task, partial_module
-from weft.backends.cpu.routines.contractions.conv_text import Contraction, contraction_text
+from weft.backends.cpu.routines.contractions.conv_text import Contraction, contraction_module
 from weft.backends.cpu.routines.contractions.tile_code import coded
 from weft.backends.cpu.routines.contractions.tiles import Role
 from weft.backends.cpu.sizes import named, sized_task
@@ -142,7 +142,7 @@ class Plan:
         task, values = Task(None, self.name, places, extent, chunk), values or {}
         if shared and not is_writing():
             contraction = _named(contraction, values)
-        write = lambda given: contraction_text(given, self.name, coded)
+        write = lambda given: contraction_module(given, self.name, coded)
         self.tasks.append(sized_task(contraction, values, task, write))
 
     def lowered(self) -> Lowered:

@@ -13,7 +13,7 @@ import numpy as np
 from weft.backends.cpu.routines.contractions.conv_moves import Copied, Copy
 from weft.backends.cpu.routines.contractions.conv_writer import Coded, Text, stored
 from weft.backends.cpu.routines.contractions.rules import Rule, products
-from weft.backends.llvm.code import parameters
+from weft.backends.llvm.code import Module, parameters
 from weft.backends.llvm.native.processor import has_by_element_fma
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, same
@@ -584,9 +584,9 @@ class Tile:
             )
 
 
-def contraction_text(
+def contraction_module(
     plan: Contraction, name: str, coded: Callable[[Contraction], dict[str, Coded]] = lambda _: {}
-) -> str:
+) -> Module:
     """The function of a contraction, of items or of units: buffers are left, right and result, and
     memory for copies if they are kept; then those of the kernel that goes on with the result.
     Of the functions that it calls some may be machine code, by their names."""
