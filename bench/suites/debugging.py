@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from bench.rows import Program, Row, same
 from bench.suites import models
 
@@ -157,4 +159,97 @@ ROWS += [
     )
     for name, step in STEPS.items()
     for safe in (False, True)
+]
+
+
+# --- batched loops with elements of different lengths, and the same bits everywhere ---------------
+
+
+def _lengths(size: int, skewed: bool) -> Any:
+    """Rounds of each element: at random, or for all the mean of these."""
+    found = np.minimum(np.random.default_rng(0).geometric(0.1, size), 1000)
+    found[size // 2] = 100
+    return (found if skewed else np.full(size, round(found.mean()))).astype(np.int32)
+
+
+def _numbers_loop(size: int, skewed: bool) -> Any:
+    """A loop of single numbers, mapped."""
+
+    def setup(jax: Any) -> Program:
+        def one(n: Any) -> Any:
+            step = lambda s: (jax.numpy.sin(s[0]) * 1.01 + 0.1, s[1] - 1)
+            return jax.lax.while_loop(lambda s: s[1] > 0, step, (np.float32(0.5), n))[0]
+
+        return Program(jax.jit(jax.vmap(one)), (jax.numpy.asarray(_lengths(size, skewed)),))
+
+    return setup
+
+
+def _rows_loop(size: int, skewed: bool) -> Any:
+    """A loop of small arrays, mapped."""
+
+    def setup(jax: Any) -> Program:
+        jnp = jax.numpy
+
+        def one(n: Any, x: Any) -> Any:
+            step = lambda s: (jnp.tanh(s[0]) * 0.9 + 0.1 / (1 + jnp.sum(s[0] ** 2)), s[1] - 1)
+            return jax.lax.while_loop(lambda s: s[1] > 0, step, (x, n))[0]
+
+        x = jnp.ones((size, 64), np.float32)
+        return Program(jax.jit(jax.vmap(one)), (jnp.asarray(_lengths(size, skewed)), x))
+
+    return setup
+
+
+def _branches(jax: Any) -> Program:
+    """A costly branch that one element in ten takes."""
+    jnp = jax.numpy
+
+    def one(i: Any, x: Any) -> Any:
+        loop = lambda x: jax.lax.fori_loop(0, 50, lambda _, v: jnp.sin(v) * 1.1, x)
+        return jax.lax.cond(i == 0, loop, lambda x: x * 2, x)
+
+    return Program(jax.jit(jax.vmap(one)), (jnp.arange(2000) % 10, jnp.ones((2000, 64))))
+
+
+def _reproducible(step: Any, on: bool) -> Any:
+    def setup(jax: Any) -> Program:
+        function, args = step(jax)
+
+        def run(*args: Any) -> Any:
+            with _knob(jax, "reproducible", on) if on else nullcontext():
+                return function(*args)
+
+        return Program(run, args)
+
+    return setup
+
+
+ROWS += [
+    Row(
+        f"batched while of {what}, {size} {'skewed' if skewed else 'equal'}",
+        "elements of different lengths" if skewed else "the same work in elements of one length",
+        same(loop(size, skewed)),
+        unit="ms",
+        limit=10.0,
+    )
+    for what, loop, sizes in (
+        ("numbers", _numbers_loop, (8, 1000, 1000000)),
+        ("rows", _rows_loop, (64, 5000)),
+    )
+    for size in sizes
+    for skewed in (False, True)
+]
+ROWS += [Row("batched cond", "a costly branch for a tenth", same(_branches), unit="ms", limit=10.0)]
+ROWS += [
+    Row(
+        f"reproducible {'on' if on else 'off'}: {name}",
+        "a training step with the same bits everywhere" if on else "the same step as usual",
+        {"weft": _reproducible(step, on)} | ({} if on else {"jax": _reproducible(step, on)}),
+        unit="ms",
+        limit=10.0,
+    )
+    for name, step in STEPS.items()
+    if name != "distances"
+    for on in (False, True)
 ]
