@@ -357,10 +357,14 @@ class JitFunction(NativeFunction):
     def _name(self) -> str:
         return name_of(self._fun)
 
-    @functools.cached_property
+    @property
     def _title(self) -> str:
         """The name, with the line that defines it if the function is the user's."""
-        return misses.title(self._fun, _is_of_package(self._fun))
+        found = self.__dict__.get("_titled")
+        if found is None:
+            found = misses.title(self._fun, _is_of_package(self._fun))
+            self.__dict__["_titled"] = found
+        return found
 
     def _names(self, args: Any, kwargs: Any) -> tuple[str, ...]:
         """The names of the leaves of the dynamic arguments, in the user's words."""

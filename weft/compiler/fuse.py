@@ -7,7 +7,6 @@ together without patterns; here it is decided where that ends.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 from math import prod
@@ -170,11 +169,13 @@ class Fusion:
         self.built: dict[Any, Built] = {}
         self.alike = Alike(self, general)
         self.numbers: dict[int, Any] = {}  # literals that the kernel being built reads from arrays
+        self._positions: dict[int, int] = {}
 
-    @functools.cached_property
     def positions(self) -> dict[int, int]:
         """The places of equations in the program, by id."""
-        return {id(eqn): i for i, eqn in enumerate(self.jaxpr.eqns)}
+        if not self._positions:
+            self._positions = {id(eqn): i for i, eqn in enumerate(self.jaxpr.eqns)}
+        return self._positions
 
     def _roots(self) -> set[Any]:
         """Results, and operands of what cannot be fused."""

@@ -152,7 +152,7 @@ def computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:
             continue
         found[id(eqn)] = eqn
         stack += [x for x in eqn.invars if type(x) is not Literal and x not in read]
-    return [found[key] for key in sorted(found, key=fusion.positions.__getitem__)], roots
+    return [found[key] for key in sorted(found, key=fusion.positions().__getitem__)], roots
 
 
 def equations_of(seen: Seen) -> list[JaxprEqn]:

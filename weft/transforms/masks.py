@@ -17,7 +17,7 @@ from weft.base.lazy import Late
 from weft.core import sharding as meshes
 from weft.core.ad import Zero, add_tangents, is_undef
 from weft.core.registry import lookup
-from weft.core.trace import typeof
+from weft.core.trace import Tracer, typeof
 
 # loaded when a mask is used
 families = Late("weft.prims.families")
@@ -228,9 +228,11 @@ def _scaled(primitive: Any, operands: Any) -> bool:
 
 
 def _is_plain_number(x: Any, scales: str) -> bool:
-    """Whether an operand is a number written in the program that keeps zeros zeros."""
+    """Whether an operand is a number that is known by now, and that keeps zeros zeros."""
     if not isinstance(x, (bool, int, float, complex, np.generic)):
-        return False
+        if isinstance(x, Tracer) or np.shape(x) != ():
+            return False
+        x = np.asarray(x)[()]
     return bool(np.isfinite(x)) and (scales == "mul" or bool(x != 0))
 
 
