@@ -405,3 +405,23 @@ def test_backends_take_one_road(backend):
         assert report.again[-1].reasons == ("x: shape (4,) → (5,)",)
         with weft.no_recompiles():
             f(y)
+
+
+def test_objects_that_answer_badly_are_not_asked():
+    class Odd:
+        def __getattr__(self, name):
+            raise ModuleNotFoundError(name)
+
+    class Worse:
+        dtype = np.dtype(np.float32)
+
+        @property
+        def shape(self):
+            raise RuntimeError("not yet")
+
+    odd, worse = Odd(), Worse()
+
+    def f(x, default=worse):
+        return x + (odd is worse) + (default is odd)
+
+    assert float(weft.jit(f, static_argnames="default")(1.0)) == 1.0

@@ -86,6 +86,8 @@ PROGRAMS = [
     (chosen, (9, X)),
     (several, (X, 3)),
     (steps, ({"w": X, "b": X[0]}, X, 0.1)),
+    (weft.vmap(lambda x: lax.while_loop(lambda c: c[0] < 5, lambda c: c * 1.5 + 1, x)), (X,)),
+    (weft.vmap(lambda n, x: lax.cond(n[0] > 0, jnp.sin, lambda x: x @ X, x)), (X, X)),
     (lambda x: (), (X,)),
     (lambda: jnp.arange(3) * 2, ()),
     (lambda x: (x[:0], x.astype(jnp.complex64) * 1j), (X,)),

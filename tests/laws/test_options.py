@@ -34,8 +34,7 @@ HERE = {
     **{
         f"distributed.initialize {name}": "MPI knows where processes are, and who has ended"
         for name in (
-            "coordinator_bind_address heartbeat_timeout_seconds partition_index"
-            " shutdown_timeout_seconds slice_index"
+            "heartbeat_timeout_seconds partition_index shutdown_timeout_seconds slice_index"
         ).split()
     },
     "experimental.jet.zero_prop series_in": "a constant has no series",

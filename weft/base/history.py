@@ -98,9 +98,12 @@ def brief(value: Any) -> str:
     if type(value) in _PLAIN or (type(value) is tuple and all(type(v) in _PLAIN for v in value)):
         text = repr(value)
         return text if len(text) <= LONG_TEXT else f"{text[:LONG_TEXT]}…"
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if type(shape) is tuple and dtype is not None:
-        return f"an array of type {dtype}[{','.join(map(str, shape))}]"
+    # asked of the type: an object may answer for names that it lacks, by importing modules, say
+    if hasattr(type(value), "shape") and hasattr(type(value), "dtype"):
+        try:
+            return f"an array of type {value.dtype}[{','.join(map(str, value.shape))}]"
+        except Exception:  # the user's class may do anything here
+            return f"an object of type {type(value).__name__}"
     if isinstance(value, types.FunctionType):
         return f"function {name_of(value)}"
     return f"an object of type {type(value).__name__}"

@@ -150,8 +150,8 @@ def test_numbers_of_rows():
     logs = rng.normal(size=(1, heads, rows)).astype(np.float32)
     s = sizes_of(depth=depth, heads=(heads, heads), rows=rows, columns=rows)._replace(batch=1)
     names = attention._names(s) | {"PADDED": 32}
-    text = attention._text(attention.stubs.row_numbers, **names)
-    run = Run(text, 32 * heads // 8, 256, (given(0), given(1), given(2), made(0)))
+    module = attention._module(attention.stubs.row_numbers, **names)
+    run = Run(module, 32 * heads // 8, 256, (given(0), given(1), given(2), made(0)))
     out = np.zeros((2, heads, 32), np.float32)
     run_routine(Routine([run]), [g, o, logs], [out])
     np.testing.assert_allclose(out[0, :, :rows], logs[0] * math.log2(math.e), rtol=1e-6)

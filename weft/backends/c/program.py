@@ -15,7 +15,7 @@ from weft.backends.c.helpers import HEAD, definitions
 from weft.backends.c.render import kernel_text, memory_kind
 from weft.base.record import Record
 from weft.compiler.arena import ALIGNMENT, Life, arrange
-from weft.compiler.backend import MIN_STORED_OPS
+from weft.compiler.backend import MIN_STORED_OPS, Target
 from weft.compiler.pipeline import simplify
 from weft.compiler.plan import Planner
 from weft.core.jaxpr import ClosedJaxpr
@@ -39,7 +39,7 @@ _CHOICES = {1: "u8", 4: "i32", 8: "i64"}
 _LINE = 16
 
 
-class Portable:
+class Portable(Target):
     """A machine of which nothing is known: every operation is made of kernels."""
 
     general = recomputes = False

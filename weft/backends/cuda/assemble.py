@@ -294,8 +294,7 @@ class Assembler:
         while units:
             together, repeated = self.apart(units), 0
             if len(together) < 2:
-                read = lambda unit, last: self.accesses(*unit, last)
-                together, repeated = groups.together(units[:MAX_JOINED], read, self.same_memory)
+                together, repeated = self.together(units[:MAX_JOINED])
             count = max(1, len(together))
             launches.append((units[:count], together, repeated))
             units = units[count:]
@@ -390,6 +389,11 @@ class Assembler:
                 break
             found.append(one)
         return found
+
+    def together(self, units: Sequence[Any]) -> tuple[list[groups.Accesses], int]:
+        """The first of some units that are one launch, and how many of them all blocks do."""
+        read = lambda unit, last: self.accesses(*unit, last)
+        return groups.together(units, read, self.same_memory)
 
     def accesses(self, node: Any, part: Part | None, last: bool) -> groups.Accesses | None:
         """A launch that may be joined with others; only the ``last`` of them is a routine."""

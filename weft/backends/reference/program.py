@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.compiler.backend import MIN_STORED_OPS
+from weft.compiler.backend import MIN_STORED_OPS, Target
 from weft.compiler.pipeline import simplify
 from weft.compiler.plan import Planner
 from weft.core.interpret import run_primitive, storage_dtype
@@ -32,7 +32,7 @@ from weft.kernel.run import run_kernel
 _NUMBERS = {1: np.uint8, 4: np.int32, 8: np.int64}
 
 
-class Reference:
+class Reference(Target):
     """NumPy as a target: nothing is done together that could be done apart.
 
     Operations are computed by their references, or, if it is neutral, by the kernels that they are

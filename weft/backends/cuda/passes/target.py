@@ -14,6 +14,7 @@ from weft.backends.cuda.routines.attention import prepare, row_supported, suppor
 from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
 from weft.base.sizes import plain
+from weft.compiler.backend import Target
 from weft.compiler.numbers import with_numbers
 from weft.compiler.pipeline import Pass, simplify
 from weft.core.caches import per_program
@@ -21,7 +22,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Finish
 
 
-class GpuTarget:
+class GpuTarget(Target):
     """What planning asks of a GPU."""
 
     general, neutral, recomputes = False, True, True

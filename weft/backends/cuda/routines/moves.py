@@ -64,8 +64,8 @@ def _module(numbers: tuple[int, ...], word: int, whole: int) -> GpuModule:
     """The module of a launch; ``numbers`` has a row for each operand."""
     count = len(numbers) // stubs.NUMBERS
     names = {"W": _WORDS[word], "COUNT": count, "WHOLE": whole}
-    called = [stubs.owner, stubs.copy_part]
-    made = translate(called, names, [f.__name__ for f in called])
+    made = translate([stubs.owner, stubs.copy_part], names)
+    made = made.mapped(lambda f: f._replace(internal=True, attributes=("nounwind", "alwaysinline")))
     given = parameters("ptr", *[f"a.{i}" for i in range(count)], "a.out", "a.table")
     cases = " ".join(f"i64 {i}, label %s{i}" for i in range(1, count))
     labels = [line for i in range(count) for line in (f"s{i}:", "  br label %copy")]
