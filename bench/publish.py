@@ -44,6 +44,10 @@ TITLES = {
         "A training step with `weft.linen` and `weft.optim`, against flax and optax on JAX.",
     ),
     "examples": ("Examples", "Training steps of the programs in `examples/`."),
+    "debugging": (
+        "Finding mistakes",
+        "Checks, reports, loops under `vmap` and reproducible bits, on and off.",
+    ),
     "optim": ("Optimisers", "Updates of `weft.optim`, against optax on JAX."),
     "image": ("Images", "Functions of `weft.image`, against dm_pix on JAX."),
     "memory": ("Memory", "The peak of resident memory of training steps."),

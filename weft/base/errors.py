@@ -324,7 +324,7 @@ class RecompileError(RuntimeError):
         >>> with weft.no_recompiles():
         ...     weft.jit(lambda x: x + 1)(1.0)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        weft.errors.RecompileError: <lambda> at ... would be traced...
+        weft.errors.RecompileError: <lambda>... would be traced...
     """
 
 
