@@ -205,7 +205,7 @@ READ, WRITTEN = "icmp ne i64 %a.pairs_in", ["icmp ne i64 %a.pairs_out", "icmp ne
 def test_passes_of_rows_do_not_ask_how_elements_lie(radix, questions):
     paired, split = (fft_kernels.pass_module(4, 128, radix, True, x)[0] for x in (True, False))
     for question in questions:
-        assert question in paired and question not in split
+        assert question in str(paired) and question not in str(split)
 
 
 @pytest.mark.parametrize("name, axis", [("fft", 1), ("ifft", 0), ("rfft", 1), ("irfft", 1)])
@@ -227,7 +227,7 @@ def test_scaled_transforms_compile_nothing(texts):
         np.testing.assert_allclose(
             fun(n), np.fft.fft(array("fft", (n,)), norm="ortho"), rtol=0, atol=3e-5
         )
-    assert not [text for text in texts if "%call" not in text]
+    assert not [text for text in texts if "%call" not in str(text)]
 
 
 def check_new(name, known, new, axis, texts):

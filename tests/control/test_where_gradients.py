@@ -327,3 +327,30 @@ def test_law_over_random_programs(first):
     changed += assert_only_nans_change(lambda: second(x), seed)
     changed += assert_only_nans_change(lambda: weft.jit(gradient)(x), seed)
     assert changed > 10
+
+
+def test_beside_explicit_meshes():
+    """Once there is a mesh of explicit axes, cotangents are given the shardings of types."""
+    mesh = weft.make_mesh((1,), ("x",), (weft.sharding.AxisType.Explicit,))
+
+    def f(x):
+        y = lax.fori_loop(0, 2, lambda i, c: jnp.exp(c) + 0 * c, x)
+        return jnp.where(jnp.isfinite(y), y, 0).sum()
+
+    x = weft.device_put(LINE, weft.NamedSharding(mesh, weft.P("x")))
+    expected = weft.grad(f)(LINE)
+    np.testing.assert_allclose(weft.grad(f)(x), expected, rtol=1e-6)
+    np.testing.assert_allclose(weft.jit(weft.grad(f))(x), expected, rtol=1e-6)
+
+
+def test_a_gradient_that_devices_share_stays_shared():
+    mesh = weft.make_mesh((1,), ("x",), (weft.sharding.AxisType.Auto,))
+
+    def local(w, x):
+        first = lax.axis_index("x") == 0
+        return lax.psum(jnp.where(first, jnp.sqrt(w * x), 0.0).sum(), "x")
+
+    share = weft.shard_map(
+        weft.grad(local), mesh=mesh, in_specs=(weft.P(), weft.P("x")), out_specs=weft.P()
+    )
+    assert np.isfinite(share(jnp.float32(2.0), LINE + 1))

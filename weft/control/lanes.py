@@ -358,7 +358,9 @@ class Branches(Record):
 
 def are_costly(branches: Sequence[ClosedJaxpr], axis: AxisData) -> bool:
     """Whether branches of a mapped index may be worth running on their own elements alone."""
-    if axis.size < MIN_LANES or axis.spmd_name is not None or axis.spread:
+    if type(axis.size) is not int or axis.size < MIN_LANES:
+        return False
+    if axis.spmd_name is not None or axis.spread:
         return False
     for branch in branches:
         avals = [*branch.in_avals, *branch.out_avals]

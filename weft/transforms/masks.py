@@ -16,6 +16,7 @@ from weft import dtypes
 from weft.base.lazy import Late
 from weft.core import sharding as meshes
 from weft.core.ad import Zero, add_tangents, is_undef
+from weft.core.avals import varying_of
 from weft.core.registry import lookup
 from weft.core.trace import Tracer, typeof
 
@@ -66,7 +67,10 @@ def settled(ct: Any) -> Any:
     x = ct.value
     if not ct.dirty or not dtypes.issubdtype(typeof(x).dtype, np.inexact):
         return x
-    return lookup("zero_untaken").bind(ct.live.value(), x)
+    live = ct.live.value()
+    if not varying_of(typeof(live)) <= varying_of(typeof(x)):
+        return x  # the same on devices whose masks differ: it has to stay so
+    return lookup("zero_untaken").bind(live, x)
 
 
 def summed(x: Any, y: Any) -> Any:

@@ -174,8 +174,13 @@ def _transpose_typed(primitive: Any, ct: Any, operands: Any, params: Any) -> lis
     with explicit.loosely(explicit.sums_in(wanted)):
         found = primitive.transpose(ct, *operands, **explicit.without_said(primitive, params))
     return [
-        explicit.cotangent_moved(new, x.aval)
-        if is_undef(x) and new is not None and type(new) is not Zero
-        else new
+        _moved(new, x.aval) if is_undef(x) and new is not None and type(new) is not Zero else new
         for x, new in zip(operands, found, strict=True)
     ]
+
+
+def _moved(ct: Any, aval: Any) -> Any:
+    """A cotangent with the sharding of its operand's type; a mask stays as it is."""
+    if type(ct) is Masked:
+        return Masked(explicit.cotangent_moved(ct.value, aval), ct.live, ct.dirty)
+    return explicit.cotangent_moved(ct, aval)
