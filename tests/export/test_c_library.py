@@ -86,7 +86,7 @@ PROGRAMS = [
     (chosen, (9, X)),
     (several, (X, 3)),
     (steps, ({"w": X, "b": X[0]}, X, 0.1)),
-    (weft.vmap(lambda x: lax.while_loop(lambda c: c[0] < 5, lambda c: c * 1.5 + 1, x)), (X,)),
+    (weft.vmap(lambda x: lax.while_loop(lambda c: c[0] < 5, lambda c: abs(c) + 1.5, x)), (X,)),
     (weft.vmap(lambda n, x: lax.cond(n[0] > 0, jnp.sin, lambda x: x @ X, x)), (X, X)),
     (lambda x: (), (X,)),
     (lambda: jnp.arange(3) * 2, ()),
