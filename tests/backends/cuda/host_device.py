@@ -15,9 +15,11 @@ from weft.backends.llvm.code import Module
 from weft.kernel.run import run_kernel
 from weft.runtime import devices
 
-# All kernels, which native code knows by their number from 1 on; and calls of native code.
+# All kernels, which native code knows by their number from 1 on; calls of native code, and graphs
+# that were launched after they had been closed.
 _kernels = []
 native_launches = []
+closed_launches = []
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
@@ -246,10 +248,14 @@ def _replayed(executable, addresses):
             _kernels.append(self)
             self.handle = len(_kernels)
 
+            self.closed = False
+
         def launch(self, stream):
+            if self.closed:
+                closed_launches.append(self.handle)
             assemble.c.State(list(addresses), stream).run(executable.commands)
 
         def close(self):
-            pass
+            self.closed = True
 
     return Graph()

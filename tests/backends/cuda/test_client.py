@@ -4,6 +4,7 @@ import concurrent.futures
 import copy
 import gc
 import pickle
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,8 @@ from tests.backends.cuda import host_device
 from weft import lax, random
 from weft import numpy as jnp
 from weft.backends.cuda import client, driver, memory
+from weft.backends.cuda.calls import fast, stubs
+from weft.backends.cuda.program import MOST_GRAPHS
 from weft.backends.llvm.calls.dispatch import native
 from weft.base import knobs
 from weft.runtime import devices, registry
@@ -191,6 +194,43 @@ def test_calls_become_native(gpu):
 
 def is_on_natively(x, gpu):
     return x.devices() == {gpu} and type(x._owner).__name__ == "DeviceBlock"
+
+
+def test_native_code_launches_no_closed_graph(monkeypatch):
+    gpu = host_device.install_client(monkeypatch)
+    native()
+
+    @weft.jit
+    def several(x):
+        for i in range(6):  # more kernels than are launched one by one
+            x = x - x.mean(i % 2, keepdims=True)
+        return x
+
+    x = weft.device_put(np.full((70, 600), 2, np.float32), gpu)
+    for _ in range(6):
+        several(x)
+    calls = [c for c in gc.get_objects() if type(c) is fast.DeviceCall]
+    (call,) = [c for c in calls if any(c.graphs)]
+    # Python runs the same program where native code doesn't take the arguments
+    held = []
+    for _ in range(MOST_GRAPHS + 1):
+        operand = memory.Buffer(x.nbytes)
+        held += [operand, call.executable.run_on_device([operand])]
+        call.executable.run_on_device([operand])
+    known = call.graphs[:: call.words + 1][: int(call.device[stubs.GRAPH_COUNT])]
+    open_ones = [g.handle for g in call.executable.graphs.values() if g is not None]
+    assert set(known.tolist()) <= set(open_ones)
+    assert not np.any(several(x)) and not host_device.closed_launches
+
+
+def test_what_native_code_writes_outlives_pools():
+    pool = memory.Pool(lambda size: 1 << 20, lambda address: None)
+    pool.list_of(512, None)
+    seen = [weakref.ref(x) for x in (pool._counts, *pool._lists.values())]
+    del pool
+    gc.collect()
+    # when a process ends, arrays may go after the pool that their memory is of
+    assert all(x() is not None for x in seen)
 
 
 def test_native_calls_give_memory_back(gpu):

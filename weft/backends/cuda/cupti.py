@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from weft.backends.cuda import libraries
+from weft.base.lasting import lasting
 from weft.base.record import Record
 
 _U8, _U16, _U32, _U64 = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
@@ -75,8 +76,9 @@ class Recorder:
         self._found: list[Activity] = []
         self._lock = threading.Lock()
         self._shift = 0
-        # CUPTI calls these as long as the process lives
+        # CUPTI calls these, and writes to buffers that it has asked for, until the process ends
         self._request, self._complete = _REQUEST(self._give), _COMPLETE(self._take)
+        lasting(self)
         self._call("cuptiActivityRegisterCallbacks", self._request, self._complete)
 
     def _call(self, name: str, *args: Any) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
 from typing import Any
 
 import numpy as np
 
 from weft.backends.cuda import driver
 from weft.backends.cuda.memory import Buffer
+from weft.base.lasting import lasting
 from weft.core.avals import ShapedArray
 from weft.core.interpret import storage_dtype
 from weft.kernel.nodes import BF16
@@ -62,7 +64,8 @@ class Versioned(ctypes.Structure):
 
 
 # What is lent, by the address of what describes it: that, the owner, and the borrower's stream.
-_lent: dict[int, tuple[Any, ...]] = {}
+# Other libraries may have it when this module is gone.
+_lent: dict[int, tuple[Any, ...]] = lasting({})
 
 
 def _python(name: str, result: Any, *types: Any) -> Any:
@@ -80,16 +83,23 @@ _pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, cty
 _rename = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 
 
+# Other libraries may call these when a process ends, and this module is empty.
+@lasting
 @_DELETER
-def _give_back(where: int) -> None:
+def _give_back(where: int, is_ending: Any = sys.is_finalizing) -> None:
+    if is_ending():
+        return
     lent = _lent.pop(where, None)
     if lent is not None:
         order(lent[-1], driver.device().stream)
 
 
+@lasting
 @_DELETER
-def _unused(capsule: int) -> None:
+def _unused(capsule: int, is_ending: Any = sys.is_finalizing) -> None:
     """A capsule that nobody took goes."""
+    if is_ending():
+        return
     for name in (_NEW, _OLD):
         if _is_valid(capsule, name):
             _lent.pop(_pointer(capsule, name), None)

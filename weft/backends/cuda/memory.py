@@ -18,6 +18,7 @@ import numpy as np
 from weft.backends.cuda import driver
 from weft.backends.cuda.calls import stubs
 from weft.base import knobs
+from weft.base.lasting import lasting
 
 # Blocks are of multiples of these many bytes: small ones, and large ones.
 SMALL_STEP, LARGE_STEP, LARGE = 512, 2 << 20, 1 << 20
@@ -123,7 +124,9 @@ class Pool:
                 found = np.zeros(stubs.LIST_WORDS, np.int64)
                 found[stubs.LIST_BYTES] = size
                 found[stubs.LIST_COUNTS] = self._counts.ctypes.data
-                self._lists[size] = found
+                # arrays that outlive the pool, as modules go, give their blocks back to these
+                self._lists[size] = lasting(found)
+                lasting(self._counts)
         return found.ctypes.data
 
     def refill(self, where: int) -> None:

@@ -227,6 +227,8 @@ class Executable:
             oldest = next(iter(self.graphs))
             graph = self.graphs.pop(oldest)
             if graph is not None:
+                for call in self.native.values():  # all of them launch graphs by their handles
+                    call.know_graphs()
                 graph.close()
 
     def explain(self, args: Sequence[Buffer] | None = None) -> str:

@@ -203,6 +203,10 @@ class DeviceCall:
         key = list((ctypes.c_uint64 * self.words).from_address(where))
         self.client.use()
         self.executable.run_at(key)
+        self.know_graphs()
+
+    def know_graphs(self) -> None:
+        """Have native code launch the graphs that there are now."""
         if self.executable.beginnings:
             return  # Python tells others of every run
         row = self.words + 1

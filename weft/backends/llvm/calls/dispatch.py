@@ -23,6 +23,7 @@ from weft.backends.llvm.native.machine import load_stubs, setting
 from weft.base import knobs, lazy
 from weft.base.cores import usable_cores
 from weft.base.functional import lru, register_cache
+from weft.base.lasting import lasting
 from weft.core.trace import eval_trace, state
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
@@ -298,8 +299,7 @@ class _Loading:
             pending += cls.__subclasses__()
         NativeFunction.take_calls = self.made.take_calls  # classes that are imported later
         # Arrays that live until the very end give their memory back to it: it is never freed.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.made))
-        register_cache(self.made)
+        register_cache(lasting(self.made))
         return self.made
 
 
