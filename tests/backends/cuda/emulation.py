@@ -321,6 +321,12 @@ define internal i16 @f16_of_f32(float %x) {
 define internal i16 @bf16_of_f32(float %x) {
   ret i16 0
 }
+define i32 @upper_bf16(float %x) {
+  %y = call i16 @bf16_of_f32(float %x)
+  %z = zext i16 %y to i32
+  %u = shl i32 %z, 16
+  ret i32 %u
+}
 define i32 @tid() {
   %x = call i64 @thread()
   %y = trunc i64 %x to i32
@@ -340,6 +346,7 @@ _CONVERTED = (
     ("cvt.f32.f16", "float", r"call float @f32_of_f16(\1 \2)"),
     ("cvt.rn.f16.f32", "i16", r"call i16 @f16_of_f32(\1 \2)"),
     ("cvt.rn.bf16.f32", "i16", r"call i16 @bf16_of_f32(\1 \2)"),
+    ("cvt.rn.bf16x2.f32", "i32", r"call i32 @upper_bf16(\1 \2)"),  # beside a zero
 )
 
 
