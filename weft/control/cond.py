@@ -20,6 +20,7 @@ from weft.control.initial_style import (
 from weft.control.jit import (
     jit_p,
     jit_parameters,
+    mask_values,
     masks_given,
     numpy_consts,
     transpose_jaxpr,
@@ -125,7 +126,7 @@ class Cond(Primitive):
         backward = tuple(transpose_jaxpr(b, linear, nonzero, wanted, masks)[0] for b in branches)
         known = [x for x in ops if not is_undef(x)]
         values = [ct.value if type(ct) is Masked else ct for ct in cts if type(ct) is not Zero]
-        lives = [ct.live.value() for ct in cts if type(ct) is Masked]
+        lives = [live.value() for live in mask_values(cts)]
         outs = self.bind(index, *known, *values, *lives, branches=backward, **params)
         return [None, *cotangents_of(ops, wanted, outs)]
 

@@ -225,9 +225,8 @@ def transpose_jaxpr(
 class Masks(Record):
     """The masks of cotangents at a call.
 
-    ``safe`` is the knob that makes them. ``given`` has, for each result, the shape of its
-    cotangent's mask and whether the cotangent is dirty, None without one; ``kept`` says which
-    inputs' cotangents may have one.
+    ``safe`` is the knob that makes them. ``given`` has, for each result, what programs say of its
+    cotangent's mask (see ``masks_given``); ``kept`` says which inputs' cotangents may have one.
     """
 
     safe: bool
@@ -236,16 +235,46 @@ class Masks(Record):
 
 
 def masks_given(cts: Any) -> tuple[Any, ...]:
-    """What programs say of the masks of cotangents, see ``Masks``."""
-    return tuple((ct.live.shape, ct.dirty) if type(ct) is Masked else None for ct in cts)
+    """What programs say of the masks of cotangents: the shape, whether the cotangent is dirty, and
+    the shape and the axes of its rows, None without; None for a cotangent without a mask."""
+    return tuple([_mask_type(ct) if type(ct) is Masked else None for ct in cts])
+
+
+def _mask_type(ct: Masked) -> tuple[Any, ...]:
+    rows = ct.live.rows
+    return ct.live.shape, ct.dirty, None if rows is None else (rows[0].shape, rows[1])
+
+
+def mask_values(cts: Any) -> list[Live]:
+    """The masks of cotangents in the order in which programs have them: first all, then rows."""
+    lives = [ct.live for ct in cts if type(ct) is Masked]
+    return [*lives, *(live.rows[0] for live in lives if live.rows is not None)]
+
+
+def mask_shapes(given: Sequence[Any]) -> list[tuple[int, ...]]:
+    """The shapes of these masks."""
+    masks = [mask for mask in given if mask is not None]
+    return [*(mask[0] for mask in masks), *(mask[2][0] for mask in masks if mask[2] is not None)]
+
+
+def with_masks(cts: Sequence[Any], given: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Cotangents with their masks."""
+    count = sum(mask is not None for mask in given)
+    lives, rows = iter(values[:count]), iter(values[count:])
+
+    def masked(ct: Any, mask: Any) -> Masked:
+        shape, dirty, kind = mask
+        found = None if kind is None else (_known(kind[0], next(rows)), kind[1])
+        return Masked(ct, _known(shape, next(lives), found), dirty)
+
+    return [ct if mask is None else masked(ct, mask) for ct, mask in zip(cts, given, strict=True)]
 
 
 class Transposed(Record):
     """A transposed program: known inputs, cotangents and masks to cotangents and masks.
 
     ``wanted`` says which linear inputs have a cotangent, ``read`` which of the given masks are
-    inputs, and ``masks`` has, for each cotangent returned, the shape of its mask and whether it is
-    dirty, None without one.
+    inputs, and ``masks`` has, for each cotangent returned, what ``masks_given`` says of it.
     """
 
     program: ClosedJaxpr
@@ -268,11 +297,7 @@ class TransposedCall(Record):
     def cotangents(self, args: Any, outs: Any) -> list[Any]:
         """Cotangents of the call's operands, with their masks, of the program's results."""
         masks = self.transposed.masks
-        values, lives = outs[: len(masks)], iter(outs[len(masks) :])
-        found = [
-            ct if mask is None else Masked(ct, _known(mask[0], next(lives)), mask[1])
-            for ct, mask in zip(values, masks, strict=True)
-        ]
+        found = with_masks(outs[: len(masks)], masks, outs[len(masks) :])
         return initial_style.cotangents_of(args, self.transposed.wanted, found)
 
 
@@ -284,19 +309,18 @@ def transposed_call(closed: ClosedJaxpr, cts: Any, args: Any) -> TransposedCall:
     masks = Masks(knobs.thread.safe_where_gradients, masks_given(cts), kept)
     found = _transposed_read(closed, linear, nonzero, (False,) * sum(linear), masks)
     values = [ct.value if type(ct) is Masked else ct for ct in cts if type(ct) is not Zero]
-    masked = [ct for ct in cts if type(ct) is Masked]
-    lives = [ct.live.value() for ct, read in zip(masked, found.read, strict=True) if read]
+    lives = [m.value() for m, read in zip(mask_values(cts), found.read, strict=True) if read]
     return TransposedCall(found, [x for x in args if not is_undef(x)], [*values, *lives])
 
 
-def _known(shape: tuple[int, ...], value: Any) -> Live:
-    return Live(shape, lambda: value)
+def _known(shape: tuple[int, ...], value: Any, rows: Any = None) -> Live:
+    return Live(shape, lambda: value, rows)
 
 
 @per_program
 def _transposed_read(closed: ClosedJaxpr, *form: Any) -> Transposed:
     program, wanted, returned = _transposed(closed, *form)
-    count = sum(mask is not None for mask in form[-1].given)
+    count = len(mask_shapes(form[-1].given))
     program, read = _without_unread(program, count)
     return Transposed(program, wanted, read, returned)
 
@@ -315,11 +339,12 @@ def _transposed(
     ct_avals = [
         a.to_cotangent_aval() for a, nz in zip(closed.out_avals, nonzero, strict=True) if nz
     ]
-    mask_avals = [ShapedArray(m[0], np.dtype(np.bool_)) for m in masks.given if m is not None]
+    mask_avals = [ShapedArray(shape, np.dtype(np.bool_)) for shape in mask_shapes(masks.given)]
     sizes = [len(known_avals), len(ct_avals)]
 
     def backward(*args: Any) -> list[Any]:
-        known, given, lives = map(iter, split_list(args, sizes))
+        parts = split_list(args, sizes)
+        known, given = map(iter, parts[:2])
         primals = [
             UndefPrimal(a, kept) if lin else next(known)
             for a, lin, kept in zip(closed.in_avals, linear, masks.kept, strict=True)
@@ -328,20 +353,16 @@ def _transposed(
             next(given) if nz else Zero(a.to_cotangent_aval())
             for a, nz in zip(closed.out_avals, nonzero, strict=True)
         ]
-        cts = [
-            ct if mask is None else Masked(ct, _known(mask[0], next(lives)), mask[1])
-            for ct, mask in zip(cts, masks.given, strict=True)
-        ]
+        cts = with_masks(cts, masks.given, parts[2])
         outs = backward_pass(closed.jaxpr, closed.consts, primals, cts)
         found = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
         wanted.extend(
             inst or type(ct) is not Zero for ct, inst in zip(found, instantiated, strict=True)
         )
         found = [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
-        returned.extend((ct.live.shape, ct.dirty) if type(ct) is Masked else None for ct in found)
-        masked = [ct for ct in found if type(ct) is Masked]
+        returned.extend(masks_given(found))
         values = [ct.value if type(ct) is Masked else ct for ct in found]
-        return [*values, *(ct.live.value() for ct in masked)]
+        return [*values, *(live.value() for live in mask_values(found))]
 
     staged = stage(backward, [*known_avals, *ct_avals, *mask_avals], closed.debug_info)
     return staged, wanted, returned

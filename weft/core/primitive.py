@@ -133,9 +133,9 @@ class Primitive:
     per_process: Any = None
 
     # how the mask of live elements of a cotangent goes back, see transforms.masks: "each" element
-    # for itself, "moved" or copied, "summed"; "call" or "loop" where it enters a program; "" where
-    # only a mask of one boolean goes on; "end" where none does, as the rule need not be linear;
-    # "taken" and "untaken" where it begins
+    # for itself, "moved" or copied, "summed"; "product" where its rows go on (see ``factors``);
+    # "call" or "loop" where it enters a program; "" where only a mask of one boolean goes on; "end"
+    # where none does, as the rule need not be linear; "taken" and "untaken" where it begins
     masks = ""
     makes_masks = False  # whether its operands' cotangents have masks
     scales = ""  # whether known operands scale a cotangent ("mul") or divide it ("div")

@@ -274,6 +274,7 @@ class ConvGeneralDilated(Primitive):
 
     arithmetic = True
     name = "conv_general_dilated"
+    masks = "product"
     neutral = "products.conv_general_dilated"
     in_blocks = "again"
 

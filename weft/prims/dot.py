@@ -252,6 +252,7 @@ class DotGeneral(Primitive):
     reading_dtypes = staticmethod(reading_dtypes)
 
     products = contracts = True
+    masks = "product"
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         (summed, _), _ = params["dimension_numbers"]

@@ -15,6 +15,7 @@ from weft.core.batching import AxisData, at_front, moveaxis
 from weft.core.factors import Factors, elementwise, labelled, reshaped
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
+from weft.core.repeated import remember
 from weft.core.trace import typeof
 from weft.prims.arithmetic import sub
 from weft.prims.families import broadcast_in_dim as broadcast_in_dim
@@ -60,6 +61,12 @@ class BroadcastInDim(Primitive):
     counts = "iu"
     form = "move"
     linear = True
+
+    def bind(self, x: Any, **params: Any) -> Any:
+        out = super().bind(x, **params)
+        if typeof(x).dtype == np.bool_:
+            remember(out, x, params["broadcast_dimensions"])
+        return out
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         rank = len(outs[0].shape)

@@ -3,6 +3,10 @@
 A cotangent that comes back through ``select_n`` is zero where another case was chosen. Its mask
 says where it is live. The mask follows the cotangent back through linear operations. Where it ends,
 NaNs at elements that are not live become zeros; nothing else changes.
+
+A mask that repeats a smaller one has *rows*: the smaller mask, and the axes that it has. They go
+through products and convolutions, where elements of the other operand that meet no live row would
+make NaNs of zeros.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from weft.core import sharding as meshes
 from weft.core.ad import Zero, add_tangents, is_undef
 from weft.core.avals import varying_of
 from weft.core.registry import lookup
+from weft.core.repeated import origin
 from weft.core.trace import Tracer, typeof
 
 # loaded when a mask is used
@@ -29,13 +34,18 @@ Rule = Callable[[Any, Sequence[Any]], Sequence[Any]]
 class Live:
     """Which elements may be other than zero: booleans, made when they are first asked for.
 
-    The shape is that of the cotangent, or () where one boolean is for all its elements.
+    The shape is that of the cotangent, or () where one boolean is for all its elements. ``rows``
+    has a smaller mask and the axes that it has, all longer than 1, in its order: elements are live
+    only where it is.
     """
 
-    __slots__ = ("shape", "_make", "_value")
+    __slots__ = ("shape", "rows", "_make", "_value")
 
-    def __init__(self, shape: tuple[int, ...], make: Callable[[], Any]) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], make: Callable[[], Any], rows: Rows | None = None
+    ) -> None:
         self.shape = shape
+        self.rows = rows
         self._make: Callable[[], Any] | None = make
         self._value: Any = None
 
@@ -43,6 +53,9 @@ class Live:
         if self._make is not None:
             self._value, self._make = self._make(), None
         return self._value
+
+
+Rows = tuple[Live, tuple[int, ...]]
 
 
 class Masked:
@@ -83,7 +96,11 @@ def summed(x: Any, y: Any) -> Any:
 
 
 def transposed(
-    primitive: Any, incoming: Sequence[Any], operands: Sequence[Any], rule: Rule
+    primitive: Any,
+    incoming: Sequence[Any],
+    operands: Sequence[Any],
+    params: dict[str, Any],
+    rule: Rule,
 ) -> Sequence[Any]:
     """Cotangents of the operands, some with masks; ``rule`` is the transposition itself."""
     if primitive.masks == "taken":
@@ -102,8 +119,12 @@ def transposed(
         return rule([settled(ct) for ct in incoming], operands)
     if primitive.masks == "each" and len(given) == 1:
         return _each(primitive, incoming[0], operands, rule)
-    if primitive.masks in ("moved", "summed") and not meshes.explicit_ones:
-        return _moved(primitive, incoming, operands, rule)
+    if meshes.explicit_ones:
+        return rule([settled(ct) for ct in incoming], operands)
+    if primitive.masks in ("moved", "summed"):
+        return _moved(primitive, incoming, operands, params, rule)
+    if primitive.masks == "product":
+        return _product(primitive, incoming[0], operands, params, rule)
     return rule([settled(ct) for ct in incoming], operands)
 
 
@@ -113,17 +134,41 @@ def _chosen(primitive: Any, ct: Any, operands: Any, rule: Rule) -> list[Any]:
         return list(rule([ct], operands))
     plain = ct.value if type(ct) is Masked else ct
     shape = typeof(operands[0]).shape
+    rows = iter(_rows_taken(primitive, operands))
     outs: list[Any] = []
     for out, taken in zip(rule([plain], operands), primitive.taken(*operands), strict=True):
         if taken is None:
             outs.append(out)
             continue
-        live = Live(shape, taken)
+        live = Live(shape, taken, next(rows))
         if type(ct) is Masked:
             outs.append(Masked(out, _both(ct.live, live), ct.dirty))
         else:
             outs.append(Masked(out, live, False))
     return outs
+
+
+def _rows_taken(primitive: Any, operands: Any) -> list[Rows | None]:
+    """The rows of each case's mask, where the choice repeats a smaller one."""
+    which, *cases = operands
+    found = origin(which)
+    count = sum(is_undef(case) for case in cases)
+    if found is None:
+        return [None] * count
+    small, axes = found
+    taken = [make for make in primitive.taken(small, *cases) if make is not None]
+    return [_rows(Live(typeof(small).shape, make), axes) for make in taken]
+
+
+def _rows(live: Live, axes: Sequence[int]) -> Rows:
+    """A smaller mask and its axes as rows: without those of length 1."""
+    kept = [i for i, n in enumerate(live.shape) if n != 1]
+    if len(kept) == len(live.shape):
+        return live, tuple(axes)
+    shape = tuple(live.shape[i] for i in kept)
+    bare = {"new_sizes": shape, "dimensions": None, "sharding": None}
+    squeezed = Live(shape, lambda: lookup("reshape").bind(live.value(), **bare))
+    return squeezed, tuple(axes[i] for i in kept)
 
 
 def _untaken(ct: Any, operands: Any) -> list[Any]:
@@ -142,7 +187,7 @@ def _all_or_nothing(primitive: Any, incoming: Any, operands: Any, rule: Rule) ->
     live = given[0].live
     for ct in given[1:]:
         live = live if ct.live is live else _either(live, ct.live)
-    scaled = primitive.masks in ("", "loop") or _scaled(primitive, operands)
+    scaled = primitive.masks in ("", "loop", "product") or _scaled(primitive, operands)
     dirty = scaled or any(ct.dirty for ct in given)
     outs = rule([ct.value if type(ct) is Masked else ct for ct in incoming], operands)
     return [_with(out, live, dirty) for out in outs]
@@ -173,7 +218,9 @@ def _shrunk(live: Live, aval: Any) -> Live:
     return Live(aval.shape, make)
 
 
-def _moved(primitive: Any, incoming: Any, operands: Any, rule: Rule) -> list[Any]:
+def _moved(
+    primitive: Any, incoming: Any, operands: Any, params: dict[str, Any], rule: Rule
+) -> list[Any]:
     """Back through an operation that only moves and adds elements: so it does with masks."""
     sums = primitive.masks == "summed"
     plain = [settled(ct) if sums else ct.value if type(ct) is Masked else ct for ct in incoming]
@@ -187,12 +234,91 @@ def _moved(primitive: Any, incoming: Any, operands: Any, rule: Rule) -> list[Any
         return made
 
     def of_operand(i: int) -> Live:
-        return Live(operands[i].aval.shape, lambda: _nonzero(masks()[i]))
+        shape = operands[i].aval.shape
+        rows = _rows_moved(primitive, incoming, operands, params, i, shape)
+        return Live(shape, lambda: _nonzero(masks()[i]), rows)
 
     return [
         _with(out, of_operand(i), dirty) if is_undef(operands[i]) else out
         for i, out in enumerate(rule(plain, operands))
     ]
+
+
+def _rows_moved(
+    primitive: Any, incoming: Any, operands: Any, params: dict[str, Any], i: int, shape: Any
+) -> Rows | None:
+    """The rows of an operand's mask, where they are one by one those of the only result."""
+    if len(incoming) != 1:
+        return None
+    live = incoming[0].live
+    rows = live.rows
+    if rows is None:
+        if len(live.shape) >= len(shape):
+            return None
+        rows = _rows(live, range(len(live.shape)))  # repeated along the axes that are new
+    return _aligned(primitive, operands, params, rows, live.shape).get(i)
+
+
+def _aligned(
+    primitive: Any, operands: Any, params: dict[str, Any], rows: Rows, shape: Any
+) -> dict[int, Rows]:
+    """Rows of a result as rows of each operand that has all their axes."""
+    avals = [x.aval if is_undef(x) else typeof(x) for x in operands]
+    if not all(type(n) is int for aval in avals for n in aval.shape):
+        return {}
+    result = avals[0].update(shape=tuple(shape), sharding=None)
+    factors = primitive.factors(avals, [result], params)
+    if factors is None:
+        return {}
+    small, axes = rows
+    wanted = [factors.outs[0][axis] for axis in axes]
+    if any(len(dims) != 1 for dims in wanted):
+        return {}
+    return {
+        i: (small, tuple(dims.index(w) for w in wanted))
+        for i, dims in enumerate(factors.ins)
+        if all(w in dims for w in wanted)
+    }
+
+
+def _product(
+    primitive: Any, ct: Masked, operands: Any, params: dict[str, Any], rule: Rule
+) -> list[Any]:
+    """Back through a product: elements of the known operand that only rows meet that are not live
+    are harmless, and a row that is not live stays so."""
+    plain, rows = settled(ct), ct.live.rows
+    if rows is None:
+        return list(rule([plain], operands))
+    found = _aligned(primitive, operands, params, rows, typeof(plain).shape)
+    given = [
+        _finite(x, found[i]) if i in found and not is_undef(x) else x
+        for i, x in enumerate(operands)
+    ]
+    outs = list(rule([plain], given))
+    for i, x in enumerate(operands):
+        if is_undef(x) and i in found:
+            outs[i] = _with(outs[i], _of_rows(found[i], x.aval.shape), False)
+    return outs
+
+
+def _of_rows(rows: Rows, shape: Any) -> Live:
+    return Live(tuple(shape), lambda: _repeated(rows, shape), rows)
+
+
+def _repeated(rows: Rows, shape: Any) -> Any:
+    small, axes = rows
+    return families.broadcast_in_dim(small.value(), tuple(shape), axes)
+
+
+def _finite(x: Any, rows: Rows) -> Any:
+    """A known operand with zeros for NaNs and infinities of rows that are not live."""
+    aval = typeof(x)
+    if not dtypes.issubdtype(aval.dtype, np.inexact):
+        return x
+    rest = lookup("sub").bind(x, x)
+    kept = lookup("or").bind(_repeated(rows, aval.shape), lookup("eq").bind(rest, rest))
+    zero = families.broadcast_to(families.const(x, 0), aval.shape)
+    return lookup("select_n").bind(kept, zero, x)
 
 
 def _as_number(ct: Any) -> Any:
@@ -214,11 +340,24 @@ def _with(out: Any, live: Live, dirty: bool) -> Any:
 
 
 def _both(x: Live, y: Live) -> Live:
-    return Live(x.shape or y.shape, lambda: lookup("and").bind(x.value(), y.value()))
+    make = lambda: lookup("and").bind(x.value(), y.value())
+    return Live(x.shape or y.shape, make, _rows_of_both(x.rows, y.rows))
+
+
+def _rows_of_both(x: Rows | None, y: Rows | None) -> Rows | None:
+    if x is None or y is None:
+        return x or y
+    if x[1] != y[1]:
+        return min(x, y, key=lambda rows: len(rows[1]))
+    return x if x[0] is y[0] else (_both(x[0], y[0]), x[1])
 
 
 def _either(x: Live, y: Live) -> Live:
-    return Live(x.shape or y.shape, lambda: lookup("or").bind(x.value(), y.value()))
+    rows = None
+    if x.rows is not None and y.rows is not None and x.rows[1] == y.rows[1]:
+        first, second = x.rows[0], y.rows[0]
+        rows = x.rows if first is second else (_either(first, second), x.rows[1])
+    return Live(x.shape or y.shape, lambda: lookup("or").bind(x.value(), y.value()), rows)
 
 
 # --- what scales ----------------------------------------------------------------------------------

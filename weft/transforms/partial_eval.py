@@ -11,9 +11,11 @@ from typing import Any
 
 from weft.base.functional import partition_list
 from weft.core.caches import per_program
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, eval_jaxpr
+from weft.core.registry import lookup
+from weft.core.repeated import origin
 from weft.core.staging import StagingTrace, StagingTracer, stage
-from weft.core.trace import Trace, state
+from weft.core.trace import Trace, state, typeof
 from weft.transforms.dce import convert_constvars, dce_jaxpr, drop_unused_consts
 
 
@@ -59,6 +61,25 @@ def prune(jaxpr: Jaxpr, consts: Sequence[Any]) -> ClosedJaxpr:
     return drop_unused_consts(ClosedJaxpr(smaller, consts))
 
 
+def _repeating(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program that repeats booleans itself: it takes those that are repeated, and can tell."""
+    found = [origin(c) for c in closed.consts]
+    if not any(found):
+        return closed
+    variables, consts, eqns = [], [], []
+    for v, c, smaller in zip(closed.jaxpr.constvars, closed.consts, found, strict=True):
+        if smaller is not None:
+            c, dims = smaller
+            params = {"shape": v.aval.shape, "broadcast_dimensions": dims, "sharding": None}
+            small = Var(typeof(c))
+            eqns.append(JaxprEqn([small], [v], lookup("broadcast_in_dim"), params))
+            v = small
+        variables.append(v)
+        consts.append(c)
+    jaxpr = closed.jaxpr.replace(constvars=variables, eqns=[*eqns, *closed.jaxpr.eqns])
+    return ClosedJaxpr(jaxpr, consts)
+
+
 def partial_eval_jaxpr(
     closed: ClosedJaxpr, unknown: Sequence[bool], instantiate: Sequence[bool] | bool
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[Any]]:
@@ -97,7 +118,7 @@ def _partial_eval_jaxpr(
         finally:
             state.trace = parent
             trace.alive = False
-        residual_program = prune(jaxpr, consts)
+        residual_program = _repeating(prune(jaxpr, consts))
         # Constants that are no tracers stay constants; only what the known part computes flows on.
         kept["unknown"] = residual_program
         kept["out_unknown"] = out_unknown

@@ -160,7 +160,7 @@ def _transpose_eqn(
         return primitive.transpose(ct, *operands, **eqn.params)
 
     if ends is not None and (primitive.makes_masks or any(type(ct) is Masked for ct in incoming)):
-        outgoing = transposed(primitive, incoming, operands, rule)
+        outgoing = transposed(primitive, incoming, operands, eqn.params, rule)
     else:
         outgoing = rule(incoming, operands)
     for x, operand, new in zip(eqn.invars, operands, outgoing, strict=True):
