@@ -1,6 +1,7 @@
 """Pictures of programs: what their pages hold, and that a browser draws them."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -10,6 +11,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.api.picture import page as picture
 from weft.api.picture.data import page_data
 from weft.base import knobs
 from weft.runtime.drawing import Part, Value, memory_over_time, peak
@@ -100,12 +102,13 @@ def test_notebooks_show_the_page():
     assert "<iframe" in told._repr_html_() and "<details" in told._repr_html_()
 
 
-def test_a_program_of_ten_thousand_equations(tmp_path):
-    def long(x):
-        for _ in range(2000):
-            x = jnp.sin(x) * 2 + x.sum() - 1
-        return x
+def long(x):
+    for _ in range(2000):
+        x = jnp.sin(x) * 2 + x.sum() - 1
+    return x
 
+
+def test_a_program_of_ten_thousand_equations():
     with knobs.scope(backend="reference"):  # a part for each equation
         told = weft.explain(long, quiet=True)(jnp.ones(4))
     assert told.equations >= 10_000
@@ -114,14 +117,69 @@ def test_a_program_of_ten_thousand_equations(tmp_path):
     assert told._repr_html_().count("<iframe") == 0
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to draw pages")
-def test_a_browser_draws_it(tmp_path):
-    file = tmp_path / "step.html"
-    told = weft.explain(step, quiet=True, measure=True, html=file)(*ARGS)
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
-    where = f"--user-data-dir={tmp_path / 'profile'}"
-    command = [CHROMIUM, *options, where, "--dump-dom", file.as_uri()]
+in_browser = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium to draw pages")
+OPTIONS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
+--disable-background-networking --disable-component-update --disable-sync
+--virtual-time-budget=5000""".split()
+# What a reader sees, as attributes of the page.
+LOOK = """<script>
+const panel = get("code"), top_ = panel.offsetTop + panel.scrollTop;
+const rows = [...panel.children], most = Math.max(...rows.map((row) => Number(row.dataset.cost)));
+const dearest = rows.find((row) => Number(row.dataset.cost) === most);
+const ends = [...document.querySelectorAll("td.place")].map((cell) => {
+  const part = document.createRange(), text = cell.firstChild;
+  if (!text) return true;
+  part.setStart(text, text.length - 3);  // the line and a mark of direction
+  part.setEnd(text, text.length);
+  const box = part.getBoundingClientRect(), around = cell.getBoundingClientRect();
+  return box.left >= around.left && box.right <= around.right;
+});
+Object.assign(document.body.dataset, {
+  dearest: dearest.textContent, inside: document.documentElement.scrollWidth <= innerWidth,
+  visible: dearest.offsetTop >= top_ && dearest.offsetTop < top_ + panel.clientHeight,
+  ends: ends.every((end) => end),
+  inked: [...document.querySelectorAll("canvas")].filter((canvas) => canvas.clientHeight).map(
+    (canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data
+      .some((value) => value)),
+});
+</script>"""
+
+
+def looked_at(html, width, folder):
+    """The attributes of a page's body in a window."""
+    file = folder / "page.html"
+    file.write_text(html.replace("</body>", LOOK + "</body>"), encoding="utf-8")
+    where = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1400"]
+    command = [CHROMIUM, *OPTIONS, *where, "--dump-dom", file.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert f'data-ready="{len(drawn(told)["top"])} boxes, ' in done.stdout
-    assert "the line of the loop" in done.stdout and "peak " in done.stdout
-    assert json.dumps(told.name)[1:-1] in done.stdout
+    body = re.search(r"<body([^>]*)>", done.stdout)[1]
+    return done.stdout, dict(re.findall(r'data-(\w+)="([^"]*)"', body))
+
+
+@in_browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_browser_draws_it(width, tmp_path):
+    told = weft.explain(step, quiet=True, measure=True)(*ARGS)
+    page, seen = looked_at(told.html(), width, tmp_path)
+    assert seen["ready"].startswith(f"{len(drawn(told)['top'])} boxes, ")
+    assert "the line of the loop" in seen["dearest"] and "peak " in page
+    assert json.dumps(told.name)[1:-1] in page
+    assert (seen["visible"], seen["inside"], seen["ends"]) == ("true",) * 3
+    assert seen["inked"] == "true,true,true"
+
+
+@in_browser
+def test_a_browser_shows_what_devices_send(tmp_path):
+    told = weft.explain(step, quiet=True)(*ARGS)
+    sent = ["over 8 devices (x=8): 1 collective", "    all-reduce of f32[8,8] over x"]
+    text = "\n".join([str(told), *sent])
+    page, _ = looked_at(picture.page(told.name, text, told._parts()), 1280, tmp_path)
+    assert re.search(r'<p id="devices">([^<]*)</p>', page)[1] == "\n".join(sent)
+
+
+@in_browser
+def test_a_browser_draws_ten_thousand_equations(tmp_path):
+    with knobs.scope(backend="reference"):  # a part for each equation
+        told = weft.explain(long, quiet=True)(jnp.ones(4))
+    _, seen = looked_at(told.html(), 1280, tmp_path)
+    assert seen["ready"].startswith(f"{told.equations} boxes, ") and seen["inked"] == "true,true"
