@@ -11,6 +11,7 @@ import weft.numpy as jnp
 from tests.backends.pjrt import stand_in
 from tools.stablehlo_programs import programs
 from weft import lax, linen, random
+from weft.backends.pjrt.api import Api
 from weft.base import knobs
 from weft.base.errors import HostFallbackWarning, JaxRuntimeError
 
@@ -179,6 +180,21 @@ def test_calls_do_not_wait(plugin):
     assert not y.is_ready()
     assert y.block_until_ready() is y and y.is_ready()
     assert y.tolist() == [5.0] * 3
+
+
+def test_nobody_waits_for_a_result_that_is_being_destroyed(plugin, monkeypatch):
+    x = there(jnp.ones(3), plugin)
+    client, found, real = x._type.placement.client, [], Api.destroy
+    y = weft.jit(lambda x: x + 1)(x)
+    assert len(client._results()) == 1
+
+    def destroy(api, name, **fields):
+        found.append((name, client._results()))  # as another thread may ask meanwhile
+        real(api, name, **fields)
+
+    monkeypatch.setattr(Api, "destroy", destroy)
+    del y
+    assert found == [("Buffer_Destroy", [])]
 
 
 def test_errors_of_late_results_are_raised_by_whoever_waits(plugin):

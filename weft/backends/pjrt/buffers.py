@@ -32,13 +32,30 @@ class Arrival:
         return self.value
 
 
+class _Held:
+    """What destroys a buffer: a field of the buffer, which is referred to weakly.
+
+    Weak references still find an object while its __del__ runs, so that another thread could wait
+    for a buffer that is being destroyed. They no longer do when its fields are given up.
+    """
+
+    __slots__ = ("api", "handle")
+
+    def __init__(self, api: Api, handle: int) -> None:
+        self.api, self.handle = api, handle
+
+    def __del__(self) -> None:
+        self.api.destroy("Buffer_Destroy", buffer=self.handle)
+
+
 class Fields:
     """The fields of a buffer; ``host`` is a copy of it that is on its way to the host."""
 
-    __slots__ = ("api", "handle", "host", "__weakref__")
+    __slots__ = ("api", "handle", "held", "host", "__weakref__")
 
     api: Api
     handle: int
+    held: _Held
     host: Arrival | None
 
 
@@ -52,9 +69,7 @@ class Buffer(Fields):
 
     def __init__(self, api: Api, handle: int) -> None:
         self.api, self.handle, self.host = api, handle, None
-
-    def __del__(self) -> None:
-        self.api.destroy("Buffer_Destroy", buffer=self.handle)
+        self.held = _Held(api, handle)
 
     def wait(self) -> None:
         """Wait for the values; raises what went wrong while they were computed."""

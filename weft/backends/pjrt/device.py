@@ -5,7 +5,6 @@ Calls return before their results are computed; who asks for values waits for th
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from time import perf_counter
@@ -21,6 +20,7 @@ from weft.backends.pjrt.plugins import Plugin, api_of
 from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import HostFallbackWarning
+from weft.base.functional import WeakMembers
 from weft.base.lazy import Late
 from weft.base.source import warn
 from weft.core import processes
@@ -37,9 +37,8 @@ from weft.stablehlo.module import Unlowered, module_text
 # loaded when calls come again
 calls = Late("weft.backends.pjrt.calls")
 
-# Sets of placements that results of an executable have types for; results that are remembered
-# before those are forgotten that are computed.
-MAX_TYPES, MAX_PENDING = 64, 256
+# Sets of placements that results of an executable have types for.
+MAX_TYPES = 64
 _STATS = "bytes_in_use peak_bytes_in_use num_allocs largest_alloc_size bytes_limit bytes_reserved"
 _STATS += " peak_bytes_reserved bytes_reservable_limit largest_free_block_bytes pool_bytes"
 _STATS += " peak_pool_bytes"
@@ -143,20 +142,18 @@ class PjrtDevice(DeviceClient):
         self.platform_version, self.runtime_type = runtime.version, "pjrt"
         self.dlpack_device = (12, self.id)  # a device that DLPack has no number for
         self.memory = PluginMemory(self)
-        self._pending: list[weakref.ref[Buffer]] = []
+        self._pending = WeakMembers()
         self._shelf: Any = None
 
     # --- waiting ----------------------------------------------------------------------------------
 
     def expect(self, results: Sequence[Buffer]) -> None:
         """Remember results, for those who wait for all that is being computed."""
-        if len(self._pending) > MAX_PENDING:
-            self._pending = [r for r in self._pending if (b := r()) and not b.is_ready()]
-        self._pending.extend(map(weakref.ref, results))
+        for buffer in results:
+            self._pending.add(buffer)
 
     def wait(self) -> None:
-        found, self._pending = self._results(), []
-        for buffer in found:
+        for buffer in self._results():
             buffer.wait()
 
     def is_idle(self) -> bool:
@@ -164,9 +161,7 @@ class PjrtDevice(DeviceClient):
 
     def _results(self) -> list[Any]:
         """What may still be computed."""
-        found = [r() for r in self._pending]
-        more = [] if self._shelf is None else self._shelf.blocks()
-        return [buffer for buffer in [*found, *more] if buffer is not None]
+        return [*self._pending, *([] if self._shelf is None else self._shelf.blocks())]
 
     def shelf(self) -> Any:
         """The table of this device for native code."""
