@@ -31,7 +31,8 @@ class AsyncManager:
     """Writes checkpoints in the background: pass one to all calls of ``save_checkpoint``."""
 
     def __init__(self, max_workers: int = 1):
-        self.executor = ThreadPoolExecutor(max_workers=max_workers)
+        self._max_workers = max_workers
+        self.executor = ThreadPoolExecutor(max_workers)
         self.save_future: Future | None = None
 
     def wait_previous_save(self) -> None:
@@ -43,7 +44,12 @@ class AsyncManager:
     def save_async(self, task) -> None:
         """Run a task in the background, after the one before it."""
         self._make_room()
-        self.save_future = self.executor.submit(task)
+        try:
+            self.save_future = self.executor.submit(task)
+        except RuntimeError:  # the system has no thread left: run here, and not once more later
+            self.executor.shutdown(wait=False, cancel_futures=True)
+            self.executor = ThreadPoolExecutor(self._max_workers)
+            task()
 
     def _make_room(self) -> None:
         """Wait for the last checkpoint, which nobody asked for, and say so."""

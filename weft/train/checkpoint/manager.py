@@ -213,7 +213,10 @@ class CheckpointManager:
         job = _Job(temporary, os.path.join(self.folder, name), taken, record, self.timeout)
         self._last_save = time.monotonic()
         self._thread = threading.Thread(target=self._run, args=(job,), name="weft-checkpoint")
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # the system has no thread left: written here
+            self._run(job)
         if not self.asynchronous:
             self.wait()
         return job.final
@@ -267,7 +270,8 @@ class CheckpointManager:
         thread = self._thread
         if thread is None:
             return
-        thread.join(timeout)
+        if thread.ident is not None:  # it was begun
+            thread.join(timeout)
         if thread.is_alive():
             raise TimeoutError(f"the checkpoint is not written after {timeout:g} seconds")
         self._thread, error, self._error = None, self._error, None

@@ -72,8 +72,12 @@ class DataIterator:
 
     def _soon(self) -> tuple[bool, Any]:
         if self._ahead is None:
+            try:
+                self._ahead = Ahead(self._cursor, self._place, self._prefetch)
+            except RuntimeError:  # the system has no thread left: read without one
+                self._prefetch = 0
+                return self._now()
             self._end.detach()
-            self._ahead = Ahead(self._cursor, self._place, self._prefetch)
             self._end = weakref.finalize(self, _close, [self._ahead], self._cursor, self._runner)
         kind, element, position = self._ahead.next()
         if kind == "error":

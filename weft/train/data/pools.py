@@ -1,5 +1,6 @@
 """Runners of chunks: threads of this process, or worker processes with shared memory."""
 
+import contextlib
 import itertools
 import os
 import pickle
@@ -38,18 +39,22 @@ class Threads:
     def __init__(self, count: int) -> None:
         self.ahead, self.halted = 2 * count, False
         self._tasks: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=_serve, args=(self._tasks,), daemon=True) for _ in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
-        self._end = weakref.finalize(self, _end_threads, self._tasks, count)
+        self._threads: list[threading.Thread] = []
+        self._sessions: dict[int, dict] = {}  # of the thread that waits, where there is no other
+        with contextlib.suppress(RuntimeError):  # the system has no more threads: fewer serve
+            for _ in range(count):
+                thread = threading.Thread(target=_serve, args=(self._tasks,), daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        self._end = weakref.finalize(self, _end_threads, self._tasks, len(self._threads))
 
     def submit(self, ticket: Ticket) -> None:
         ticket.done = threading.Event()
         self._tasks.put(ticket)
 
     def wait(self, ticket: Ticket) -> tuple[Chunk, float]:
+        while not self._threads and not ticket.done.is_set() and not self.halted:
+            _serve_one(self._tasks.get(), self._sessions)
         while not ticket.done.wait(_POLL):
             if self.halted:
                 raise DataError("the iterator is closed")
@@ -67,13 +72,17 @@ class Threads:
 def _serve(tasks: "queue.SimpleQueue[Ticket | None]") -> None:
     sessions: dict[int, dict] = {}  # streams are opened by every thread
     while (ticket := tasks.get()) is not None:
-        if not ticket.cancelled:
-            ticket.session = sessions.setdefault(ticket.session["key"], {})
-            try:
-                ticket.result = ticket.compute()
-            except Exception as error:
-                ticket.error = error
-        ticket.done.set()
+        _serve_one(ticket, sessions)
+
+
+def _serve_one(ticket: Ticket, sessions: dict[int, dict]) -> None:
+    if not ticket.cancelled:
+        ticket.session = sessions.setdefault(ticket.session["key"], {})
+        try:
+            ticket.result = ticket.compute()
+        except Exception as error:
+            ticket.error = error
+    ticket.done.set()
 
 
 def _end_threads(tasks: "queue.SimpleQueue[Ticket | None]", count: int) -> None:
