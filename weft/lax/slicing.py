@@ -670,7 +670,7 @@ def _wrap_start(start: Any, size: int, allow_negative: bool) -> Any:
     aval = typeof(start)
     if not allow_negative or not dtypes.issubdtype(aval.dtype, np.signedinteger):
         return start
-    if not is_tracing() and not aval.shape:
+    if not is_tracing() and not aval.shape and not getattr(start, "committed", False):
         value = int(start)
         return np.asarray(value + size if value < 0 else value, aval.dtype)[()]
     return wrap_negative(start, size)

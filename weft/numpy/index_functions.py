@@ -24,7 +24,7 @@ from weft.numpy.positions import (
     to_shape,
     unravel_index,
 )
-from weft.numpy.promotion import concrete, convert_operand, ensure_array
+from weft.numpy.promotion import beside, concrete, convert_operand, ensure_array
 from weft.prims.convert import convert
 from weft.prims.families import const
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
@@ -490,8 +490,8 @@ def compress(
         if not isinstance(a, Tracer) and not a.aval.weak_type:
             value = np.asarray(a)
             if value.ndim == 1:
-                return boxed(chosen(known[:length], value[:length]))
-            return boxed(np.compress(known, value, axis))
+                return beside(boxed(chosen(known[:length], value[:length])), a)
+            return beside(boxed(np.compress(known, value, axis)), a)
         return getitem(a, (*before, np.nonzero(known)[0]))
     if not 0 <= size <= length:
         raise ValueError(

@@ -27,13 +27,12 @@ from weft.numpy.index_plan import (
     plan_rows,
     plan_static,
 )
-from weft.numpy.promotion import convert_operand
+from weft.numpy.promotion import beside, convert_operand
 from weft.prims.convert import convert
 from weft.prims.families import FLOAT, INTEGER, kind_of, scalar
 from weft.prims.index_dims import GatherScatterMode, scatter_numbers
 from weft.prims.slice import dynamic_slice_p, slice_p
 from weft.runtime.array import ArrayImpl, box
-from weft.runtime.places import HOME
 
 CLIP = GatherScatterMode.CLIP
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
@@ -70,14 +69,16 @@ def take_index(
         plan = plan_static(index, x.shape, wrap, parsed is CLIP)
         if plan is not None:
             return _slice(x, plan)
+    x = _where_indices_are(x, index)
     plan = plan_rows(index, x.shape, wrap)
     if plan is None:
         mask = index[0] if type(index) is tuple and len(index) == 1 else index
         if _is_known_mask(x, mask):
             value = chosen(np.ravel(mask), np.ravel(x._value))
             where = x._type.placement
-            there = HOME if where.memory.is_host else where
-            return box(value, x.aval.update(shape=value.shape), there)
+            if not where.memory.is_host:
+                return box(value, x.aval.update(shape=value.shape), where)
+            return beside(box(value, x.aval.update(shape=value.shape)), x)
         entries = parse(index, x.shape)
         if parsed is PROMISE_IN_BOUNDS and knobs.thread.check_static_indices:
             check_static_bounds(entries, x.shape, wrap)
@@ -94,6 +95,18 @@ def take_index(
         mode=parsed,
         fill_value=_static_fill_value(fill_value),
     )
+
+
+def _where_indices_are(x: Any, index: Any) -> Any:
+    """``x``, moved to the device of an index that is committed if ``x`` is not.
+
+    The values of indices are read, so that what computes with them wouldn't know of their device.
+    """
+    if type(x) is ArrayImpl and not x.committed:
+        for part in index if type(index) is tuple else (index,):
+            if type(part) is ArrayImpl and part.committed and part.dtype != np.bool_:
+                return beside(x, part)
+    return x
 
 
 def _is_known_mask(x: Array, index: Any) -> bool:
@@ -196,7 +209,7 @@ def update_index(
     ``scatter`` is one of the scatters of ``weft.lax``.
     """
     target = typeof(x)
-    values = _updates_of(values, target)
+    x, values = _where_indices_are(x, index), _updates_of(values, target)
     plan = plan_rows(index, target.shape, wrap_negative_indices)
     if plan is None:
         plan = plan_gather(parse(index, target.shape), target.shape, wrap_negative_indices)

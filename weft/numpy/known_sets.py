@@ -14,7 +14,7 @@ from weft.core.array import Array
 from weft.core.trace import Tracer, is_tracing, typeof
 from weft.numpy.index_plan import chosen, index_dtype
 from weft.numpy.indexing import update_index
-from weft.numpy.promotion import constant
+from weft.numpy.promotion import beside, constant
 from weft.runtime.client import host
 
 # Integers between the least and the largest, for each element, up to which a table has all of them.
@@ -50,7 +50,7 @@ def unique(x: Any, index: bool, inverse: bool, counts: bool, equal_nan: bool) ->
     first, *rest = _unique(value, index, inverse, counts, equal_nan)
     if inverse:
         rest[index] = rest[index].reshape(x.shape)
-    return [_boxed(first, x), *map(_numbers, rest)]
+    return [beside(made, x) for made in [_boxed(first, x), *map(_numbers, rest)]]
 
 
 def _unique(
@@ -155,7 +155,9 @@ def setdiff1d(x: Any, y: Any, assume_unique: bool) -> Any:
     if x.dtype != y.dtype:
         return None
     pair = _pair(x, y, assume_unique)
-    return None if pair is None else _boxed(np.setdiff1d(*pair, assume_unique=True), x)
+    if pair is None:
+        return None
+    return beside(_boxed(np.setdiff1d(*pair, assume_unique=True), x), x, y)
 
 
 def setxor1d(x: Any, y: Any, assume_unique: bool) -> Any:
@@ -165,7 +167,7 @@ def setxor1d(x: Any, y: Any, assume_unique: bool) -> Any:
     joint = np.sort(np.concatenate(pair))
     new = np.ones(joint.size + 1, np.bool_)
     np.not_equal(joint[1:], joint[:-1], out=new[1:-1])
-    return _boxed(chosen(new[1:] & new[:-1], joint), x)
+    return beside(_boxed(chosen(new[1:] & new[:-1], joint), x), x, y)
 
 
 def intersect1d(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> Any:
@@ -175,7 +177,7 @@ def intersect1d(x: Any, y: Any, assume_unique: bool, return_indices: bool) -> An
     if pair is None:
         return None
     joint = np.sort(np.concatenate(pair))
-    return _boxed(chosen(joint[1:] == joint[:-1], joint[:-1]), x)
+    return beside(_boxed(chosen(joint[1:] == joint[:-1], joint[:-1]), x), x, y)
 
 
 def _shared_places(x: Any, y: Any, assume_unique: bool) -> Any:
@@ -193,6 +195,7 @@ def _shared_places(x: Any, y: Any, assume_unique: bool) -> Any:
     common, *found = np.intersect1d(*parts, assume_unique=True, return_indices=True)
     if assume_unique:
         dtype = index_dtype((parts[0].size + parts[1].size,))
-        return _boxed(common, x), *[_boxed(at.astype(dtype, copy=False)) for at in found]
-    found = [place[at] for place, at in zip(places, found, strict=True)]
-    return _boxed(common, x), *map(_numbers, found)
+        rest = [_boxed(at.astype(dtype, copy=False)) for at in found]
+    else:
+        rest = [_numbers(place[at]) for place, at in zip(places, found, strict=True)]
+    return tuple(beside(made, x, y) for made in [_boxed(common, x), *rest])

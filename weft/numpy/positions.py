@@ -16,7 +16,14 @@ from weft.core.dims.dim import Dim, whole
 from weft.core.trace import typeof
 from weft.numpy.index_plan import positions
 from weft.numpy.indexing import getitem, update_index
-from weft.numpy.promotion import concrete, constant, convert_staged, ensure_array, promote_dtypes
+from weft.numpy.promotion import (
+    beside,
+    concrete,
+    constant,
+    convert_staged,
+    ensure_array,
+    promote_dtypes,
+)
 from weft.prims.convert import convert
 from weft.prims.families import const, scalar
 
@@ -76,8 +83,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         raise ValueError("nonzero needs an array with an axis, got a scalar; use atleast_1d first")
     dtype = dtypes.default_int_dtype()
     if size is None:
-        known = np.asarray(concrete(a, "nonzero needs the values of the array, or size="))
-        places = tuple(boxed(x) for x in positions(known, dtype))
+        known = concrete(a, "nonzero needs the values of the array, or size=")
+        places = tuple(beside(boxed(x), known) for x in positions(np.asarray(known), dtype))
         if fill_value is None or not places[0].size:
             return places
         fills = _fills(fill_value, a.ndim)
@@ -163,8 +170,9 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
         rows = nonzero(lax.expand_dims(a, (0,)), size=size, fill_value=fill_value)[0].size
         return full((rows, 0), 0, dtypes.default_int_dtype())
     if size is None and fill_value is None:
-        known = np.asarray(concrete(a, "argwhere needs the values of the array, or size="))
-        return boxed(np.stack(positions(known, dtypes.default_int_dtype()), 1))
+        known = concrete(a, "argwhere needs the values of the array, or size=")
+        found = positions(np.asarray(known), dtypes.default_int_dtype())
+        return beside(boxed(np.stack(found, 1)), known)
     columns = nonzero(a, size=size, fill_value=fill_value)
     return lax.concatenate([lax.expand_dims(x, (1,)) for x in columns], 1)
 

@@ -18,14 +18,15 @@ from weft.base import errors, knobs
 from weft.base.source import warn
 from weft.core.array import Array
 from weft.core.jaxpr import Literal
+from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, box, state, typeof
 from weft.lax.shape import broadcast_for
 from weft.prims.convert import convert_element_type_p, convert_values, warn_of_lost_parts
 from weft.prims.families import ANY, COMPLEX, INEXACT, NUMBER, kind_of, scalar
 from weft.prims.shape import broadcast_in_dim
-from weft.runtime.array import own
-from weft.runtime.places import default_placement
+from weft.runtime.array import ArrayImpl, own
+from weft.runtime.places import HOME, default_placement, placement
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 _PLAIN = frozenset(_PYTHON_SCALARS)
@@ -99,6 +100,25 @@ def constant(value: np.ndarray, aval: Any, data: Any = None) -> Any:
             trace.note_copy(data, made)
         return trace.lift(made)
     return trace.literal(value.item() if aval.weak_type else value[()], aval)
+
+
+def beside(made: Any, *sources: Any) -> Any:
+    """An array whose values were found from those of others, where these are.
+
+    That is the device of the first committed one, or each device of its mesh.
+    """
+    for x in sources:
+        where = x._type.placement if type(x) is ArrayImpl else HOME
+        if type(made) is not ArrayImpl or where is HOME or not where.committed:
+            continue
+        sharding = where.sharding
+        if isinstance(sharding, NamedSharding):
+            whole = [None] * made.ndim if where.explicit else []
+            where = placement(NamedSharding(sharding.mesh, PartitionSpec(*whole)), True)
+        elif len(sharding.device_set) > 1:
+            continue
+        return made._at(where)
+    return made
 
 
 def array_kind(x: Any) -> int:
