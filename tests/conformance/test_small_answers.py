@@ -285,3 +285,31 @@ def test_stored_zeros_are_eliminated():
     assert padded.indices.tolist() == [[0, 0], [1, 1], [3, 2]]
     rows = bcsr.bcsr_eliminate_zeros(BCSR.from_bcoo(mat))
     assert rows.data.tolist() == [1, 2] and rows.indptr.tolist() == [0, 1, 2, 2]
+
+
+WIDER = {
+    "float": lambda x: jnp.sin(x) * 2,
+    "reversed": lambda x: 2 - x,
+    "quotient": lambda x: x / 3,
+    "angle": lambda x: jnp.arctan2(x, 2),
+}
+WAYS = {
+    "jit": lambda f: weft.jit(f)(1.0),
+    "grad": lambda f: weft.grad(f)(1.0),
+    "vjp": lambda f: weft.vjp(f, 1.0)[1](1.0)[0],
+    "checkpoint": lambda f: weft.grad(weft.checkpoint(f))(1.0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", WIDER)
+def test_numbers_beside_weak_types_of_other_knobs(name, way):
+    """A traced number keeps its 32 bits where 64 are enabled later, and so does what it meets."""
+
+    def wider(x):
+        with weft.enable_x64(True):
+            return WIDER[name](x)
+
+    found, wanted = WAYS[way](wider), WAYS[way](WIDER[name])
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -1,5 +1,7 @@
 """Small calls that JAX 0.10.2 takes or refuses, each seen there."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,25 @@ def test_ragged_dot_takes_symbolic_groups_and_rows(groups):
     )
     found = made.call(x.astype(np.float32), w.astype(np.float32), sizes)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
+
+
+def test_structs_have_shardings_that_fit_and_do_not_change():
+    mesh = jax.make_mesh((1,), ("x",), (jax.sharding.AxisType.Auto,))
+    whole = jax.NamedSharding(mesh, jax.P("x"))
+    struct = jax.ShapeDtypeStruct((4,), np.float32, sharding=whole)
+    assert pickle.loads(pickle.dumps(jax.ShapeDtypeStruct((4,), np.int8))).shape == (4,)
+    for bad in (jax.NamedSharding(mesh, jax.P(None, "x")), jax.P(None, "x"), "x"):
+        with pytest.raises(ValueError, match=r"dimensions|a Sharding"):
+            jax.ShapeDtypeStruct((4,), np.float32, sharding=bad)
+    with pytest.raises(ValueError, match="dimensions"):
+        struct.update(shape=())
+    with pytest.raises(RuntimeError, match=r"update\(shape="):
+        struct.shape = (3,)
+    spec = jax.ShapeDtypeStruct((4,), np.float32, sharding=jax.P("x"))
+    with pytest.raises(TypeError, match="set_mesh"):
+        spec.sharding
+    with jax.set_mesh(mesh):
+        assert spec.sharding == whole
+        compiled = jax.jit(lambda x: x * 2).lower(spec).compile()
+        assert compiled.input_shardings[0][0].spec == jax.P("x")
+        assert compiled.out_info.shape == (4,)

@@ -91,9 +91,9 @@ class _Stage:
     @property
     def out_info(self) -> Any:
         structs = [struct_of(aval) for aval in self._staged.closed.out_avals]
-        for struct, said in zip(structs, self._staged.said or (), strict=False):
-            struct.sharding = said or struct.sharding
-        return tree_unflatten(self.out_tree, structs)
+        said = [*(self._staged.said or ()), *[None] * len(structs)]
+        told = [s.update(sharding=w) if w else s for s, w in zip(structs, said, strict=False)]
+        return tree_unflatten(self.out_tree, told)
 
     @property
     def args_info(self) -> Any:
@@ -310,9 +310,8 @@ class Compiled(_Stage):
     def out_info(self) -> Any:
         structs = [struct_of(aval) for aval in self._staged.closed.out_avals]
         placed = tree_flatten(self.output_shardings)[0]
-        for struct, sharding in zip(structs, placed, strict=True):
-            struct.sharding = sharding
-        return tree_unflatten(self.out_tree, structs)
+        told = [s.update(sharding=where) for s, where in zip(structs, placed, strict=True)]
+        return tree_unflatten(self.out_tree, told)
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

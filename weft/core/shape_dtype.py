@@ -6,10 +6,14 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.base import knobs
 from weft.core.avals import AbstractToken, ShapedArray
-from weft.core.layout import Format
+from weft.core.layout import AutoLayout, Format
 from weft.core.registry import lookup
+from weft.core.sharding import NamedSharding, PartitionSpec, Sharding, check_rank
 from weft.core.trace import aval_handlers, typeof
+
+_set = object.__setattr__
 
 
 class ShapeDtypeStruct:
@@ -18,7 +22,8 @@ class ShapeDtypeStruct:
     Args:
         shape: Sizes of the dimensions.
         dtype: Dtype of the elements.
-        sharding: Sharding of the array, or a format, for ``jit(...).lower``.
+        sharding: Sharding of the array, or a format, for ``jit(...).lower``. A ``PartitionSpec``
+            speaks of the mesh that is set when the sharding is asked for.
         weak_type: Whether the dtype gives way in promotion, as that of a Python scalar does.
         manual_axis_type: Ignored; accepted for JAX's signature.
         is_ref: Whether it stands for a mutable reference.
@@ -29,7 +34,13 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("shape", "dtype", "sharding", "weak_type", "is_ref")
+    __slots__ = ("shape", "dtype", "_sharding", "weak_type", "is_ref")
+
+    shape: tuple[Any, ...]
+    dtype: Any
+    _sharding: Any
+    weak_type: bool
+    is_ref: bool
 
     def __init__(
         self,
@@ -43,13 +54,36 @@ class ShapeDtypeStruct:
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct needs a dtype")
-        self.shape = tuple(shape)
-        self.dtype = dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
-        self.sharding = sharding
-        if isinstance(sharding, Format):
-            self.sharding = sharding.sharding_for(self.shape, "ShapeDtypeStruct")
-        self.weak_type = weak_type
-        self.is_ref = is_ref
+        _set(self, "shape", tuple(shape))
+        _set(self, "dtype", dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True))
+        _set(self, "_sharding", _sharding_of(sharding, self.shape))
+        _set(self, "weak_type", weak_type)
+        _set(self, "is_ref", is_ref)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(self, name):
+            raise AttributeError(f"a ShapeDtypeStruct has no attribute {name!r}")
+        raise RuntimeError(
+            f"a ShapeDtypeStruct does not change: write struct.update({name}=...) for another one"
+        )
+
+    def __setstate__(self, state: Any) -> None:
+        for name, value in state[1].items():
+            _set(self, name, value)
+
+    @property
+    def sharding(self) -> Any:
+        """How the array is divided; None if that is not said."""
+        found = self._sharding
+        if not isinstance(found, PartitionSpec):
+            return found
+        mesh = (knobs.thread.mesh or (None,))[0]
+        if mesh is None or mesh.empty:
+            raise TypeError(
+                f"a ShapeDtypeStruct with sharding={found} speaks of the mesh that is set, and none"
+                " is; write NamedSharding(mesh, spec), or with weft.set_mesh(mesh)"
+            )
+        return NamedSharding(mesh, found)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
@@ -90,7 +124,7 @@ class ShapeDtypeStruct:
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         shape = changes.pop("shape", self.shape)
         dtype = changes.pop("dtype", self.dtype)
-        options = {"sharding": self.sharding, "weak_type": self.weak_type, "is_ref": self.is_ref}
+        options = {"sharding": self._sharding, "weak_type": self.weak_type, "is_ref": self.is_ref}
         options |= changes
         return ShapeDtypeStruct(shape, dtype, **options)
 
@@ -98,17 +132,37 @@ class ShapeDtypeStruct:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
 
     def _key(self) -> Any:
-        return (self.shape, self.dtype, self.sharding, self.weak_type, self.is_ref)
+        return (self.shape, self.dtype, self._sharding, self.weak_type, self.is_ref)
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
+        sharding = f", sharding={self._sharding}" if self._sharding is not None else ""
         weak = f", weak_type={self.weak_type}" if self.weak_type else ""
         name = getattr(self.dtype, "name", str(self.dtype))
         ref = ", is_ref=True" if self.is_ref else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={name}{sharding}{weak}{ref})"
+
+
+def _sharding_of(given: Any, shape: tuple[Any, ...]) -> Any:
+    """The sharding that a struct of a shape was given, which must fit it."""
+    if given is None:
+        return None
+    if isinstance(given, Format):
+        if isinstance(given.layout, AutoLayout):
+            raise TypeError("Layout.AUTO is no layout that a ShapeDtypeStruct can have")
+        given = given.sharding_for(shape, "ShapeDtypeStruct")
+    elif not isinstance(given, (Sharding, PartitionSpec)):
+        raise ValueError(
+            "the sharding of a ShapeDtypeStruct is a Sharding, a PartitionSpec or a Format, got"
+            f" {given!r} of type {type(given).__name__}"
+        )
+    if isinstance(given, PartitionSpec):
+        check_rank(given, shape)
+    elif given is not None:
+        given.check_compatible_aval(shape)
+    return given
 
 
 def _aval_of_struct(x: ShapeDtypeStruct) -> Any:

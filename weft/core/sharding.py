@@ -196,6 +196,15 @@ def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
     return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
 
 
+def check_rank(spec: PartitionSpec, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless arrays of a shape have a dimension for each that a spec divides."""
+    if len(spec) > len(shape):
+        raise ValueError(
+            f"{spec} says how {len(spec)} dimensions are divided, and an array of shape"
+            f" {tuple(shape)} has {len(shape)}"
+        )
+
+
 def _canonical(part: Any) -> Any:
     """One dimension of a spec: an axis alone for a tuple of one, None for an empty one."""
     if isinstance(part, PartitionSpec) or not isinstance(part, (tuple, list)):
@@ -883,11 +892,7 @@ class NamedSharding(Sharding):
         >>> mesh = AbstractMesh((2,), 'x')
         >>> NamedSharding(mesh, PartitionSpec('x')).check_compatible_aval((4, 3))
         """
-        if len(self.spec) > len(aval_shape):
-            raise ValueError(
-                f"{self.spec} says how {len(self.spec)} dimensions are divided, and an array of"
-                f" shape {tuple(aval_shape)} has {len(aval_shape)}"
-            )
+        check_rank(self.spec, aval_shape)
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         sizes = list(global_shape)

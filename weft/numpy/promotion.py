@@ -17,6 +17,7 @@ from weft import dtypes
 from weft.base import errors, knobs
 from weft.base.source import warn
 from weft.core.array import Array
+from weft.core.avals import ShapedArray
 from weft.core.jaxpr import Literal
 from weft.core.sharding import NamedSharding, PartitionSpec
 from weft.core.staging import StagingTrace
@@ -181,7 +182,11 @@ def convert_operand(x: Any, dtype: Any, weak: bool = False) -> Any:
     if type(x) in _PLAIN:
         if weak:
             kind = dtypes.scalar_type_of(dtype)
-            return x if type(x) is kind else kind(x)
+            value = x if type(x) is kind else kind(x)
+            if typeof(value).dtype == dtype:
+                return value
+            # what it goes with was made with other knobs
+            return constant(np.array(value, dtype), ShapedArray((), dtype, True))
         if type(x) is complex and kind_of(dtype) != COMPLEX:
             return _known_scalar(np.asarray(x), dtype, weak)
         return scalar(dtype, x)
