@@ -245,8 +245,12 @@ def test_errors_of_calls_and_texts():
         f(np.ones((2, 4), F))
     with pytest.raises(export.StableHLOError, match="takes 1 arguments, got 2"):
         f(X, X)
-    with pytest.raises(export.StableHLOError, match="MLIR bytecode"):
+    with pytest.raises(export.StableHLOError, match="MLIR bytecode is damaged: the bytes end too"):
         export.from_stablehlo(b"ML\xefR\x0d")
+    with pytest.raises(
+        export.StableHLOError, match="bytecode of version 9; weft reads versions up"
+    ):
+        export.from_stablehlo(b"ML\xefR\x13\x00")
     with pytest.raises(export.StableHLOError, match="no function"):
         export.from_stablehlo("module {\n}")
     with pytest.raises(export.StableHLOError, match=r"line 2, column 1: expected a function"):

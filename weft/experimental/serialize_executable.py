@@ -10,7 +10,8 @@ from typing import Any
 
 from weft.api.jit import jit
 from weft.core.shape_dtype import ShapeDtypeStruct
-from weft.export.exported import deserialize, exported_stage
+from weft.export.exported import exported_stage
+from weft.export.loading import deserialize
 from weft.tree.functions import tree_unflatten
 
 __all__ = ["deserialize_and_load", "serialize"]

@@ -8,7 +8,6 @@ from weft.export.c_library import to_c as to_c
 from weft.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from weft.export.exported import Exported as Exported
 from weft.export.exported import default_export_platform as default_export_platform
-from weft.export.exported import deserialize as deserialize
 from weft.export.exported import export as export
 from weft.export.exported import (
     maximum_supported_calling_convention_version as maximum_supported_calling_convention_version,
@@ -16,6 +15,7 @@ from weft.export.exported import (
 from weft.export.exported import (
     minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
 )
+from weft.export.loading import deserialize as deserialize
 from weft.export.reading import MalformedExportError as MalformedExportError
 from weft.export.symbolic import SymbolicScope as SymbolicScope
 from weft.export.symbolic import is_symbolic_dim as is_symbolic_dim

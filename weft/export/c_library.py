@@ -23,7 +23,8 @@ from weft.base.record import Record
 from weft.base.source import summarize
 from weft.base.traceback import api_boundary
 from weft.core.interpret import storage_dtype
-from weft.export.exported import Exported, deserialize, exported_stage
+from weft.export.exported import Exported, exported_stage
+from weft.export.loading import deserialize
 from weft.export.web import page_code
 from weft.tree.functions import tree_flatten_with_path, tree_unflatten
 from weft.tree.keys import keystr

@@ -16,7 +16,6 @@ from weft.base.limits import memory
 from weft.base.traceback import api_boundary
 from weft.control.custom_vjp import custom_vjp
 from weft.control.jit import jit_p, jit_parameters
-from weft.core.avals import same_type
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, with_programs
 from weft.core.registry import lookup
@@ -27,9 +26,9 @@ from weft.core.trace import Tracer, typeof
 from weft.export.checking import check_program
 from weft.export.encoding import Unwritable, Writer
 from weft.export.instances import instantiated, unknowns_of
-from weft.export.placement import device_count, given_devices, named, read_spec, written_spec
-from weft.export.reading import MalformedExportError, Reader
-from weft.export.trees import read_tree, write_tree
+from weft.export.placement import device_count, given_devices, named, written_spec
+from weft.export.reading import MalformedExportError
+from weft.export.trees import write_tree
 from weft.kernel.spec import KernelError
 from weft.runtime.compiling import expect_sibling
 from weft.runtime.devices import default_backend
@@ -327,20 +326,20 @@ def _differentiable(exported: Exported, program: ClosedJaxpr) -> Callable[..., A
         return tuple(jit_p.bind(*leaves, **jit_parameters(program, exported.fun_name)))
 
     def backward(leaves: Any, cts: Any) -> Any:
-        found = iter(exported.vjp().call(*leaves, *_moving(exported.out_avals, cts)))
-        return tuple(next(found) if _moves(aval) else None for aval in exported.in_avals)
+        found = iter(exported.vjp().call(*leaves, *moving_of(exported.out_avals, cts)))
+        return tuple(next(found) if moves(aval) else None for aval in exported.in_avals)
 
     function = custom_vjp(run)
     function.defvjp(lambda *leaves: (run(*leaves), leaves), backward)
     return function
 
 
-def _moves(aval: Any) -> bool:
+def moves(aval: Any) -> bool:
     return bool(dtypes.issubdtype(aval.dtype, np.inexact))
 
 
-def _moving(avals: Any, values: Any) -> list[Any]:
-    return [x for x, aval in zip(values, avals, strict=True) if _moves(aval)]
+def moving_of(avals: Any, values: Any) -> list[Any]:
+    return [x for x, aval in zip(values, avals, strict=True) if moves(aval)]
 
 
 def export(
@@ -430,102 +429,23 @@ def _exported(
 
         def derivative(*flat: Any) -> Any:
             primals, cts = flat[: len(ins)], flat[len(ins) :]
-            moving = _moving(ins, primals)
+            moving = moving_of(ins, primals)
 
             def of_moving(*given: Any) -> Any:
                 rest = iter(given)
-                full = [next(rest) if _moves(a) else x for x, a in zip(primals, ins, strict=True)]
-                return _moving(closed.out_avals, jit_p.bind(*full, **jit_parameters(closed, name)))
+                full = [next(rest) if moves(a) else x for x, a in zip(primals, ins, strict=True)]
+                return moving_of(
+                    closed.out_avals, jit_p.bind(*full, **jit_parameters(closed, name))
+                )
 
             return tuple(vjp(of_moving, *moving)[1](list(cts)))
 
-        outs = [aval for aval in closed.out_avals if _moves(aval)]
+        outs = [aval for aval in closed.out_avals if moves(aval)]
         specs = [ShapeDtypeStruct(aval.shape, aval.dtype) for aval in (*ins, *outs)]
         derivative.__name__ = f"{name}_vjp"
         return export(jit(derivative), platforms=platforms, disabled_checks=checks)(*specs)
 
     return Exported(name, closed, in_tree, out_tree, platforms, checks, get_vjp, shardings)
-
-
-def deserialize(blob: Any) -> Exported:
-    """Return the exported function that ``serialize`` wrote.
-
-    The bytes may come from anyone: types are derived anew and arrays checked before anything can
-    be called, and whatever is wrong raises ``MalformedExportError``. What the function computes,
-    and for how long, is of course the writer's choice.
-
-    Args:
-        blob: the bytes.
-
-    Returns:
-        An ``Exported``.
-
-    Example:
-        >>> import weft
-        >>> from weft import export
-        >>> blob = export.export(weft.jit(lambda x: x + 1))(1.0).serialize()
-        >>> export.deserialize(blob).in_avals
-        (ShapedArray(float32[], weak_type=True),)
-    """
-    data = bytes(memoryview(blob))
-    try:
-        # types are the program's, whatever the knob says here
-        with enable_x64(True):
-            reader = Reader(data)
-            return _from_written(reader.value(reader.root))
-    except MalformedExportError:
-        raise
-    except Exception as error:  # rules of primitives refuse wrong parameters in many ways
-        raise MalformedExportError(
-            f"these bytes of an exported function are damaged: {type(error).__name__}: {error}"
-        ) from None
-
-
-def _from_written(held: dict[str, Any]) -> Exported:
-    version = held["version"]
-    if version != maximum_supported_calling_convention_version:
-        raise MalformedExportError(
-            f"an exported function of version {version} cannot be read by this weft"
-        )
-    name, program = held["name"], held["program"]
-    platforms, disabled = tuple(held["platforms"]), tuple(held["disabled"])
-    if type(program) is not ClosedJaxpr or any(type(x) is not str for x in platforms + disabled):
-        raise ValueError("it has no program, or no platforms")
-    if type(name) is not str or not name.isprintable():
-        raise ValueError(f"its name is {name!r}")
-    in_tree, out_tree = read_tree(held["in_tree"]), read_tree(held["out_tree"])
-    args, kwargs = tree_unflatten(in_tree, program.in_avals)
-    if type(args) is not tuple or type(kwargs) is not dict or set(map(type, kwargs)) - {str}:
-        raise ValueError(f"its arguments are like {in_tree}")
-    trees = (in_tree.num_leaves, out_tree.num_leaves)
-    if trees != (len(program.in_avals), len(program.out_avals)):
-        raise ValueError("its arguments or results are not those of its program")
-    checks = tuple(map(DisabledSafetyCheck, disabled))
-    made = Exported(name, program, in_tree, out_tree, platforms, checks, None)
-    made._is_read = True
-    if "specs" in held:
-        _place(made, held["devices"], held["specs"])
-    if held["vjp"] is not None:
-        made._vjp = derivative = _from_written(held["vjp"])
-        moving = [[a for a in avals if _moves(a)] for avals in (made.in_avals, made.out_avals)]
-        ins, outs = [*made.in_avals, *moving[1]], moving[0]
-        if not (_same(derivative.in_avals, ins) and _same(derivative.out_avals, outs)):
-            raise ValueError("its derivative is one of another function")
-    return made
-
-
-def _place(made: Exported, devices: Any, specs: Any) -> None:
-    """Give it the devices and specs that were written."""
-    ins, outs = ([read_spec(spec) for spec in part] for part in specs)
-    if (len(ins), len(outs)) != (len(made.in_avals), len(made.out_avals)):
-        raise ValueError("its shardings are not those of its arguments and results")
-    if type(devices) is not int or devices < made.nr_devices:
-        raise ValueError(f"it is for {devices} devices")
-    made.nr_devices, made._in_specs, made._out_specs = devices, tuple(ins), tuple(outs)
-
-
-def _same(found: Any, wanted: Any) -> bool:
-    return len(found) == len(wanted) and all(map(same_type, found, wanted))
 
 
 # --- programs without functions -------------------------------------------------------------------

@@ -29,7 +29,6 @@ from weft.dtypes.kinds import dtype_by_name
 from weft.export.checking import check_constant, check_equation, check_literal
 from weft.export.encoding import MARK
 from weft.export.placement import read_sharding
-from weft.mlir.errors import BYTECODE
 from weft.random.keys import key_dtype
 from weft.runtime.array import box
 
@@ -37,9 +36,6 @@ from weft.runtime.array import box
 MAX_BYTES = 1 << 56
 _PLAIN = (bool, int, float, str, type(None))
 _OPAQUE = re.compile(r"\|V([1-9][0-9]{0,2})")
-
-
-MAX_HEADER = 1 << 16  # bytes before the module in an export of JAX's
 
 
 class MalformedExportError(ValueError):
@@ -62,12 +58,6 @@ class Reader:
     """Makes values of what a writer made; raises ValueError and the like where it cannot."""
 
     def __init__(self, data: bytes) -> None:
-        if not data.startswith(MARK) and BYTECODE in data[:MAX_HEADER]:
-            raise MalformedExportError(
-                "these bytes hold MLIR bytecode, as those of JAX's own exports do, which weft does"
-                " not read; write the module as text with Exported.mlir_module(), and read it with"
-                " weft.export.from_stablehlo"
-            )
         if not data.startswith(MARK):
             raise MalformedExportError(
                 "these bytes are not an exported function of this version of weft"
@@ -121,7 +111,7 @@ class Reader:
         shape, dtype, weak_type = x["v"]
         dtype = _dtype(dtype)
         sizes = [self.dim(n) if type(n) is str else n for n in _list(shape)]
-        return ShapedArray(_shape(sizes, dtype), dtype, _is(weak_type, bool))
+        return ShapedArray(checked_shape(sizes, dtype), dtype, _is(weak_type, bool))
 
     def _read_dim(self, x: Any) -> Any:
         return self.dim(_is(x["v"], str))
@@ -235,7 +225,7 @@ def _read_arrays(named: Any, raw: memoryview) -> list[np.ndarray]:
     arrays, at = [], 0
     for name, shape in _list(named):
         dtype = _stored_dtype(name)
-        sizes = _shape(shape, dtype)
+        sizes = checked_shape(shape, dtype)
         count = prod(sizes)
         end = at + count * dtype.itemsize
         if end > len(raw):
@@ -264,7 +254,8 @@ _PART_OF_A_BYTE = frozenset(
 )
 
 
-def _shape(sizes: Any, dtype: Any) -> tuple[int, ...]:
+def checked_shape(sizes: Any, dtype: Any) -> tuple[int, ...]:
+    """A shape that a machine may hold; its sizes may be symbolic."""
     for n in _list(sizes):
         if type(n) is not Dim and (type(n) is not int or n < 0):
             raise ValueError(f"{n!r} is the size of an axis")
@@ -294,9 +285,17 @@ def _scope(constraints: Any) -> SymbolicScope:
 
 
 def _symbolic(text: str, scope: SymbolicScope) -> Dim:
+    found = symbolic_dimension(text, scope)
+    if str(found) != text:
+        raise ValueError(f"{text!r} isn't a symbolic dimension")
+    return found
+
+
+def symbolic_dimension(text: str, scope: SymbolicScope) -> Dim:
+    """The dimension that a text means."""
     _check_dim_text(text)
     found = Parser(text, None, scope).one()
-    if type(found) is not Dim or str(found) != text:
+    if type(found) is not Dim:
         raise ValueError(f"{text!r} isn't a symbolic dimension")
     return found
 

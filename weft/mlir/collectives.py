@@ -37,15 +37,19 @@ def mesh_axes(r: Reading, name: str) -> dict[str, int]:
     found = r.module.meshes.get(name)
     if not isinstance(found, Raw):
         raise Unread(f"the module has no mesh @{name}")
-    return {axis: int(size) for axis, size in _AXIS.findall(found.text)}
+    return axes_in(found.text)
+
+
+def axes_in(text: str) -> dict[str, int]:
+    """The axes that the text of a mesh names, and their sizes."""
+    return {axis: int(size) for axis, size in _AXIS.findall(text)}
 
 
 def shardings(r: Reading, text: str) -> list[tuple[dict[str, int], Spec]]:
     """The meshes that shardings in a text are over, and the axes of each dimension."""
     found = []
     for name, inline, dims in _SHARDING.findall(text):
-        inner = {axis: int(size) for axis, size in _AXIS.findall(inline)}
-        axes = mesh_axes(r, name.strip('"')) if name else inner
+        axes = mesh_axes(r, name.strip('"')) if name else axes_in(inline)
         if '":(' in dims.replace(" ", ""):
             raise Unread("weft has no shardings over a part of an axis")
         spec = [re.findall(r'"([^"]*)"', part) for part in re.findall(r"\{([^}]*)\}", dims)]
@@ -56,9 +60,12 @@ def shardings(r: Reading, text: str) -> list[tuple[dict[str, int], Spec]]:
 def constrained(r: Reading, x: Any, text: str) -> Any:
     """An array with a sharding over the mesh at hand; without one, as it is."""
     if r.mesh is None or r.axes:
-        ignore(r)
+        if '"' in text:
+            ignore(r)
         return x
-    ((_, spec),) = shardings(r, text)
+    ((axes, spec),) = shardings(r, text)
+    if not axes:
+        return x
     if any(axis not in r.mesh.axis_names for part in spec for axis in part):
         raise Unread(f"the mesh has the axes {r.mesh.axis_names}, the sharding others: {text[:60]}")
     dims = [tuple(part) if len(part) > 1 else part[0] if part else None for part in spec]

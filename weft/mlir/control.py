@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weft import lax
 from weft.mlir.errors import Unread
-from weft.mlir.reading import TOKEN, Reading, Scope, Token, reader
+from weft.mlir.reading import TOKEN, Reading, Scope, Token, reader, readers
 from weft.mlir.tree import Block, Operation, Symbol
 
 COUNTED_STEPS = 1 << 31  # of a loop whose number of steps is known
@@ -19,8 +20,18 @@ def _call(r: Reading, op: Operation, ins: list[Any]) -> Any:
     return r.call(str(op.attributes["callee"]), ins)
 
 
+@reader("builtin.unrealized_conversion_cast")
+def _cast(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    return ins  # between types of dialects that are the same here
+
+
 @reader("composite")
 def _composite(r: Reading, op: Operation, ins: list[Any]) -> Any:
+    called, given = str(op.attributes.get("name", "")), op.attributes.get("composite_attributes")
+    own = readers.get(called) if called.startswith("chlo.") else None
+    if own is not None and not op.regions:
+        given = given if isinstance(given, dict) else {}
+        return own(r, replace(op, name=called, attributes=given), ins)
     name = op.attributes["decomposition"]
     if not isinstance(name, Symbol):
         raise Unread("a composite names the function it stands for: decomposition = @name")

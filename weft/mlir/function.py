@@ -29,6 +29,7 @@ from weft.mlir import linear_algebra as linear_algebra
 from weft.mlir import normalization as normalization
 from weft.mlir import regions as regions
 from weft.mlir import structure as structure
+from weft.mlir import vhlo
 from weft.mlir.errors import BYTECODE, StableHLOError, Unread
 from weft.mlir.parser import parse
 from weft.mlir.reading import Reading, types_of
@@ -56,6 +57,7 @@ class StableHLOFunction:
         module: the module.
         function: the function of it.
         mesh: the mesh that its shardings are over.
+        warns: whether to warn of shardings that have no effect.
 
     Example:
         >>> import weft
@@ -65,9 +67,12 @@ class StableHLOFunction:
         True
     """
 
-    def __init__(self, module: Module, function: Function, mesh: Any = None) -> None:
+    def __init__(
+        self, module: Module, function: Function, mesh: Any = None, *, warns: bool = True
+    ) -> None:
         self.module_name, self.fun_name = module.name, function.name
         self._module, self._function, self._mesh = module, function, mesh
+        self.text, self._warns = module.text, warns
         reading = Reading(module, mesh)
         reading.check_names()
         for kind in (*function.body.types, *function.types):
@@ -142,6 +147,7 @@ class StableHLOFunction:
 
     def _staged(self, avals: Any, fixed: dict[int, np.ndarray]) -> ClosedJaxpr:
         reading = Reading(self._module, self._mesh)
+        reading.ignored |= set() if self._warns else {"sharding"}
 
         def whole(*args: Any) -> list[Any]:
             rest = iter(args)
@@ -235,13 +241,15 @@ def from_stablehlo(
 
     Args:
         module: the text of a module or the path of a file that holds it, in the form that JAX
-            (``jit(f).lower(x).as_text()``, ``Exported.mlir_module()``), other tools and weft write.
+            (``jit(f).lower(x).as_text()``, ``Exported.mlir_module()``), other tools and weft write;
+            or a portable artifact, StableHLO's binary form (``Exported.mlir_module_serialized``).
         function: the name of the function. By default ``main`` or the only public one.
         mesh: a mesh with the axes that the module's shardings name. Without it they are ignored,
             and one device computes all parts of a manual computation.
 
     Returns:
-        A ``StableHLOFunction``. Text that weft cannot read raises ``StableHLOError`` with the line.
+        A ``StableHLOFunction``. Text that weft cannot read raises ``StableHLOError`` with the line;
+        of a binary module, this is the line in a list of its operations.
 
     Example:
         >>> import weft, weft.numpy as jnp
@@ -253,7 +261,7 @@ def from_stablehlo(
         >>> f(jnp.arange(3.0))
         (Array(1.7507684, dtype=float32),)
     """
-    read = parse(_text(module))
+    read = _read(module)
     functions = read.functions
     if function is None:
         public = [name for name, f in functions.items() if f.is_public]
@@ -264,21 +272,20 @@ def from_stablehlo(
     return StableHLOFunction(read, functions[function], mesh)
 
 
-def _text(module: Any) -> str:
-    """The text of a module that is given as text or as a file."""
+def _read(module: Any) -> Module:
+    """The module that is given as text, as bytes or as a file."""
     if isinstance(module, str) and ("{" in module or "\n" in module):
-        return module
+        return parse(module)
     if isinstance(module, (str, os.PathLike)):
         module = Path(module).read_bytes()
     if not isinstance(module, (bytes, bytearray, memoryview)):
         raise TypeError(f"a module is text or the path of a file, got {type(module).__name__}")
     raw = bytes(module)
     if raw.startswith(BYTECODE):
-        raise StableHLOError(
-            "this module is MLIR bytecode, which weft does not read; write it as text, in JAX by"
-            " Exported.mlir_module() or lower().as_text()"
-        )
+        return vhlo.read(raw)
     try:
-        return raw.decode("utf-8")
+        return parse(raw.decode("utf-8"))
     except UnicodeDecodeError:
-        raise StableHLOError("this is no text of a module: its bytes are not UTF-8") from None
+        raise StableHLOError(
+            "this is no module: its bytes are neither MLIR bytecode nor UTF-8"
+        ) from None

@@ -164,7 +164,7 @@ def convolution(op: Operation, x: Any, kernel: Any, pads: Any) -> Any:
     spec = lax.ConvDimensionNumbers(numbers["lhs"], numbers["rhs"], numbers["out"])
     count = len(numbers["lhs"]) - 2
     ones = (1,) * count
-    flags = given.get("window_reversal") or []
+    flags = given.get("window_reversal", [])
     flags = flags.reshape(-1).tolist() if isinstance(flags, np.ndarray) else flags
     turned = [axis for axis, flag in zip(numbers["rhs"][2:], flags, strict=False) if flag]
     return lax.conv_general_dilated(
