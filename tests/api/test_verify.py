@@ -175,6 +175,11 @@ def test_functions_of_keys_integers_and_kinks():
     dropout = lambda key, x: jnp.where(weft.random.bernoulli(key, 0.5, x.shape), x * 2, 0.0)
     report = weft.verify(dropout)(weft.random.key(1), floats(9)).check()
     assert "vjp against jvp" in [f.name for f in report.transformations]
+    for draw in (weft.random.gamma, weft.random.loggamma, weft.random.beta, weft.random.poisson):
+        shape = (2.0, 3.0) if draw is weft.random.beta else (2.5,)
+        weft.verify(lambda k, x, f=draw, a=shape: f(k, *[x * n for n in a]) * x, schedules=False)(
+            weft.random.key(3), jnp.full(5, 1.5)
+        ).check()
     report = weft.verify(lambda n: n * 3)(jnp.arange(4)).check()
     assert any("no argument is a real float" in text for text in report.skipped)
     assert any("digits: no result" in text for text in report.skipped)

@@ -122,6 +122,64 @@ def test_c_source_agrees_with_jit(tmp_path):
             )
 
 
+# Compilers of other processors and what runs their programs; checks of memory and arithmetic.
+MACHINES_OF_C = {
+    "checked": ("gcc", ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], []),
+    "fast": ("gcc", ["-O3"], []),
+    "aarch64": ("aarch64-linux-gnu-gcc", ["-static"], ["qemu-aarch64"]),
+    "arm": ("arm-linux-gnueabihf-gcc", ["-static"], ["qemu-arm"]),
+}
+
+
+def main_text(number, args, like):
+    """A program that calls a function with these arguments and prints the bytes of results."""
+    lines = [f'#include "f{number}.h"', "#include <stdio.h>"]
+    for i, x in enumerate(args):
+        numbers = ",".join(map(str, x.tobytes())) or "0"
+        lines.append(f"static union {{ unsigned char b[{max(x.nbytes, 1)}]; double d; }} a{i} = {{")
+        lines.append(f"    {{ {numbers} }}}};")
+    for i, x in enumerate(like):
+        lines.append(f"static union {{ unsigned char b[{max(x.nbytes, 1)}]; double d; }} r{i};")
+    given = [f"(void *)a{i}.b" for i in range(len(args))]
+    given += [f"(void *)r{i}.b" for i in range(len(like))]
+    lines.append(f"int main(void) {{\n    f{number}({', '.join(given)});")
+    lines += [f"    fwrite(r{i}.b, 1, {x.nbytes}, stdout);" for i, x in enumerate(like)]
+    return "\n".join([*lines, "    return 0;\n}\n"])
+
+
+@pytest.mark.parametrize("machine", MACHINES_OF_C)
+def test_c_source_runs_anywhere_with_the_same_bits(machine, tmp_path):
+    """Strict C99 without vectors: sums are in one order, whatever compiles it."""
+    compiler, options, run = MACHINES_OF_C[machine]
+    missing = [word for word in (compiler, *run, "gcc") if not shutil.which(word)]
+    if missing:
+        pytest.skip(f"there is no {missing[0]} on this machine")
+    strict = "-std=c99 -pedantic -Wall -Wextra -Werror -O2".split()
+    for number in (0, 1, 4, 5, 7, 10):
+        fun, args = PROGRAMS[number]
+        fun = weft.jit(fun)
+        export.to_c(fun, args, tmp_path, name=f"f{number}", target="c")
+        ins = [host(jnp.asarray(x)) for x in weft.tree.leaves(args)]
+        like = [host(x) for x in weft.tree.leaves(fun(*args))]
+        text = main_text(number, ins, like)
+        (tmp_path / "main.c").write_text(text)
+        told = []
+        for cc, extra, runner in ((compiler, options, run), ("gcc", ["-O0"], [])):
+            files = ["-o", "main", "main.c", f"f{number}.c", "-lm"]
+            subprocess.run([cc, *strict, *extra, *files], cwd=tmp_path, check=True)
+            command = [*runner, "./main"]
+            told.append(
+                subprocess.run(command, cwd=tmp_path, check=True, capture_output=True).stdout
+            )
+        assert told[0] == told[1]
+        for found, expected in zip(np.split(np.frombuffer(told[0], np.uint8), np.cumsum(
+            [x.nbytes for x in like])[:-1]), like, strict=True):  # fmt: skip
+            found = np.frombuffer(found.tobytes(), expected.dtype).reshape(expected.shape)
+            np.testing.assert_allclose(
+                found.astype(complex), expected.astype(complex), rtol=2e-5, atol=1e-5
+            )
+
+
 # Samples that need LAPACK, Python, or a layout of their own are refused.
 SAMPLES = [s for s in all_samples() if s.axis is None][3::28]
 

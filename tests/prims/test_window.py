@@ -167,6 +167,8 @@ def test_select_and_scatter():
     np.testing.assert_allclose(fun(x, source), pull(source)[0], rtol=1e-6)
     out = weft.vmap(fun)(np.stack([x, -x]), np.stack([source, source]))
     np.testing.assert_allclose(out[1], fun(-x, source), rtol=1e-6)
+    with pytest.raises(NotImplementedError, match="select_and_scatter has no derivative; wrap"):
+        weft.grad(lambda x: fun(x, source).sum())(x)
 
 
 TANGENT_OF_MAX = """\

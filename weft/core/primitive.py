@@ -299,6 +299,10 @@ class Primitive:
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
         if self.linear:
             return self._linear_jvp(primals, tangents, params)
+        if "jvp" in self.holes:
+            raise NotImplementedError(
+                f"{self} has no derivative; wrap its operands in lax.stop_gradient"
+            )
         out = self.bind(*primals, **params)
         total = None
         for rule, tangent in zip(self.differentials, tangents, strict=False):

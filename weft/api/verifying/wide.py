@@ -45,9 +45,19 @@ def widened_aval(aval: Any) -> Any:
     return aval.update(dtype=widened_dtype(aval.dtype))
 
 
+def is_narrow(eqn: Any) -> bool:
+    """Whether an operation has no wider form; draws of random numbers are others then."""
+    keys = any(dtypes.issubdtype(x.aval.dtype, dtypes.prng_key) for x in eqn.invars if _typed(x))
+    return keys or eqn.primitive.name in NARROW
+
+
+def _typed(x: Any) -> bool:
+    return hasattr(x.aval, "dtype")
+
+
 def widened_params(eqn: Any) -> dict[str, Any]:
     """The parameters of an operation with more digits; raises Narrow where there is none."""
-    if eqn.primitive.name in NARROW:
+    if is_narrow(eqn):
         raise Narrow(eqn.primitive.name)
     return {name: _widened(value) for name, value in eqn.params.items()}
 
@@ -108,7 +118,7 @@ def evaluate(closed: ClosedJaxpr, args: Any) -> list[Any]:
         if primitive.name == "reduce_precision":
             env[eqn.outvars[0]] = values[0]
             continue
-        if primitive.name in NARROW:
+        if is_narrow(eqn):
             given = [_converted(v, x.aval.dtype) for v, x in zip(values, eqn.invars, strict=True)]
             outs = primitive.bind(*given, **eqn.params)
             outs = outs if primitive.multiple_results else [outs]

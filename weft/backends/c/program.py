@@ -6,6 +6,7 @@ kernels, which run one after the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -161,6 +162,10 @@ class _Writer:
         self._nodes(program.nodes)
         self._end()
         arena = max(self.arena + self.scratch, 1)
+        inside = "\n".join(self.lines)
+        self.lines += [
+            f"    (void){word};" for word in self.names if not re.search(rf"\b{word}\b", inside)
+        ]
         given = ", ".join(["void *arena", *self.parameters])
         own = ", ".join(["memory.bytes", *self.names])
         text = "".join(

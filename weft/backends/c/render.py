@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import Any
 
@@ -102,6 +103,10 @@ class _Writer:
             parameters.append(f"{const}{memory_kind(b.dtype)} *b{i}")
         self._grid()
         head = f"static void {name}({', '.join(parameters) or 'void'}) {{"
+        text = "\n".join(self.lines)
+        for i in range(len(parameters)):
+            if not re.search(rf"\bb{i}\b", text):
+                head += f"\n    (void)b{i};"
         return "\n".join([head, *self.lines, "}", ""])
 
     def _grid(self) -> None:
