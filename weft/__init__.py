@@ -74,6 +74,7 @@ if _typing.TYPE_CHECKING:
     from weft.api.batching import vmap as vmap
     from weft.api.callbacks import effects_barrier as effects_barrier
     from weft.api.callbacks import pure_callback as pure_callback
+    from weft.api.checks import checks as checks
     from weft.api.environment import live_arrays as live_arrays
     from weft.api.environment import print_environment_info as print_environment_info
     from weft.api.explain import explain as explain
@@ -138,6 +139,7 @@ else:  # what nothing above needs is loaded when it is first looked at
             ),
             "weft.api.batching": "vmap",
             "weft.api.callbacks": "effects_barrier pure_callback",
+            "weft.api.checks": "checks",
             "weft.api.environment": "live_arrays print_environment_info",
             "weft.api.explain": "explain",
             "weft.api.jacobians": "hessian jacfwd jacobian jacrev",

@@ -1,13 +1,18 @@
 """The error classes that users catch."""
 
+from weft.base.errors import CheckError as CheckError
 from weft.base.errors import ConcretizationTypeError as ConcretizationTypeError
+from weft.base.errors import DivisionCheckError as DivisionCheckError
 from weft.base.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
+from weft.base.errors import IndexCheckError as IndexCheckError
 from weft.base.errors import JAXIndexError as JAXIndexError
 from weft.base.errors import JaxprTypeError as JaxprTypeError
 from weft.base.errors import JaxRuntimeError as JaxRuntimeError
 from weft.base.errors import JAXTypeError as JAXTypeError
 from weft.base.errors import KeyReuseError as KeyReuseError
+from weft.base.errors import NaNCheckError as NaNCheckError
 from weft.base.errors import NonConcreteBooleanIndexError as NonConcreteBooleanIndexError
+from weft.base.errors import OverflowCheckError as OverflowCheckError
 from weft.base.errors import RecompileError as RecompileError
 from weft.base.errors import TracerArrayConversionError as TracerArrayConversionError
 from weft.base.errors import TracerBoolConversionError as TracerBoolConversionError

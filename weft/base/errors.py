@@ -49,7 +49,7 @@ def _completed(error: BaseException) -> bool:
     if kind in _COMPLETED:
         return True
     return kind.__module__.startswith("weft.") and not isinstance(
-        error, (JAXTypeError, JAXIndexError)
+        error, (JAXTypeError, JAXIndexError, CheckError)
     )
 
 
@@ -348,6 +348,57 @@ class VerificationError(AssertionError):
         >>> weft.verify(lambda x: jnp.log(1 + x))(1e-6).check()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         weft.errors.VerificationError: <lambda>: FAILED...
+    """
+
+
+class CheckError(Exception):
+    """A compiled program failed a check of ``weft.checks``.
+
+    Each is also of the class that Python has for it: ``FloatingPointError``, ``IndexError``,
+    ``ZeroDivisionError`` or ``OverflowError``.
+
+    Example:
+        >>> import weft, weft.numpy as jnp
+        >>> with weft.checks(nan=True):
+        ...     weft.jit(jnp.log)(-1.0)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        weft.errors.NaNCheckError: log made nan: log(-1)...
+    """
+
+
+class NaNCheckError(CheckError, FloatingPointError):
+    """An operation made a NaN or an infinity.
+
+    >>> import weft.errors
+    >>> issubclass(weft.errors.NaNCheckError, FloatingPointError)
+    True
+    """
+
+
+class IndexCheckError(CheckError, IndexError):
+    """An index is out of bounds.
+
+    >>> import weft.errors
+    >>> issubclass(weft.errors.IndexCheckError, IndexError)
+    True
+    """
+
+
+class DivisionCheckError(CheckError, ZeroDivisionError):
+    """A number was divided by zero.
+
+    >>> import weft.errors
+    >>> issubclass(weft.errors.DivisionCheckError, ZeroDivisionError)
+    True
+    """
+
+
+class OverflowCheckError(CheckError, OverflowError):
+    """An integer wrapped.
+
+    >>> import weft.errors
+    >>> issubclass(weft.errors.OverflowCheckError, OverflowError)
+    True
     """
 
 

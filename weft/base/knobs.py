@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import threading
 import weakref
 from collections import deque
@@ -681,6 +682,34 @@ safe_where_gradients = _flag(
 debug_nans = _flag("debug_nans", False, "Raise when an operation produces a NaN.", in_key=True)
 debug_infs = _flag(
     "debug_infs", False, "Raise when an operation produces an infinity.", in_key=True
+)
+check_nan = _flag(
+    "check_nan", False,
+    "Raise where an operation of a compiled program makes a NaN (`weft.checks`).", in_key=True,
+    env=("WEFT_CHECK_NAN",),
+)
+check_inf = _flag(
+    "check_inf", False, "Raise where an operation of a compiled program makes an infinity.",
+    in_key=True, env=("WEFT_CHECK_INF",),
+)
+check_index = _flag(
+    "check_index", False, "Raise where an index in a compiled program is out of bounds.",
+    in_key=True, env=("WEFT_CHECK_INDEX",),
+)
+check_division = _flag(
+    "check_division", False, "Raise where a compiled program divides by zero.", in_key=True,
+    env=("WEFT_CHECK_DIVISION",),
+)
+check_overflow = _text(
+    "check_overflow", "",
+    "Raise where an integer of a compiled program wraps: `signed`, or names of dtypes separated by"
+    " commas.",
+    in_key=True, env=("WEFT_CHECK_OVERFLOW",),
+    accepts=(
+        lambda x: isinstance(x, str)
+        and (x in ("", "signed") or all(re.fullmatch(r"u?int\d+", name) for name in x.split(","))),
+        "'', 'signed', or names of integer dtypes separated by commas",
+    ),
 )
 debug_key_reuse = _flag(
     "debug_key_reuse", False, "Raise when a random key is used twice.", in_key=True

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import errors, events, knobs, source
+from weft.base import checking, errors, events, knobs, source
 from weft.base.lazy import Late
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray
@@ -18,9 +18,11 @@ from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.client import HOST_MEMORY, Client, host
-from weft.runtime.places import HOME, array_type, on_device
+from weft.runtime.places import HOME, Placement, array_type, on_device, placement
 
 # loaded when a knob asks for it
+replay = Late("weft.compiler.checks.replay")
+instrument = Late("weft.compiler.checks.instrument")
 key_reuse = Late("weft.core.key_reuse")
 # needed where types carry shardings
 explicit = Late("weft.core.explicit")
@@ -165,6 +167,9 @@ class HostClient(Client):
 
     def check(self, primitive: Any, out: Any, values: Any, params: Any, result: Any) -> None:
         """Look at what a reference has computed."""
+        asked = checking.asked()
+        if asked is not None:
+            replay.check_operation(asked, primitive, values, result, params)
 
     # --- arrays -----------------------------------------------------------------------------------
 
@@ -264,6 +269,9 @@ class DeviceClient(Client):
         donated: tuple[bool, ...] = (),
         refs: Any = (),
     ) -> list[Any]:
+        asked = checking.asked()
+        if asked is not None:
+            return self._checked(closed, args, places, asked)
         # a reference never loses its value without getting another one
         found = self.run(closed, args, places, () if refs else tuple(donated))
         return host().call(closed, args, places) if found is None else found
@@ -273,10 +281,48 @@ class DeviceClient(Client):
     ) -> Any:
         closed = alone(primitive, [typeof(x) for x in args], params)
         check_execution(params.get("name", primitive.name))
-        found = None if closed is None else self.run(closed, args, places)
+        asked = checking.asked()
+        if closed is not None and asked is not None:
+            found = self._checked(closed, args, places, asked)
+        else:
+            found = None if closed is None else self.run(closed, args, places)
         if found is None:
             return host().evaluate(primitive, args, params, places)
         return found if primitive.multiple_results else found[0]
+
+    def _checked(self, closed: ClosedJaxpr, args: Any, places: Any, asked: Any) -> list[Any]:
+        """The results of a program that also gives the number of the first check that failed.
+
+        Nothing is donated: the arguments are needed to find the operation.
+        """
+        telling, culprit = instrument.telling(closed, asked)
+        if culprit is None:
+            found = self.run(closed, args, places)
+            return host().call(closed, args, places) if found is None else found
+        beside = places and (*places, _beside(places[0]))
+        found = self.run(telling, args, beside)
+        if found is None:
+            return host().call(closed, args, places)
+        *results, failure = found
+        numbers = np.asarray(failure)
+        if numbers.reshape(-1)[0]:
+            flat = instrument.flat(closed)
+            given = [*flat.consts, *args]
+            avals = [v.aval for v in [*flat.jaxpr.constvars, *flat.jaxpr.invars]]
+            values = [to_numpy(x, a) for x, a in zip(given, avals, strict=True)]
+            error = culprit.error([numbers, *values])
+            if error is not None:
+                raise error
+        return results
+
+
+def _beside(place: Placement) -> Placement:
+    """Where a small result belongs whose program has others at a place: on all devices."""
+    sharding = place.sharding
+    if isinstance(sharding, meshes.NamedSharding):
+        whole = meshes.NamedSharding(sharding.mesh, meshes.PartitionSpec())
+        return placement(whole, place.committed)
+    return place
 
 
 def alone(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:

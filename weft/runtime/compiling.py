@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.base import disk, knobs
+from weft.base import checking, disk, knobs
 from weft.base.background import in_background
 from weft.base.lazy import Late
 from weft.compiler.identity import Identity, identify
@@ -19,6 +19,8 @@ from weft.core.caches import Mark, ProgramCache
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime.client import Compiler
 
+# loaded when a knob asks for checks
+instrument = Late("weft.compiler.checks.instrument")
 # loaded when a program may be one of several shapes
 kinds = Late("weft.runtime.kinds")
 
@@ -97,3 +99,12 @@ def makes_exact(executable: Any, make: Callable[[], None]) -> bool:
     if executable.calls == after:
         in_background(make)
     return after > 0
+
+
+def checked(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with the checks that the knobs ask for, whose code is for its sizes alone."""
+    asked = checking.asked()
+    if asked is None:
+        return closed
+    found = instrument.stopping(closed, asked)
+    return found if found is closed else EXACT.give(found)

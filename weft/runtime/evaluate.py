@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import errors, knobs
+from weft.base import checking, errors, knobs
 from weft.base.lazy import Late
 from weft.core import processes
 from weft.core import sharding as meshes
@@ -132,6 +132,8 @@ def remember(
     if site.is_watched() or state.axis_env or observed.looks(closed):
         return True
     where = _site(closed, leaves, "a program")
+    if checking.asked() is not None and not where.client.memory.is_host:
+        return True  # whether a check failed is looked at after each call
     rest = (donated, refs, where.places)
     return where.client.remember(function, call, tree, leaves, closed, out_tree, *rest)
 
@@ -145,6 +147,8 @@ def remember_operation(function: Any, closed: Any, given: Any, options: Any = No
         return False
     operands = [x for kind, value in given for x in operands_of(kind, value)]
     where = _site(closed, operands, "an operation")
+    if checking.asked() is not None and not where.client.memory.is_host:
+        return True
     return where.client.remember_operation(function, closed, given, options or {}, where.places)
 
 
@@ -181,4 +185,6 @@ def is_restricted() -> bool:
     thread = knobs.thread
     if thread.no_execution or thread.default_device is not None or state.axis_env:
         return True
-    return thread.debug_key_reuse or not host().is_loaded()
+    if thread.debug_key_reuse or checking.asked() is not None:
+        return True
+    return not host().is_loaded()

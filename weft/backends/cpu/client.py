@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.llvm.native import processor
+from weft.base import checking
 from weft.base.cores import threads, usable_cores
 from weft.base.lazy import Late
 from weft.core.jaxpr import ClosedJaxpr
@@ -94,7 +95,13 @@ class Cpu(HostClient):
         """A loop of unknown length: some rounds by the interpreter, the rest compiled."""
         body, condition = params["body_jaxpr"], params["cond_jaxpr"]
         effects = primitive.eqn_effects(avals, params)
-        rounds = None if effects else policy.interpreted_rounds(condition, body)
+        rounds = (
+            None
+            if effects
+            else 0
+            if checking.asked()
+            else policy.interpreted_rounds(condition, body)
+        )
         if rounds == 0:
             return native.call_once(primitive, args, avals, params)
         values = [to_numpy(x, a) for x, a in zip(args, avals, strict=True)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.reference.program import Executable, Reference
+from weft.base import checking
 from weft.core import sharding as meshes
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
@@ -17,6 +18,7 @@ from weft.runtime.checked import Study, interpreted, told_plainly
 from weft.runtime.client import Told
 from weft.runtime.clients import PlainClient
 from weft.runtime.code import CodeKey
+from weft.runtime.compiling import checked
 from weft.runtime.programs import compiled
 
 
@@ -24,7 +26,8 @@ class NumPy(PlainClient):
     """The reference of every backend."""
 
     def executable(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Executable | None:
-        return compiled(closed, CodeKey("reference"), Reference().compile)
+        key = CodeKey("reference", (), (checking.asked(),))
+        return compiled(closed, key, lambda source: Reference().compile(checked(source)))
 
     def run(
         self,
@@ -37,7 +40,7 @@ class NumPy(PlainClient):
             closed = plain(closed)
         executable = self.executable(closed)
         if executable is None:
-            return interpreted(closed, args)
+            return interpreted(checked(closed), args)
         given = []
         for x, aval in zip(args, closed.in_avals, strict=True):
             value = x._value if type(x) is ArrayImpl else np.asarray(x, storage_dtype(aval.dtype))

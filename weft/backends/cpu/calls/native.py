@@ -31,7 +31,7 @@ from weft.backends.llvm.calls.dispatch import (
 from weft.backends.llvm.native.compiling import preload
 from weft.backends.llvm.native.machine import Address, Ahead, compile_many, origins
 from weft.backends.llvm.native.processor import vector_bits
-from weft.base import errors, events, knobs
+from weft.base import checking, errors, events, knobs
 from weft.base.forks import across_forks
 from weft.base.lazy import Late, load
 from weft.base.stacks import MIN_STACK_BYTES, stack_bytes, with_room
@@ -45,7 +45,7 @@ from weft.runtime import programs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.client import Compiler, host_named
 from weft.runtime.code import CODE, CodeKey
-from weft.runtime.compiling import code, generalise, is_general, makes_exact
+from weft.runtime.compiling import checked, code, generalise, is_general, makes_exact
 from weft.runtime.donation import given_up
 from weft.runtime.places import HOME, ArrayType, array_type
 
@@ -356,6 +356,7 @@ def compile_program(closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Any:
     key, donated = key_of(donated)
 
     def make(source: ClosedJaxpr) -> Any:
+        source = checked(source)
         with contextlib.suppress(Unplannable):
             if supported():
                 return Executable(source, None, donated)
@@ -369,7 +370,7 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
     yet; None where the interpreter runs it."""
     key, donated = key_of(donated)
     try:
-        found = Executable(programs.without_shardings(closed), watch, donated)
+        found = Executable(checked(programs.without_shardings(closed)), watch, donated)
     except Unplannable:
         return None
     if CODE.get(closed, key) is None:
@@ -380,7 +381,10 @@ def compile_noted(closed: ClosedJaxpr, donated: tuple[bool, ...], watch: Any) ->
 def key_of(donated: tuple[bool, ...]) -> tuple[CodeKey, tuple[bool, ...]]:
     """What the executable of a program is kept under, for arguments that are donated."""
     donated = donated if any(donated) else ()
-    return CodeKey("cpu", donated, (knobs.thread.denormals, knobs.thread.reproducible)), donated
+    thread = knobs.thread
+    return CodeKey(
+        "cpu", donated, (thread.denormals, thread.reproducible, checking.asked())
+    ), donated
 
 
 def call_program(closed: ClosedJaxpr, args: Any, avals: Any) -> list[Any]:

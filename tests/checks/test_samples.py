@@ -1,0 +1,65 @@
+"""Checks on samples of every primitive: silent on clean operands, and with a name on bad ones."""
+
+import numpy as np
+import pytest
+
+import weft as jax
+from tests.laws import checks as laws
+from tests.laws.test_laws import one_of_each_kind
+from tests.samples import all_samples
+from weft.core.registry import lookup
+from weft.errors import CheckError, NaNCheckError
+
+SAMPLES = [s for s in all_samples() if s.axis is None and not s.prim.startswith("random")]
+# Operands that mathematical functions have no values for, or infinite ones.
+SPECIAL = np.array([-3.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, -np.inf])
+
+
+def has_nan(tree):
+    found = [np.asarray(x) for x in jax.tree.leaves(tree) if laws.is_inexact(x)]
+    return any(np.isnan(x.astype(np.complex128)).any() for x in found)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=repr)
+def test_checks_are_silent_unless_a_result_is_bad(sample):
+    for dtype in one_of_each_kind(sample.dtypes):
+        with laws.precision(dtype):
+            args = sample.operands(dtype, np.random.default_rng(laws.seed_of(sample)))
+            want = jax.jit(sample.function(dtype))(*args)
+            function = jax.jit(sample.function(dtype))
+            with jax.checks(nan=True, division=True):
+                if has_nan(want) and not has_nan(args):
+                    with pytest.raises(CheckError, match=r"made nan|divided by zero"):
+                        function(*args)
+                    continue
+                got = function(*args)
+            for mine, plain in zip(laws.arrays(got), laws.arrays(want), strict=True):
+                laws.assert_same_bits(np.asarray(mine), np.asarray(plain))
+
+
+def is_function_of_numbers(sample):
+    primitive = lookup(sample.prim)
+    return primitive.form == "map" and "float32" in sample.dtypes and sample.args
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if is_function_of_numbers(s)], ids=repr)
+def test_functions_of_numbers_are_named(sample):
+    """Where the reference makes a NaN, the error names the primitive, the element and operands."""
+    rng = np.random.default_rng(laws.seed_of(sample))
+    args = [
+        rng.choice(SPECIAL, np.shape(x)).astype(x.dtype) if x.dtype == np.float32 else x
+        for x in sample.operands("float32", rng)
+    ]
+    want = jax.jit(sample.function("float32"))(*args)
+    function = jax.jit(sample.function("float32"))
+    with jax.checks(nan=True):
+        if not has_nan(want):
+            function(*args)
+            return
+        with pytest.raises(NaNCheckError) as error:
+            function(*args)
+    assert "made nan" in str(error.value)
+    assert str(error.value).startswith(f"{sample.prim} made nan") or sample.fun is not None
+    # alone, the same operation says the same
+    with jax.checks(nan=True), pytest.raises(NaNCheckError, match="made nan"):
+        sample.function("float32")(*args)

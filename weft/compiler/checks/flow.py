@@ -1,0 +1,137 @@
+"""Which values of a flat program to look at, so that no NaN that reaches a result stays unseen.
+
+A NaN goes through arithmetic, so most values need no check of their own: what they become is
+checked. A value must be looked at where NaNs end: at results, and at comparisons. Values that only
+go into branches of ``select_n``, or that are only asked whether they are NaN, are *guarded*; a NaN
+there is no mistake. Operands of what fusion leaves to libraries are in memory, so they are checked
+too, and a search for the culprit needs to go back no further.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.compiler.checks.sites import is_inexact
+from weft.compiler.fuse import fusible
+from weft.core.jaxpr import Jaxpr, Literal
+
+# What tells NaNs from other values.
+_ASKS = frozenset(["is_finite", "zero_untaken"])
+_EQUAL = frozenset(["eq", "ne"])
+# Movements that keep all elements, which a check may go through.
+_VIEWS = frozenset(
+    "reshape transpose broadcast_in_dim squeeze expand_dims rev copy stop_gradient".split()
+)
+
+
+class Flow:
+    """A flat program, and what becomes of its values."""
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.jaxpr = jaxpr
+        self.producer: dict[Any, Any] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self.results = {x for x in jaxpr.outvars if type(x) is not Literal}
+        self.users: dict[Any, list[tuple[Any, int]]] = {}
+        for eqn in jaxpr.eqns:
+            for i, x in enumerate(eqn.invars):
+                if type(x) is not Literal:
+                    self.users.setdefault(x, []).append((eqn, i))
+        # values in memory: where a search backwards may end
+        self.solid: set[Any] = set()
+        kept: set[Any] = set()
+        for eqn in jaxpr.eqns:
+            if fusible(eqn):
+                continue
+            for x in eqn.invars:
+                if type(x) is not Literal:
+                    self.solid.add(self.source(x))
+            self.solid.update(v for v in eqn.outvars if not is_inexact(v.aval))
+        kept.update(x for x in self.solid if is_inexact(x.aval) and x in self.producer)
+        self.looked_at = self._looked_at(kept)
+
+    def source(self, x: Any) -> Any:
+        """What a value was before it was moved."""
+        while (eqn := self.producer.get(x)) is not None and eqn.primitive.name in _VIEWS:
+            if type(eqn.invars[0]) is Literal:
+                break
+            x = eqn.invars[0]
+        return x
+
+    def _looked_at(self, kept: set[Any]) -> set[Any]:
+        """The values that are checked."""
+        found = set(kept)
+        seen: set[Any] = set(found)  # a NaN in these is found
+        guarded: set[Any] = set()
+        for eqn in reversed(self.jaxpr.eqns):
+            for v in eqn.outvars:
+                if not is_inexact(v.aval) or v in found:
+                    continue
+                uses = [self._use(v, user, place) for user, place in self.users.get(v, ())]
+                through = [r for use in uses if isinstance(use, list) for r in use]
+                if any(r in seen for r in through):
+                    seen.add(v)
+                elif v in self.results or "lost" in uses:
+                    found.add(v)
+                    seen.add(v)
+                else:
+                    guarded.add(v)
+        return found
+
+    def _use(self, v: Any, eqn: Any, place: int) -> Any:
+        """What a use makes of a NaN: the results that have it too, ``guarded`` or ``lost``."""
+        name = eqn.primitive.name
+        if name in _ASKS or eqn.effects or (name == "select_n" and place):
+            return "guarded"
+        if name in _EQUAL and all(x is v for x in eqn.invars):
+            return "guarded"
+        through = [r for r in eqn.outvars if is_inexact(r.aval)]
+        return through if through and not eqn.primitive.nodes else "lost"
+
+    def slice(self, eqns: Any) -> tuple[list[Any], list[Any]]:
+        """The equations that compute some, in order, from values in memory; and these values."""
+        wanted, needed, given = {id(eqn) for eqn in eqns}, [*eqns], dict[Any, None]()
+        while needed:
+            for x in needed.pop().invars:
+                if type(x) is Literal:
+                    continue
+                eqn = self.producer.get(x)
+                if eqn is None or x in self.solid:
+                    given[x] = None
+                elif id(eqn) not in wanted:
+                    wanted.add(id(eqn))
+                    needed.append(eqn)
+        return [eqn for eqn in self.jaxpr.eqns if id(eqn) in wanted], list(given)
+
+    def live(self, v: Any, depth: int = 16) -> Any:
+        """When the value of an element is needed: None for always, else alternatives, each a list
+        of (predicate, case) that must hold, of arrays of the shape of ``v``."""
+        if v in self.results or depth == 0:
+            return None
+        found: list[Any] = []
+        for eqn, place in self.users.get(v, ()):
+            out = eqn.outvars[0]
+            if eqn.primitive.form != "map" or out.aval.shape != v.aval.shape:
+                return None
+            if len(eqn.outvars) != 1:
+                return None
+            rest = self.live(out, depth - 1)
+            picks = _picks(eqn, place)
+            if picks is not None:
+                which, case = picks
+                if type(which) is Literal or which.aval.shape not in ((), v.aval.shape):
+                    return None
+                taken = (which, case)
+                found += [[taken]] if rest is None else [[taken, *more] for more in rest]
+            elif rest is None:
+                return None
+            else:
+                found += rest
+        return found if len(found) <= 16 else None
+
+
+def _picks(eqn: Any, place: int) -> tuple[Any, int] | None:
+    """What decides whether an operand is taken, and the case in which it is."""
+    name = eqn.primitive.name
+    if name == "select_n" and place:
+        return eqn.invars[0], place - 1
+    return (eqn.invars[0], 1) if name == "zero_untaken" and place == 1 else None
