@@ -159,7 +159,7 @@ def test_indices_out_of_bounds():
                 assert text in got
     with jax.checks(**ALL):
         inside = jnp.array([3, -10])
-        for function, _ in cases[1:4]:
+        for function, _ in cases[1:3]:
             jax.jit(function)(x, inside)
         assert jax.jit(lambda x, i: x.at[i].get(mode="clip"))(x, index)[1] == 9
 

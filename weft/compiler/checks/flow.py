@@ -45,14 +45,20 @@ class Flow:
             for x in eqn.invars:
                 if type(x) is not Literal:
                     self.solid.add(self.source(x))
-            self.solid.update(v for v in eqn.outvars if not is_inexact(v.aval))
-        kept.update(x for x in self.solid if is_inexact(x.aval) and x in self.producer)
+            known = is_closed(eqn)
+            self.solid.update(v for v in eqn.outvars if known or not is_inexact(v.aval))
+        kept.update(
+            x
+            for x in self.solid
+            if is_inexact(x.aval) and x in self.producer and not is_closed(self.producer[x])
+        )
         self.looked_at = self._looked_at(kept)
 
     def source(self, x: Any) -> Any:
         """What a value was before it was moved."""
-        while (eqn := self.producer.get(x)) is not None and eqn.primitive.name in _VIEWS:
-            if type(eqn.invars[0]) is Literal:
+        while (eqn := self.producer.get(x)) is not None:
+            name = eqn.primitive.name
+            if name not in _VIEWS or type(eqn.invars[0]) is Literal:
                 break
             x = eqn.invars[0]
         return x
@@ -64,7 +70,7 @@ class Flow:
         guarded: set[Any] = set()
         for eqn in reversed(self.jaxpr.eqns):
             for v in eqn.outvars:
-                if not is_inexact(v.aval) or v in found:
+                if not is_inexact(v.aval) or v in found or is_closed(eqn):
                     continue
                 uses = [self._use(v, user, place) for user, place in self.users.get(v, ())]
                 through = [r for use in uses if isinstance(use, list) for r in use]
@@ -88,7 +94,12 @@ class Flow:
         return through if through and not eqn.primitive.nodes else "lost"
 
     def slice(self, eqns: Any) -> tuple[list[Any], list[Any]]:
-        """The equations that compute some, in order, from values in memory; and these values."""
+        """The equations that compute some, in order, from values in memory; and these values.
+        None of either where the equations cannot be run again."""
+        if any(is_closed(eqn) and not eqn.primitive.nodes for eqn in eqns):
+            return [], []
+        if any(getattr(x.aval, "is_ref", False) for eqn in eqns for x in eqn.invars):
+            return [], []
         wanted, needed, given = {id(eqn) for eqn in eqns}, [*eqns], dict[Any, None]()
         while needed:
             for x in needed.pop().invars:
@@ -127,6 +138,11 @@ class Flow:
             else:
                 found += rest
         return found if len(found) <= 16 else None
+
+
+def is_closed(eqn: Any) -> bool:
+    """Whether an equation cannot be run again: it has effects, or reads what may change."""
+    return bool(eqn.effects) or any(getattr(x.aval, "is_ref", False) for x in eqn.invars)
 
 
 def _picks(eqn: Any, place: int) -> tuple[Any, int] | None:

@@ -16,7 +16,7 @@ from weft.base.checking import Kinds
 from weft.compiler.checks import predicates
 from weft.compiler.checks.flow import Flow
 from weft.compiler.checks.replay import Culprit
-from weft.compiler.checks.sites import Site
+from weft.compiler.checks.sites import Site, is_integer
 from weft.compiler.checks.stop import stop_if_p
 from weft.compiler.passes.inline import inline
 from weft.core.caches import per_program
@@ -148,11 +148,11 @@ class _Writer:
         if self.kinds.index:
             failed = predicates.outside(eqn, operands)
             made += [] if failed is None else [("index", failed, None)]
-        if self.kinds.division and eqn.primitive.name in ("div", "rem"):
+        if self.kinds.division:
             failed = predicates.zero_divisor(eqn, operands)
             if failed is not None:
                 made.append(("division", failed, flow.live(eqn.outvars[0])))
-        if any(self.kinds.wraps(v.aval.dtype) for v in eqn.outvars if hasattr(v.aval, "dtype")):
+        if any(is_integer(v.aval) and self.kinds.wraps(v.aval.dtype) for v in eqn.outvars):
             failed = predicates.wrapped(eqn, operands, env[eqn.outvars[0]])
             if failed is not None:
                 elementwise = eqn.primitive.form == "map"

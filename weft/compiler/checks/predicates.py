@@ -118,7 +118,10 @@ def _infinite(x: Any) -> Any:
 
 
 def zero_divisor(eqn: Any, operands: Sequence[Any]) -> Any:
-    """Where a divisor is zero; None where that cannot be."""
+    """Where a divisor is zero; None for other operations, and where that cannot be."""
+    name = eqn.primitive.name
+    if name not in ("div", "rem"):
+        return None
     divisor = operands[1]
     aval = typeof(divisor)
     if not (is_inexact(aval) or is_integer(aval)):
@@ -162,9 +165,8 @@ def _wrapped_product(eqn: Any, operands: Any, result: Any) -> Any:
     dtype = typeof(result).dtype
     if dtype.itemsize < 8:
         wide = np.int64 if dtype.itemsize == 4 else np.int32
+        # int64 holds the bits of a product of two uint32
         whole = _bind("mul", *[_cast(x, wide) for x in operands])
-        if dtype == np.uint32:  # int64 holds the bits of a product of two of them
-            return _bind("ne", whole, _cast(result, wide))
         return _bind("ne", whole, _cast(result, wide))
     return _far(_bind("mul", *[_cast(x, np.float64) for x in operands]), result)
 
@@ -172,8 +174,12 @@ def _wrapped_product(eqn: Any, operands: Any, result: Any) -> Any:
 def _wrapped_negation(eqn: Any, operands: Any, result: Any) -> Any:
     dtype = typeof(result).dtype
     if not _signed(dtype):
-        return differs(operands[0], 0) if eqn.primitive.name == "neg" else None
+        return differs(operands[0], 0)
     return _bind("eq", operands[0], _const(np.iinfo(dtype).min, dtype))
+
+
+def _wrapped_size(eqn: Any, operands: Any, result: Any) -> Any:
+    return _wrapped_negation(eqn, operands, result) if _signed(typeof(result).dtype) else None
 
 
 def _wrapped_quotient(eqn: Any, operands: Any, result: Any) -> Any:
@@ -225,7 +231,7 @@ _WRAPS: dict[str, Callable[..., Any]] = {
     "sub": _wrapped_difference,
     "mul": _wrapped_product,
     "neg": _wrapped_negation,
-    "abs": _wrapped_negation,
+    "abs": _wrapped_size,
     "div": _wrapped_quotient,
     "integer_pow": _wrapped_power,
     "reduce_sum": _wrapped_total,

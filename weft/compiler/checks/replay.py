@@ -18,9 +18,11 @@ from weft.compiler.checks.predicates import bounds
 from weft.compiler.checks.sites import Site, is_inexact, is_integer
 from weft.core.avals import ShapedArray
 from weft.core.interpret import constant_value, has_data, literal_value, run, run_primitive
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.trace import state
 
+# Equations of a loop that are run again, at most: NumPy takes some microseconds for each.
+MAX_REPLAYED = 2_000_000
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "max": "max", "min": "min"}
 _ADVICE = {
     "nan": "Guard the operand, as in `jnp.where(ok, {name}(jnp.where(ok, x, 1)), 0)`, or print it"
@@ -60,9 +62,8 @@ class Culprit:
         with np.errstate(all="ignore"):
             try:
                 env = dict(zip(self.given, given, strict=True))
-                env = _evaluated(self.eqns, env)
                 env, eqns = _entered(site, rounds, env, self.eqns)
-            except _Unreachable:
+            except (_Unreachable, KeyError):
                 return self.unseen(site, rounds)
             return self.found(site, rounds, env, eqns)
 
@@ -126,21 +127,26 @@ def _value(env: dict[Any, Any], x: Any) -> Any:
     return literal_value(x) if type(x) is Literal else env[x]
 
 
-def _evaluated(eqns: Sequence[Any], env: dict[Any, Any]) -> dict[Any, Any]:
-    """The values of all variables."""
+def _evaluated(eqns: Sequence[Any], env: dict[Any, Any], last: Any, within: bool) -> dict[Any, Any]:
+    """The values of variables up to an equation: before it, or after it if that is ``within``."""
     for eqn in eqns:
+        if eqn is last and not within:
+            break
         if eqn.effects:
-            raise _Unreachable  # it must not happen twice
+            if eqn.outvars:
+                raise _Unreachable  # it must not happen twice
+            continue
         values = [_value(env, x) for x in eqn.invars]
         primitive = eqn.primitive
         if primitive.multiple_results:
             avals = [v.aval for v in eqn.outvars]
-            env.update(
-                zip(eqn.outvars, run_primitive(primitive, avals, values, eqn.params), strict=True)
-            )
+            results = run_primitive(primitive, avals, values, eqn.params)
+            env.update(zip(eqn.outvars, results, strict=True))
         else:
             aval = eqn.outvars[0].aval
             env[eqn.outvars[0]] = run_primitive(primitive, aval, values, eqn.params)
+        if eqn is last:
+            break
     return env
 
 
@@ -150,6 +156,7 @@ def _entered(
     """The values of the program in which a check stands, in the rounds in which it failed."""
     numbers = list(rounds)
     for eqn, body in site.path:
+        env = _evaluated(eqns, env, eqn, False)
         values = [_value(env, x) for x in eqn.invars]
         name = eqn.primitive.name
         if name == "scan":
@@ -161,9 +168,17 @@ def _entered(
         jaxpr = body.jaxpr
         env = dict(zip(jaxpr.constvars, _constants(body), strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
-        env = _evaluated(jaxpr.eqns, env)
         eqns = jaxpr.eqns
-    return env, eqns
+    return _evaluated(eqns, env, site.eqn, True), eqns
+
+
+def _quiet(closed: ClosedJaxpr, number: int) -> Jaxpr:
+    """A loop's body without what it shows, to be run so many times again."""
+    jaxpr = closed.jaxpr
+    eqns = [eqn for eqn in jaxpr.eqns if not eqn.effects or eqn.outvars]
+    if any(eqn.effects for eqn in eqns) or number * len(eqns) > MAX_REPLAYED:
+        raise _Unreachable
+    return jaxpr.replace(eqns=eqns)
 
 
 def _constants(closed: ClosedJaxpr) -> list[Any]:
@@ -175,11 +190,11 @@ def _scanned(params: Any, body: ClosedJaxpr, values: list[Any], number: int) -> 
     """The arguments of one round of a scan."""
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, carry = values[:n_consts], values[n_consts : n_consts + n_carry]
-    xs, held = values[n_consts + n_carry :], _constants(body)
+    xs, held, jaxpr = values[n_consts + n_carry :], _constants(body), _quiet(body, number)
     last = params["length"] - 1
     for i in range(number):
         at = last - i if params["reverse"] else i
-        carry = run(body.jaxpr, held, [*consts, *carry, *[x[at] for x in xs]])[:n_carry]
+        carry = run(jaxpr, held, [*consts, *carry, *[x[at] for x in xs]])[:n_carry]
     at = last - number if params["reverse"] else number
     return [*consts, *carry, *[x[at] for x in xs]]
 
@@ -188,9 +203,9 @@ def _repeated(params: Any, body: ClosedJaxpr, values: list[Any], number: int) ->
     """The arguments of one round of a loop of unknown length."""
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     consts, carry = values[n_cond : n_cond + n_body], values[n_cond + n_body :]
-    held = _constants(body)
+    held, jaxpr = _constants(body), _quiet(body, number)
     for _ in range(number):
-        carry = run(body.jaxpr, held, [*consts, *carry])
+        carry = run(jaxpr, held, [*consts, *carry])
     return [*consts, *carry]
 
 
@@ -230,7 +245,8 @@ class _Search:
             self.kinds.is_bad(y) if is_inexact(x.aval) else np.zeros(np.shape(y), bool)
             for x, y in zip(eqn.invars, operands, strict=True)
         ]
-        if eqn.primitive.name == "select_n":
+        name = eqn.primitive.name
+        if name == "select_n":
             which, bad = np.asarray(operands[0]).astype(int), bad[1:]
             parts = [mask & (which == k) & b for k, b in enumerate(bad)]
             return np.zeros(mask.shape, bool), list(zip(eqn.invars[1:], parts, strict=True))[::-1]

@@ -27,8 +27,12 @@ class Site(Record):
 def is_inexact(aval: Any) -> bool:
     """Whether values of a type may be NaN."""
     dtype = getattr(aval, "dtype", None)
+    if getattr(aval, "is_ref", False):
+        return False
     return isinstance(dtype, np.dtype) and dtypes.issubdtype(dtype, np.inexact)
 
 
 def is_integer(aval: Any) -> bool:
-    return getattr(getattr(aval, "dtype", None), "kind", "") in ("i", "u")
+    """Whether values of a type are integers."""
+    kind = getattr(getattr(aval, "dtype", None), "kind", "")
+    return kind in ("i", "u") and not getattr(aval, "is_ref", False)
