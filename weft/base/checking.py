@@ -14,7 +14,7 @@ class Kinds(NamedTuple):
 
     nan: bool
     inf: bool
-    index: bool
+    indices: bool
     division: bool
     overflow: str
 

@@ -145,7 +145,7 @@ class _Writer:
         """The predicates of an equation: kind, where it fails, and when its result counts."""
         made: list[Any] = []
         operands = [literal_value(x) if type(x) is Literal else env[x] for x in eqn.invars]
-        if self.kinds.index:
+        if self.kinds.indices:
             failed = predicates.outside(eqn, operands)
             made += [] if failed is None else [("index", failed, None)]
         if self.kinds.division:

@@ -432,7 +432,7 @@ def _looks(kind: str, kinds: Kinds, eqn: Any) -> bool:
     """Whether an operation is looked at for a kind of failure."""
     name = eqn.primitive.name
     if kind == "index":
-        return kinds.index
+        return kinds.indices
     if kind == "division":
         return kinds.division and name in ("div", "rem")
     known = name in _EXACT or name == "convert_element_type"
