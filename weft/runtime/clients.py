@@ -282,6 +282,7 @@ class DeviceClient(Client):
         closed = alone(primitive, [typeof(x) for x in args], params)
         check_execution(params.get("name", primitive.name))
         asked = checking.asked()
+        found: list[Any] | None
         if closed is not None and asked is not None:
             found = self._checked(closed, args, places, asked)
         else:
