@@ -886,6 +886,12 @@ gpu_memory_fraction = Knob(
     accepts=(lambda x: 0 < x <= 1, "a number above 0, up to 1"),
     env=("WEFT_GPU_MEMORY_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"),
 )
+gpu_rematerialise = Knob(
+    "gpu_rematerialise", float, 0.8,
+    "In programs that take more than this share of a GPU's memory, compute values again that a few"
+    " elementwise operations give, instead of keeping them; 0 for all programs.",
+    accepts=(lambda x: x >= 0, "a number from 0 up"), in_key=True, env=("WEFT_GPU_REMATERIALISE",),
+)
 cpu_collectives_implementation = _choice(
     "cpu_collectives_implementation", "gloo mpi megascale", "gloo",
     "MPI carries messages between processes.", effect=False,

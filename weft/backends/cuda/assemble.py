@@ -210,7 +210,7 @@ class Assembled(Record):
 
     What is known of commands, by id: ``only_read``, ``operations``, ``around`` and ``sources``, the
     operation that one was made of, and whether it is the first of these. ``beginnings``
-    are called before each run.
+    are called before each run. ``saved`` are bytes of values that are computed again, not kept.
     """
 
     program: Program
@@ -225,6 +225,7 @@ class Assembled(Record):
     around: dict[int, Any]
     sources: dict[int, tuple[Any, Deferred, bool]]
     beginnings: tuple[Any, ...]
+    saved: int = 0
 
 
 class Deferred(Record):

@@ -15,8 +15,9 @@ from weft.backends.cuda import driver, lanes, profile
 from weft.backends.cuda.assemble import Assembled, Assembler
 from weft.backends.cuda.commands import State, length, load_all, mostly_small
 from weft.backends.cuda.memory import Buffer, pool
-from weft.backends.cuda.passes.target import GpuTarget
+from weft.backends.cuda.passes.target import GpuTarget, SavingTarget
 from weft.backends.cuda.story import story
+from weft.base import knobs
 from weft.base.errors import JaxRuntimeError
 from weft.base.lazy import Late
 from weft.compiler.plan import Planner
@@ -50,8 +51,13 @@ class Cuda(GpuTarget, Compiler):
     ) -> Assembled:
         driver.device().use()
         watch = watch or Watch(closed)
-        assembler = Assembler(Planner(self, watch).program(closed, donated), watch)
-        return assembler.assembled(assembler.nodes(assembler.program.nodes))
+        made = _assembled(self, closed, donated, watch)
+        memory = made.arena + sum(s.size for s in made.program.slots if s.role in ("arg", "out"))
+        if memory < knobs.gpu_rematerialise.value * driver.device().memory()[1]:
+            return made
+        again = _assembled(SavingTarget(), closed, donated, watch)
+        saved = made.arena - again.arena
+        return again._replace(saved=saved) if saved > 0 else made
 
     def in_named_sizes(
         self, closed: ClosedJaxpr, donated: tuple[bool, ...], names: Sequence[str], eager: bool
@@ -65,6 +71,13 @@ class Cuda(GpuTarget, Compiler):
 
     def keep(self, identity: Any, made: Assembled) -> None:
         stored.keep(identity, made)
+
+
+def _assembled(
+    target: Any, closed: ClosedJaxpr, donated: Sequence[bool], watch: Watch
+) -> Assembled:
+    assembler = Assembler(Planner(target, watch).program(closed, donated), watch)
+    return assembler.assembled(assembler.nodes(assembler.program.nodes))
 
 
 def put(array: np.ndarray) -> Buffer:
@@ -96,7 +109,7 @@ class Executable:
         self.offsets, self.arena = assembled.offsets, assembled.arena
         self.roles, self.sizes = assembled.roles, assembled.sizes
         self.only_read, self.operations = assembled.only_read, assembled.operations
-        self.beginnings = assembled.beginnings
+        self.beginnings, self.saved = assembled.beginnings, assembled.saved
         self.constants = {n: put(array) for n, array in assembled.constants.items()}
         load_all(self.commands)
         self.lanes, self.early = lanes.plan(self), mostly_small(self.commands)

@@ -29,6 +29,8 @@ def story(
     if executable.capturable:
         way = "as a graph"
     lines = [f"{count} commands {way}, arena {_bytes(executable.arena)}"]
+    if executable.saved:
+        lines[0] += f" ({_bytes(executable.saved)} less by values that are computed again)"
     for i, command in enumerate(executable.commands):
         first = len(lines)
         _tell(executable, [command], lines, 1, bandwidth)

@@ -49,6 +49,7 @@ class Form(Record):
     roles: list[str]
     sizes: list[Any]
     entries: tuple[Any, ...]
+    saved: int = 0
 
 
 def form_of(made: Assembled) -> Form:
@@ -58,7 +59,8 @@ def form_of(made: Assembled) -> Form:
     # constants of routines are theirs to make again
     rest = ["temp" if role == "const" else role for role in made.roles[count:]]
     roles = [*made.roles[:count], *rest]
-    return Form(made.program._replace(nodes=()), roles, list(made.sizes), entries)
+    program = made.program._replace(nodes=())
+    return Form(program, roles, list(made.sizes), entries, made.saved)
 
 
 def _entries(made: Assembled, commands: Sequence[Any]) -> tuple[Any, ...]:
@@ -94,7 +96,7 @@ def expanded(form: Form, program: Program, fill: Callable[[Any], Any] = _same) -
     made = Assembler(program)
     made.sizes, made.roles = [fill(n) for n in form.sizes], list(form.roles)
     commands = _commands(form.entries, made, fill)
-    return None if commands is None else made.assembled(commands)
+    return None if commands is None else made.assembled(commands)._replace(saved=form.saved)
 
 
 def _commands(entries: Sequence[Any], made: Assembler, fill: Callable[[Any], Any]) -> Any:

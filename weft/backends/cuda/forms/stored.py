@@ -14,7 +14,7 @@ from typing import Any
 from weft.backends.cuda import assemble, driver, ptx
 from weft.backends.cuda.assemble import Assembled, Deferred
 from weft.backends.cuda.forms.deferred import Form, Nest, expanded, form_of
-from weft.base import disk
+from weft.base import disk, knobs
 from weft.base.source import UNKNOWN, SourceInfo
 from weft.compiler.identity import Identity
 from weft.core.interpret import constant_value
@@ -43,7 +43,8 @@ def _setting() -> bytes:
     """What code on the disk depends on, apart from the program."""
     device = driver.device()
     kind = f"{device.name} sm_{device.architecture} {device.multiprocessors}"
-    return f"cuda {kind} {ptx.version()}\n".encode()
+    share = knobs.gpu_rematerialise.value
+    return f"cuda {kind} {ptx.version()} {share}\n".encode()
 
 
 def find(walked: Identity) -> Assembled | None:

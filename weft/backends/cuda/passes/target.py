@@ -9,6 +9,7 @@ from weft.backends.cuda.passes.attention import attention
 from weft.backends.cuda.passes.attention_decode import decode
 from weft.backends.cuda.passes.attention_packed import pack
 from weft.backends.cuda.passes.attention_views import straighten
+from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.epilogues import offer
@@ -57,6 +58,15 @@ class GpuTarget(Target):
 
     def blocks(self, blocks: Any) -> None:
         return None
+
+
+class SavingTarget(GpuTarget):
+    """What planning asks of a GPU whose memory is short."""
+
+    passes = (
+        *GpuTarget.passes,
+        Pass("rematerialise", "program", lambda closed, _: rematerialise(closed)),
+    )
 
 
 class NamedTarget(GpuTarget):
