@@ -13,11 +13,12 @@ from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_routines import assembler_path
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, commands, driver, program, ptx
+from weft.backends.cuda import assemble, commands, driver, groups, program, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines import attention
 from weft.backends.cuda.text import join
 from weft.compiler.plan import Planner
+from weft.kernel.nodes import BF16
 
 
 def draws(*shape, seed=0):
@@ -139,6 +140,60 @@ def test_texts(name, monkeypatch):
     assert ("@kept" in str(text)) == (
         name != "updates"
     )  # blocks don't ask others for what they made
+
+
+def adam(params, grads, first, second):
+    each = weft.tree.map
+    first = each(lambda a, g: 0.9 * a + 0.1 * g, first, grads)
+    second = each(lambda b, g: 0.95 * b + 0.05 * g * g, second, grads)
+    step = lambda p, a, b: p - 1e-3 * a / (jnp.sqrt(b) + 1e-8)
+    return each(step, params, first, second), first, second
+
+
+def leaves(count):
+    """Parameters of a few shapes and of two dtypes, as of a network with many layers."""
+    shapes, dtypes = ((64,), (7, 9), (33,), (64,)), (np.float32, np.float32, BF16, BF16)
+    return [draws(*shapes[i % 4], seed=i).astype(dtypes[i % 4]) for i in range(count)]
+
+
+def test_many_leaves_are_few_launches(monkeypatch):
+    install(monkeypatch)
+    params = leaves(96)
+    args = [params, leaves(96), leaves(96), [abs(x) for x in params]]
+    flat, tree = weft.tree.leaves(args), weft.tree.structure(args)
+    run = compiled(lambda *xs: adam(*weft.tree.unflatten(tree, xs)), *flat)
+    assert len(launches(run)) <= 4
+    want = weft.tree.leaves(weft.jit(adam)(*args))
+    for a, b in zip(run(flat), want, strict=True):
+        near = 1e-5 if b.dtype == np.float32 else 2e-2
+        np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=near, atol=near)
+
+
+def test_texts_of_many_share_code(monkeypatch):
+    """Kernels of the same code have it once in a launch; operands and numbers of blocks differ."""
+    args = [leaves(24)] * 4
+    flat, tree = weft.tree.leaves(args), weft.tree.structure(args)
+    found = texts(lambda *xs: adam(*weft.tree.unflatten(tree, xs)), flat, monkeypatch)
+    joined = max(found, key=lambda j: len(j.pieces))
+    codes = {groups.code_of(p.schedule) for p in joined.pieces}
+    assert len(joined.pieces) >= groups.MIN_SHARING > len(codes)
+    text = join.render(joined)
+    assert str(text).count("define internal void @piece") == len(codes)
+    buffers = {
+        place: schedule.kernel.buffers[i]
+        for schedule, places, _ in joined.pieces
+        for i, place in zip(schedule.buffers, places, strict=True)
+    }
+    rng = np.random.default_rng(0)
+    kinds = [buffers[i] for i in range(len(buffers))]
+    arrays = [abs(rng.normal(size=b.size)).astype(b.dtype) for b in kinds]
+    want = [x.copy() for x in arrays]
+    for schedule, places, _ in joined.pieces:
+        run_text(schedule, [want[i] for i in places])
+    run_text(joined, arrays, text)
+    for a, b in zip(arrays, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    check_assembly(text)
 
 
 def check_assembly(text):

@@ -47,8 +47,8 @@ from weft.kernel.program import (
 
 # Primitives that the name of a kernel says.
 MAX_NAMES = 4
-# Kernels that may be one launch.
-MAX_JOINED = 8
+# Kernels that may be one launch, and small ones that need nothing of each other.
+MAX_JOINED, MAX_SMALL_JOINED = 8, 32
 # Blocks of one of the parts of a kernel that are one launch.
 MAX_APART_BLOCKS = 1 << 24
 # Operations whose routines are one kernel, which may be joined with those before it.
@@ -179,15 +179,6 @@ def _copying(size: int) -> Kernel:
     return Kernel("copy", buffers, ("byte", size), [store])
 
 
-def _own(schedule: Any) -> Any:
-    """What two kernels of the same text have in common."""
-    if isinstance(schedule, Chain):
-        return schedule.key
-    if isinstance(schedule, groups.Stub):
-        return schedule
-    return signature(schedule.kernel), schedule._replace(kernel=None)
-
-
 def _later(launches: Sequence[tuple[bool, bool, _Ahead]], again: bool) -> list[_Ahead]:
     """The matrices that each of some launches prefetches for a later one, of whether they are
     kernels, whether chains, and what they read; the last ones do so for the first, if these are
@@ -296,6 +287,10 @@ class Assembler:
             together, repeated = self.apart(units), 0
             if len(together) < 2:
                 together, repeated = self.together(units[:MAX_JOINED])
+            if len(together) == MAX_JOINED and not repeated:
+                read = lambda unit, last: self.accesses(*unit, last)
+                rest = units[MAX_JOINED:MAX_SMALL_JOINED]
+                together = groups.more(together, rest, read, self.same_memory)
             count = max(1, len(together))
             launches.append((units[:count], together, repeated))
             units = units[count:]
@@ -425,7 +420,7 @@ class Assembler:
         slots = list(dict.fromkeys(slot for piece in pieces for slot in piece.slots))
         distinct = self.distinct(slots)
         made = groups.Joined(tuple(p.piece(slots) for p in pieces), repeated, distinct)
-        own = [(_own(s), at) for s, at, _ in made.pieces]
+        own = [(groups.code_of(s), at) for s, at, _ in made.pieces]
         key = (repeated, distinct, len(ahead), *own)
         if key not in self.kernels:
             last = made.pieces[-1].schedule

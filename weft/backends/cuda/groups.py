@@ -16,7 +16,7 @@ from weft.backends.cuda.chain import Chain
 from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.base.record import Record
-from weft.kernel.kernel import Affine, Atomic, Loop, Store, statements
+from weft.kernel.kernel import Affine, Atomic, Loop, Store, signature, statements
 from weft.kernel.nodes import walk
 
 # Whether two slots may be the same memory.
@@ -24,6 +24,11 @@ SameMemory = Callable[[int, int], bool]
 
 # Blocks of a launch that is joined, at most: all of them run at once.
 MAX_BLOCKS = 256
+# Parameters of a launch of many small kernels, which may have 4 KiB of them, different codes of
+# these kernels, and values that one of them computes of each element.
+MAX_PARAMETERS, MAX_CODES, MAX_LIGHT_VALUES = 448, 8, 96
+# Kernels of a launch from which on those of the same code share it.
+MIN_SHARING = 9
 # Elements of a row that every block goes through, at most, and how often its threads have other
 # elements.
 MAX_REPEATED, MAX_TURNS = 1 << 13, 4
@@ -242,6 +247,53 @@ def together(
             return _all_before(found, one, last, same_memory) or made
         break
     return found, 0
+
+
+def more(
+    found: list[Accesses], units: Sequence[Any], read: Reading, same_memory: SameMemory
+) -> list[Accesses]:
+    """Kernels that are one launch, and as many more of the units after them as are small, too, and
+    need nothing of each other, like the update of many parameters: a launch takes longer than one
+    of them."""
+    if not all(map(_is_light, found)):
+        return found
+    made = list(found)
+    slots = {slot for x in made for slot in x.slots}
+    blocks = sum(x.schedule.blocks for x in made)
+    codes = {code_of(x.schedule) for x in made}
+    for unit in units:
+        one = read(unit, False)
+        if one is None or not _is_light(one):
+            break
+        slots.update(one.slots)
+        codes.add(code_of(one.schedule))
+        blocks += one.schedule.blocks
+        if len(slots) > MAX_PARAMETERS or len(codes) > MAX_CODES or blocks > MAX_BLOCKS:
+            break
+        if not all(beside(x, one, same_memory) for x in made):
+            break
+        made.append(one)
+    return made
+
+
+def code_of(schedule: Any) -> Any:
+    """What two kernels of the same code have in common."""
+    if isinstance(schedule, Chain):
+        return schedule.key
+    if isinstance(schedule, Stub):
+        return schedule
+    return signature(schedule.kernel), schedule._replace(kernel=None)
+
+
+def _is_light(one: Accesses) -> bool:
+    """Whether a kernel computes elements by a few operations."""
+    schedule = one.schedule
+    if not isinstance(schedule, Schedule) or schedule.shares or schedule.cluster:
+        return False
+    if any(isinstance(s, (Loop, Atomic)) for s in statements(schedule.kernel.body)):
+        return False
+    values = [v for s in statements(schedule.kernel.body) for v in s.operands]
+    return len(list(walk(values))) <= MAX_LIGHT_VALUES
 
 
 def _all_before(

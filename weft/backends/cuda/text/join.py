@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from weft.backends.cuda.chain import Chain, held
-from weft.backends.cuda.groups import Joined, Piece, Stub
+from weft.backends.cuda.groups import MIN_SHARING, Joined, Piece, Stub, code_of
 from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, quickly
 from weft.backends.cuda.routines.device import words
 from weft.backends.cuda.schedule import Schedule, largest, nest, operations
@@ -40,8 +41,11 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
     calls: list[_Called] = []
     kept = _kept(joined)
     parts = _parts(joined)
+    shared = _shared(joined)
     for i, (schedule, places, _) in enumerate(joined.pieces):
-        if isinstance(schedule, Stub):
+        if shared.get(i, i) != i:
+            pass
+        elif isinstance(schedule, Stub):
             modules.append(_as_function(schedule.module, f"piece{i}"))
         elif isinstance(schedule, Chain):
             chained = Text(schedule, f"piece{i}")
@@ -57,7 +61,7 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
         names = [f"ptr %{'k' if n in kept else 'p'}{n}" for n in places]
         if isinstance(schedule, Chain):
             names.insert(0, "ptr %held")
-        calls.append(_Called(f"piece{i}", tuple(names)))
+        calls.append(_Called(f"piece{shared.get(i, i)}", tuple(names)))
     number = "own" if _side_by_side(joined) else "block"
     body: list[str] = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
     for n, size in kept.items():
@@ -79,20 +83,7 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
         body.append(Call("call void ", f"give{n}", [f"ptr %p{n}", f"ptr %k{n}", "i32 %block"]))
     ranges = list(enumerate(joined.pieces))[joined.repeated :]
     body += _in_turn(ranges) if _side_by_side(joined) else []
-    first = 0
-    for i, piece in ranges[:-1]:
-        last = first + piece.schedule.blocks
-        body += [
-            f"%less{i} = icmp slt i32 %block, {last}",
-            f"br i1 %less{i}, label %run{i}, label %else{i}",
-            f"run{i}:",
-            f"%number{i} = sub i32 %block, {first}",
-            calls[i].with_number(f"%number{i}"),
-            "ret void",
-            f"else{i}:",
-        ]
-        first = last
-    body += [f"%number = sub i32 %block, {first}", calls[-1].with_number("%number"), "ret void"]
+    body += _ranges(ranges, calls, shared)
     first_lines: list[str] = []
     schedule, places, _ = joined.pieces[-1]
     if len(ranges) == 1 and isinstance(schedule, Schedule):
@@ -128,6 +119,52 @@ class _Called(Record):
     def with_number(self, number: str | int) -> str:
         """A call of it."""
         return Call("call void ", self.name, [*self.given, f"i32 {number}"])
+
+
+def _ranges(
+    ranges: list[tuple[int, Piece]], calls: list[_Called], shared: dict[int, int]
+) -> list[str]:
+    """Lines by which a block does what it is of; kernels that share code differ in its operands."""
+    body: list[str] = []
+    first = 0
+    for i, piece in ranges:
+        last = first + piece.schedule.blocks
+        done = [f"br label %code{shared[i]}"] if i in shared else []
+        done = done or [calls[i].with_number(f"%number{i}"), "ret void"]
+        if i != ranges[-1][0]:
+            body += [
+                f"%less{i} = icmp slt i32 %block, {last}",
+                f"br i1 %less{i}, label %run{i}, label %else{i}",
+                f"run{i}:",
+            ]
+        elif i in shared:
+            body += [f"br label %run{i}", f"run{i}:"]
+        body += [f"%number{i} = sub i32 %block, {first}", *done]
+        if i != ranges[-1][0]:
+            body.append(f"else{i}:")
+        first = last
+    for code in sorted(set(shared.values())):
+        members = [i for i in shared if shared[i] == code]
+        body.append(f"code{code}:")
+        count = len(calls[code].given)
+        for k in range(count):
+            ways = [f"[ {calls[i].given[k].removeprefix('ptr ')}, %run{i} ]" for i in members]
+            body.append(f"%given{code}.{k} = phi ptr {', '.join(ways)}")
+        numbers = [f"[ %number{i}, %run{i} ]" for i in members]
+        body.append(f"%number.{code} = phi i32 {', '.join(numbers)}")
+        call = _Called(calls[code].name, tuple(f"ptr %given{code}.{k}" for k in range(count)))
+        body += [call.with_number(f"%number.{code}"), "ret void"]
+    return body
+
+
+def _shared(joined: Joined) -> dict[int, int]:
+    """Of the kernels of a launch of many, by number, the first one that has the same code."""
+    if len(joined.pieces) < MIN_SHARING or joined.repeated:
+        return {}
+    firsts: dict[Any, int] = {}
+    codes = [code_of(p.schedule) for p in joined.pieces]
+    found = {i: firsts.setdefault(code, i) for i, code in enumerate(codes)}
+    return {i: first for i, first in found.items() if codes.count(codes[i]) > 1}
 
 
 def _side_by_side(joined: Joined) -> bool:
