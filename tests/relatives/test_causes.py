@@ -519,3 +519,18 @@ def test_errors_of_functions_stay_what_they_are(around, transform):
 def test_nans_in_functions_with_rules_are_named():
     with weft.debug_nans(True), pytest.raises(FloatingPointError):
         weft.jvp(lambda x: jnp.logaddexp(x, x), (jnp.array([-jnp.inf]),), (jnp.ones(1),))
+
+
+@pytest.mark.parametrize("function", [weft.scipy.linalg.rsf2csf, weft.scipy.linalg.expm_frechet])
+def test_pairs_of_matrices_are_promoted_together(function):
+    with weft.numpy_dtype_promotion("strict"), pytest.raises(TypePromotionError):
+        function(jnp.ones((2, 2), "uint8"), zeros(2, 2))
+
+
+def test_dtypes_come_before_other_faults():
+    with pytest.raises(TypeError, match="bool"):
+        lax.broadcasted_iota(bool, (5,), -3)
+    with pytest.raises(ValueError, match="dimension -3"):
+        lax.broadcasted_iota(int, (5,), -3)
+    with pytest.raises(TypeError, match="int32"):
+        lax.linalg.schur(jnp.ones((2, 2), int), sort_eig_vals=True)

@@ -239,6 +239,8 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     dtype = dtypes.check_user_dtype(dtype, "lax.iota")
     where = result_sharding(out_sharding, "broadcasted_iota")
     if not 0 <= dimension < len(shape):
+        if not dtypes.issubdtype(dtype, np.number):
+            raise TypeError(f"iota counts in numbers, got dtype {dtype}")
         error = TypeError if any(type(n) is int and n < 0 for n in shape) else ValueError
         raise error(
             f"iota counts along a dimension of a shape without negative sizes, got dimension"

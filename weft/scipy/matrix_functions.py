@@ -146,7 +146,8 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
         Array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
-    a, e = promote_dtypes_inexact(_square("expm_frechet", A), _square("expm_frechet", E))
+    a, e = promote_dtypes_inexact(unwrapped(A), unwrapped(E))
+    a, e = _square("expm_frechet", a), _square("expm_frechet", e)
     if a.shape != e.shape:
         raise ValueError(f"expm_frechet needs A and E of one shape, got {a.shape} and {e.shape}")
     value, change = jvp(expm, (a,), (e,))
@@ -210,7 +211,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
         >>> abs(T[1, 0]) < 1e-6
         Array(True, dtype=bool)
     """
-    t, z = promote_dtypes_complex(_square("rsf2csf", T), _square("rsf2csf", Z))
+    t, z = promote_dtypes_complex(unwrapped(T), unwrapped(Z))
+    t, z = _square("rsf2csf", t), _square("rsf2csf", z)
     if t.shape[-1] != z.shape[-1]:
         raise ValueError(f"rsf2csf needs T and Z of one size, got {t.shape} and {z.shape}")
     return over_stacks(_triangularize, (2, 2))(t, z)

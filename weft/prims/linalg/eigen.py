@@ -23,7 +23,7 @@ from weft.prims.arithmetic import (
     sub,
 )
 from weft.prims.convert import convert
-from weft.prims.families import COMPLEX, kind_of
+from weft.prims.families import COMPLEX, INEXACT, kind_of
 from weft.prims.linalg.lu import solve
 from weft.prims.linalg.matrix import (
     MatrixPrimitive,
@@ -215,7 +215,7 @@ class Schur(Undifferentiated):
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         square(self.name, shapes[0])
-        if params["sort_eig_vals"]:
+        if params["sort_eig_vals"] and kind_of(dtype) & INEXACT:
             raise NotImplementedError("schur cannot sort eigenvalues: leave sort_eig_vals at False")
         return [(shapes[0], dtype)] * (1 + params["compute_schur_vectors"])
 
