@@ -162,6 +162,64 @@ ROWS += [
 ]
 
 
+# --- training steps: errors inside compiled code --------------------------------------------------
+
+
+def _checked(step: Any, scope: Any) -> Any:
+    def setup(jax: Any) -> Program:
+        function, args = step(jax)
+        function = jax.jit(function)
+
+        def run(*args: Any) -> Any:
+            with scope(jax):
+                return function(*args)
+
+        return Program(run, args)
+
+    return setup
+
+
+def _checkified(step: Any) -> Any:
+    def setup(jax: Any) -> Program:
+        from jax.experimental import checkify
+
+        function, args = step(jax)
+        checked = jax.jit(checkify.checkify(function, errors=checkify.automatic_checks))
+
+        def run(*args: Any) -> Any:
+            error, out = checked(*args)
+            error.throw()
+            return out
+
+        return Program(run, args)
+
+    return setup
+
+
+_off = lambda jax: nullcontext()
+# weft's scope, and JAX's nearest thing.
+CHECKS: dict[str, tuple[Any, Any]] = {
+    "off": (_off, lambda step: _checked(step, _off)),
+    "nan": (
+        lambda jax: jax.checks(nan=True),
+        lambda step: _checked(step, lambda jax: jax.debug_nans(True)),
+    ),
+    "all": (lambda jax: jax.checks(), _checkified),
+}
+ROWS += [
+    Row(
+        f"checks {kind}: {name}",
+        "a training step; JAX: debug_nans for nan, checkify for all",
+        {"weft": _checked(step, ours), "jax": theirs(step)},
+        unit="ms",
+        ratio=1.0,
+        limit=10.0,
+    )
+    for name, step in STEPS.items()
+    for kind, (ours, theirs) in CHECKS.items()
+]
+
+
 # --- batched loops with elements of different lengths, and the same bits everywhere ---------------
 
 

@@ -256,3 +256,60 @@ def test_products_and_solves_are_named():
     assert "inf at [0, 0]" in got
     got = error_of(FloatingPointError, jax.jit(jnp.linalg.inv), jnp.zeros((2, 2)), nan=True)
     assert "made nan" in got
+
+
+def test_elements_of_a_batch_that_are_done_make_no_nans():
+    def one(x):
+        return jax.lax.while_loop(lambda x: x > 0, jnp.log, x)
+
+    x = jnp.array([0.5, 20.0, 3.0])
+    with jax.checks(**ALL):
+        got = jax.jit(jax.vmap(one))(x)
+    np.testing.assert_array_equal(got, jax.vmap(one)(x))
+    bad = jax.vmap(lambda x: jax.lax.while_loop(lambda x: x < 5, lambda x: jnp.sqrt(x) * 3, x))
+    assert "sqrt made nan at [1]: sqrt(-1)" in error_of(
+        FloatingPointError, jax.jit(bad), jnp.array([2.0, -1.0, 4.0])
+    )
+
+
+def test_values_that_are_not_available_are_said_to_be():
+    def step(c, i):
+        y = jax.pure_callback(lambda c: np.sqrt(c) + 0, jax.ShapeDtypeStruct((), c.dtype), c)
+        z = jax.experimental.io_callback(lambda c: c, jax.ShapeDtypeStruct((), c.dtype), c - 1)
+        return y + jnp.log(z), None
+
+    f = jax.jit(lambda x: jax.lax.scan(step, x, jnp.arange(4))[0])
+    got = error_of(FloatingPointError, f, np.float32(0.5), nan=True)
+    assert "iteration 0 of the loop" in got
+    assert "not available" in got
+    far = jax.jit(lambda x: jax.lax.fori_loop(0, 3_000_000, lambda i, c: jnp.sqrt(c - 1e-6), x))
+    with jax.checks(nan=True):
+        far(np.float32(2.0))
+
+
+def test_devices_of_the_host_are_checked():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    spec = jax.sharding.PartitionSpec("i")
+    f = jax.shard_map(
+        lambda v: jnp.log(v) + jax.lax.psum(v, "i"), mesh=mesh, in_specs=spec, out_specs=spec
+    )
+    assert "log made nan" in error_of(FloatingPointError, jax.jit(f), jnp.array([1.0, -1.0]))
+    g = jax.pmap(lambda v: jnp.log(v))
+    assert "log made nan at [0, 1]" in error_of(FloatingPointError, g, jnp.array([[1.0, -1.0]]))
+
+
+def test_threads_have_their_own_checks():
+    from concurrent.futures import ThreadPoolExecutor
+
+    f = jax.jit(lambda x: jnp.log(x) + 1)
+
+    def run(checked):
+        for _ in range(20):
+            if checked:
+                error_of(FloatingPointError, f, X, nan=True)
+            else:
+                assert np.isnan(f(X)[1, 1])
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, [True, False, True, False]))

@@ -208,7 +208,10 @@ class _Writer:
         return bound[depth[0] :], tuple(bound[1 : depth[0]])
 
     def loop(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
-        params = eqn.params
+        # elements of a batch that are done go round with the others: what they become is discarded
+        params, taken = eqn.primitive.scalar_predicate(eqn.params)
+        eqn = eqn.replace(params=params, invars=[eqn.invars[i] for i in taken])
+        values = [values[i] for i in taken]
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         closed, condition = params["body_jaxpr"], params["cond_jaxpr"]
         depth = [0]

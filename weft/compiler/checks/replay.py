@@ -130,7 +130,8 @@ def _value(env: dict[Any, Any], x: Any) -> Any:
 def _evaluated(eqns: Sequence[Any], env: dict[Any, Any], last: Any, within: bool) -> dict[Any, Any]:
     """The values of variables up to an equation: before it, or after it if that is ``within``."""
     for eqn in eqns:
-        if eqn is last and not within:
+        is_last = eqn.outvars is last.outvars  # a loop may stand there in another form
+        if is_last and not within:
             break
         if eqn.effects:
             if eqn.outvars:
@@ -145,7 +146,7 @@ def _evaluated(eqns: Sequence[Any], env: dict[Any, Any], last: Any, within: bool
         else:
             aval = eqn.outvars[0].aval
             env[eqn.outvars[0]] = run_primitive(primitive, aval, values, eqn.params)
-        if eqn is last:
+        if is_last:
             break
     return env
 
