@@ -1,12 +1,14 @@
 """Builds a release and checks it: python tools/release.py [--tag].
 
-Builds the wheel and the source distribution, looks at their size and contents, has twine look at
-their description, installs the wheel into an empty environment, and runs it there. With `--tag` the
-commit gets the version's tag, if all is well. What was built lies in `dist/`.
+Builds the wheel and the source distribution, compresses the wheel with zopfli, checks the size,
+contents and description of both, installs the wheel into an empty environment, and runs it there.
+With `--tag` and no problems, tags the commit with the version. The files are in `dist/`.
 """
 
 import argparse
+import hashlib
 import re
+import struct
 import subprocess
 import sys
 import tarfile
@@ -14,6 +16,8 @@ import tempfile
 import tomllib
 import venv
 import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,6 +83,48 @@ def run(*command: str, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
+def deflated(data: bytes) -> bytes:
+    """`data` compressed by zlib, as in every wheel."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
+    return deflate.compress(data) + deflate.flush()
+
+
+def zip_of(files: list[tuple[zipfile.ZipInfo, bytes]], deflate: Callable[[bytes], bytes]) -> bytes:
+    """A zip file with these files; `zipfile` itself accepts no other compressor."""
+    body, directory = bytearray(), bytearray()
+    for info, data in files:
+        name, packed = info.filename.encode(), deflate(data)
+        year, month, day, hour, minute, second = info.date_time
+        fields = struct.pack(
+            "<HHHHHLLLHH", 20, 0x800, zipfile.ZIP_DEFLATED, hour << 11 | minute << 5 | second // 2,
+            (year - 1980) << 9 | month << 5 | day, zlib.crc32(data), len(packed), len(data),
+            len(name), 0,
+        )  # fmt: skip
+        unix, at = 3, len(body)
+        directory += b"PK\1\2" + struct.pack("<BB", 20, unix) + fields
+        directory += struct.pack("<HHHLL", 0, 0, 0, info.external_attr, at) + name
+        body += b"PK\3\4" + fields + name + packed
+    count = len(files)
+    end = struct.pack("<HHHHLLH", 0, 0, count, count, len(directory), len(body), 0)
+    return bytes(body + directory + b"PK\5\6" + end)
+
+
+def shrink(wheel: Path) -> None:
+    """Compresses a wheel with zopfli, which finds shorter codes of the same format."""
+    import zopfli.zlib
+
+    def deflate(data: bytes) -> bytes:  # without the header and checksum of zlib's format
+        return zopfli.zlib.compress(data)[2:-4]
+
+    with zipfile.ZipFile(wheel) as opened:
+        files = [(info, opened.read(info)) for info in opened.infolist()]
+    wheel.write_bytes(zip_of(files, deflate))
+    with zipfile.ZipFile(wheel) as opened:
+        for info, data in files:
+            found = opened.read(info.filename)
+            assert hashlib.sha256(found).digest() == hashlib.sha256(data).digest(), info.filename
+
+
 def environment(folder: Path) -> str:
     """The interpreter of a new environment."""
     venv.create(folder, with_pip=True)
@@ -88,7 +134,11 @@ def environment(folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tag", action="store_true", help="tag the commit if all is well")
+    parser.add_argument("--shrink", type=Path, metavar="WHEEL", help="only compress this wheel")
     options = parser.parse_args()
+    if options.shrink:
+        shrink(options.shrink)
+        return
     wrong = agreement()
     if options.tag and run("git", "status", "--porcelain"):
         wrong.append("the working tree has changes that are not committed")
@@ -99,9 +149,10 @@ def main() -> None:
         old.unlink()
     with tempfile.TemporaryDirectory() as folder:
         tools = environment(Path(folder) / "tools")
-        run(tools, "-m", "pip", "install", "-q", "build", "twine")
+        run(tools, "-m", "pip", "install", "-q", "build", "twine", "zopfli")
         run(tools, "-m", "build", "--outdir", str(dist))
         (wheel,), (source,) = dist.glob("weft-*.whl"), dist.glob("weft-*.tar.gz")
+        run(tools, str(Path(__file__)), "--shrink", str(wheel))
         names = zipfile.ZipFile(wheel).namelist()
         wrong = problems(names, wheel.stat().st_size, True)
         with tarfile.open(source) as opened:

@@ -234,7 +234,7 @@ def save_and_offload_only_these_names(
     both = saved & offloaded
     if both:
         raise ValueError(
-            f"names are either saved or offloaded, but {sorted(both)} stand in both"
+            f"names are either saved or offloaded, but {sorted(both)} are in both"
             " names_which_can_be_saved and names_which_can_be_offloaded"
         )
 

@@ -106,7 +106,7 @@ def initialize(
     place = transport.place
     if any(other != told[0][1] for _, other in told):
         named = ", ".join(f"process {i}: {name}" for i, (_, name) in enumerate(told))
-        _source.warn(f"processes have different platforms, and use CPUs ({named})")
+        _source.warn(f"processes have different platforms, so they use CPUs ({named})")
         backend = "cpu"
         _knobs.config.update("default_device", None)
         plugin = None
@@ -135,7 +135,7 @@ def _joined(address, count, number, limit, method, bind):
             if not 0 <= number < count:
                 raise ValueError(
                     f"weft.distributed.initialize was given process_id={number} of"
-                    f" num_processes={count}; processes have the numbers 0 to {count - 1}"
+                    f" num_processes={count}; processes are numbered 0 to {count - 1}"
                 )
             timeout = _knobs.distributed_timeout.value
             return _store.Messages(address, count, number, timeout, limit, bind)
@@ -148,8 +148,8 @@ def _joined(address, count, number, limit, method, bind):
             )
         if address is None and method is None:
             raise ValueError(
-                "weft.distributed.initialize() finds the other processes by MPI, and this one was"
-                " not started by it; write: mpiexec -n 2 python program.py (or srun), or give"
+                "weft.distributed.initialize() finds the other processes through MPI, which did "
+                "not start this one; run: mpiexec -n 2 python program.py (or srun), or give"
                 " coordinator_address, num_processes and process_id"
             )
     world = _mpi.load().COMM_WORLD

@@ -72,7 +72,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     except TypeError:
         raise TypeError(
             f"new_ref takes an array or a number, got {init_val!r} of type"
-            f" {type(init_val).__name__}; make an array of it with jnp.array"
+            f" {type(init_val).__name__}; convert it with jnp.array"
         ) from None
     if aval.is_ref:
         raise TypeError(
@@ -136,5 +136,5 @@ def free_ref(ref: Any) -> None:
 
 def _checked(ref: Any) -> Any:
     if not isinstance(ref, Ref):
-        raise ValueError(f"a mutable reference is expected, got {ref!r}")
+        raise ValueError(f"expected a mutable reference, got {ref!r}")
     return ref

@@ -100,16 +100,16 @@ def make_mesh(
     """
     shape = tuple(axis_shapes)
     if not all(isinstance(n, (int, np.integer)) and n > 0 for n in shape):
-        raise ValueError(f"make_mesh takes a shape of positive whole numbers, got {axis_shapes!r}")
+        raise ValueError(f"make_mesh takes a shape of positive integers, got {axis_shapes!r}")
     names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
     available = list(_devices() if devices is None else devices)
     if not all(hasattr(device, "platform") for device in available):
-        raise TypeError(f"make_mesh takes devices, as weft.devices() gives them, got {devices!r}")
+        raise TypeError(f"make_mesh takes devices, as weft.devices() returns them, got {devices!r}")
     needed = math.prod(shape)
     if needed > len(available):
         raise ValueError(
             f"a mesh of shape {shape} needs {needed} devices, there are {len(available)};"
-            " WEFT_NUM_CPU_DEVICES sets how many the CPU is divided into"
+            " WEFT_NUM_CPU_DEVICES sets the number of CPU devices"
         )
     grid = np.array(available[:needed], dtype=object).reshape(shape)
     return Mesh(grid, names, axis_types or (AxisType.Explicit,) * len(shape))
@@ -236,7 +236,7 @@ def _is_sharding(x):
 
 def _moved(x, sharding):
     if sharding is None:
-        raise ValueError("reshard needs to know how an array is to be divided, got None")
+        raise ValueError("reshard needs a sharding, got None")
     where = _result_sharding(sharding, "reshard", same_mesh=False)
     if where is None:
         raise ValueError(f"reshard needs a mesh with axes, got {sharding}")
@@ -272,7 +272,7 @@ def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -
     def automatic(*args, **kwargs):
         wanted = kwargs.pop("out_sharding", None) if out_sharding is None else out_sharding
         if wanted is None:
-            raise TypeError("auto_axes needs to know how results are divided: give out_sharding")
+            raise TypeError("auto_axes needs the sharding of the results; pass out_sharding")
         changed = _with_types(axes, AxisType.Auto, "auto_axes", wanted)
         if changed is None:
             return f(*args, **kwargs)
@@ -313,7 +313,7 @@ def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None
     def explicit(*args, **kwargs):
         wanted = kwargs.pop("in_sharding", None) if in_sharding is None else in_sharding
         if wanted is None:
-            raise TypeError("explicit_axes needs to know how arguments are divided: in_sharding")
+            raise TypeError("explicit_axes needs the sharding of the arguments; pass in_sharding")
         if get_abstract_mesh().empty:
             raise ValueError("explicit_axes needs a mesh: set one with weft.set_mesh(mesh)")
         before = _knobs.thread.mesh
@@ -346,7 +346,7 @@ def _with_types(axes, kind, name, shardings=None):
     types = dict(zip(abstract.axis_names, abstract.axis_types, strict=True))
     if any(types[axis] is AxisType.Manual for axis in wanted):
         raise NotImplementedError(
-            f"{name} cannot change axes that shard_map divides by hand: {wanted} of {abstract}"
+            f"{name} cannot change the manual axes of shard_map: {wanted} of {abstract}"
         )
     if all(types[axis] is kind for axis in wanted):
         return None
@@ -412,7 +412,7 @@ def _assembled(name, shape, sharding, data_callback, dtype):
         part = data_callback(index)
         if isinstance(part, _Tracer):
             raise _UnexpectedTracerError(
-                f"{name} puts values into memory, and one of its parts is a traced array of type"
+                f"{name} needs concrete values, but one of its parts is a traced array of type"
                 f" {part.aval.str_short()}; call it outside of jit and other transformations"
             )
         if isinstance(part, _Array):
@@ -442,9 +442,7 @@ def _assembled(name, shape, sharding, data_callback, dtype):
         return device_put(_box(whole, _ShapedArray(shape, found)), sharding)
     if found is None:
         if dtype is None:
-            raise ValueError(
-                f"{name}: this process has no device of the sharding; say the dtype of the array"
-            )
+            raise ValueError(f"{name}: this process has no device of the sharding; pass dtype=")
         found = _dtypes.canonicalize_dtype(dtype)
     rows = np.empty((len(asked), *sharding.shard_shape(shape)), _storage_dtype(found))
     for i, part in enumerate(asked.values()):
@@ -484,8 +482,8 @@ def make_array_from_process_local_data(
         data = asarray(data)
         if shape is not None and tuple(shape) != data.shape:
             raise ValueError(
-                f"one process holds all of an array of shape {tuple(shape)}; the local data has"
-                f" shape {data.shape}"
+                f"a single process holds the whole array, of shape {tuple(shape)}, but the local "
+                f"data has shape {data.shape}"
             )
         return device_put(data, sharding)
 
@@ -495,7 +493,7 @@ def make_array_from_process_local_data(
         shapes, shapes_tree = tree_flatten(global_shape, is_leaf=_is_shape)
         if shapes_tree != tree:
             raise ValueError(
-                f"the local data has the structure {tree}, its shapes have {shapes_tree}"
+                f"the local data has the structure {tree}, but the shapes have {shapes_tree}"
             )
     return tree_unflatten(tree, [make(*row) for row in zip(leaves, shapes, strict=True)])
 
@@ -537,7 +535,7 @@ def make_array_from_single_device_arrays(
     _check_fits(sharding, tuple(shape), name)
     indices = sharding.addressable_devices_indices_map(tuple(shape))
     if len(arrays) != len(indices):
-        raise ValueError(f"{len(indices)} devices need as many arrays, got {len(arrays)}")
+        raise ValueError(f"{len(indices)} devices need one array each, got {len(arrays)}")
     if not all(isinstance(array, _Array) for array in arrays):
         raise TypeError(f"the parts must be arrays, got {[type(a).__name__ for a in arrays]}")
     parts = {}

@@ -363,5 +363,5 @@ def test_measured_time_is_that_of_all_threads_together(threads):
 
 
 def test_measuring_needs_arrays():
-    with pytest.raises(TypeError, match=r"takes arrays and not only their types"):
+    with pytest.raises(TypeError, match=r"needs arrays, not just their types"):
         weft.explain(lambda x: x + 1, measure=True)(weft.ShapeDtypeStruct((3,), jnp.float32))

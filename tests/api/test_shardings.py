@@ -141,7 +141,7 @@ def test_layouts():
     assert x.format == Format(Layout((0, 1), (), 0), x.sharding)
     assert with_layout_constraint(x, Layout((0, 1))) is x
     assert with_layout_constraint(x, Layout((1, 0))).format == x.format  # row-major it stays
-    with pytest.raises(ValueError, match="not an order of the 2 dimensions"):
+    with pytest.raises(ValueError, match="not a permutation of the 2 dimensions"):
         with_layout_constraint(x, Layout((0, 1, 2)))
 
 

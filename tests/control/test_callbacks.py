@@ -251,7 +251,7 @@ def test_errors_in_callbacks_keep_their_message(call):
         (
             lambda: weft.vmap(lambda x: io_callback(lambda x: x, SCALAR, x, ordered=True))(X),
             ValueError,
-            "ordered io_callback cannot",
+            "cannot map an ordered io_callback",
         ),
         (lambda: debug.callback(3, 1.0), TypeError, "takes a function"),
         (lambda: debug.print(X), TypeError, "format string"),

@@ -218,7 +218,7 @@ def test_prevent_cse_for_each_argument():
                 offload_dst="",
             ),
             ValueError,
-            "stand in both",
+            "are in both",
         ),
     ],
 )

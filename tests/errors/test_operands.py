@@ -156,7 +156,7 @@ def test_operands_are_named_as_written(symbol, other):
     first = eval(f"lambda x, y: y {symbol} x")
     second = eval(f"lambda x, y: x {symbol} y")
     given = f"unsupported operand type(s) for {symbol}: "
-    advice = f"make an array of the {name} with jnp.array(...)"
+    advice = f"convert the {name} with jnp.array(...)"
     kind = type(x).__name__
     for operate, both in ((first, f"'{name}' and '{kind}'"), (second, f"'{kind}' and '{name}'")):
         text_of(TypeError, lambda f=operate: f(x, other), given + both, advice, located=False)

@@ -92,11 +92,11 @@ def test_trees_and_keywords_are_named_in_errors():
         {"x": specs("b, 3")[0]}, y=ShapeDtypeStruct((3,), np.float32)
     )
     assert made.call({"x": normal(4, 3)}, y=normal(3)).shape == (4, 3)
-    with pytest.raises(ValueError, match=r"args\[0\]\['x'\].shape\[1\] has another size"):
+    with pytest.raises(ValueError, match=r"args\[0\]\['x'\].shape\[1\] has the wrong size"):
         made.call({"x": normal(4, 2)}, y=normal(3))
-    with pytest.raises(ValueError, match=r"kwargs\['y'\] has another number of dimensions"):
+    with pytest.raises(ValueError, match=r"kwargs\['y'\] has the wrong number of dimensions"):
         made.call({"x": normal(4, 3)}, y=normal(3, 3))
-    with pytest.raises(ValueError, match="another dtype"):
+    with pytest.raises(ValueError, match="the wrong dtype"):
         made.call({"x": np.ones((4, 3), np.int32)}, y=normal(3))
 
 

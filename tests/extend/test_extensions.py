@@ -122,7 +122,7 @@ def test_types_of_mapped_values():
     assert core.mapped_aval(4, 1, aval).shape == (3,)
     assert core.unmapped_aval(4, 1, core.mapped_aval(4, 1, aval)) == aval
     assert core.mapped_aval(4, None, aval) is aval
-    with pytest.raises(TypeError, match="has not size 5"):
+    with pytest.raises(TypeError, match="does not have size 5"):
         core.mapped_aval(5, 0, aval)
 
 

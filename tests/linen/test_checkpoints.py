@@ -61,14 +61,16 @@ def test_what_is_not_there(tmp_path):
     assert checkpoints.restore_checkpoint(tmp_path / "none", target) is target
     assert checkpoints.latest_checkpoint(tmp_path / "none") is None
     checkpoints.save_checkpoint(tmp_path, target, 5)
-    with pytest.raises(ValueError, match=r"no checkpoint .*checkpoint_4; of the steps there: 5"):
+    with pytest.raises(
+        ValueError, match=r"no checkpoint .*checkpoint_4; there are checkpoints of the steps 5"
+    ):
         checkpoints.restore_checkpoint(tmp_path, target, step=4)
     with pytest.raises(ValueError, match="keep=0"):
         checkpoints.save_checkpoint(tmp_path, target, 6, keep=0)
-    with pytest.raises(ValueError, match="orbax_checkpointer is an option of Orbax"):
+    with pytest.raises(ValueError, match="orbax_checkpointer is an Orbax option"):
         checkpoints.save_checkpoint(tmp_path, target, 6, orbax_checkpointer=object())
     (tmp_path / "checkpoint_7").mkdir()
-    with pytest.raises(ValueError, match="folder, as Orbax writes"):
+    with pytest.raises(ValueError, match="folder, as written by Orbax"):
         checkpoints.restore_checkpoint(tmp_path, target)
 
 
@@ -102,7 +104,7 @@ def test_a_save_that_must_wait_says_so_at_its_line(tmp_path):
     manager, leave = checkpoints.AsyncManager(), threading.Event()
     manager.save_async(lambda: leave.wait(60))
     threading.Timer(0.05, leave.set).start()
-    with pytest.warns(UserWarning, match="not written yet") as caught:
+    with pytest.warns(UserWarning, match="previous checkpoint") as caught:
         checkpoints.save_checkpoint(tmp_path, tree(1), 1, async_manager=manager)
     assert [w.filename for w in caught] == [__file__]
     manager.wait_previous_save()

@@ -106,7 +106,7 @@ def test_names_may_not_change():
             self.sow("params_axes", "p_axes", other, reduce_fn=partitioning._same_names)
             return x * kernel
 
-    with pytest.raises(ValueError, match=r"\('a',\) at one use and \('b',\) at another"):
+    with pytest.raises(ValueError, match=r"\('a',\) in one place and \('b',\) in another"):
         Twice().init(KEY, X)
 
 

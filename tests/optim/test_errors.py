@@ -118,15 +118,15 @@ def test_wrong_hyperparameters_are_type_errors(make, words):
         ),
         (
             lambda: optim.partition({"a": optim.sgd(0.1)}, {"w": "a", "b": "z"}).init(PARAMS),
-            "no transformation for the labels \\['z'\\]; there are \\['a'\\]",
+            "no transformation for the labels \\['z'\\]; it has \\['a'\\]",
         ),
         (
             lambda: optim.masked(optim.sgd(0.1), {"w": True}).init(PARAMS),
-            "the mask has another tree than the parameters",
+            "the mask's tree does not match the parameters",
         ),
         (
             lambda: optim.chain(optim.sgd(0.1)).update(PARAMS, ()),
-            "got a state of another optimiser",
+            "got the state of another optimiser",
         ),
         (
             lambda: optim.lookahead(optim.sgd(0.1), 2, 0.5).update(PARAMS, None, PARAMS),

@@ -90,7 +90,7 @@ def arrays():
     for made in (y, z, u, v, weft.device_put(same, sharding), x.clone()):
         assert made.shape == (8, 3) and made.sharding == sharding
         assert np.array_equal(utils.process_allgather(made, tiled=True), whole)
-    with raises(ValueError, "it would be of shape (8, 3)"):
+    with raises(ValueError, "it would need the shape (8, 3)"):
         weft.make_array_from_process_local_data(sharding, local, (9, 3))
     # replicated in each process, of data that it gives whole
     w = weft.make_array_from_process_local_data(NamedSharding(mesh, P()), whole)

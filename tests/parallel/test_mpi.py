@@ -130,7 +130,7 @@ FAULTS = {
         "within 5 seconds",
     ],
     "other_program": [
-        "is about to run another program than process 0: biggest, and total there",
+        "is about to run a different program from process 0: biggest, and total there",
         "f32[8] = pmax[axes=",
     ],
     "elsewhere": [
@@ -160,7 +160,7 @@ def test_faults_are_named_and_end_the_job(kind, tmp_path):
 
 
 PLACES = "processes wait for each other in different places: process 0 in "
-MET = "processes have met in different collectives: process 0 in "
+MET = "processes are in different collectives: process 0 in "
 # What all processes are told where one of them calls programs, all of them known, in another order.
 ORDERS = {
     "order_shard_map": [

@@ -309,7 +309,7 @@ ERRORS = [
     (RuntimeError, "padding 'ALL' is not known", {"padding": "ALL"}),
     (ValueError, "sequence of", {"padding": (0,)}),
     (ValueError, "negative padding", {"padding": ((-4, -4),)}),
-    (ValueError, "no meaning with lhs_dilation", {"lhs_dilation": (2,)}),
+    (ValueError, "is undefined with lhs_dilation", {"lhs_dilation": (2,)}),
     (ValueError, "lhs has 1 features in each group", {"feature_group_count": 2}),
     (ValueError, "does not divide the 3 output", {"feature_group_count": 2, "rhs": (3, 1, 2)}),
     (ValueError, "does not divide the batch", {"batch_group_count": 3}),

@@ -129,7 +129,7 @@ def of_w(body):
         (lambda b: of_w(b).update(key_metadata=[{"key": ".."}]), "a leaf '..'"),
         (lambda b: of_w(b)["key_metadata"][1].update(key="z"), "is not there"),
         (lambda b: of_w(b)["value_metadata"].update(value_type="string"), "is text"),
-        (lambda b: b["tree_metadata"].update(x=of_w(b)), "there twice"),
+        (lambda b: b["tree_metadata"].update(x=of_w(b)), "appears twice"),
     ],
 )
 def test_forged_trees_of_orbax(tmp_path, change, message):

@@ -96,7 +96,7 @@ def test_errors_say_what_to_do():
         tasks.TaskError, match="needs lengths of inputs, targets, and got those of x"
     ):
         convert(good, {"x": 3})
-    with pytest.raises(tasks.TaskError, match="have to be positive"):
+    with pytest.raises(tasks.TaskError, match="must be positive"):
         convert(good, {"inputs": 0, "targets": 3})
     with pytest.raises(
         tasks.TaskError, match="'inputs' has 2 ids, more than its length 1; trim it"

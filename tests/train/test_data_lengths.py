@@ -59,8 +59,8 @@ def test_columns_that_are_missing_or_too_long(make, message):
     [
         (lambda d: d.pack(5), "a length for each column"),
         (lambda d: d.pack({"inputs": 0}), "at least 1"),
-        (lambda d: d.bucket("inputs", [5, 3], 4), "boundaries that grow"),
-        (lambda d: d.bucket("inputs", [], 4), "boundaries that grow"),
+        (lambda d: d.bucket("inputs", [5, 3], 4), "increasing boundaries"),
+        (lambda d: d.bucket("inputs", [], 4), "increasing boundaries"),
         (lambda d: d.bucket("inputs", [3, 5], [4]), "2 boundaries and 1 sizes"),
         (lambda d: d.pad({"inputs": -1}), "at least 0"),
     ],

@@ -239,9 +239,9 @@ def test_structures_that_differ():
             if a is not b:
                 with pytest.raises(data.DataError):
                     data.source([a, b]).batch(2)[0]
-    with pytest.raises(data.DataError, match="first axis has to have a row"):
+    with pytest.raises(data.DataError, match="first axis must have one row"):
         data.arrays(np.arange(4)).map(lambda x: x[:2], batched=True).batch(4)[0]
-    with pytest.raises(data.DataError, match=r"has to return bool\[4\]"):
+    with pytest.raises(data.DataError, match=r"must return bool\[4\]"):
         list(data.arrays(np.arange(4)).filter(lambda x: x[:2] > 0, batched=True).batch(4))
 
 

@@ -139,7 +139,7 @@ def test_rules():
     assert spec((8,), lambda name, shape: P(("data", "fsdp"))) == P(("data", "fsdp"))
     for rules, message in (
         ("model", "write 'data', 'fsdp'"),
-        ([("w", P(None, "data"))], "the rule for it is"),
+        ([("w", P(None, "data"))], "its rule is"),
         ([("w", P(("data", "fsdp")))], "which has 8 devices"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -268,7 +268,7 @@ def test_mixtures_keep_rates():
     once = [e["name"] for e in sized.get_dataset(num_epochs=1)]
     assert (once.count("one"), once.count("two")) == (10, 40)
     for bad in (0, -1, float("nan")):
-        with pytest.raises(tasks.TaskError, match="has to be positive"):
+        with pytest.raises(tasks.TaskError, match="must be positive"):
             tasks.Mixture("bad", [(one, bad)])
     other = tasks.Task("o", {"train": []}, {"x": tasks.Feature(vocabularies.ByteVocabulary(1))})
     same = tasks.Task("s", {"train": []}, {"x": tasks.Feature(vocabularies.ByteVocabulary(2))})

@@ -55,8 +55,8 @@ class CompiledAhead:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{self.fun_name} was compiled for {self._machine.name}, which is described and not"
-            " here: call the jitted function to run it on this machine's devices"
+            f"{self.fun_name} was compiled for {self._machine.name}, a machine that this process "
+            "can't use; call the jitted function to run it on this machine's devices"
         )
 
     def as_text(self) -> str:

@@ -238,13 +238,13 @@ def check_references(
         if j != i:
             raise ValueError(
                 f"one mutable reference was passed twice, as {names()[j]} and as {names()[i]}, of"
-                f" type {label}; what is written through one would not be seen through the other:"
-                " pass it once"
+                f" type {label}; a write through one would not be visible through the other; pass "
+                "it once"
             )
         if any(x is c for c in consts):
             raise ValueError(
                 f"one mutable reference was both closed over and passed as {names()[i]}, of type"
-                f" {label}; do one of the two"
+                f" {label}; do one or the other"
             )
 
 

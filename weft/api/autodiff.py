@@ -206,7 +206,7 @@ class _Push(_LinearFunction):
         leaves, tree = tree_flatten(tuple(tangents))
         if tree != self.in_tree:
             raise TypeError(
-                "a linearized function takes tangents of the structure of the primals"
+                "a linearized function takes tangents with the structure of the primals,"
                 f" {self.in_tree}, got {tree}"
             )
         for expected, t in zip(self.in_avals, leaves, strict=True):
@@ -227,8 +227,8 @@ class _Pull(_LinearFunction):
         leaves = self.check(cotangents)
         if any(aval.is_ref for aval in self.in_avals):
             raise ValueError(
-                f"{self.name} was differentiated by a mutable reference: its cotangent goes into a"
-                " reference too; write f_vjp.with_refs(...)(cotangent)"
+                f"{self.name} was differentiated with respect to a mutable reference, so its "
+                "cotangent goes into a reference too; write f_vjp.with_refs(...)(cotangent)"
             )
         cts = self.bind(residuals).pull(leaves)
         return tree_unflatten(self.in_tree, map(_shown_cotangent, cts))
@@ -395,7 +395,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
 def _refuse_reduce_axes(what: str, axes: Any) -> None:
     if axes:
         raise NotImplementedError(
-            f"{what} takes no reduce_axes any more; sum over mapped axes with lax.psum instead"
+            f"{what} no longer takes reduce_axes; sum over mapped axes with lax.psum instead"
         )
 
 
@@ -408,8 +408,8 @@ def _check_transposable(avals: Sequence[Any]) -> None:
     ]
     if None in kinds or len(set(kinds)) > 1:
         raise TypeError(
-            "linear_transpose takes functions of real or complex inputs and outputs, or of"
-            f" integers alone, got {', '.join(a.str_short() for a in avals)}"
+            "linear_transpose takes functions with real or complex inputs and outputs, or with "
+            f"integers only, got {', '.join(a.str_short() for a in avals)}"
         )
 
 
@@ -485,13 +485,13 @@ def _check_output(what: str, holomorphic: bool, x: Any) -> None:
             raise TypeError(f"{what} with holomorphic=True takes complex outputs, got {dtype}")
     elif dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(
-            f"{what} takes functions of real output, got {dtype}; pass holomorphic=True for a"
+            f"{what} takes functions with real output, got {dtype}; pass holomorphic=True for a"
             " holomorphic function, or take the real part or the absolute value"
         )
     elif not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(
-            f"{what} takes functions of real output, got {dtype}; use vjp for functions of"
-            " integer output"
+            f"{what} takes functions with real output, got {dtype}; use vjp for functions with "
+            "integer output"
         )
 
 
@@ -564,13 +564,14 @@ def value_and_grad(
 def _check_scalar_output(value: Any, outs: Sequence[Any]) -> None:
     if len(outs) != 1 or outs[0] is not value:
         raise TypeError(
-            f"grad takes functions of scalar output, got a {type(value).__name__}; use has_aux=True"
+            f"grad takes functions with scalar output, got a {type(value).__name__}; use "
+            "has_aux=True"
             " to return more than the scalar, or jacrev"
         )
     shape = np.shape(value)
     if shape:
         raise TypeError(
-            f"grad takes functions of scalar output, got shape {shape}; reduce it, for example"
+            f"grad takes functions with scalar output, got shape {shape}; reduce it, for example"
             " with .sum(), or use jacrev"
         )
 

@@ -171,14 +171,14 @@ def _check_divided(leaves: Any, dims: Any, names: Any, spmd: Any) -> Any:
     over = next((axes for axes in found if axes is not None), None)
     if spmd is not None and over is not None and over != spmd:
         raise ValueError(
-            f"vmap got spmd_axis_name={spmd!r}, and the mapped axes of its arguments are divided"
-            f" over {over!r}; leave spmd_axis_name out"
+            f"vmap got spmd_axis_name={spmd!r}, and the mapped axes of its arguments are sharded "
+            f"over {over!r}; leave spmd_axis_name out"
         )
     if len(found) > 1:
         labels = names()
         given = [f"{labels[i]} of type {typeof(leaves[i]).str_short()}" for i in found.values()]
         raise ValueError(
-            f"vmap got arguments whose mapped axes are divided over devices in different ways:"
+            f"vmap got arguments whose mapped axes are sharded over devices in different ways:"
             f" {' and '.join(given)}; move one of them first with weft.reshard"
         )
     return None if over is None else (typeof(leaves[found[over]]).divided.mesh, over)

@@ -48,11 +48,11 @@ def check_options(items: tuple[tuple[str, Any], ...]) -> None:
     for name, value in items:
         if not name.startswith("xla_") and name not in _OF_XLA:
             raise JaxRuntimeError(
-                f"there is no compiler option {name!r}; weft is set by weft.config.update, see"
-                " docs/knobs.md"
+                f"there is no compiler option {name!r}; set weft's options with "
+                "weft.config.update, see docs/knobs.md"
             )
         _check_value(name, value)
-        warn(f"the compiler option {name} steers XLA, which weft does not use: it has no effect")
+        warn(f"the compiler option {name} is for XLA, which weft does not use; it has no effect")
 
 
 def _check_value(name: str, value: Any) -> None:

@@ -145,7 +145,7 @@ def _runner(traced: Any, measure: bool) -> tuple[Any, Any]:
     client = client_of(traced._program, args)
     if measure and any(type(x) is ShapeDtypeStruct for x in args):
         raise TypeError(
-            "explain(measure=True) runs the function, so it takes arrays and not only their types;"
-            " pass for example weft.numpy.zeros(x.shape, x.dtype)"
+            "explain(measure=True) runs the function, so it needs arrays, not just their types; "
+            "pass for example weft.numpy.zeros(x.shape, x.dtype)"
         )
     return client, args if measure else None

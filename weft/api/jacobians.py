@@ -270,8 +270,8 @@ def _check_output(what: str, x: Any, holomorphic: bool) -> None:
             raise TypeError(f"{what} with holomorphic=True takes complex outputs, got {dtype}")
     elif what == "jacrev" and dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(
-            f"jacrev takes functions of real output, got {dtype}; pass holomorphic=True for a"
+            f"jacrev takes functions with real output, got {dtype}; pass holomorphic=True for a"
             " holomorphic function"
         )
     elif what == "jacrev" and not dtypes.issubdtype(dtype, np.floating):
-        raise TypeError(f"jacrev takes functions of real output, got {dtype}")
+        raise TypeError(f"jacrev takes functions with real output, got {dtype}")

@@ -212,8 +212,9 @@ def _check_same(x: Any) -> None:
     different = [i for i, other in enumerate(marks) if other != marks[0]]
     if different:
         raise AssertionError(
-            f"device_put to a sharding over several processes takes the same value in all of them,"
-            f" and process {different[0]} has another one than process 0; for parts that differ use"
+            "device_put to a sharding over several processes takes the same value in all of "
+            f"them, but process {different[0]} has a different value from process 0; for parts "
+            "that differ use"
             " weft.make_array_from_process_local_data"
         )
 
@@ -235,8 +236,8 @@ def where_to(x: Any, place: Any) -> Placement:
         spec = getattr(place, "spec", ())
         if PartitionSpec.UNCONSTRAINED in spec:
             raise ValueError(
-                f"device_put got {spec}, which leaves a dimension open; name mesh axes, or"
-                " None for the whole dimension"
+                f"device_put got {spec}, which leaves a dimension unconstrained; name mesh axes, "
+                "or write None to replicate the dimension"
             )
         check_fits(place, np.shape(x), "device_put")
         return placement(place, True)
@@ -249,7 +250,7 @@ def current_mesh() -> Mesh:
     current = knobs.thread.mesh
     if current is None or current[0] is None:
         raise ValueError(
-            "a PartitionSpec needs a mesh to name the axes of, and none is set; write"
+            "a PartitionSpec needs a mesh, and none is set; write"
             " NamedSharding(mesh, spec), or set one with weft.set_mesh(mesh)"
         )
     return current[0]
@@ -289,7 +290,7 @@ def result_sharding(sharding: Any, name: str, same_mesh: bool = True) -> NamedSh
     if isinstance(sharding, PartitionSpec):
         if mesh is None:
             raise ValueError(
-                f"{name} got {sharding}, which needs a mesh to name the axes of, and none is set;"
+                f"{name} got {sharding}, which needs a mesh, and none is set;"
                 " write NamedSharding(mesh, spec), or set one with weft.set_mesh(mesh)"
             )
         sharding = NamedSharding(mesh, sharding)
@@ -305,8 +306,9 @@ def result_sharding(sharding: Any, name: str, same_mesh: bool = True) -> NamedSh
         if axis not in sharding.mesh.explicit_axes:
             kind = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))[axis]
             raise ValueError(
-                f"{name} got {sharding.spec}, and {axis!r} is an axis of type {kind}: only axes of"
-                " type Explicit are in types; use lax.with_sharding_constraint, or make the mesh"
+                f"{name} got {sharding.spec}, and {axis!r} is an axis of type {kind}: only "
+                "Explicit axes are part of types; use lax.with_sharding_constraint, or make the "
+                "mesh"
                 " with axis_types=AxisType.Explicit"
             )
     return sharding
@@ -341,8 +343,8 @@ def summed_as(x: Any, where: NamedSharding, name: str) -> Any:
     wanted = where.spec.unreduced
     if wanted and explicit.sums_in([typeof(x)]) != wanted:
         raise meshes.ShardingTypeError(
-            f"{name} was given out_sharding={where.spec}: the axes that are unreduced must be those"
-            " that divide the summed dimensions, of both operands alike"
+            f"{name} was given out_sharding={where.spec}: the unreduced axes must be those that "
+            "shard the summed dimensions of both operands"
         )
     return resharded(x, where)
 

@@ -78,8 +78,8 @@ class Pullback:
             if value is None or type(value) is NotNeeded:
                 what = "an entry of opaque_residuals" if i is None else f"argument {i} in args_res"
                 raise ValueError(
-                    f"the pullback of {self.fun.name} needs {what}, which was taken away or"
-                    " replaced; put the value back before calling it"
+                    f"the pullback of {self.fun.name} needs {what}, which was removed or "
+                    "replaced; restore the value before calling it"
                 )
             found.append(value)
         return found

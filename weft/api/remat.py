@@ -59,8 +59,8 @@ def checkpoint(
     """
     if concrete is not NOT_GIVEN:
         raise NotImplementedError(
-            "checkpoint has no option `concrete`; name the arguments that Python looks at with"
-            " static_argnums"
+            "checkpoint has no option `concrete`; name the arguments that Python code inspects "
+            "with static_argnums"
         )
     check_callable(fun)
     prevent_cse = _checked_prevent_cse(prevent_cse)

@@ -41,8 +41,8 @@ def check_options(options: dict[str, Any]) -> None:
     device, backend = options["device"], options["backend"]
     if device is not None and backend is not None:
         raise ValueError(
-            f"jit got device={device!r} and backend={backend!r}; give one of them, a device is of a"
-            " backend"
+            f"jit got device={device!r} and backend={backend!r}; give only one of them: a device "
+            "belongs to a backend"
         )
     if isinstance(device, (list, tuple)):
         raise ValueError(f"jit runs on one device, got device={device!r}; use in_shardings instead")
@@ -52,8 +52,8 @@ def check_options(options: dict[str, Any]) -> None:
         given = options[name]
         if (device is not None or backend is not None) and is_given(given):
             raise ValueError(
-                f"jit got {name} beside {'backend' if device is None else 'device'}; say where"
-                " arguments and results are by one of them"
+                f"jit got {name} beside {'backend' if device is None else 'device'}; use only one "
+                "of them to say where arguments and results are"
             )
         for leaf in tree_flatten(given, is_leaf=_is_leaf)[0]:
             _check_leaf(leaf, f"{name} of jit")
@@ -68,8 +68,9 @@ def _check_leaf(sharding: Any, what: str) -> None:
     spec = sharding if isinstance(sharding, PartitionSpec) else getattr(sharding, "spec", ())
     if spec is not None and PartitionSpec.UNCONSTRAINED in spec:
         raise ValueError(
-            f"{what} got {spec}, which leaves a dimension open; that is for"
-            " lax.with_sharding_constraint: name mesh axes, or None for the whole dimension"
+            f"{what} got {spec}, which leaves a dimension unconstrained; only "
+            "lax.with_sharding_constraint takes that: name mesh axes, or write None to replicate "
+            "the dimension"
         )
 
 
@@ -140,7 +141,7 @@ def _of_arguments(shardings: Any, args: tuple[Any, ...], kwargs: Any) -> list[Sh
         shardings = tuple(shardings)
     if isinstance(shardings, tuple) and not _is_leaf(shardings) and len(shardings) != len(args):
         raise ValueError(
-            f"in_shardings of jit are for {len(shardings)} arguments, and it is called with"
+            f"in_shardings of jit has entries for {len(shardings)} arguments, but the call has"
             f" {len(args)}; give one sharding for all, or a tuple with one for each"
         )
     return spread_shardings(shardings, tuple(args), "in_shardings of jit")
@@ -193,7 +194,7 @@ def check_backend(backend: str | None) -> None:
     outer = _backend.get()
     if outer and backend and platform_of(outer) != platform_of(backend):
         raise ValueError(
-            f"jit with backend={backend!r} is called inside of jit with backend={outer!r}: leave"
+            f"jit with backend={backend!r} is called inside jit with backend={outer!r}: leave"
             " the inner one out"
         )
 
@@ -271,7 +272,8 @@ def assigned(args: Any, given: tuple[Any, ...] | None, name: str) -> Any:
             return x
         if given is None:
             raise RuntimeError(
-                f"{name} was lowered for {where.mesh}, which names no devices; say which run it:"
+                f"{name} was lowered for {where.mesh}, which has no devices; name the devices "
+                "that run it:"
                 " compile(device_assignment=tuple(weft.devices()[:2]))"
             )
         mesh = where.mesh

@@ -324,9 +324,9 @@ class Compiled(_Stage):
         for i, (x, aval) in enumerate(zip(leaves, self._dynamic_avals(), strict=True)):
             if isinstance(x, Tracer):
                 raise TypeError(
-                    f"argument {self._argument_name(i)} of {self.fun_name} is a traced array, and"
-                    " an executable takes values: transform the function, and lower and compile"
-                    " the result"
+                    f"argument {self._argument_name(i)} of {self.fun_name} is a traced array, but "
+                    "an executable needs concrete values; transform the function first, then "
+                    "lower and compile the result"
                 )
             got = typeof(x)
             if got.shape != aval.shape or got.dtype != aval.dtype:
@@ -545,8 +545,9 @@ def warn_unusable(staged: Any) -> None:
     unusable = [v.aval.str_short() for v, donated, ok in given if donated and v in used and not ok]
     if unusable:
         warn(
-            f"Some donated buffers were not usable: {', '.join(unusable)}. No result of"
-            f" {staged.params['name']} is left to take their memory; donate what a result replaces"
+            f"Some donated buffers were not usable: {', '.join(unusable)}. No remaining result of "
+            f"{staged.params['name']} can reuse their memory; donate only arrays that a result "
+            "replaces"
         )
 
 

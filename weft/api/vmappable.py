@@ -36,14 +36,14 @@ def register_vmappable(
     ``cont(size, array, axis)`` the array of all.
     """
     if data_type in kinds:
-        raise ValueError(f"vmap knows {data_type.__name__} already")
+        raise ValueError(f"{data_type.__name__} is already registered with vmap")
     kinds[data_type] = Kind(spec_type, to_elt, from_elt)
 
 
 def unregister_vmappable(data_type: type) -> None:
     """Forget a type."""
     if kinds.pop(data_type, None) is None:
-        raise ValueError(f"vmap does not know {data_type.__name__}")
+        raise ValueError(f"{data_type.__name__} is not registered with vmap")
 
 
 def leaf_test() -> Callable[[Any], bool] | None:

@@ -86,8 +86,8 @@ def pull_into(linear: Any, in_tree: Any, wants: Sequence[Any], cotangents: list[
     asked, tree = tree_flatten(tuple(wants), is_leaf=_is_want)
     if tree != in_tree:
         raise ValueError(
-            "with_refs takes for every input of the function a reference, weft.ad.GradValue() or"
-            f" weft.ad.DontWant(): expected the structure {in_tree}, got {tree}"
+            "with_refs takes a reference, weft.ad.GradValue() or weft.ad.DontWant() for every "
+            f"input of the function: expected the structure {in_tree}, got {tree}"
         )
     for want, aval in zip(asked, linear.in_avals, strict=True):
         _check(want, aval)

@@ -42,8 +42,8 @@ def install() -> None:
     if loaded:
         place = getattr(sys.modules[loaded[0]], "__file__", None)
         raise RuntimeError(
-            f"{loaded[0]} is imported already{f' from {place}' if place else ''}, so the name can"
-            " no longer be given to weft: call weft.as_jax.install() before the first import of"
+            f"{loaded[0]} is imported already{f' from {place}' if place else ''}, so weft can no "
+            "longer take its name; call weft.as_jax.install() before the first import of"
             " jax and of libraries that import it, or run python -m weft.as_jax script.py"
         )
     sys.meta_path.insert(0, Finder())

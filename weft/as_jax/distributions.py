@@ -30,7 +30,7 @@ class _Distribution(importlib.metadata.Distribution):
         )
 
     def locate_file(self, path: Any) -> Any:
-        raise FileNotFoundError(f"weft goes by the name {self._name}, which has no files")
+        raise FileNotFoundError(f"weft stands in for {self._name}, which has no files here")
 
 
 class Distributions(importlib.metadata.DistributionFinder):

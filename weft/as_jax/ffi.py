@@ -51,9 +51,9 @@ def ffi_call(target_name: str, *args: Any, **kwargs: Any) -> NoReturn:
     """A call of a handler written for XLA's interface, which weft does not have."""
     known = any(name == target_name for name, _ in _targets)
     raise RuntimeError(
-        f"jax.ffi.ffi_call of {target_name!r}: weft on {default_backend()!r} does not call"
-        f" handlers of XLA ({target_name!r} is {'' if known else 'not '}registered); call the"
-        " library by ctypes in jax.pure_callback, or write the function with jax.numpy"
+        f"jax.ffi.ffi_call of {target_name!r}: weft on {default_backend()!r} does not call XLA "
+        f"handlers ({target_name!r} is {'' if known else 'not '}registered); call the library "
+        "with ctypes inside jax.pure_callback, or write the function with jax.numpy"
     )
 
 
@@ -71,5 +71,5 @@ build_ffi_lowering_function = ffi_lowering
 def include_dir() -> NoReturn:
     """The folder of XLA's headers, which weft does not have."""
     raise RuntimeError(
-        "jax.ffi.include_dir: weft has no headers of XLA; build the handler with those of jaxlib"
+        "jax.ffi.include_dir: weft has no XLA headers; build the handler with those of jaxlib"
     )

@@ -164,7 +164,7 @@ def include_frame(frame: Any) -> bool:
 
 def backend_compile_and_load(*args: Any, **kwargs: Any) -> Any:
     """Compilation by XLA, which tests of libraries count the calls of."""
-    raise TypeError("weft compiles by itself: there is no XLA to hand a module to")
+    raise TypeError("weft has its own compiler: there is no XLA to pass a module to")
 
 
 def refuse_callback(*args: Any, **kwargs: Any) -> Any:
@@ -177,4 +177,4 @@ def refuse_callback(*args: Any, **kwargs: Any) -> Any:
 
 def refuse_results(*args: Any, **kwargs: Any) -> Any:
     """How XLA's results become arrays."""
-    raise TypeError("weft makes its arrays itself: there are no results of XLA to handle")
+    raise TypeError("weft creates its own arrays: there are no XLA results to handle")

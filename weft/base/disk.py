@@ -228,7 +228,9 @@ def _open_folder(where: str, make: bool = False) -> int:
         room = os.open(where, flags)
     if not _private(os.fstat(room)):
         os.close(room)
-        raise PermissionError(f"the cache folder {where} belongs to, or is open to, somebody else")
+        raise PermissionError(
+            f"the cache folder {where} belongs to another user, or other users can write to it"
+        )
     return room
 
 

@@ -331,7 +331,7 @@ class Knob:
         return Setting(((self, value), *((knob, value) for knob in self.covers)))
 
     def __bool__(self) -> bool:
-        raise TypeError(f"a knob has no truth value of its own: write {self.name}.value")
+        raise TypeError(f"a knob has no truth value; write {self.name}.value")
 
     def __repr__(self) -> str:
         return f"<knob {self.name}={self.value!r}>"

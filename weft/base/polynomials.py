@@ -318,7 +318,7 @@ class Polynomial:
 
     def __pow__(self, power: Any, modulo: Any = None) -> Any:
         if modulo is not None:
-            raise NotImplementedError("powers of symbolic dimensions take no modulus")
+            raise NotImplementedError("a power of a symbolic dimension can't have a modulus")
         if isinstance(power, Polynomial):
             return power.__rpow__(self)
         if power != int(power) or power < 0:

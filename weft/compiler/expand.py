@@ -91,7 +91,7 @@ def _staged(
     if closed.consts or not set(closed.jaxpr.outvars) <= {
         v for eqn in closed.eqns for v in eqn.outvars
     }:
-        raise TypeError(f"the decomposition of {primitive} is no program of equations alone")
+        raise TypeError(f"the decomposition of {primitive} is not a program of equations only")
     return closed.jaxpr
 
 

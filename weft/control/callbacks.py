@@ -189,8 +189,8 @@ class PureCallback(PythonCall):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         raise ValueError(
-            "pure_callback has no JVP rule: what the Python function computes has no known"
-            " derivative; give it one with custom_jvp or custom_vjp"
+            "pure_callback has no JVP rule: the derivative of the Python function is unknown; "
+            "give it one with custom_jvp or custom_vjp"
         )
 
     def batch(
@@ -250,7 +250,7 @@ class IOCallback(PythonCall):
     ) -> tuple[list[Any], list[int | None]]:
         if params["ordered"] and not axis.spread:
             raise ValueError(
-                "an ordered io_callback cannot be put under vmap: a batch has no order; use"
+                "vmap cannot map an ordered io_callback: a batch has no order; use"
                 " ordered=False, or lax.map instead of vmap"
             )
         return one_by_one(self, axis, args, dims, params, 1)

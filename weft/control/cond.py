@@ -229,7 +229,7 @@ def _select_branches(
     if any(must_not_repeat(b.effects) for b in branches):
         raise NotImplementedError(
             "vmap over the predicate of cond runs all branches, so they must not have effects like"
-            " io_callback's; use pure_callback, or lax.map in the place of vmap"
+            " io_callback's; use pure_callback, or lax.map instead of vmap"
         )
     given = [at_front(x, d, axis.size) for x, d in zip(args, dims, strict=True)]
     if lanes.are_costly(branches, axis):

@@ -369,7 +369,7 @@ def _check_tangents(rule: str, avals: Sequence[Any], tangents: Sequence[Any]) ->
         found = t.aval if type(t) is SymbolicZero else typeof(t)
         if not same_types([expected], [found]):
             raise TypeError(
-                f"{rule} must return tangents with the shapes and dtypes that the results ask for:"
-                f" expected {expected.str_short()} (the tangent type of {aval.str_short()}) but got"
+                f"{rule} must return tangents with the shapes and dtypes of the results: expected "
+                f"{expected.str_short()} (the tangent type of {aval.str_short()}) but got"
                 f" {found.str_short()}"
             )

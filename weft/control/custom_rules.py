@@ -298,14 +298,15 @@ def check_same_output(rule: str, fun: str, found: Any, expected: Any) -> None:
     (tree, avals), (expected_tree, expected_avals) = found, expected
     if tree != expected_tree:
         raise TypeError(
-            f"{rule} must return as the first of its pair what {fun} returns, but the containers"
-            f" (pytree structures) differ: the rule has {types_in(tree, avals)}, the function"
+            f"{rule} must return what {fun} returns as the first element of its pair, but the "
+            f"containers (pytree structures) differ: the rule has {types_in(tree, avals)}, the "
+            "function"
             f" {types_in(expected_tree, expected_avals)}"
         )
     if not same_types(avals, expected_avals):
         raise TypeError(
-            f"{rule} must return as the first of its pair what {fun} returns, but the shapes/dtypes"
-            f" differ: the rule has {types_in(tree, avals)}, the function"
+            f"{rule} must return what {fun} returns as the first element of its pair, but the "
+            f"shapes/dtypes differ: the rule has {types_in(tree, avals)}, the function"
             f" {types_in(expected_tree, expected_avals)}"
         )
 

@@ -459,8 +459,8 @@ def _check_no_tracer(fun: Any, position: int, value: Any) -> None:
     if any(isinstance(leaf, Tracer) for leaf in tree_leaves(value)):
         raise UnexpectedTracerError(
             f"argument {position} of the custom_vjp function {name_of(fun)} is named by"
-            " nondiff_argnums, but a traced array was passed there; nondiff_argnums is for"
-            " arguments that are no arrays, for example functions: pass the array as an ordinary"
+            " nondiff_argnums, but a traced array was passed there; nondiff_argnums is for "
+            "arguments that are not arrays, such as functions: pass the array as an ordinary"
             " argument and let the bwd rule return None for it"
         )
 
@@ -470,7 +470,7 @@ def _refuse_repeated_refs(fun: Any, leaves: Any, avals: Any) -> None:
     if len({id(x) for x in refs}) < len(refs):
         raise ValueError(
             f"one mutable reference was passed twice to the custom_vjp function {name_of(fun)};"
-            " what is written through one would not be seen through the other: pass it once"
+            " a write through one would not be visible through the other; pass it once"
         )
 
 
@@ -478,8 +478,8 @@ def _refuse_returned_refs(what: str, avals: Any) -> None:
     for aval in avals:
         if aval.is_ref:
             raise ValueError(
-                f"{what} returned a mutable reference of type {aval.str_short()}; references"
-                " cannot be returned: return what it holds, ref[...]"
+                f"{what} returned a mutable reference of type {aval.str_short()}; references "
+                "cannot be returned; return the value, ref[...]"
             )
 
 

@@ -103,8 +103,8 @@ def _check_results(outs: list[Any], out_tree: PyTreeDef, fun: Any, debug: Any) -
                 info = debug or DebugInfo("staging", fun)
                 raise ValueError(
                     f"function {info.func_src_info}, traced for {info.traced_for}, returned a"
-                    f" mutable reference of type {typeof(x).str_short()}; references cannot be"
-                    " returned, nor carried by loops: let the function close over it"
+                    f" mutable reference of type {typeof(x).str_short()}; a function cannot "
+                    "return or carry a reference: let it close over the reference"
                 )
         except TypeError:
             info = debug or DebugInfo("staging", fun)

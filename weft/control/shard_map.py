@@ -193,7 +193,7 @@ def _converted(
         return x
     if spec.unreduced and spec.reduced:
         raise NotImplementedError(
-            f"shard_map takes and gives arrays that are unreduced or reduced, not both: {spec}"
+            f"shard_map takes and returns arrays that are unreduced or reduced, not both: {spec}"
         )
     change = lookup(of_sum if spec.unreduced else of_shared)
     return change.bind(x, axes=axes, mesh=mesh.abstract_mesh)

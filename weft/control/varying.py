@@ -58,15 +58,15 @@ def check_out_specs(closed: ClosedJaxpr, specs: Any, manual: Any, name: str) -> 
         missing = spec.reduced != mat.reduced or not mat.unreduced <= spec.unreduced
         if missing or not parts <= varying:
             raise ValueError(
-                f"out_specs say {spec} for result {i} of {name}, which is {aval.str_short()}: it"
-                " must be unreduced and reduced over the same axes; sum up with lax.psum, or say"
-                " what it is with lax.pcast"
+                f"out_specs say {spec} for result {i} of {name}, which is {aval.str_short()}: it "
+                "must be unreduced and reduced over the same axes; sum with lax.psum, or convert "
+                "with lax.pcast"
             )
         left = sorted(varying - set(spec.names()) - parts, key=str)
         if left:
             raise ValueError(
-                f"out_specs say {spec} for result {i} of {name}, {aval.str_short()}, so that it is"
-                f" the same on all devices along {left}, and that is not known: it is computed from"
-                f" values that vary over {left}. Reduce it, as with lax.psum(x, {left[0]!r}); name"
+                f"out_specs say {spec} for result {i} of {name}, {aval.str_short()}, so it must "
+                f"be the same on all devices along {left}, but it is computed from values that "
+                f"vary over {left}. Reduce it, as with lax.psum(x, {left[0]!r}); name"
                 f" the axis in its spec; or, if you know that it is the same, pass check_vma=False"
             )

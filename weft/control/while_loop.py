@@ -112,7 +112,7 @@ class While(Primitive):
         if going.dtype != np.bool_ or any(
             a.shape[: going.ndim] != going.shape for a in carry if not a.is_ref
         ):
-            raise JaxprTypeError(f"while goes on by {going.str_short()}, not by a boolean")
+            raise JaxprTypeError(f"the condition of while is {going.str_short()}, not a boolean")
 
     def eqn_effects(self, avals: Any, params: Any) -> Effects:
         return params["cond_jaxpr"].effects | params["body_jaxpr"].effects
@@ -305,7 +305,7 @@ class While(Primitive):
         raise ValueError(
             "reverse-mode differentiation does not work through lax.while_loop, nor through"
             " lax.fori_loop with bounds that are traced: the number of steps, and so the memory"
-            " for their intermediate values, is not known beforehand. Use lax.scan, or fori_loop"
+            " for their intermediate values, is not known in advance. Use lax.scan, or fori_loop"
             " with bounds that are Python integers; forward mode (jvp, jacfwd) works as it is."
             f" ({source.summarize(state.source or source.current())})"
         )
@@ -339,8 +339,8 @@ class While(Primitive):
                 return one_by_one(self, axis, args, dims, {**programs, **counts}, 1)
             if must_not_repeat(effects):
                 raise NotImplementedError(
-                    "vmap over the predicate of while_loop runs the body for elements that are"
-                    " done too, so it must not have effects like io_callback's; use lax.map"
+                    "vmap over the predicate of while_loop runs the body for elements that are "
+                    "already done, so it must not have effects like io_callback's; use lax.map"
                 )
             carry_dims = [0] * len(carry)
             predicate_dim: int | None = 0

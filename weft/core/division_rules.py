@@ -30,8 +30,8 @@ def merged(name: str, specs: Sequence[Spec], avals: Any) -> Spec:
         if len(axes) > 1:
             given = " and ".join([a.str_short() for a in avals if a.shape])
             raise ShardingTypeError(
-                f"{name} got operands whose dimension {d} is divided in different ways: {given};"
-                " move one of them first, as with weft.reshard(x, weft.typeof(y).sharding)"
+                f"{name} got operands whose dimension {d} is sharded in different ways: {given}; "
+                "move one of them first, as with weft.reshard(x, weft.typeof(y).sharding)"
             )
         found.append(axes.pop() if axes else ())
     return tuple(found)
@@ -42,8 +42,8 @@ def check_whole(name: str, spec: Spec, aval: Any, dims: Any) -> None:
     for d in dims:
         if spec[d]:
             raise ShardingTypeError(
-                f"{name} works along dimension {d} of {aval.str_short()}, which is divided over"
-                f" {', '.join(map(str, spec[d]))}; make it whole first with weft.reshard, or use"
+                f"{name} works along dimension {d} of {aval.str_short()}, which is sharded over"
+                f" {', '.join(map(str, spec[d]))}; replicate it first with weft.reshard, or use"
                 " weft.sharding.auto_axes"
             )
 
@@ -103,13 +103,13 @@ def contracted(f: Factors, specs: Sequence[Spec], avals: Any, outs: Any) -> list
         if a and b and a != b:
             raise ShardingTypeError(
                 f"dot_general of {given}: the {'summed' if summed else 'batch'} dimensions {i} and"
-                f" {j} are divided in different ways; move one operand first with weft.reshard"
+                f" {j} are sharded in different ways; move one operand first with weft.reshard"
             )
         if summed and a and b:
             raise ShardingTypeError(
-                f"dot_general of {given} sums over dimensions {i} and {j}, which are both"
-                f" divided over {', '.join(map(str, a))}: say how the result is divided, as"
-                " with jnp.dot(x, y, out_sharding=P(...))"
+                f"dot_general of {given} sums over dimensions {i} and {j}, which are both sharded "
+                f"over {', '.join(map(str, a))}: say how the result is sharded, as with "
+                "jnp.dot(x, y, out_sharding=P(...))"
             )
     return forwards(f, specs, outs, axis_sizes(avals), first=True)
 

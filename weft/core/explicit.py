@@ -78,7 +78,7 @@ def mesh_of(avals: Any, name: str) -> Any:
             continue
         if found is not None and found != divided.mesh and not state.loosely:
             raise ValueError(
-                f"{name} got arrays that are divided over different meshes: {found} and"
+                f"{name} got arrays that are sharded over different meshes: {found} and"
                 f" {divided.mesh}; move one of them first with weft.reshard"
             )
         found = divided.mesh
@@ -86,7 +86,7 @@ def mesh_of(avals: Any, name: str) -> Any:
     if found is not None and not current.empty and not state.loosely:
         if _axes(found) != _axes(current):
             raise ValueError(
-                f"{name} got an array that is divided over {found}, and the mesh that is set is"
+                f"{name} got an array that is sharded over {found}, and the mesh that is set is"
                 f" {current}; set the array's own mesh with weft.set_mesh, or move the array"
             )
     return found
@@ -183,8 +183,8 @@ def _check_result(primitive: Any, avals: Any, aval: Any, spec: Spec, mesh: Any) 
         twice = next(n for n in names if names.count(n) > 1)
         given = ", ".join(a.str_short(short_dtypes=True) for a in avals)
         raise ShardingTypeError(
-            f"{primitive.name} of {given} would divide two dimensions of its result, of shape"
-            f" {aval.shape}, over the mesh axis {twice!r}; move one operand first with"
+            f"{primitive.name} of {given} would shard two dimensions of its result, of shape "
+            f"{aval.shape}, over the mesh axis {twice!r}; move one operand first with"
             " weft.reshard, or give out_sharding"
         )
     for d, (n, axes) in enumerate(zip(getattr(aval, "shape", ()), spec, strict=True)):
@@ -193,8 +193,8 @@ def _check_result(primitive: Any, avals: Any, aval: Any, spec: Spec, mesh: Any) 
             given = ", ".join(a.str_short(short_dtypes=True) for a in avals)
             raise ShardingTypeError(
                 f"{primitive.name} of {given} has a result of shape {aval.shape}, whose dimension"
-                f" {d} cannot be divided into {count} equal parts as {', '.join(map(str, axes))}"
-                " asks; move the operand first with weft.reshard"
+                f" {d} cannot be divided into {count} equal parts over "
+                f"{', '.join(map(str, axes))}; move the operand first with weft.reshard"
             )
 
 

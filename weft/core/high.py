@@ -59,8 +59,8 @@ class Lowered(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, *, name: str) -> Any:
         raise NotImplementedError(
-            f"{name} is inside a loop or a branch, where its own derivative is not known; use it"
-            " outside of them, or give it as a VJPHiPrimitive on arrays"
+            f"{name} is inside a loop or a branch, where its own derivative is not known; use it "
+            "outside of them, or write it as a VJPHiPrimitive on arrays"
         )
 
     def batch(self, axis: Any, args: Any, dims: Any, *, name: str) -> Any:
@@ -116,8 +116,8 @@ def take_apart(x: Any, mutable: bool = False) -> Parts:
         return Parts(aval, None, aval.lower_val(x))
     if not mutable:
         raise TypeError(
-            f"a mutable value of type {aval.str_short()} can be an argument of jit only; let other"
-            " functions take and return what it holds"
+            f"a mutable value of type {aval.str_short()} can only be an argument of jit; pass its "
+            "contents to other functions"
         )
     state = x.cur_qdd()
     return Parts(aval, state, aval.read_loval(state, x))

@@ -94,8 +94,8 @@ def _use(primitive: Any, mask: np.ndarray, at: At) -> None:
             located(
                 f"{primitive} was given {which} used before: drawing twice from a key gives the"
                 " same numbers",
-                "Make new keys with random.split or random.fold_in, or say with random.clone that"
-                " the same numbers are meant.",
+                "Make new keys with random.split or random.fold_in, or use random.clone if you "
+                "want the same numbers.",
                 at.line,
             )
         )

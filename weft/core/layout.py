@@ -40,7 +40,8 @@ class Layout(Record):
         """Raise ValueError unless an array of a shape can have this layout."""
         if sorted(self.major_to_minor) != list(range(len(shape))):
             raise ValueError(
-                f"{what} is given {self}, which is not an order of the {len(shape)} dimensions of"
+                f"{what} is given {self}, which is not a permutation of the {len(shape)} "
+                "dimensions of"
                 f" an array of shape {shape}"
             )
 

@@ -100,7 +100,7 @@ def _refused(primitive: Any, avals: Any) -> NotImplementedError:
     given = ", ".join(a.str_short() for a in avals)
     return NotImplementedError(
         f"{primitive.name} of {given}: what it is of a sum that is left to be made is not defined;"
-        " make the sum first, as with weft.reshard(x, P())"
+        " compute the sum first, as with weft.reshard(x, P())"
     )
 
 
@@ -121,7 +121,7 @@ def _shared(name: str, avals: Any, mesh: Any) -> Axes:
             continue
         if reduced(a) != axes and unreduced(a) != axes:
             raise ShardingTypeError(
-                f"{name} takes no {a.str_short()} beside an operand that is reduced over"
+                f"{name} cannot combine {a.str_short()} with an operand that is reduced over"
                 f" {', '.join(map(str, axes))}; move one of them first with weft.reshard"
             )
     return axes
@@ -139,8 +139,8 @@ def _add(primitive: Any, avals: Any, params: Any, said: Any, mesh: Any) -> tuple
     first, second = map(unreduced, avals)
     if first != second:
         raise ShardingTypeError(
-            f"{primitive.name} of {avals[0].str_short()} and {avals[1].str_short()}: both must be"
-            " unreduced over the same axes, or neither; make the sum first, as with"
+            f"{primitive.name} of {avals[0].str_short()} and {avals[1].str_short()}: both must be "
+            "unreduced over the same axes, or neither; compute the sum first, as with"
             " weft.reshard(x, P())"
         )
     return first, axes
@@ -152,14 +152,14 @@ def _mul(primitive: Any, avals: Any, params: Any, said: Any, mesh: Any) -> tuple
     if unreduced(left) and unreduced(right):
         raise ShardingTypeError(
             f"mul of {left.str_short()} and {right.str_short()}: the product of two sums is not"
-            " the sum of products; make one of the sums first, as with weft.reshard(x, P())"
+            " the sum of products; compute one of the sums first, as with weft.reshard(x, P())"
         )
     parts = unreduced(left) or unreduced(right)
     other = right if unreduced(left) else left
     if parts and reduced(other) != parts:
         raise ShardingTypeError(
-            f"mul of {left.str_short()} and {right.str_short()}: what an unreduced operand is"
-            " multiplied by must be reduced over the same axes; move it first, as with"
+            f"mul of {left.str_short()} and {right.str_short()}: the other factor of an unreduced "
+            "operand must be reduced over the same axes; move it first, as with"
             f" weft.reshard(x, P(reduced={set(parts)}))"
         )
     return parts, NONE if parts else axes
@@ -224,8 +224,8 @@ def _reshaped(primitive: Any, avals: Any, params: Any, said: Any, mesh: Any) -> 
         spec = said.spec
         if (spec.unreduced, spec.reduced) != (unreduced(x), reduced(x)):
             raise ValueError(
-                f"reshape of {x.str_short()} was given out_sharding={spec}: it leaves a sum as it"
-                " is, so that both must be unreduced, or reduced, over the same axes; use"
+                f"reshape of {x.str_short()} was given out_sharding={spec}: it does not change a "
+                "sum, so both must be unreduced, or reduced, over the same axes; use"
                 " weft.reshard"
             )
     return unreduced(x), reduced(x)
@@ -235,7 +235,7 @@ def _dot(primitive: Any, avals: Any, params: Any, said: Any, mesh: Any) -> tuple
     given = " and ".join(a.str_short() for a in avals)
     if any(map(unreduced, avals)):
         raise ShardingTypeError(
-            f"dot_general of {given}: make the sum first, as with weft.reshard(x, P())"
+            f"dot_general of {given}: compute the sum first, as with weft.reshard(x, P())"
         )
     if said is None or not said.spec.unreduced:
         return NONE, NONE
@@ -247,8 +247,8 @@ def _dot(primitive: Any, avals: Any, params: Any, said: Any, mesh: Any) -> tuple
     summed = {axis for part in sides[0] for axis in part}
     if sides[0] != sides[1] or summed != said.spec.unreduced:
         raise ShardingTypeError(
-            f"dot_general of {given} was given out_sharding={said.spec}: the axes that are"
-            " unreduced must be those that divide the summed dimensions, of both operands alike"
+            f"dot_general of {given} was given out_sharding={said.spec}: the unreduced axes must "
+            "be those that shard the summed dimensions of both operands"
         )
     return said.spec.unreduced, NONE
 

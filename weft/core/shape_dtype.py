@@ -114,8 +114,8 @@ class ShapeDtypeStruct:
 
     def _no_value(self) -> Any:
         raise TypeError(
-            f"{self!r} has a type but no value: it can be staged on (eval_shape, make_jaxpr,"
-            " jit(f).lower), not computed with or written into a compiled program"
+            f"{self!r} has a type but no value: it can be traced (eval_shape, make_jaxpr, "
+            "jit(f).lower), but not computed with or used as a constant"
         )
 
     # what NumPy asks for when it makes an array of an object

@@ -200,7 +200,7 @@ def check_rank(spec: PartitionSpec, shape: tuple[int, ...]) -> None:
     """Raise ValueError unless arrays of a shape have a dimension for each that a spec divides."""
     if len(spec) > len(shape):
         raise ValueError(
-            f"{spec} says how {len(spec)} dimensions are divided, and an array of shape"
+            f"{spec} has entries for {len(spec)} dimensions, but an array of shape"
             f" {tuple(shape)} has {len(shape)}"
         )
 
@@ -211,7 +211,7 @@ def _canonical(part: Any) -> Any:
         return part
     if any(isinstance(axis, (tuple, list)) for axis in part):
         raise ValueError(
-            f"a dimension is divided over one axis or a tuple of axes, got {part!r}, which has a"
+            f"a dimension is sharded over one axis or a tuple of axes, got {part!r}, which has a"
             " tuple inside; name all axes in one tuple"
         )
     return None if not part else part[0] if len(part) == 1 else tuple(part)
@@ -222,7 +222,7 @@ def _check_sets(**marks: Any) -> None:
         if not isinstance(axes, (set, frozenset)):
             raise TypeError(f"{name} is a set of axes, got {axes!r} of type {type(axes).__name__}")
         if None in axes:
-            raise ValueError(f"{name} names mesh axes, and None is none: {axes}")
+            raise ValueError(f"{name} names mesh axes, and None isn't one: {axes}")
 
 
 def _check_marks(spec: PartitionSpec) -> None:
@@ -230,8 +230,8 @@ def _check_marks(spec: PartitionSpec) -> None:
     twice += spec.unreduced & spec.reduced
     if twice:
         raise ValueError(
-            f"{spec} says two things of the axis {twice[0]!r}: an axis divides a dimension, or is"
-            " unreduced, or reduced"
+            f"{spec} uses the axis {twice[0]!r} twice: an axis shards a dimension, or is "
+            "unreduced, or reduced"
         )
 
 
@@ -301,7 +301,9 @@ class MeshAxes:
                 f"a mesh needs a name for each axis, got the sizes {sizes} and the names {names}"
             )
         if None in names or len(set(names)) != len(names):
-            raise ValueError(f"the axes of a mesh have different names, none of them None: {names}")
+            raise ValueError(
+                f"the axes of a mesh need different names, and None isn't a name: {names}"
+            )
         if isinstance(types, AxisType):
             types = (types,) * len(sizes)
         types = tuple(types or (AxisType.Auto,) * len(sizes))
@@ -321,7 +323,7 @@ class MeshAxes:
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a mesh does not change; write mesh.update({name}=...)")
+        raise AttributeError(f"a mesh is immutable; write mesh.update({name}=...)")
 
     @property
     def shape(self) -> dict[Any, int]:
@@ -473,12 +475,12 @@ class ManualAxisType:
         twice = self.varying & (self.unreduced | self.reduced)
         if twice:
             raise ValueError(
-                f"{self!r} says two things of the axes {set(twice)}: values vary over an axis, or"
+                f"{self!r} uses the axes {set(twice)} twice: values vary over an axis, or"
                 " are unreduced, or reduced"
             )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a ManualAxisType does not change; write mat.update({name}=...)")
+        raise AttributeError(f"a ManualAxisType is immutable; write mat.update({name}=...)")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError("a ManualAxisType does not change")
@@ -600,8 +602,8 @@ class Mesh(MeshAxes):
         part = self.devices[box]
         if part.size != len(found):
             raise ValueError(
-                f"the devices of process {processes.index} are no rectangle of {self}, so it has no"
-                " local mesh; make the mesh with weft.make_mesh, which keeps them together"
+                f"the devices of process {processes.index} are not a rectangle of {self}, so it "
+                "has no local mesh; create the mesh with weft.make_mesh, which keeps them together"
             )
         return Mesh(part, self.axis_names, self.axis_types)
 
@@ -701,7 +703,7 @@ class Sharding:
         self.__dict__.update(fields, _memory_kind=memory_kind)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a sharding does not change; make one with another {name}")
+        raise AttributeError(f"a sharding is immutable; create one with another {name}")
 
     @property
     def memory_kind(self) -> str | None:
@@ -872,7 +874,7 @@ class NamedSharding(Sharding):
     @property
     def _device_assignment(self) -> tuple[Any, ...]:
         if isinstance(self.mesh, AbstractMesh):
-            raise ValueError(f"{self} names no devices: its mesh is an AbstractMesh")
+            raise ValueError(f"{self} has no devices: its mesh is an AbstractMesh")
         return tuple(self.mesh.devices.flat)
 
     @property
@@ -902,8 +904,8 @@ class NamedSharding(Sharding):
             if sizes[i] % parts:
                 raise IndivisibleError(
                     f"dimension {i} of shape {tuple(global_shape)} cannot be divided into {parts}"
-                    f" equal parts as {self.spec} asks; pad it to a multiple of {parts}, or leave"
-                    " it whole (None)"
+                    f" equal parts as {self.spec} asks; pad it to a multiple of {parts}, or write "
+                    "None to replicate it"
                 )
             sizes[i] //= parts
         return tuple(sizes)
@@ -978,8 +980,8 @@ def check_spec(spec: PartitionSpec, mesh: Any) -> None:
             )
         if name in seen:
             raise DuplicateSpecError(
-                f"{spec} divides two dimensions over the axis {name!r}; an axis can divide one:"
-                " leave the other whole (None)"
+                f"{spec} shards two dimensions over the axis {name!r}; an axis can shard only "
+                "one: write None for the other"
             )
         seen.add(name)
 
@@ -994,7 +996,7 @@ def _check_kinds(spec: PartitionSpec, mesh: Any) -> None:
             )
         if kinds[name] is not AxisType.Explicit:
             raise ValueError(
-                f"{spec} says of the axis {name!r} that it is unreduced or reduced, and its type is"
+                f"{spec} marks the axis {name!r} as unreduced or reduced, but its type is"
                 f" {kinds[name]!r}; only axes of type Explicit can be, as with"
                 " make_mesh(shape, names)"
             )

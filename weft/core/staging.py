@@ -181,7 +181,7 @@ class StagingTrace(Trace):
     def emit(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
         """Write one equation and return tracers for its results."""
         if not self.alive:
-            raise RuntimeError("this trace has ended: its program is already made")
+            raise RuntimeError("this trace has ended")
         atoms: list[Atom] = []
         avals: list[Any] = []
         for x in args:

@@ -394,12 +394,12 @@ def typeof(x: Any) -> Any:
             return handler(x)
     if hasattr(x, "__jax_array__"):
         raise ValueError(
-            f"{x!r} of type {type(x).__name__} is converted to an array by functions of weft.numpy"
-            " only; pass jnp.asarray(x), or register its class as a pytree"
+            f"{x!r} of type {type(x).__name__} is converted to an array only by functions of "
+            "weft.numpy; pass jnp.asarray(x), or register its class as a pytree"
         )
     raise TypeError(
-        f"{x!r} of type {type(x).__name__} is not a valid array type; arrays are made by"
-        " weft.numpy.array, and Python containers of arrays must be taken apart first"
+        f"{x!r} of type {type(x).__name__} is not a valid array type; create arrays with "
+        "weft.numpy.array, and pass the elements of Python containers one by one"
     )
 
 
@@ -412,7 +412,7 @@ def canonical_numeric(dtype: np.dtype, x: Any = None) -> Any:
     # told by its looks: to ask numpy.ma would load it
     if type(x) is not np.ndarray and hasattr(x, "mask") and hasattr(x, "filled"):
         raise ValueError(
-            "a masked array has no place for its mask here; pass x.filled(value), or x.data and"
+            "a masked array would lose its mask here; pass x.filled(value), or x.data and"
             " x.mask as two arrays"
         )
     if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype.isbuiltin == 1):

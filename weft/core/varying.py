@@ -59,8 +59,8 @@ def _made_varying(x: Any, aval: Any, axes: frozenset[Any]) -> Any:
         return cast(x, axes, "reduced", "varying")
     if axes & (mat.reduced | mat.unreduced):
         raise ValueError(
-            f"{aval.str_short()} meets values that vary over {', '.join(ordered(axes))}; say how it"
-            " is to be understood, with lax.pcast(x, axes, to='varying'), or reduce it first"
+            f"{aval.str_short()} meets values that vary over {', '.join(ordered(axes))}; convert "
+            "it with lax.pcast(x, axes, to='varying'), or reduce it first"
         )
     return lookup("pvary").bind(x, axes=ordered(axes))
 
@@ -79,9 +79,9 @@ def _check_marks(primitive: Any, avals: Any, names: frozenset[Any]) -> None:
             found |= names & aval.mat.unreduced
         if found:
             raise ValueError(
-                f"{primitive.name} over {', '.join(ordered(names))} takes no"
-                f" {aval.str_short()}; make its sum first with lax.psum, or say that it varies,"
-                " with lax.pcast(x, axes, to='varying')"
+                f"{primitive.name} over {', '.join(ordered(names))} does not take "
+                f"{aval.str_short()}; sum it first with lax.psum, or mark it as varying with "
+                "lax.pcast(x, axes, to='varying')"
             )
 
 

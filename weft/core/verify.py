@@ -103,4 +103,4 @@ def _check_avals(what: str, found: Any, wanted: Any) -> None:
     found, wanted = ([without_axes(a) for a in x] for x in (found, wanted))
     if len(found) != len(wanted) or not all(map(same_type, found, wanted)):
         ours, theirs = (", ".join(a.str_short() for a in x) for x in (found, wanted))
-        raise JaxprTypeError(f"{what} ({ours}) where ({theirs}) is meant")
+        raise JaxprTypeError(f"{what} ({ours}) where ({theirs}) is expected")

@@ -146,7 +146,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
         return found
     if isinstance(dtype, ExtendedDType) or _is_extended_class(dtype):
         if not allow_extended_dtype:
-            raise ValueError(f"an ordinary dtype is needed here; got the extended dtype {dtype}")
+            raise ValueError(f"this needs an ordinary dtype; got the extended dtype {dtype}")
         return dtype
     converted = np.dtype(dtype)
     return converted if x64 else _NARROWED.get(converted, converted)

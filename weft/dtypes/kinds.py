@@ -357,6 +357,6 @@ def check_valid_dtype(dtype: AnyDType) -> None:
     """
     if dtype not in all_dtypes and not isinstance(dtype, ExtendedDType):
         raise TypeError(
-            f"dtype {dtype} is not one of weft's; arrays hold booleans, integers, floats or "
+            f"dtype {dtype} is not a weft dtype; arrays hold booleans, integers, floats or "
             "complex numbers in native byte order"
         )

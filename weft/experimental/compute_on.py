@@ -22,10 +22,11 @@ _KINDS = ("device_host", "device", "tpu_sparsecore")
 
 def _check(compute_type: Any) -> None:
     if not isinstance(compute_type, str):
-        raise TypeError(f"compute_type is a text, got {compute_type!r}")
+        raise TypeError(f"compute_type must be a string, got {compute_type!r}")
     if compute_type not in _KINDS and not compute_type.startswith("gpu_stream:"):
         raise ValueError(
-            f"compute_type is one of {', '.join(_KINDS)} or 'gpu_stream:N', got {compute_type!r}"
+            f"compute_type must be one of {', '.join(_KINDS)} or 'gpu_stream:N', got "
+            f"{compute_type!r}"
         )
 
 

@@ -55,7 +55,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     if len(sources) != 1:
         raise ValueError(
             f"broadcast_one_to_all sends the value of one process, but {len(sources)} of"
-            f" {processes.count} say that they are the source"
+            f" {processes.count} claim to be the source"
         )
     name = "broadcast_one_to_all"
     return tree_map(lambda x: _of_all(np.asarray(x), name)[int(sources[0]), ...], in_tree)
@@ -108,7 +108,7 @@ def sync_global_devices(name: str) -> None:
         wrong = [i for i, other in enumerate(names) if other != names[0]]
         if wrong:
             raise AssertionError(
-                f"process {wrong[0]} has come to sync_global_devices({names[wrong[0]].decode()!r}),"
+                f"process {wrong[0]} reached sync_global_devices({names[wrong[0]].decode()!r}),"
                 f" process 0 to sync_global_devices({names[0].decode()!r})"
             )
 
@@ -233,7 +233,7 @@ def _local_part(x: Any, sharding: NamedSharding, own: Mesh) -> Any:
     """What the devices of this process have, as one array on them."""
     if not x.sharding.is_equivalent_to(sharding, x.ndim):
         raise ValueError(
-            f"global_array_to_host_local_array got an array divided as {x.sharding.spec}, and the"
+            f"global_array_to_host_local_array got an array sharded as {x.sharding.spec}, and the"
             f" spec {sharding.spec}; move it first with device_put"
         )
     value = part_of_process(x)

@@ -69,8 +69,8 @@ class StatefulPRNG:
         counter = self._counter
         if type(trace) is BatchTrace and getattr(counter, "_trace", None) is not trace:
             raise ValueError(
-                "a random generator from outside is used under vmap, where all rows would draw the"
-                " same; pass one for each: vmap(f)(rng.split(n), ...)"
+                "vmap closes over a random generator, so every row would draw the same numbers; "
+                "pass one generator per row: vmap(f)(rng.split(n), ...)"
             )
 
     def random(self, size: Size = None, dtype: Any = float) -> Any:
@@ -152,8 +152,8 @@ def stateful_rng(seed: Any = None, *, impl: str | None = None) -> StatefulPRNG:
     if seed is None:
         if is_tracing():
             raise TypeError(
-                "stateful_rng needs a seed inside of a traced function: every run of the compiled"
-                " function would draw the same; pass seed="
+                "stateful_rng needs a seed inside a traced function, or every run of the compiled "
+                "function would draw the same numbers; pass seed="
             )
         seed = np.random.default_rng().integers(1 << 32)
     return StatefulPRNG(random.key(seed, impl=impl), new_ref(0))

@@ -130,11 +130,9 @@ def to_c(
     exported = exported_stage(traced, traced._said_of_inputs(fun_jit._options["in_shardings"]))
     name = _identifier(traced.fun_name, name)
     if exported._unknowns is not None:
-        raise ValueError(f"{name} has symbolic dimensions; C code is for shapes that are known")
+        raise ValueError(f"{name} has symbolic dimensions; C code needs known shapes")
     if exported.nr_devices > 1:
-        raise ValueError(
-            f"{name} is for {exported.nr_devices} devices; C code runs on one processor"
-        )
+        raise ValueError(f"{name} is for {exported.nr_devices} devices; C code runs on one device")
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
     donated = tuple(traced._donated)

@@ -50,7 +50,7 @@ def check_equation(eqn: JaxprEqn) -> None:
         return
     result, effects = primitive.abstract_eval(*avals, **params)
     if effects:
-        raise ValueError(f"{primitive} has side effects, which exported functions have not")
+        raise ValueError(f"{primitive} has side effects, which exported functions can't have")
     results = result if primitive.multiple_results else [result]
     for var, aval in zip(eqn.outvars, results, strict=True):
         if type(aval) is not ShapedArray or not same_type(var.aval, aval):
@@ -144,12 +144,12 @@ def _check_parameter(name: str, value: Any) -> None:
             _check_parameter(name, item)
     elif kind is int:
         if value.bit_length() >= _INTEGER_BITS:
-            raise ValueError(f"{name} is {value}, which 64 bits do not hold")
+            raise ValueError(f"{name} is {value}, which does not fit into 64 bits")
     elif kind is Dim:
         pass  # checked as a number once it is one
     elif kind in (float, complex):
         if name not in _NUMBERS:
-            raise ValueError(f"{name} is {value}, and is meant to be whole")
+            raise ValueError(f"{name} is {value}, but must be an integer")
     elif kind is str:
         if name not in _TEXTS:
             raise ValueError(f"{name} is the text {value!r}")
@@ -162,6 +162,6 @@ def _check_parameter(name: str, value: Any) -> None:
 
 def _check_carrier(primitive: Primitive, params: dict[str, Any]) -> None:
     if primitive.callee(params) is not None:
-        raise ValueError(f"{primitive} is a call, which exported functions hold written out")
+        raise ValueError(f"{primitive} is a call, which exported functions can't contain")
     if type(primitive).verify is Primitive.verify:
         raise ValueError(f"{primitive} carries a program that is not written")

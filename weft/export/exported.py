@@ -239,8 +239,8 @@ class Exported:
                 size = sum([a.size * storage_dtype(a.dtype).itemsize for a in found.out_avals])
         except Exception as error:  # rules of primitives refuse wrong parameters in many ways
             raise MalformedExportError(
-                f"{self.fun_name} was read from bytes that hold an operation which makes no sense"
-                f" for {values}: {type(error).__name__}: {error}"
+                f"{self.fun_name} was read from bytes with an operation that is invalid for "
+                f"{values}: {type(error).__name__}: {error}"
             ) from None
         there = memory()
         if there is not None and size > there:  # planning it might take for ever
@@ -259,8 +259,8 @@ class Exported:
             if not self._is_read:
                 raise
             raise MalformedExportError(
-                f"{self.fun_name} was read from bytes that hold an operation which cannot be"
-                f" compiled: {type(error).__name__}: {error}"
+                f"{self.fun_name} was read from bytes with an operation that cannot be compiled: "
+                f"{type(error).__name__}: {error}"
             ) from None
 
     def has_vjp(self) -> bool:
@@ -275,8 +275,8 @@ class Exported:
         if self._vjp is None:
             if self._get_vjp is None:
                 raise ValueError(
-                    f"{self.fun_name} was written without its derivative; write it with"
-                    " serialize(vjp_order=1)"
+                    f"{self.fun_name} was serialized without its derivative; use "
+                    "serialize(vjp_order=1)"
                 )
             self._vjp = self._get_vjp()
         return self._vjp
@@ -288,7 +288,7 @@ class Exported:
         try:
             return Writer().to_bytes(self._written(vjp_order))
         except Unwritable as error:
-            raise ValueError(f"{self.fun_name} cannot be written: it holds {error}") from None
+            raise ValueError(f"{self.fun_name} cannot be serialized: it contains {error}") from None
 
     def _written(self, vjp_order: int) -> dict[str, Any]:
         return {
@@ -399,8 +399,8 @@ def exported_stage(
     in_tree, out_tree = stage.in_tree, stage.out_tree
     if any(aval.is_ref for aval in closed.in_avals):
         raise ValueError(
-            f"{name} cannot be exported: it uses a mutable reference of its caller's; take the"
-            " value as an argument and return the new one"
+            f"{name} cannot be exported: it uses a mutable reference from outside; pass the value "
+            "as an argument and return the new one"
         )
     if in_tree.num_leaves != len(closed.in_avals):
         raise ValueError(f"{name} cannot be exported: it closes over traced values")

@@ -151,8 +151,8 @@ def unknowns_of(closed: ClosedJaxpr, avals: Any, in_tree: Any, name: str) -> Unk
         if missing:
             known = ", ".join(unknowns.names) or "none"
             raise UnexpectedDimVar(
-                f"{name} uses the dimension {', '.join(sorted(missing))}, which no shape of its"
-                f" arguments has; theirs are: {known}"
+                f"{name} uses the dimension {', '.join(sorted(missing))}, which does not appear "
+                f"in the shapes of its arguments; they have: {known}"
             )
     return unknowns
 
@@ -211,7 +211,7 @@ class Unknowns:
                 raise ValueError(
                     f"the values of the dimensions {', '.join(sorted(names))} cannot be found from"
                     f" {', '.join([f'{dim} of {self._place(i, axis)}' for i, axis, dim in left])}:"
-                    " each needs a dimension of an argument in which it is the one unknown, as in"
+                    " each must be the only unknown in some dimension of an argument, as in"
                     f" 'b' or '2*b + 1'.{self._specification()}"
                 )
             waiting = left
@@ -254,18 +254,19 @@ class Unknowns:
     def _check_type(self, i: int, aval: Any, got: Any) -> None:
         if len(aval.shape) != len(got.shape):
             raise ValueError(
-                f"{self._place(i)} has another number of dimensions: the function was exported for"
-                f" shape {aval.shape} and is called with {got.shape}"
+                f"{self._place(i)} has the wrong number of dimensions: the function was exported "
+                f"for shape {aval.shape} and is called with {got.shape}"
             )
         if aval.dtype != got.dtype:
             raise ValueError(
-                f"{self._place(i)} has another dtype: the function was exported for {aval.dtype}"
+                f"{self._place(i)} has the wrong dtype: the function was exported for {aval.dtype}"
                 f" and is called with {got.dtype}"
             )
         for axis, (n, size) in enumerate(zip(aval.shape, got.shape, strict=True)):
             if type(n) is not Dim and (type(size) is Dim or n != size):
                 raise ValueError(
-                    f"{self._place(i, axis)} has another size: the function was exported for shape"
+                    f"{self._place(i, axis)} has the wrong size: the function was exported for "
+                    "shape"
                     f" {aval.shape} and is called with {got.shape}"
                 )
 

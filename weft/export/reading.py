@@ -65,7 +65,9 @@ class Reader:
         at = len(MARK) + 8
         (size,) = struct.unpack("<Q", data[len(MARK) : at])
         if size > len(data) - at:
-            raise ValueError(f"a text of {size} bytes is named, {len(data) - at} are there")
+            raise ValueError(
+                f"the header names {size} bytes of text, but there are {len(data) - at}"
+            )
         held = json.loads(data[at : at + size])
         self.arrays = _read_arrays(held["arrays"], memoryview(data)[at + size :])
         self.root = held["value"]
@@ -204,12 +206,12 @@ class Reader:
     def program(self, x: Any) -> Jaxpr:
         """A program, and nothing else."""
         if x["k"] != "jaxpr":
-            raise ValueError(f"a program is meant to be here, not a value of kind {x['k']!r}")
+            raise ValueError(f"expected a program, not a value of kind {x['k']!r}")
         return self._read_jaxpr(x)
 
     def _aval(self, x: Any) -> ShapedArray:
         if x["k"] != "aval":
-            raise ValueError(f"a type is meant to be here, not a value of kind {x['k']!r}")
+            raise ValueError(f"expected a type, not a value of kind {x['k']!r}")
         return self._read_aval(x)
 
     def _stored(self, n: Any) -> np.ndarray:
@@ -229,11 +231,11 @@ def _read_arrays(named: Any, raw: memoryview) -> list[np.ndarray]:
         count = prod(sizes)
         end = at + count * dtype.itemsize
         if end > len(raw):
-            raise ValueError(f"{end} bytes of arrays are named, {len(raw)} are there")
+            raise ValueError(f"the header names {end} bytes of arrays, but there are {len(raw)}")
         arrays.append(_array(raw[at:end], dtype, sizes))
         at = end
     if at != len(raw):
-        raise ValueError(f"{at} bytes of arrays are named, {len(raw)} are there")
+        raise ValueError(f"the header names {at} bytes of arrays, but there are {len(raw)}")
     return arrays
 
 
@@ -243,7 +245,7 @@ def _array(raw: memoryview, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarr
         return np.zeros(shape, dtype)
     value = np.frombuffer(raw, dtype).reshape(shape).copy()
     if dtype == np.bool_ and value.view(np.uint8).max() > 1:
-        raise ValueError("an array of booleans holds other bytes than 0 and 1")
+        raise ValueError("an array of booleans holds bytes other than 0 and 1")
     if dtype in _PART_OF_A_BYTE:
         value = value.astype(np.float32).astype(dtype)  # clears bits that are not its own
     return value
@@ -263,7 +265,7 @@ def checked_shape(sizes: Any, dtype: Any) -> tuple[int, ...]:
         prod([n for n in sizes if type(n) is int and n]) * max(storage_dtype(dtype).itemsize, 1)
         > MAX_BYTES
     ):
-        raise ValueError(f"no machine holds an array of shape {sizes}")
+        raise ValueError(f"no machine can hold an array of shape {sizes}")
     if len(sizes) > 64:
         raise ValueError(f"an array has {len(sizes)} axes; NumPy's have 64 at most")
     return tuple(sizes)
@@ -319,7 +321,7 @@ def _list(x: Any) -> list[Any]:
 
 def _is(x: Any, kind: type) -> Any:
     if type(x) is not kind:
-        raise ValueError(f"{x!r} stands where a {kind.__name__} is meant to be")
+        raise ValueError(f"{x!r} is not a {kind.__name__}")
     return x
 
 

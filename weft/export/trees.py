@@ -27,7 +27,7 @@ _by_name: dict[str, _Kind] = {}
 
 def _register(kind: _Kind) -> None:
     if kind.name in _by_name or kind.cls in _by_class:
-        raise ValueError(f"{kind.cls} or the name {kind.name!r} is registered already")
+        raise ValueError(f"{kind.cls} or the name {kind.name!r} is already registered")
     _by_class[kind.cls] = _by_name[kind.name] = kind
 
 
@@ -126,9 +126,8 @@ def _write(x: Any) -> Any:
     known = _by_class.get(kind)
     if known is None:
         raise ValueError(
-            f"an exported function takes or gives objects of {kind}, for which nothing is"
-            " registered: export.register_namedtuple_serialization or"
-            " register_pytree_node_serialization"
+            f"an exported function takes or returns objects of {kind}, which is not registered; "
+            "call export.register_namedtuple_serialization or register_pytree_node_serialization"
         )
     children, aux = flatten_one_level(x)
     return ("node", known.name, known.write_aux(aux).hex(), [_write(item) for item in children])

@@ -65,7 +65,7 @@ def page_code(name: str, web: Any, avals: Sequence[Any], count: int) -> str:
     """The text of the module; the first ``count`` of the types are arguments."""
     unknown = [word for word in web.imports if word not in _MATHEMATICS]
     if unknown:
-        raise ValueError(f"{name} calls {', '.join(unknown)}, which no web page has")
+        raise ValueError(f"{name} calls {', '.join(unknown)}, which a web page cannot provide")
     at = -(-web.end // ALIGNMENT) * ALIGNMENT + STACK_BYTES
     stack, layout = at, []
     for aval in avals:

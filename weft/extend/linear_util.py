@@ -34,7 +34,7 @@ class Store:
     @property
     def val(self) -> Any:
         if not self._held:
-            raise StoreException("the function whose side result is asked for has not run")
+            raise StoreException("the function that sets this auxiliary result has not run")
         return self._held[0]
 
 

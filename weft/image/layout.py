@@ -21,8 +21,8 @@ def spatial_axes(name: str, image: Array, channel_axis: int) -> tuple[int, int]:
     last = channel_axis in (-1, image.ndim - 1)
     if not last and channel_axis not in (-3, image.ndim - 3):
         raise ValueError(
-            f"{name}: channel_axis={channel_axis} of an image of shape {image.shape} has to be "
-            "the last axis or the third from the end"
+            f"{name}: channel_axis={channel_axis} of an image of shape {image.shape} must be the "
+            "last axis or the third from the end"
         )
     return (-3, -2) if last else (-2, -1)
 

@@ -96,7 +96,7 @@ def extract_patches(
     for name, given in (("sizes", sizes), ("strides", strides), ("rates", rates)):
         if len(given) != images.ndim or given[0] != 1 or given[-1] != 1:
             raise ValueError(
-                f"extract_patches: {name}={tuple(given)} has to be (1, ..., 1), a number for each "
+                f"extract_patches: {name}={tuple(given)} must be (1, ..., 1), one number for each "
                 f"axis of images of shape {images.shape}"
             )
     reach = [(size - 1) * rate + 1 for size, rate in zip(sizes, rates, strict=True)]

@@ -201,7 +201,10 @@ def scale_and_translate(
         )
     for axis, (n, m) in enumerate(zip(x.shape, shape, strict=True)):
         if axis not in dims and n != m:
-            raise ValueError(f"dimension {axis} is not in spatial_dims, and {n} would become {m}")
+            raise ValueError(
+                f"dimension {axis} is not in spatial_dims, but its size would change from {n} to "
+                f"{m}"
+            )
     (x,) = promote_dtypes_inexact(x)
     scale, translation = promote_dtypes_inexact(scale, translation)
     # only the two above must agree; the weights take the image's dtype
@@ -255,7 +258,7 @@ def resize(
     changed = [axis for axis, n in enumerate(shape) if n != x.shape[axis]]
     for axis in changed:
         if x.shape[axis] == 0:
-            raise ValueError(f"resize cannot make dimension {axis} of {x.shape} out of nothing")
+            raise ValueError(f"resize cannot enlarge the empty dimension {axis} of {x.shape}")
     if kind is ResizeMethod.NEAREST:
         for axis in changed:
             n, m = x.shape[axis], shape[axis]

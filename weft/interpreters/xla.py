@@ -38,7 +38,7 @@ def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
         if given is not None and getattr(given, "func", given) is not apply_primitive:
             return given(*args, **params)
         raise NotImplementedError(
-            f"{prim.name} has no lowering, by which apply_primitive computes it; give it with"
+            f"{prim.name} has no lowering, which apply_primitive needs; register one with"
             f" mlir.register_lowering({prim.name}_p, mlir.lower_fun(...))"
         )
     found = jit_p.bind(*args, **jit_parameters(closed, prim.name))

@@ -43,8 +43,8 @@ def _library_path() -> str:
         if "scipy_openblas" in name and name.endswith((".so", ".dylib", ".dll")):
             return os.path.join(inside, name)
     raise ImportError(
-        "weft needs OpenBLAS for linear algebra and did not find it: "
-        "install the package scipy-openblas32"
+        "weft needs OpenBLAS for linear algebra, but did not find it: install the package "
+        "scipy-openblas32"
     )
 
 

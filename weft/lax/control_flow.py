@@ -211,8 +211,8 @@ def _with_operand(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[A
         return operands
     if operands:
         raise TypeError(
-            f"{what} got operands by position and operand={operand!r} as well; pass them all by"
-            " position"
+            f"{what} got operands both by position and as operand={operand!r}; pass them all by "
+            "position"
         )
     return (operand,)
 
@@ -440,7 +440,7 @@ def associative_scan(
         )
     if not is_constant_shape(sizes):
         raise NotImplementedError(
-            f"associative_scan halves its axis again and again, which depends on the symbolic size"
+            f"associative_scan halves its axis repeatedly, which needs a known size instead of"
             f" {sizes[0]}; use lax.scan, or cumsum, cumprod, cummax, cummin and cumlogsumexp"
         )
     if reverse:

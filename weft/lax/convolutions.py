@@ -175,7 +175,7 @@ def _geometry(
     strides = integers("window_strides", window_strides)
     if isinstance(padding, str) and any(d != 1 for d in lhs_dilation):
         raise ValueError(
-            f"padding {padding!r} has no meaning with lhs_dilation {lhs_dilation}; give pairs, or"
+            f"padding {padding!r} is undefined with lhs_dilation {lhs_dilation}; give pairs, or"
             " use lax.conv_transpose"
         )
     window = [rhs_shape[i] for i in numbers.rhs_spec[2:]]
@@ -492,8 +492,8 @@ def conv_shape_tuple(
     """
     if not isinstance(pads, str) and len(pads) != len(lhs_shape) - 2:
         raise TypeError(
-            f"a convolution over {len(lhs_shape) - 2} spatial dimensions needs as many pairs of"
-            f" padding, got {pads}"
+            f"a convolution over {len(lhs_shape) - 2} spatial dimensions needs one pair of "
+            f"padding per dimension, got {pads}"
         )
     pairs = _pads(pads, lhs_shape[2:], rhs_shape[2:], strides)
     space = window_counts(lhs_shape[2:], rhs_shape[2:], strides, pairs)

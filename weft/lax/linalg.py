@@ -170,7 +170,7 @@ def eig(
     """
     if use_magma is not None:
         warn(
-            "use_magma is deprecated: write implementation=EigImplementation.MAGMA",
+            "use_magma is deprecated; write implementation=EigImplementation.MAGMA",
             DeprecationWarning,
         )
         implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK

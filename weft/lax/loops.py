@@ -146,8 +146,8 @@ def check_carry(
         if not differences:
             return  # equal but for data that a class keeps beside its children
         raise TypeError(
-            f"{loop.what} needs a body that returns a carry of the same tree structure as it"
-            f" takes ({loop.place()}):\n{_listed(differences)}"
+            f"{loop.what} needs a body that returns a carry with the same tree structure as its "
+            f"input ({loop.place()}):\n{_listed(differences)}"
         )
     if all(map(same_type, in_avals, out_avals)):
         return
@@ -158,7 +158,7 @@ def check_carry(
         if not same_type(given, returned)
     ]
     raise TypeError(
-        f"{loop.what} needs a body that returns a carry of the same types as it takes"
+        f"{loop.what} needs a body that returns a carry with the same types as its input"
         f" ({loop.place()}):\n{_listed(differences)}\nConvert in the body (x.astype, x.reshape),"
         " or start from an initial value of the type that the body returns"
     )
@@ -519,8 +519,8 @@ def _element(aval: Any) -> Any:
         return made if aval.named is None else made.on_mesh(aval.named)
     if aval.divided.spec[0] is not None:
         raise ValueError(
-            f"scan takes its xs apart along their first dimension, and that of {aval.str_short()}"
-            " is divided over devices; make that one whole first with weft.reshard(xs, P(None))"
+            f"scan slices its xs along their first dimension, and that of {aval.str_short()} is "
+            "sharded over devices; replicate it first with weft.reshard(xs, P(None))"
         )
     return made.update(sharding=aval.divided.with_parts(aval.divided.spec[1:]))
 
@@ -530,16 +530,16 @@ def _scan_length(xs: Sequence[Any], length: Any) -> int:
     for x, shape in zip(xs, shapes, strict=True):
         if not shape:
             raise ValueError(
-                f"scan got {x!r} among xs, which has no leading axis to scan over; values that"
-                " are the same in every step belong into the carry, or into the body's closure"
+                f"scan got {x!r} among xs, which has no leading axis to scan over; values that "
+                "are the same in every step belong in the carry, or in the body's closure"
             )
     sizes = [shape[0] for shape in shapes]
     if length is not None:
         if not is_concrete(length):
             raise errors.ConcretizationTypeError(
                 length,
-                "the length of scan must be known when it is traced; for a number of steps that"
-                " is computed use while_loop or fori_loop",
+                "the length of scan must be known when it is traced; for a computed number of "
+                "steps, use while_loop or fori_loop",
             )
         length = int(length)
         if any(n != length for n in sizes):

@@ -466,7 +466,7 @@ def _all_to_all(
     if n % size if tiled else n != size:
         must = "be divisible by" if tiled else "equal"
         raise ValueError(
-            f"all_to_all cuts axis {split} of shape {np.shape(x)} over the {size} members of"
+            f"all_to_all splits axis {split} of shape {np.shape(x)} over the {size} members of"
             f" {axis_name!r}: its size {n} must {must} {size}"
         )
     if not tiled and split != concat:
@@ -670,7 +670,9 @@ def _scattered_in_groups(x: Any, names: Any, dim: int, groups: Any, tiled: bool)
     dim = _position(dim, np.ndim(x))
     n = np.shape(x)[dim]
     if n % size if tiled else n != size:
-        raise ValueError(f"psum_scatter cannot cut dimension {dim} of {np.shape(x)} into {size}")
+        raise ValueError(
+            f"psum_scatter cannot split dimension {dim} of {np.shape(x)} into {size} parts"
+        )
     if not tiled:
         return dynamic_index_in_dim(total, place, dim, keepdims=False)
     return dynamic_slice_in_dim(total, mul(place, np.int32(n // size)), n // size, dim)
@@ -788,7 +790,7 @@ def _cast(x: Any, names: tuple[Any, ...], to: str) -> Any:
         raise ValueError(
             f"pcast to {to!r} over {names} got a value that"
             f" {already or f'is {source} over them'}: {text}; an invarying value can become varying"
-            " or reduced, a varying one unreduced, a reduced one varying; sum up with psum"
+            " or reduced, a varying one unreduced, a reduced one varying; sum with psum"
         )
     if to == "varying" and source == "invarying":
         return pvary_p.bind(x, axes=names)

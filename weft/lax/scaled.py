@@ -63,8 +63,9 @@ def scaled_dot(
     if dimension_numbers is None:
         if sides[0].ndim != sides[1].ndim or sides[0].ndim not in _USUAL:
             raise TypeError(
-                "scaled_dot knows its dimension_numbers for two matrices or two stacks of them;"
-                f" give them for {sides[0].str_short()} and {sides[1].str_short()}"
+                "scaled_dot has default dimension_numbers only for two matrices or two stacks of "
+                f"them; pass dimension_numbers for {sides[0].str_short()} and "
+                f"{sides[1].str_short()}"
             )
         dimension_numbers = _USUAL[sides[0].ndim]
     (left, right), _ = dimension_numbers

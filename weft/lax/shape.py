@@ -35,7 +35,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
             raise TypeError(f"shapes must be sequences of integers, got {shape!r}") from None
         raise TypeError(
             f"shapes must be sequences of known integers, got {shape!r}: the size of an array"
-            f" cannot depend on a traced value; mark the argument that says it as static,"
+            f" cannot depend on a traced value; mark the argument that determines it as static,"
             f' jit(f, static_argnames="n"){traced._origin_msg()}'
         ) from None
 
@@ -99,7 +99,7 @@ def broadcast_for(name: str, *shapes: Any) -> tuple[int, ...]:
     except ValueError:
         given = ", ".join(str(tuple(s)) for s in shapes)
         if any(isinstance(n, int) and n < 0 for s in shapes for n in s):
-            raise TypeError(f"shapes have sizes that are not negative, got {given}") from None
+            raise TypeError(f"shapes can't have negative sizes, got {given}") from None
         whose = f" in {name}" if name else ""
         raise ValueError(
             f"Incompatible shapes for broadcasting: {given}{whose}; {_clash(shapes)}"
@@ -243,7 +243,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
             raise TypeError(f"iota counts in numbers, got dtype {dtype}")
         error = TypeError if any(type(n) is int and n < 0 for n in shape) else ValueError
         raise error(
-            f"iota counts along a dimension of a shape without negative sizes, got dimension"
+            f"iota needs a shape without negative sizes and one of its dimensions, got dimension"
             f" {dimension} of the shape {shape}"
         )
     return prims.iota(dtype, shape, operator.index(dimension), where)
@@ -476,7 +476,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     axis = canonical_axis(axis, typeof(x).ndim)
     if type(typeof(x).shape[axis]) is Dim:
         raise NotImplementedError(
-            f"how many slices there are along axis {axis} of {typeof(x).shape} is symbolic; use"
+            f"the number of slices along axis {axis} of {typeof(x).shape} is symbolic; use"
             " lax.scan or vmap over them"
         )
     return tuple(prims.unstack_p.bind(x, axis=axis))

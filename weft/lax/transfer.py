@@ -111,8 +111,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     outs = []
     if shardings is None or (leaves and any(s is None for s in wanted)):
         raise ValueError(
-            "with_sharding_constraint got None as a sharding, which says nothing; leave the array"
-            " out, or give each dimension None: P(None)"
+            "with_sharding_constraint got None as a sharding, which has no effect; remove the "
+            "call, or write None for each dimension: P(None)"
         )
     for leaf, sharding in zip(leaves, wanted, strict=True):
         _check_manual(sharding)
@@ -144,9 +144,8 @@ def _check_manual(sharding: Any) -> None:
     for axis in sharding.spec.names():
         if axis in current[1].manual_axes:
             raise ValueError(
-                f"with_sharding_constraint got {sharding.spec} inside of shard_map, which divides"
-                f" over the axis {axis!r} by hand: each device has its own part here; name other"
-                " axes"
+                f"with_sharding_constraint got {sharding.spec} inside shard_map, where the axis "
+                f"{axis!r} is manual: each device has its own part; name other axes"
             )
 
 

@@ -365,13 +365,13 @@ def remember(module, what: str, x, key, value, mask, several: bool = False):
     count = x.shape[-3] if several and x.ndim == keys.value.ndim else 1
     if count > length:
         raise ValueError(
-            f"{count} positions are more than the cache holds, {length}:"
-            " it was made by init with inputs of full length"
+            f"{count} positions do not fit into the cache, which holds {length}; its size is that "
+            "of the inputs to init"
         )
     if x.shape != (*batch, count, heads, depth):
         raise ValueError(
             f"decoding takes one position at a time, {what} of {(*batch, 1, heads, depth)}, "
-            f"not {x.shape}: the cache was made by init with inputs of full length"
+            f"not {x.shape}: the size of the cache is that of the inputs to init"
         )
     now = index.value
     if count > 1 and not isinstance(now, weft.core.Tracer) and int(now) + count > length:

@@ -49,8 +49,8 @@ def _merge_batch(inputs, rank: int):
     batch = inputs.ndim - rank - 1
     if batch < 0:
         raise ValueError(
-            f"a kernel of {rank} dimensions needs inputs of at least {rank + 1} axes (the last one "
-            f"are the features), not of shape {inputs.shape}"
+            f"a kernel of {rank} dimensions needs inputs of at least {rank + 1} axes (the last "
+            f"one for the features), not shape {inputs.shape}"
         )
     shape = inputs.shape[:batch]
     return (inputs if batch == 1 else jnp.reshape(inputs, (-1, *inputs.shape[batch:]))), shape

@@ -11,7 +11,7 @@ def canonicalize_dtype(*args, dtype=None, inexact: bool = True):
         if inexact and not jnp.issubdtype(dtype, jnp.inexact):
             dtype = jnp.promote_types(jnp.float32, dtype)
     if inexact and not jnp.issubdtype(dtype, jnp.inexact):
-        raise ValueError(f"a layer computes in a floating-point or complex dtype, not {dtype}")
+        raise ValueError(f"a layer needs a floating-point or complex dtype, not {dtype}")
     return dtype
 
 

@@ -187,7 +187,7 @@ def _size(axes, trees, size, what: str):
     if len(sizes) > 1:
         raise ValueError(f"{what} over axes of different sizes: {sorted(sizes)}")
     if size is None and not sizes:
-        raise ValueError(f"{what} needs its size: nothing that is mapped has an axis to count")
+        raise ValueError(f"{what} needs its size: no mapped argument has an axis to take it from")
     return size if size is not None else sizes.pop()
 
 
@@ -552,7 +552,7 @@ def checkpoint(
 ):
     """A function of scopes whose intermediate results are computed again in the backward pass."""
     if concrete:
-        raise NotImplementedError("concrete=True is gone: use static_argnums")
+        raise NotImplementedError("concrete=True was removed; use static_argnums")
     static = static_argnums if isinstance(static_argnums, (tuple, list)) else (static_argnums,)
     static = tuple(i + 2 for i in static)
 

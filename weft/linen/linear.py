@@ -270,7 +270,7 @@ class Embed(Module):
     def __call__(self, inputs: Any) -> weft.Array:
         """The vectors at integer positions."""
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
-            raise ValueError(f"Embed looks up integers, not {inputs.dtype}")
+            raise ValueError(f"Embed takes integers, not {inputs.dtype}")
         (table,) = self.promote_dtype(self.embedding, dtype=self.dtype, inexact=False)
         if self.num_embeddings == 1:
             return jnp.broadcast_to(table, (*inputs.shape, self.features))

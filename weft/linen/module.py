@@ -173,7 +173,7 @@ def compact_name_scope(fun: _F) -> _F:
         scopes = self.__dict__.get("_name_scopes")
         if scopes is None:
             where = f"{type(self).__name__}.{fun.__name__}"
-            raise ValueError(f"{where} needs a bound module: call it inside of init or apply")
+            raise ValueError(f"{where} needs a bound module: call it inside init or apply")
         return scopes[fun.__name__](*args, **kwargs)
 
     call.compact_name_scope, call.inner_fun, call.nowrap = True, fun, True
@@ -594,7 +594,7 @@ class Module(_Fields):
     def _bound(self, what: str) -> Scope:
         if self.scope is None:
             raise ValueError(
-                f"{type(self).__name__} is unbound and has no {what}: use it inside of init or "
+                f"{type(self).__name__} is unbound and has no {what}: use it inside init or "
                 "apply, or bind it with module.bind(variables)"
             )
         return self.scope
@@ -615,8 +615,8 @@ class Module(_Fields):
         state = self._state
         if state.ready and not (state.in_compact or state.in_setup):
             raise ValueError(
-                f"{kind} {name!r} of {type(self).__name__} must be made in setup or in a method "
-                "marked with @nn.compact"
+                f"{kind} {name!r} of {type(self).__name__} must be created in setup or in a "
+                "method marked with @nn.compact"
             )
         scope = self.scope
         if scope is None:

@@ -109,7 +109,7 @@ class _Reader:
         end = self.at + count
         if end > len(self.data):
             raise ValueError(
-                f"the data end in the middle of a value: expected {count} bytes at byte {self.at}"
+                f"the data ends in the middle of a value: expected {count} bytes at byte {self.at}"
                 f" of {len(self.data)}. Is the file complete?"
             )
         part = self.data[self.at : end]
@@ -126,7 +126,7 @@ class _Reader:
         try:
             return {self.value(): self.value() for _ in range(count)}
         except TypeError as error:
-            raise ValueError(f"a dictionary at byte {self.at} has such keys: {error}") from None
+            raise ValueError(f"a dictionary at byte {self.at} has invalid keys: {error}") from None
 
     def ext(self, length: int):
         code = self.integer(1, signed=True)
@@ -172,7 +172,7 @@ class _Reader:
             return self.items(self.integer(2 << (first - 0xDC)))
         if first in (0xDE, 0xDF):
             return self.pairs(self.integer(2 << (first - 0xDE)))
-        raise ValueError(f"byte {first:#x} at {self.at - 1} begins no MessagePack value")
+        raise ValueError(f"byte {first:#x} at {self.at - 1} does not start a MessagePack value")
 
 
 def too_deep() -> ValueError:
@@ -192,5 +192,5 @@ def unpackb(data, ext_hook: Callable[[int, bytes], Any] = ExtType) -> Any:
     except RecursionError:
         raise too_deep() from None
     if reader.at != len(reader.data):
-        raise ValueError(f"{len(reader.data) - reader.at} bytes are left after the value")
+        raise ValueError(f"{len(reader.data) - reader.at} extra bytes follow the value")
     return value

@@ -46,7 +46,8 @@ def _same_names(before, now):
     """What ``sow`` keeps: the names, which must not change from call to call."""
     if isinstance(before, AxisMetadata) and before != now:
         raise ValueError(
-            f"the axes of a variable are named {before.names} at one use and {now.names} at another"
+            f"the axes of a variable are named {before.names} in one place and {now.names} in "
+            "another"
         )
     return now
 

@@ -234,7 +234,7 @@ class Scope:
         taken = self.reserved.get(name)
         if taken is None:
             if not isinstance(name, str):
-                raise TypeError(f"names of submodules and variables are text, not {name!r}")
+                raise TypeError(f"names of submodules and variables must be strings, not {name!r}")
             self.reserved[name] = {col}
             return True
         if col is None or col in taken or None in taken:
@@ -417,8 +417,8 @@ def as_streams(rngs, who: str) -> dict[str, LazyRng] | None:
     if not isinstance(rngs, Mapping):
         if not is_valid_rng(rngs):
             raise errors.InvalidRngError(
-                f"{who} takes a random key, such as weft.random.key(0), or a dictionary of keys by "
-                f"the name of their stream, not {_brief(rngs)}"
+                f"{who} takes a random key, such as weft.random.key(0), or a dictionary from "
+                f"stream names to keys, not {_brief(rngs)}"
             )
         rngs = {"params": rngs}
     for name, rng in rngs.items():

@@ -81,7 +81,7 @@ def to_state_dict(target):
     state = handler[0](target)
     if isinstance(state, dict) and not all(isinstance(key, str) for key in state):
         raise TypeError(
-            f"the state dictionary of {type(target).__name__} has keys that are no text"
+            f"the state dictionary of {type(target).__name__} has keys that are not strings"
         )
     return state
 
@@ -169,7 +169,7 @@ def check_mapping(state, what: str) -> None:
 
 def _mapping_state(xs) -> dict[str, Any]:
     if len({str(key) for key in xs}) != len(xs):
-        raise ValueError(f"these keys are the same text: {list(xs)}")
+        raise ValueError(f"these keys become the same string: {list(xs)}")
     return {str(key): to_state_dict(value) for key, value in xs.items()}
 
 

@@ -92,7 +92,9 @@ def _assign(names, rules):
     rules = get_logical_axis_rules() if rules is None else rules
     twice = [k for k, count in Counter(names).items() if count > 1 and isinstance(k, str)]
     if twice:
-        raise ValueError(f"the axes {twice} occur twice in {names}: one array cannot have that")
+        raise ValueError(
+            f"the axes {twice} appear twice in {names}; an array can use each axis only once"
+        )
     if not isinstance(rules, (tuple, list)):
         raise ValueError(f"logical axis rules are a list of pairs, not {rules!r}")
     found = [_unassigned if isinstance(name, str) else name for name in names]

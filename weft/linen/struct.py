@@ -88,7 +88,7 @@ class PyTreeNode:
         dataclass(cls, **kwargs)
 
     def __init__(self, *args, **kwargs):
-        raise TypeError("PyTreeNode has no fields: subclass it, and declare them there")
+        raise TypeError("PyTreeNode has no fields; subclass it and declare them in the subclass")
 
     def replace(self: TNode, **overrides) -> TNode:
         """A copy with these fields replaced."""

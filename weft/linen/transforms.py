@@ -271,8 +271,8 @@ def _lift_direct(transform, targets, module, *args, single=False, **settings):
         def run(scopes, *args):
             if single and len(scopes) != 1:
                 raise NotImplementedError(
-                    f"{transform.__name__} takes one module: not one with modules in its fields or "
-                    "among its arguments"
+                    f"{transform.__name__} takes one module, without modules in its fields or "
+                    "arguments"
                 )
             return transform(*cores, scopes, *args, **settings)
 
@@ -614,9 +614,7 @@ def vjp(
 
 def _no_reduce_axes(reduce_axes):
     if reduce_axes:
-        raise NotImplementedError(
-            "reduce_axes is gone: use lax.psum where sums over devices are meant"
-        )
+        raise NotImplementedError("reduce_axes was removed; use lax.psum to sum over devices")
 
 
 def value_and_grad(

@@ -51,7 +51,7 @@ def shardings(r: Reading, text: str) -> list[tuple[dict[str, int], Spec]]:
     for name, inline, dims in _SHARDING.findall(text):
         axes = mesh_axes(r, name.strip('"')) if name else axes_in(inline)
         if '":(' in dims.replace(" ", ""):
-            raise Unread("weft has no shardings over a part of an axis")
+            raise Unread("weft does not support shardings over part of an axis")
         spec = [re.findall(r'"([^"]*)"', part) for part in re.findall(r"\{([^}]*)\}", dims)]
         found.append((axes, spec))
     return found
@@ -67,7 +67,9 @@ def constrained(r: Reading, x: Any, text: str) -> Any:
     if not axes:
         return x
     if any(axis not in r.mesh.axis_names for part in spec for axis in part):
-        raise Unread(f"the mesh has the axes {r.mesh.axis_names}, the sharding others: {text[:60]}")
+        raise Unread(
+            f"the mesh has the axes {r.mesh.axis_names}, the sharding has others: {text[:60]}"
+        )
     dims = [tuple(part) if len(part) > 1 else part[0] if part else None for part in spec]
     return lax.with_sharding_constraint(x, NamedSharding(r.mesh, PartitionSpec(*dims)))
 
@@ -168,7 +170,7 @@ def _parts(x: Any, spec: Spec, axes: dict[str, int]) -> Any:
     for n, part in zip(np.shape(x), spec, strict=True):
         count = prod([axes[axis] for axis in part])
         if n % count:
-            raise Unread(f"a dimension of size {n} has no {count} equal parts")
+            raise Unread(f"a dimension of size {n} cannot be split into {count} equal parts")
         for axis in part:
             places[axis] = len(shape)
             shape.append(axes[axis])
@@ -318,7 +320,7 @@ def _permute(r: Reading, op: Operation, ins: list[Any]) -> Any:
     pairs = np.asarray(op.attributes["source_target_pairs"]).reshape(-1, 2)
     grid = tuple(r.all_axes.values())
     if pairs.size and not 0 <= pairs.min() <= pairs.max() < prod(grid):
-        raise Unread("source_target_pairs name devices that are not there")
+        raise Unread("source_target_pairs name devices that do not exist")
     names = [name for name in r.all_axes if name in r.axes]
     manual = tuple([r.all_axes[name] for name in names])
     kept: set[Any] = set()

@@ -94,7 +94,7 @@ def _while(r: Reading, op: Operation, ins: list[Any], scope: Scope) -> Any:
         raise Unread("it has two regions")
     cond, body = op.regions
     if len(cond.names) != len(ins) or len(body.names) != len(ins):
-        raise Unread(f"it carries {len(ins)} values, its regions take others")
+        raise Unread(f"it carries {len(ins)} values, but its regions take a different number")
     held = _unchanged(body)
     moving = [i for i in range(len(ins)) if i not in held]
     goes, steps = r.region(cond, scope), r.region(body, scope)

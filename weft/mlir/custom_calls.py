@@ -37,7 +37,7 @@ def _custom_call(r: Reading, op: Operation, ins: list[Any]) -> Any:
     if found is None:
         raise Unread(
             f"weft has no custom call {name[:60]!r}; it knows {', '.join(sorted(targets)[:4])}, ..."
-            " (docs/export.md). Write the module without it"
+            " (docs/export.md). Export the module without it"
         )
     return found(r, *_with_known_shapes(op, ins))
 

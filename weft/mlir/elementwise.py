@@ -201,7 +201,9 @@ def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
 
 @reader("uniform_quantize", "uniform_dequantize")
 def _quantized(r: Reading, op: Operation, ins: list[Any]) -> Any:
-    raise Unread("weft has no quantized types; dequantize the module before it is written")
+    raise Unread(
+        "weft does not support quantized types; dequantize the module before you export it"
+    )
 
 
 # --- known values ---------------------------------------------------------------------------------

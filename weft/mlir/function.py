@@ -287,5 +287,5 @@ def _read(module: Any) -> Module:
         return parse(raw.decode("utf-8"))
     except UnicodeDecodeError:
         raise StableHLOError(
-            "this is no module: its bytes are neither MLIR bytecode nor UTF-8"
+            "this is not a module: its bytes are neither MLIR bytecode nor UTF-8"
         ) from None

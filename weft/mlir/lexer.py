@@ -42,7 +42,7 @@ class Cursor:
         while position < len(text):
             found = match(text, position)
             if found is None:
-                raise error_at(text, position, f"{text[position]!r} is no part of MLIR's syntax")
+                raise error_at(text, position, f"{text[position]!r} is not valid MLIR syntax")
             kind = found.lastgroup
             if kind != "space":
                 self.kinds.append(str(kind))

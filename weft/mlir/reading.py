@@ -213,7 +213,7 @@ class Reading:
         if len(outs) != len(op.types):
             if not op.results:
                 return
-            raise Unread(f"it gives {len(outs)} results, the text has {len(op.types)} types")
+            raise Unread(f"it returns {len(outs)} results, but the text has {len(op.types)} types")
         for i, (x, kind) in enumerate(zip(outs, op.types, strict=True)):
             if not fits(x, kind):
                 raise Unread(f"result {i} is {described(x)}, its type in the text {kind}")
@@ -285,7 +285,7 @@ def described(x: Any) -> str:
 def known(x: Any, what: str) -> np.ndarray:
     """A value that must be known while the module is read, such as a shape."""
     if isinstance(x, Tracer) or not isinstance(x, np.ndarray):
-        raise Unread(f"{what} must follow from shapes and constants; here it depends on values")
+        raise Unread(f"{what} must depend only on shapes and constants; here it depends on values")
     return x
 
 

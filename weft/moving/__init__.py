@@ -54,7 +54,7 @@ def check(source: str, filename: str = "<program>") -> list[Finding]:
         of it, with the status ``Status.SAME``.
 
     Raises:
-        SyntaxError: if the text is no Python program.
+        SyntaxError: if the text is not a Python program.
 
     Example:
         >>> from weft import moving

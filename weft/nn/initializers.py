@@ -193,7 +193,7 @@ def _fans(
     if in_axis == -2 and len(shape) < 2:
         raise ValueError(
             f"variance scaling cannot tell inputs from outputs in weights of shape {tuple(shape)}:"
-            " give at least 2 dimensions, or say in_axis and out_axis"
+            " give at least 2 dimensions, or pass in_axis and out_axis"
         )
     inputs, outputs = _size(shape, in_axis), _size(shape, out_axis)
     positions = math.prod(shape) / inputs / outputs / _size(shape, batch_axis)
@@ -499,7 +499,8 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
             raise ValueError(f"delta_orthogonal needs 3, 4 or 5 dimensions, got {tuple(shape)}")
         if shape[-1] < shape[-2]:
             raise ValueError(
-                f"delta_orthogonal needs no fewer outputs than inputs, got shape {tuple(shape)}"
+                "delta_orthogonal needs at least as many outputs as inputs, got shape "
+                f"{tuple(shape)}"
             )
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
         centre = tuple((n - 1) // 2 for n in shape[:-2])

@@ -242,7 +242,7 @@ def scaled_dot_general(
         return lax.dot_general(lhs, rhs, dimension_numbers, preferred_element_type=dtype)
     if dtype.name not in ("float32", "bfloat16", "float16"):
         raise TypeError(
-            f"scaled_dot_general makes float32, bfloat16 or float16 results, got {dtype.name}"
+            f"scaled_dot_general returns float32, bfloat16 or float16, got {dtype.name}"
         )
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     numbers = (

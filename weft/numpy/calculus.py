@@ -70,7 +70,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         return x
     axis = operator.index(axis)
     if count < 0:
-        raise ValueError(f"diff needs an order that is not negative, got {count}")
+        raise ValueError(f"diff needs a non-negative order, got {count}")
     if x.ndim == 0:
         raise ValueError("diff needs an array of at least one dimension")
     place = canonical_axis(axis, x.ndim)
@@ -145,7 +145,7 @@ def gradient(
         Array([1. , 1.5, 2. ], dtype=float32)
     """
     if edge_order is not None and edge_order != 1:
-        raise NotImplementedError("gradient has differences of first order at the ends only")
+        raise NotImplementedError("gradient supports only edge_order=1")
     check_arraylike("gradient", f, *varargs)
     x, *spacing = promote_dtypes_inexact(f, *varargs, staged=True)
     x = as_array(x)
@@ -438,7 +438,7 @@ def _vectors(name: str, a: Any, v: Any, preferred: Any) -> list[Any]:
         if x.ndim != 1:
             raise ValueError(f"{name} takes vectors, got shapes {a.shape} and {v.shape}")
         if x.shape[0] == 0:
-            raise ValueError(f"{name} takes vectors that are not empty, got {a.shape}, {v.shape}")
+            raise ValueError(f"{name} takes non-empty vectors, got {a.shape}, {v.shape}")
     promote = promote_dtypes_inexact if preferred is None else promote_dtypes
     return [as_array(x) for x in promote(a, v)]
 

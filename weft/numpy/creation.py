@@ -75,7 +75,7 @@ def array(
     if args:
         copy, order, ndmin = _positional(args, copy, order, ndmin)
     if order is not None and order != "K":
-        raise NotImplementedError(f"arrays are laid out in row-major order; got order={order!r}")
+        raise NotImplementedError(f"arrays are always in row-major order; got order={order!r}")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "array")
     result = _from_object(object, wanted, copy)
     if ndmin > result.ndim:
@@ -87,7 +87,7 @@ def _positional(args: tuple[Any, ...], copy: Any, order: Any, ndmin: Any) -> tup
     """Options of ``array`` that were given by position."""
     if len(args) > 3:
         raise TypeError(f"array takes at most 5 positional arguments, got {len(args) + 2}")
-    warn("give copy, order and ndmin to array by keyword", DeprecationWarning)
+    warn("pass copy, order and ndmin to array by keyword", DeprecationWarning)
     given = [copy, order, ndmin]
     for i, name in enumerate(("copy", "order", "ndmin")):
         if i < len(args) and given[i] != (True, "K", 0)[i]:
@@ -126,7 +126,7 @@ def asarray(
         Array([1., 2.], dtype=float32)
     """
     if order is not None and order != "K":
-        raise NotImplementedError(f"arrays are laid out in row-major order; got order={order!r}")
+        raise NotImplementedError(f"arrays are always in row-major order; got order={order!r}")
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "asarray")
     if copy is False:
         _check_shared(a, device)
@@ -415,7 +415,7 @@ def _sizes(name: str, shape: Any) -> tuple[int, ...]:
     sizes = canonical_shape(shape)
     for n in sizes:
         if n < 0:
-            raise TypeError(f"{name} needs sizes that are not negative, got shape {sizes}")
+            raise TypeError(f"{name} needs non-negative sizes, got shape {sizes}")
     return sizes
 
 

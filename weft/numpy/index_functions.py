@@ -92,7 +92,7 @@ def take(
             "take cannot raise for indices out of bounds; use mode='fill', 'clip' or 'wrap'"
         )
     elif gather_mode != "clip":
-        raise ValueError(f"Invalid mode {mode!r} for take: it is 'fill', 'clip' or 'wrap'")
+        raise ValueError(f"Invalid mode {mode!r} for take; choose 'fill', 'clip' or 'wrap'")
     if not size:
         if indices.size:
             raise IndexError("take cannot select from an axis of size 0")
@@ -486,7 +486,7 @@ def compress(
             raise errors.TracerBoolConversionError(mask)
         known = np.asarray(known)
         if known[length:].any():
-            raise ValueError("compress got a condition that holds beyond the end of the axis")
+            raise ValueError("compress got a condition that is True beyond the end of the axis")
         if not isinstance(a, Tracer) and not a.aval.weak_type:
             value = np.asarray(a)
             if value.ndim == 1:
@@ -556,13 +556,13 @@ def _wide_enough(dtype: Any, size: int, wrap: bool) -> Any:
 def _refuse_out(name: str, out: Any) -> None:
     if out is not None:
         raise NotImplementedError(
-            f"{name} has no argument 'out', because arrays do not change; use the result"
+            f"{name} has no argument 'out': arrays are immutable; use the result"
         )
 
 
 def _refuse_in_place(name: str, inplace: bool) -> None:
     if inplace:
         raise ValueError(
-            f"{name} cannot change an array in place, because arrays do not change: pass "
-            "inplace=False and use the result"
+            f"{name} cannot change an array in place: arrays are immutable; pass inplace=False "
+            "and use the result"
         )

@@ -267,7 +267,7 @@ def _kind(item: Any) -> int:
     if isinstance(item, (float, complex, np.generic)):
         return _array_kind(np.dtype(type(item)), item)
     raise IndexError(
-        "an index is made of integers, slices (:), the ellipsis (...), None, and integer or "
+        "an index consists of integers, slices (:), the ellipsis (...), None, and integer or "
         f"boolean arrays; got {item!r} of type {type(item).__name__}"
     )
 

@@ -400,7 +400,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     """
     if rcond is not None:
         if rtol is not None:
-            raise ValueError("pinv takes rtol or its older name rcond, not both")
+            raise ValueError("pinv takes rtol or rcond, its old name, not both")
         rtol = rcond
     check_arraylike("jnp.linalg.pinv", a)
     return _pinv(a, rtol, hermitian)
@@ -470,7 +470,9 @@ def lstsq(
 def _lstsq(a: Any, b: Any, rcond: Any, *, numpy_resid: bool) -> tuple[Array, Array, Array, Array]:
     a, b = _inexact("lstsq", a, b)
     if a.shape[:1] != b.shape[:1]:
-        raise ValueError(f"lstsq needs equally many rows, got shapes {a.shape} and {b.shape}")
+        raise ValueError(
+            f"lstsq needs a and b with the same number of rows, got shapes {a.shape} and {b.shape}"
+        )
     if a.ndim != 2:
         raise TypeError(f"lstsq needs a of shape (m, n), got {a.shape}")
     if b.ndim not in (1, 2):
@@ -631,7 +633,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     """
     if tol is not None:
         if rtol is not None:
-            raise ValueError("matrix_rank takes rtol or its older name tol, not both")
+            raise ValueError("matrix_rank takes rtol or tol, its old name, not both")
         rtol = tol
     (M,) = _inexact("matrix_rank", M)
     if M.ndim < 2:

@@ -233,8 +233,8 @@ def squeeze(a: Any, axis: Any = None) -> Array:
     if axis is None:
         if not is_constant_shape(x.shape):
             raise ValueError(
-                f"squeeze without an axis depends on which sizes of {x.shape} are 1; say which axes"
-                " to leave out"
+                f"squeeze without an axis depends on which sizes of {x.shape} are 1; name the "
+                "axes to remove"
             )
         return lax.squeeze(x, tuple(i for i, n in enumerate(x.shape) if n == 1))
     return lax.squeeze(x, axis_tuple(axis))
@@ -865,7 +865,7 @@ def _split(name: str, ary: Any, places: Any, axis: int) -> list[Array]:
     each, extra = divmod(total, parts)
     if extra and name != "array_split":
         raise ValueError(
-            f"{name} cannot cut an axis of size {total} into {parts} equal parts; use array_split"
+            f"{name} cannot split an axis of size {total} into {parts} equal parts; use array_split"
         )
     return list(lax.split(x, [each + 1] * extra + [each] * (parts - extra), axis))
 
@@ -970,7 +970,7 @@ def resize(a: Any, new_shape: Any) -> Array:
     x = ravel(ensure_array("resize", a))
     sizes = axis_tuple(new_shape)
     if any(n < 0 for n in sizes):
-        raise ValueError(f"resize needs sizes that are not negative, got {sizes}")
+        raise ValueError(f"resize needs non-negative sizes, got {sizes}")
     total = prod(sizes)
     if x.size == 0 or total == 0:
         return lax.full(sizes, 0, x.dtype)

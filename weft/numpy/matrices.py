@@ -42,7 +42,7 @@ def _size(name: str, value: Any) -> int:
     size = whole(concrete(value, f"{name} needs concrete sizes"))
     if size < 0:
         error = TypeError if name == "tri" else ValueError
-        raise error(f"{name} needs sizes that are not negative, got {size}")
+        raise error(f"{name} needs non-negative sizes, got {size}")
     return size
 
 
@@ -340,12 +340,14 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
             "arrays are immutable: write a = fill_diagonal(a, val, inplace=False)"
         )
     if wrap:
-        raise NotImplementedError("fill_diagonal does not wrap; fill the rows by a.at[...].set")
+        raise NotImplementedError(
+            "fill_diagonal does not support wrap; fill the rows with a.at[...].set"
+        )
     x, values = ensure_arrays("fill_diagonal", a, val)
     if x.ndim < 2:
         raise ValueError(f"fill_diagonal needs at least two dimensions, got shape {x.shape}")
     if x.ndim > 2 and len(set(x.shape)) > 1:
-        raise ValueError(f"fill_diagonal needs dimensions of one size, got shape {x.shape}")
+        raise ValueError(f"fill_diagonal needs dimensions of equal size, got shape {x.shape}")
     size = min(x.shape)
     diagonal_places = diag_indices(size, x.ndim)
     if values.ndim:
@@ -413,7 +415,7 @@ def _static(name: str, *values: Any) -> list[int]:
 def _triangle_sizes(name: str, n: Any, k: Any, m: Any) -> tuple[Any, Any, Any]:
     n, k, m = _static(name, n, k, n if m is None else m)
     if n < 0 or m < 0:
-        raise TypeError(f"{name} needs sizes that are not negative, got {n} and {m}")
+        raise TypeError(f"{name} needs non-negative sizes, got {n} and {m}")
     return n, k, m
 
 

@@ -74,7 +74,7 @@ class ArrayNamespaceInfo:
         wanted = ("bool", "numeric") if kind is None else (kind,) if isinstance(kind, str) else kind
         unknown = [name for name in wanted if name not in _KINDS]
         if unknown:
-            raise KeyError(f"no kind of dtype is named {unknown[0]!r}; there are {list(_KINDS)}")
+            raise KeyError(f"there is no kind of dtype {unknown[0]!r}; choose from {list(_KINDS)}")
         found = {name: np.dtype(name) for each in wanted for name in _KINDS[each]}
         return {name: dtype for name, dtype in found.items() if canonicalize_dtype(dtype) == dtype}
 

@@ -52,7 +52,7 @@ def _other_operand(
         name = type(other).__name__
         raise TypeError(
             f"unsupported operand type(s) for {symbol}: '{type(left).__name__}' and"
-            f" '{type(right).__name__}'; make an array of the {name} with jnp.array(...)"
+            f" '{type(right).__name__}'; convert the {name} with jnp.array(...)"
         )
     return NotImplemented
 
@@ -270,7 +270,7 @@ def _to_device(self: Any, device: Any, *, stream: Any = None) -> Array:
         Array([1., 1.], dtype=float32)
     """
     if stream is not None:
-        raise NotImplementedError("to_device takes no stream: copies are synchronous")
+        raise NotImplementedError("to_device does not take a stream: copies are synchronous")
     return device_put(self, device)
 
 
@@ -310,7 +310,7 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Array:
         Array([1065353216], dtype=uint32)
     """
     if type is not None:
-        raise NotImplementedError("view takes no array class; it takes a dtype")
+        raise NotImplementedError("view takes a dtype, not an array class")
     if dtype is None:
         return self
     wanted = dtypes.check_user_dtype(dtype, "view")

@@ -85,7 +85,7 @@ def pad(
     if callable(mode):
         return _pad_by_function(x, widths, mode, kwargs)
     if mode not in _OPTIONS:
-        raise NotImplementedError(f"pad has no mode {mode!r}; it has {', '.join(_OPTIONS)}")
+        raise NotImplementedError(f"pad has no mode {mode!r}; choose one of {', '.join(_OPTIONS)}")
     unknown = set(kwargs) - {_OPTIONS[mode]}
     if unknown:
         raise ValueError(f"pad with mode {mode!r} does not take {', '.join(sorted(unknown))}")

@@ -150,9 +150,9 @@ def polyfit(
 
 def _check_fit(x: Any, y: Any, order: int) -> None:
     if order < 1:
-        raise ValueError("polyfit needs a degree that is not negative")
+        raise ValueError("polyfit needs a non-negative degree")
     if x.ndim != 1 or x.size == 0:
-        raise TypeError(f"polyfit takes a vector x that is not empty, got shape {x.shape}")
+        raise TypeError(f"polyfit takes a non-empty vector x, got shape {x.shape}")
     if y.ndim not in (1, 2):
         raise TypeError(f"polyfit takes y of one or two dimensions, got shape {y.shape}")
     if x.shape[0] != y.shape[0]:
@@ -388,7 +388,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     """
     times = operator.index(concrete(m, "polyint needs a concrete order"))
     if times < 0:
-        raise ValueError(f"polyint needs an order that is not negative, got {times}")
+        raise ValueError(f"polyint needs a non-negative order, got {times}")
     p, constants = _inexact("polyint", p, 0 if k is None else k)
     _check_vectors("polyint", p)
     constants = atleast_1d(constants)
@@ -428,7 +428,7 @@ def polyder(p: Any, m: int = 1) -> Array:
     (p,) = _inexact("polyder", p)
     _check_vectors("polyder", p)
     if times < 0:
-        raise ValueError(f"polyder needs an order that is not negative, got {times}")
+        raise ValueError(f"polyder needs a non-negative order, got {times}")
     if times == 0:
         return p
     factors = prod(_falling(times, p.shape[0], times, p.dtype), 0)

@@ -91,7 +91,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         return tuple(promote_dtypes(f, x)[1] for f, x in zip(fills, places))
     size = whole(size)
     if size < 0:
-        raise TypeError(f"nonzero needs a size that is not negative, got {size}")
+        raise TypeError(f"nonzero needs a non-negative size, got {size}")
     if not a.size or not size:
         return tuple(full((size,), 0, dtype) for _ in a.shape)
     fills = _fills(fill_value, a.ndim)

@@ -101,7 +101,7 @@ def _count(name: str, num: Any) -> int:
     """The number of samples."""
     num = _index(name, "num", num)
     if num < 0:
-        raise ValueError(f"{name} needs a number of samples that is not negative, got {num}")
+        raise ValueError(f"{name} needs a non-negative number of samples, got {num}")
     return num
 
 
@@ -230,7 +230,7 @@ def meshgrid(
     """
     axes = ensure_arrays("meshgrid", *xi)
     if not copy:
-        raise ValueError("meshgrid makes new arrays: copy=False is not supported")
+        raise ValueError("meshgrid always copies: copy=False is not supported")
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
     for x in axes:

@@ -195,7 +195,7 @@ def _reduce(
     where = check_where(name, where)
     if initial is None and not rule.has_identity and where is not None:
         raise ValueError(
-            f"{name} over a mask needs an initial value: it has no result for no elements"
+            f"{name} over a mask needs an initial value, its result if the mask selects no elements"
         )
     if rule.prepare is not None:
         x = rule.prepare(x)

@@ -49,7 +49,7 @@ def _need_values(name: str, *arrays: Any) -> None:
     for x in arrays:
         if isinstance(x, Tracer) and x._concrete() is None:
             raise errors.ConcretizationTypeError(
-                x, f"the size of {name}'s result depends on values; give a static size="
+                x, f"the size of {name}'s result depends on values; pass a static size="
             )
 
 
@@ -388,7 +388,7 @@ def _is_member(
     if method == "sort":
         return _is_member_by_sorting(x, tests, compare, assume_unique)
     raise ValueError(
-        f"isin has no method {method!r}; it has 'auto', 'compare_all', 'binary_search' and 'sort'"
+        f"isin has no method {method!r}; choose 'auto', 'compare_all', 'binary_search' and 'sort'"
     )
 
 

@@ -36,7 +36,7 @@ from weft.prims.sort import partition_p
 
 def _refuse_options(name: str, kind: Any, order: Any) -> None:
     if kind is not None:
-        raise TypeError(f"{name} has no argument kind: choose with stable=True or stable=False")
+        raise TypeError(f"{name} has no argument kind; pass stable=True or stable=False")
     if order is not None:
         raise TypeError(f"{name} has no argument order: arrays have no fields")
 
@@ -319,8 +319,8 @@ def searchsorted(
     wanted = dtypes.canonicalize_dtype(np.int64 if exceeds(a.size, 2**31 - 1) else np.int32)
     if exceeds(a.size, np.iinfo(wanted).max):
         raise OverflowError(
-            f"searchsorted in an array of {a.size} elements has positions that int32 does not"
-            " hold; set enable_x64"
+            f"searchsorted in an array of {a.size} elements needs positions beyond int32; set "
+            "enable_x64"
         )
     if method == "sort":
         return _search_by_sorting(a, v, side, wanted)

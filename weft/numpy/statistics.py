@@ -688,7 +688,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         Array([0., 2., 4.], dtype=float32)
     """
     if isinstance(bins, str):
-        raise NotImplementedError("histograms choose no bins by name; give their number or bounds")
+        raise NotImplementedError(
+            "histogram does not support bins by name; pass their number or bounds"
+        )
     check_arraylike("histogram_bin_edges", a, bins)
     x = asarray(a)
     dtype = dtypes.to_inexact_dtype(x.dtype)

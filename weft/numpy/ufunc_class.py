@@ -176,7 +176,8 @@ class ufunc:
             where = ensure_array(f"{self.__name__}.reduce", where)
             if self.identity is None and initial is None:
                 raise ValueError(
-                    f"{self.__name__}.reduce over a mask needs an initial value: it has no identity"
+                    f"{self.__name__}.reduce over a mask needs an initial value, because it has "
+                    "no identity"
                 )
             if where.dtype != np.bool_:
                 raise ValueError(f"where must be boolean, got dtype {where.dtype}")

@@ -129,7 +129,7 @@ def vectorize(
     """
     for item in excluded:
         if not isinstance(item, (str, int)):
-            raise TypeError(f"vectorize excludes arguments by position or name, got {excluded!r}")
+            raise TypeError(f"excluded takes positions or names of arguments, got {excluded!r}")
         if isinstance(item, int) and item < 0:
             raise ValueError(f"vectorize cannot exclude negative positions, got {excluded!r}")
 

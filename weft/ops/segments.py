@@ -54,7 +54,7 @@ def _reduction(
             num_segments = int(np.max(np.asarray(known))) + 1
         count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))
         if count < 0:
-            raise ValueError(f"{name} needs a num_segments that is not negative, got {count}")
+            raise ValueError(f"{name} needs a non-negative num_segments, got {count}")
         given = {
             "indices_are_sorted": indices_are_sorted,
             "unique_indices": unique_indices,

@@ -480,7 +480,7 @@ def value_and_grad_from_state(
         value, grad = tree.get(state, "value"), tree.get(state, "grad")
         if value is None or grad is None:
             raise ValueError(
-                "value_and_grad_from_state: the state keeps no value and gradient; use "
+                "value_and_grad_from_state: the state does not store the value and gradient; use "
                 "scale_by_zoom_linesearch, or backtracking with store_grad=True"
             )
         return lax.cond(
@@ -505,7 +505,7 @@ def _arguments_of(name, value_fn, extra_args):
     parameters = inspect.signature(value_fn).parameters
     unknown = sorted(set(extra_args) - set(parameters))
     if unknown:
-        raise TypeError(f"{name}: value_fn takes no argument named {', '.join(unknown)}")
+        raise TypeError(f"{name}: value_fn has no argument named {', '.join(unknown)}")
     return extra_args
 
 

@@ -40,7 +40,7 @@ def _zeros(x):
 
 def _float_zeros(x):
     if not jnp.issubdtype(x.dtype, jnp.floating):
-        raise ValueError(f"microbatch: a mean needs floats, got {x.dtype}; use SUM or CONCAT")
+        raise ValueError(f"microbatch: averaging needs floats, got {x.dtype}; use SUM or CONCAT")
     return _zeros(x)
 
 

@@ -805,7 +805,7 @@ def optimistic_adam(
     """
     warn("optimistic_adam is deprecated, use optimistic_adam_v2", DeprecationWarning)
     if callable(learning_rate):
-        raise ValueError("optimistic_adam takes no schedule; use optimistic_adam_v2")
+        raise ValueError("optimistic_adam does not take a schedule; use optimistic_adam_v2")
     optimism = learning_rate if optimism is None else optimism
     return chain(
         scale_by_adam(b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov),

@@ -88,8 +88,7 @@ def lookahead(
         fast = getattr(params, "fast", None)
         if fast is None:
             logging.getLogger(__name__).warning(
-                "lookahead: init takes LookaheadParams; the parameters given are taken as the "
-                "fast ones"
+                "lookahead: init takes LookaheadParams; using the given parameters as the fast ones"
             )
             fast = params
         return LookaheadState(fast_optimizer.init(fast), jnp.zeros([], jnp.int32))

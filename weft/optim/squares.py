@@ -411,11 +411,11 @@ def scale_by_sm3(
     def init(params):
         if any(jnp.iscomplexobj(leaf) for leaf in weft.tree.leaves(params)):
             raise ValueError(
-                "scale_by_sm3 takes no complex parameters; wrap it in "
+                "scale_by_sm3 does not take complex parameters; wrap it in "
                 "optim.contrib.split_real_and_imaginary"
             )
         if any(jnp.ndim(leaf) == 0 for leaf in weft.tree.leaves(params)):
-            raise ValueError("scale_by_sm3 takes no scalars: give them the shape (1,)")
+            raise ValueError("scale_by_sm3 does not take scalars; reshape them to (1,)")
         mu = weft.tree.map(lambda p: [jnp.zeros_like(p, shape=(size,)) for size in p.shape], params)
         return ScaleBySM3State(mu, tree.zeros_like(params))
 

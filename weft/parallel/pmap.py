@@ -204,7 +204,7 @@ class PmapFunction:
         leaves = tree_flatten((given, kwargs))[0]
         wanted = self._options["axis_size"]
         if wanted is not None and not isinstance(wanted, (int, np.integer)):
-            raise ValueError(f"pmap takes a whole number as axis_size, got {wanted!r}")
+            raise ValueError(f"pmap takes an integer as axis_size, got {wanted!r}")
         sizes = set() if wanted is None else {wanted}
         for leaf, axis in zip(leaves, axes, strict=True):
             if axis is None:
@@ -217,10 +217,7 @@ class PmapFunction:
                 )
             sizes.add(shape[axis])
         if not sizes:
-            raise ValueError(
-                "pmap needs an argument that is mapped: in_axes are all None, and no axis_size is"
-                " given"
-            )
+            raise ValueError("pmap needs a mapped argument or axis_size: in_axes are all None")
         if len(sizes) > 1:
             raise IndivisibleError(
                 f"pmap got arguments whose mapped axes have different sizes {sorted(sizes)}; they"
@@ -228,7 +225,7 @@ class PmapFunction:
             )
         (size,) = sizes
         if size == 0:
-            raise ValueError("pmap got a mapped axis of size 0; it needs one element for a device")
+            raise ValueError("pmap got a mapped axis of size 0; it needs one element per device")
         available = len(self._devices())
         if self._options["devices"] is not None and size != available:
             raise ValueError(
@@ -237,8 +234,9 @@ class PmapFunction:
             )
         if size > available:
             raise IndivisibleError(
-                f"pmap got a mapped axis of size {size}, which needs {size} devices, and there are"
-                f" {available}; WEFT_NUM_CPU_DEVICES sets how many the host shows, vmap needs one"
+                f"pmap got a mapped axis of size {size}, which needs {size} devices, but there "
+                f"are {available}; WEFT_NUM_CPU_DEVICES sets the number of CPU devices, and vmap "
+                "needs only one"
             )
         return int(size)
 

@@ -23,7 +23,7 @@ def divided(closed: ClosedJaxpr, given: Sequence[Any]) -> tuple[ClosedJaxpr, lis
     named = [s for s in known if isinstance(s, NamedSharding) and not s.is_fully_addressable]
     if not named:
         raise ValueError(
-            f"a program of several processes needs a mesh of them, got arrays by {known[0]}; put"
+            f"a program over several processes needs arrays on a mesh of them, got {known[0]}; put"
             " them on one with weft.device_put(x, weft.NamedSharding(mesh, spec))"
         )
     mesh = named[0].mesh

@@ -198,7 +198,7 @@ def _check_context(mesh: Any, args: Any) -> None:
         if current[1] != mesh.abstract_mesh:
             raise ValueError(
                 f"shard_map got {mesh}, and the mesh that is set is {current[1]}; leave mesh out to"
-                " use that, and name the axes to divide in axis_names"
+                " use that, and name the manual axes in axis_names"
             )
     elif isinstance(mesh, AbstractMesh) and state.trace is eval_trace:
         given = [getattr(x, "sharding", None) for x in tree_leaves(args)]
@@ -337,8 +337,8 @@ def _manual_axes(mesh: Any, axis_names: Any) -> tuple[Any, ...]:
     for axis in free:
         if axis in taken:
             raise ValueError(
-                f"the mesh axis {axis!r} is divided by an outer shard_map already; name the others"
-                " in axis_names"
+                f"the mesh axis {axis!r} is already manual in an outer shard_map; name other axes "
+                "in axis_names"
             )
     return free
 
@@ -351,7 +351,7 @@ def _argument_specs(
         if auto:
             raise TypeError(
                 f"shard_map of {name} needs in_specs (in_axes for smap): its axes {auto} are of"
-                " type Auto, so that types do not say how arguments are divided over them"
+                " type Auto, so types do not say how arguments are sharded over them"
             )
         specs = [_inferred(x, mesh, manual) for x in leaves]
     else:
@@ -392,8 +392,8 @@ def _check_type(i: int, spec: PartitionSpec, aval: Any, mesh: Any, manual: Any, 
     if said != given or marks.marks() != spec.marks():
         raise ValueError(
             f"in_specs say {spec} for argument {i} of {name}, and its type is {aval.str_short()};"
-            f" leave in_specs out, for explicit mesh axes they are in the types; or move the"
-            f" argument first with weft.reshard(x, {spec})"
+            " leave in_specs out, because the types contain explicit mesh axes, or move the "
+            f"argument first with weft.reshard(x, {spec})"
         )
 
 
@@ -412,19 +412,19 @@ def _check_axes(spec: PartitionSpec, mesh: Any, manual: Any, what: str, name: st
     check_spec(spec, mesh)
     if PartitionSpec.UNCONSTRAINED in spec:
         raise ValueError(
-            f"{what} of {name} leave a dimension open in {spec}, and each device has to know its"
-            " part: name mesh axes, or None for all of the dimension"
+            f"{what} of {name} leave a dimension of {spec} unconstrained, but each device must "
+            "know its part: name mesh axes, or write None to replicate the dimension"
         )
     if (spec.unreduced or spec.reduced) and set(manual) != set(mesh.axis_names):
         raise NotImplementedError(
-            f"{what} of {name} say {spec}: no axis can be unreduced or reduced where only"
-            f" {set(manual)} are divided by hand; leave axis_names out"
+            f"{what} of {name} say {spec}: axes can't be unreduced or reduced while only "
+            f"{set(manual)} are manual; leave axis_names out"
         )
     for axis in spec.names():
         if axis not in manual:
             raise ValueError(
                 f"{what} of {name} name the axis {axis!r}, which is not among axis_names"
-                f" {set(manual)}; only axes that are divided by hand can be named"
+                f" {set(manual)}; only manual axes can be named"
             )
 
 
@@ -444,8 +444,8 @@ def _check_argument(
             count *= mesh.shape[axis]
         if shape[d] % count:
             raise ValueError(
-                f"argument {i} of {name} has the shape {shape}, and its spec {spec} divides"
-                f" dimension {d} over {part!r}: its size {shape[d]} is not divisible by {count}"
+                f"argument {i} of {name} has the shape {shape}, and its spec {spec} shards "
+                f"dimension {d} over {part!r}: its size {shape[d]} is not divisible by {count}"
             )
 
 

@@ -417,8 +417,8 @@ class Abs(Elementwise):
     def shape(self, x: Any, **params: Any) -> Any:
         if kind_of(x.dtype) & INT and dtypes.itemsize_bits(x.dtype) < 8:
             raise TypeError(
-                f"abs does not accept dtype {x.dtype}, whose smallest value has no absolute value"
-                " in it; convert with astype(jnp.int8)"
+                f"abs does not accept dtype {x.dtype}, which cannot represent the absolute value "
+                "of its smallest value; convert with astype(jnp.int8)"
             )
         return super().shape(x, **params)
 

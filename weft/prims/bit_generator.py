@@ -125,7 +125,7 @@ class RngBitGenerator(Primitive):
                 f" {key.str_short()}"
             )
         if dtype not in UNSIGNED:
-            raise TypeError(f"rng_bit_generator gives unsigned integers, not dtype {dtype}")
+            raise TypeError(f"rng_bit_generator returns unsigned integers, not dtype {dtype}")
         return [key, ShapedArray(shape, dtype)]
 
     @staticmethod

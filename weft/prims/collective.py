@@ -79,8 +79,7 @@ class Collective(Primitive):
     def ref(self, *args: Any, **params: Any) -> Any:
         axes_size(self.axis_names(params))
         raise NameError(
-            f"{self} speaks to the members of axis {self.axis_names(params)}, but it is evaluated"
-            " for one member alone"
+            f"{self} communicates along the axis {self.axis_names(params)}, but runs outside of it"
         )
 
 
@@ -598,7 +597,8 @@ class AllToAll(Collective):
         sizes = list(x.shape)
         if sizes[split_axis] % size:
             raise ValueError(
-                f"all_to_all cuts dimension {split_axis} of shape {x.shape} into {size} parts: its"
+                f"all_to_all splits dimension {split_axis} of shape {x.shape} into {size} parts: "
+                "its"
                 f" size must be divisible by {size}"
             )
         sizes[split_axis] //= size

@@ -61,7 +61,7 @@ def window_counts(
     padded = [n + low + high for n, (low, high) in zip(sizes, padding, strict=True)]
     if any(n < 0 for n in padded):
         raise ValueError(
-            "negative padding is larger than the dimension it is taken from: padding"
+            "negative padding exceeds the size of the dimension: padding"
             f" {padding} for spatial sizes {tuple(sizes)}"
         )
     return [max_dim(0, (n - w) // s + 1) for n, w, s in zip(padded, window, strides, strict=True)]

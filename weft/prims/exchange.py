@@ -213,7 +213,7 @@ class OneSided(Collective):
     def batch(self, axis: AxisData, args: Any, dims: Any, *, axis_name: Names, **_: Any) -> Any:
         raise NotImplementedError(
             f"{self} over {axis_name} is not defined under vmap: a token carries no data between"
-            " the elements of a batch; use lax.ppermute, which sends and receives in one"
+            " the elements of a batch; use lax.ppermute, which sends and receives"
         )
 
 

@@ -75,9 +75,9 @@ class FFT(Primitive):
         for n, axes in zip(outs[0].shape, specs[0], strict=True):
             if n % prod(divided.mesh.shape[a] for a in axes):
                 raise ValueError(
-                    f"fft of {avals[0].str_short()} has a result of shape {outs[0].shape}, which"
-                    " cannot be divided as the operand is; make the last dimension whole first with"
-                    " weft.reshard"
+                    f"fft of {avals[0].str_short()} has a result of shape {outs[0].shape}, which "
+                    "cannot be sharded like the operand; replicate the last dimension first with "
+                    "weft.reshard"
                 )
         return [specs[0]]
 

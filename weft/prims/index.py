@@ -432,7 +432,7 @@ class LinearScatter(ScatterFamily):
 
     def cotangent(self, ct: Any) -> Any:
         """The cotangent of the updates, given the windows of the result's."""
-        raise TypeError(f"{self.name} does not say how it is transposed")
+        raise TypeError(f"{self.name} does not define its transpose")
 
 
 class ScatterAdd(LinearScatter):

@@ -65,7 +65,7 @@ _by_storage: dict[np.dtype, PRNGImpl] = {}
 def register_generator(impl: PRNGImpl) -> None:
     """Let a generator be named by ``impl=`` and the knob ``default_prng_impl``."""
     if impl.name in generators:
-        raise ValueError(f"there is a generator of the name {impl.name!r} already")
+        raise ValueError(f"a generator named {impl.name!r} already exists")
     generators[impl.name] = impl
 
 
@@ -297,7 +297,7 @@ class RandomBits(OnKeys):
     ) -> ShapedArray:
         self._check(keys)
         if bit_width not in (8, 16, 32, 64):
-            raise TypeError(f"random bits come 8, 16, 32 or 64 at a time, not {bit_width}")
+            raise TypeError(f"bit_width must be 8, 16, 32 or 64, not {bit_width}")
         return ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"))
 
     @staticmethod

@@ -175,8 +175,8 @@ class ReduceSum(Reduction):
         adds = any(n != 1 for i, n in enumerate(x.shape) if i in params["axes"])
         if not knobs.thread.allow_f16_reductions and x.dtype in _HALVES and adds:
             raise ValueError(
-                f"reduce_sum of {x.str_short()} is refused, as allow_f16_reductions is False;"
-                " convert the operand with astype(jnp.float32)"
+                f"reduce_sum of {x.str_short()} is not allowed, because allow_f16_reductions is "
+                "False; convert the operand with astype(jnp.float32)"
             )
         return super().shape(x, **params)
 

@@ -50,7 +50,7 @@ def _join_fuses(ins: Any) -> bool:
 def check_sizes(name: str, shape: Any) -> None:
     """Raise TypeError for a shape with a negative size."""
     if any(n < 0 for n in shape):
-        raise TypeError(f"{name} needs sizes that are not negative, got shape {tuple(shape)}")
+        raise TypeError(f"{name} needs non-negative sizes, got shape {tuple(shape)}")
 
 
 class BroadcastInDim(Primitive):
@@ -439,7 +439,7 @@ class Concatenate(Primitive):
                 x.shape[:dimension] + x.shape[dimension + 1 :] != rest
             ):
                 raise TypeError(
-                    "concatenate needs equal shapes but for the joined dimension"
+                    "concatenate needs equal shapes except along dimension"
                     f" {dimension}, got {', '.join(str(a.shape) for a in xs)}"
                 )
             if x.dtype != first.dtype:
@@ -769,7 +769,7 @@ class Iota(Primitive):
 
     def shape(self, *, dtype: Any, shape: Any, dimension: int, sharding: Any) -> ShapedArray:
         if not dtypes.issubdtype(dtype, np.number):
-            raise TypeError(f"iota counts in numbers, got dtype {np.dtype(dtype)}")
+            raise TypeError(f"iota needs a numeric dtype, got {np.dtype(dtype)}")
         if not 0 <= dimension < len(shape):
             raise ValueError(f"iota got dimension {dimension} for shape {tuple(shape)}")
         check_sizes("iota", shape)

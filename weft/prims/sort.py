@@ -243,8 +243,8 @@ class TopK(Primitive):
             )
         if exceeds(x.shape[axis], 2**31):
             raise ValueError(
-                f"top_k gives positions in int32, which do not reach along axis {axis} of an"
-                f" operand of shape {x.shape}; split it"
+                f"top_k returns int32 positions, which are too small for axis {axis} of an "
+                f"operand of shape {x.shape}; split the operand"
             )
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         return [

@@ -147,8 +147,8 @@ class Polygamma(FusedIfNarrow):
 
     def d0(self, g: Any, out: Any, m: Any, x: Any) -> Any:
         raise ValueError(
-            "polygamma has no derivative by its order m: wrap m in lax.stop_gradient, or"
-            " differentiate by x alone"
+            "polygamma has no derivative with respect to its order m: wrap m in "
+            "lax.stop_gradient, or differentiate with respect to x only"
         )
 
     def d1(self, g: Any, out: Any, m: Any, x: Any) -> Any:
@@ -166,8 +166,8 @@ class Zeta(FusedIfNarrow):
 
     def d0(self, g: Any, out: Any, x: Any, q: Any) -> Any:
         raise NotImplementedError(
-            "zeta has no derivative by its exponent: wrap it in lax.stop_gradient, or"
-            " differentiate by q alone"
+            "zeta has no derivative with respect to its exponent: wrap it in lax.stop_gradient, "
+            "or differentiate with respect to q only"
         )
 
     def d1(self, g: Any, out: Any, x: Any, q: Any) -> Any:
@@ -215,7 +215,8 @@ class IgammaGradA(Incomplete):
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
         raise NotImplementedError(
-            "igamma has no second derivative by its first operand: wrap it in lax.stop_gradient"
+            "igamma has no second derivative with respect to its first operand: wrap it in "
+            "lax.stop_gradient"
         )
 
     def d1(self, g: Any, out: Any, a: Any, x: Any) -> Any:
@@ -230,7 +231,8 @@ class RandomGammaGrad(Incomplete):
 
     def d0(self, g: Any, out: Any, a: Any, x: Any) -> Any:
         raise NotImplementedError(
-            "samples of a gamma distribution have no second derivative by its shape: wrap it in"
+            "samples of a gamma distribution have no second derivative with respect to its shape: "
+            "wrap it in"
             " lax.stop_gradient"
         )
 
@@ -248,8 +250,8 @@ class RegularizedIncompleteBeta(Incomplete):
 
     def d0(self, g: Any, out: Any, a: Any, b: Any, x: Any) -> Any:
         raise ValueError(
-            "betainc has no derivative by a and b: wrap them in lax.stop_gradient, or"
-            " differentiate by x alone"
+            "betainc has no derivative with respect to a and b: wrap them in lax.stop_gradient, "
+            "or differentiate with respect to x only"
         )
 
     d1 = d0

@@ -89,8 +89,9 @@ def _with_batch(spec: Any, d: int, spmd_name: Any) -> list[Any]:
     names = () if spmd_name is None else axes_of(spmd_name)
     if set(names) & {*spec.names()}:
         raise ValueError(
-            f"vmap spreads its batch over spmd_axis_name={spmd_name!r}, and"
-            f" with_sharding_constraint inside names that axis too, in {spec}; leave it out of one"
+            f"vmap shards its batch over spmd_axis_name={spmd_name!r}, but "
+            f"with_sharding_constraint inside it also names that axis, in {spec}; leave it out of "
+            "one"
             " of them"
         )
     parts.insert(d, names or UNCONSTRAINED)

@@ -167,7 +167,7 @@ def start_trace(
     global _recording
     with _lock:
         if _recording is not None:
-            raise RuntimeError("a trace is being taken already: call stop_trace first")
+            raise RuntimeError("a trace is already running; call stop_trace first")
         _recording = Recording(
             log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
         )
@@ -190,7 +190,7 @@ def stop_trace() -> None:
     global _recording
     with _lock:
         if _recording is None:
-            raise RuntimeError("no trace is being taken: call start_trace first")
+            raise RuntimeError("no trace is running; call start_trace first")
         recording, _recording = _recording, None
         events.listen(None)
         events.trace_kernels(None)

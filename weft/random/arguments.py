@@ -30,7 +30,7 @@ def check_dtype(
         dtype = int if kind is np.integer else float
     checked = dtypes.check_user_dtype(dtype, name)
     if not dtypes.issubdtype(checked, kind):
-        raise error(f"{name} gives {_KINDS[kind]} dtype, not {checked}: choose another dtype=")
+        raise error(f"{name} returns {_KINDS[kind]} dtype, not {checked}: choose another dtype=")
     return checked
 
 
@@ -53,7 +53,7 @@ def check_fits(name: str, shape: tuple[int, ...], *shapes: tuple[int, ...]) -> N
         given = ", ".join(map(str, shapes))
         raise ValueError(
             f"{name} got shape={shape}, to which parameters of shapes {given} do not broadcast:"
-            f" shape={together} would hold them"
+            f" shape={together} would fit them"
         )
 
 

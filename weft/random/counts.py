@@ -97,7 +97,7 @@ def poisson(
     impl = typeof(key).dtype._impl
     if impl is not threefry_impl:
         raise NotImplementedError(
-            f"poisson draws from keys of the generator threefry2x32 alone, not {impl.name}"
+            f"poisson supports only keys of the generator threefry2x32, not {impl.name}"
         )
     shape = np.shape(lam) if shape is None else check_shape("poisson", shape)
     lam = lax.convert_element_type(jnp.broadcast_to(lam, shape), np.float32)

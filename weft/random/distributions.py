@@ -111,7 +111,7 @@ def _uniform(key: Any, minval: Any, maxval: Any, shape: Any, dtype: Any) -> Any:
     minval, maxval = (lax.broadcast_to_rank(x, len(shape)) for x in bounds)
     info = dtypes.finfo(dtype)
     if info.bits not in _UNSIGNED:
-        raise TypeError(f"uniform gives floats of 8, 16, 32 or 64 bits, not dtype {dtype}")
+        raise TypeError(f"uniform returns floats of 8, 16, 32 or 64 bits, not dtype {dtype}")
     # Few bits of mantissa want few random bits: more would be thrown away.
     drawn = 8 if info.nmant < 8 else info.bits
     unsigned = _UNSIGNED[info.bits]

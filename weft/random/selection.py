@@ -136,7 +136,7 @@ def _below(key: Any, count: int, shape: tuple[int, ...]) -> Any:
 def _known_number(x: Any, what: str) -> Any:
     if isinstance(x, Tracer):
         raise errors.ConcretizationTypeError(
-            x, f"{what} says how large the result is, so it cannot be traced"
+            x, f"{what} determines the size of the result, so it cannot be traced"
         )
     return x if isinstance(x, int) else np.asarray(x).item()
 
@@ -189,8 +189,8 @@ def _shuffle(key: Any, x: Any, axis: int) -> Any:
     # Sorting by random words leaves ties in order; enough rounds make that bias negligible.
     if not is_constant_shape(x.shape):
         raise NotImplementedError(
-            f"how often a permutation of shape {x.shape} is sorted depends on its symbolic size;"
-            " sort by uniform draws instead: x[jnp.argsort(random.uniform(key, (n,)))]"
+            f"permutation sorts several times, depending on its size, and the shape {x.shape} is "
+            "symbolic; sort by uniform draws instead: x[jnp.argsort(random.uniform(key, (n,)))]"
         )
     largest = np.iinfo(np.uint32).max
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(largest))
@@ -245,11 +245,11 @@ def choice(
     if n_draws == 0:
         return jnp.zeros(shape, dtype=jnp.asarray(a).dtype)
     if n_inputs <= 0:
-        raise ValueError(f"choice cannot draw from {n_inputs} things")
+        raise ValueError(f"choice cannot draw from {n_inputs} elements")
     if not replace and n_draws > n_inputs:
         raise ValueError(
-            f"choice cannot draw {n_draws} of {n_inputs} things without replacement; allow it"
-            " with replace=True"
+            f"choice cannot draw {n_draws} of {n_inputs} elements without replacement; pass "
+            "replace=True"
         )
     if p is None and not replace:
         ordered = permutation(key, a if ndim else n_inputs, axis)
@@ -276,7 +276,7 @@ def _by_probability(
     (p,) = promote_dtypes_inexact(jnp.asarray(p))
     if np.shape(p) != (n_inputs,):
         raise ValueError(
-            f"choice takes one probability a thing: shape ({n_inputs},), got {np.shape(p)}"
+            f"choice takes one probability per element: shape ({n_inputs},), got {np.shape(p)}"
         )
     if replace:
         cumulative = jnp.cumsum(p)

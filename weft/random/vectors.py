@@ -60,7 +60,7 @@ def multivariate_normal(
     key, _ = check_key("multivariate_normal", key)
     mean, cov = promote_dtypes_inexact(mean, cov)
     if method not in METHODS:
-        raise ValueError(f"multivariate_normal takes a method of {METHODS}, got {method!r}")
+        raise ValueError(f"multivariate_normal takes one of the methods {METHODS}, got {method!r}")
     wanted = dtypes.dtype(mean) if dtype is None else dtype
     dtype = check_dtype("multivariate_normal", wanted)
     if shape is not None:
@@ -141,7 +141,7 @@ def _dirichlet(key: Any, alpha: Any, shape: Any, dtype: Any) -> Any:
 def _static(x: Any, name: str) -> int:
     if isinstance(x, Tracer):
         raise errors.ConcretizationTypeError(
-            x, f"weft.random.{name} makes its shape of this argument, which cannot be traced"
+            x, f"weft.random.{name} takes its shape from this argument, which cannot be traced"
         )
     return operator.index(x)
 
@@ -180,7 +180,7 @@ def orthogonal(
     n = _static(n, "orthogonal")
     m = n if m is None else _static(m, "orthogonal")
     if n < 0 or m < 0:
-        raise ValueError(f"orthogonal needs sizes that are not negative, got {n} and {m}")
+        raise ValueError(f"orthogonal needs non-negative sizes, got {n} and {m}")
     shape = check_shape("orthogonal", shape)
     return placed(_orthogonal(key, n, m, shape, dtype), out_sharding)
 

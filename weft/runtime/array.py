@@ -104,8 +104,8 @@ class ArrayImpl(Array):
         dtype = storage_dtype(aval.dtype)
         if aval.divided is not None and aval.divided.spec.unreduced:
             raise NotImplementedError(
-                f"{aval.str_short()} is a sum that is left to be made: each device has a part of"
-                " it; make the sum with weft.reshard(x, P()), or take x.addressable_shards"
+                f"{aval.str_short()} is an unreduced sum: each device has a part of it; compute "
+                "the sum with weft.reshard(x, P()), or use x.addressable_shards"
             )
         if self._type.placement.spans:
             return self._whole_view()
@@ -121,10 +121,10 @@ class ArrayImpl(Array):
         """The values of an array over several processes, where this one has all of them."""
         if not self.is_fully_replicated:
             raise RuntimeError(
-                f"the values of {self.aval.str_short()} are divided over several processes, and"
-                f" this one, {processes.index}, has only its own part of them: {self.sharding}."
-                " Use weft.experimental.multihost_utils.process_allgather(x, tiled=True) to have"
-                " all of them here, or x.addressable_shards for those of this process"
+                f"the values of {self.aval.str_short()} are sharded over several processes, and "
+                f"this one, {processes.index}, has only its own part: {self.sharding}. Use "
+                "weft.experimental.multihost_utils.process_allgather(x, tiled=True) to gather all "
+                "of them, or x.addressable_shards for the part of this process"
             )
         rows = self._rows()
         if not len(rows):
@@ -176,7 +176,7 @@ class ArrayImpl(Array):
             use = "weft.random.key_data(x)"
             if isinstance(kind, dtypes.PrimalTangentDType):
                 use = f'weft.lax.convert_element_type(x, "{kind.primal_dtype}")'
-            raise TypeError(f"an array x of dtype {kind} has no NumPy form; use {use}")
+            raise TypeError(f"an array x of dtype {kind} cannot be converted to NumPy; use {use}")
         if dtype is not None and np.dtype(dtype) != value.dtype:
             return value.astype(dtype)
         return value.copy() if copy else value

@@ -34,7 +34,7 @@ def check_execution(name: str) -> None:
     """Raise RuntimeError under ``no_execution``."""
     if knobs.thread.no_execution:
         raise RuntimeError(
-            f"{name} would be computed, which no_execution forbids; trace it instead, with"
+            f"{name} would run, which no_execution forbids; trace it instead, with"
             " eval_shape, make_jaxpr or lower"
         )
 

@@ -143,7 +143,7 @@ _others: dict[str, list[Device]] = {}  # by platform
 def _refuse_late_change(count: int) -> None:
     if _devices and count != knobs.num_cpu_devices.value:
         raise RuntimeError(
-            f"num_cpu_devices cannot become {count}: the devices are in use already; set it before"
+            f"num_cpu_devices cannot become {count}: the devices are already in use; set it before"
             " the first computation, or in the environment: WEFT_NUM_CPU_DEVICES"
         )
 
@@ -302,7 +302,7 @@ def dlpack_client(kind: int, number: int) -> Any:
             for device in _found(platform):
                 if device.client.dlpack_device == (kind, number):
                     return device.client
-    raise BufferError(f"from_dlpack: no device here has the number {number} of the kind {kind}")
+    raise BufferError(f"from_dlpack: there is no device number {number} of kind {kind} here")
 
 
 def host_device_count() -> int:

@@ -25,4 +25,4 @@ class NativeFunction:
         return self._slow(*args, **kwargs)
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} does not say what a call means")
+        raise TypeError(f"{type(self).__name__} does not define a call")

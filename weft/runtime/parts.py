@@ -30,7 +30,8 @@ class Parts:
     @property
     def address(self) -> int:
         raise ValueError(
-            "this array is on several devices and has no one address; take that of a part, as with"
+            "this array is on several devices and has no single address; use the address of a "
+            "shard, as with"
             " x.addressable_shards[0].data"
         )
 
@@ -144,13 +145,13 @@ class SpreadClient(DeviceClient, DividedClient):
     def to_dlpack(self, x: ArrayImpl, *args: Any) -> Any:
         """Other libraries take the parts one by one."""
         raise BufferError(
-            f"__dlpack__ of an array over {len(self.clients)} devices: export its parts, as with"
+            f"__dlpack__ of an array over {len(self.clients)} devices: export its shards, as with"
             " [s.data for s in x.addressable_shards]"
         )
 
     def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
         """Other libraries take the parts one by one."""
         raise AttributeError(
-            f"__cuda_array_interface__ of an array over {len(self.clients)} devices: use its parts,"
-            " as with [s.data for s in x.addressable_shards]"
+            f"__cuda_array_interface__ of an array over {len(self.clients)} devices: use its "
+            "shards, as with [s.data for s in x.addressable_shards]"
         )

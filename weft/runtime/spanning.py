@@ -144,8 +144,8 @@ def of_process(data: np.ndarray, sharding: Any, global_shape: Any = None) -> Arr
     """An array over several processes, of the data of each; as long as these together."""
     if len(sharding.spec) > data.ndim:
         raise ValueError(
-            f"{sharding.spec} says how {len(sharding.spec)} dimensions are divided, and the local"
-            f" data has shape {data.shape}"
+            f"{sharding.spec} has entries for {len(sharding.spec)} dimensions, but the local data "
+            f"has shape {data.shape}"
         )
     # an array with one element for each part tells where parts are
     sizes = [prod(sharding.mesh.shape[name] for name in axes_of(part)) for part in sharding.spec]
@@ -160,8 +160,8 @@ def of_process(data: np.ndarray, sharding: Any, global_shape: Any = None) -> Arr
         shape = tuple(m if n is None else n for n, m in both)
     if shape != implied and shape != data.shape:
         raise ValueError(
-            f"this process has data of shape {data.shape}, for an array of shape {shape}; by"
-            f" {sharding.spec} it would be of shape {implied}"
+            f"this process has data of shape {data.shape}, for an array of shape {shape}; with "
+            f"{sharding.spec} it would need the shape {implied}"
         )
     part = sharding.shard_shape(shape)
     dtype = canonicalize_dtype(data.dtype)
@@ -244,7 +244,7 @@ def _check_own(args: Sequence[Any], said: Any, name: str) -> None:
     for where in [*places, *([said] if said is not None and said.spans else [])]:
         if not where.sharding.addressable_devices:
             raise ValueError(
-                f"{name} runs on devices of other processes only, {described(where)}; process"
+                f"{name} runs only on devices of other processes, {described(where)}; process"
                 f" {processes.index} has none of them and must not call it"
             )
 

@@ -89,7 +89,9 @@ def convolve(
     if method == "fft":
         return fftconvolve(x, kernel, mode)
     if method not in ("auto", "direct"):
-        raise ValueError(f"convolve has the methods 'auto', 'direct' and 'fft', not {method!r}")
+        raise ValueError(
+            f"convolve supports the methods 'auto', 'direct' and 'fft', not {method!r}"
+        )
     return _convolve("convolve", x, kernel, mode, precision)
 
 
@@ -121,7 +123,7 @@ def correlate(
 
 def _check_plane(name: str, in1: Any, in2: Any, boundary: str, fillvalue: float) -> None:
     if boundary != "fill" or fillvalue != 0:
-        raise NotImplementedError(f"{name} knows boundary='fill' with fillvalue=0 only")
+        raise NotImplementedError(f"{name} supports only boundary='fill' with fillvalue=0")
     if jnp.ndim(in1) != 2 or jnp.ndim(in2) != 2:
         raise ValueError(f"{name} is for matrices, got ranks {jnp.ndim(in1)} and {jnp.ndim(in2)}")
 

@@ -21,7 +21,7 @@ __all__ = ["dct", "dctn", "idct", "idctn"]
 
 def _check(name: str, type: int, norm: str | None) -> None:
     if type != 2:
-        raise NotImplementedError(f"{name} knows the transform of type 2, not {type}")
+        raise NotImplementedError(f"{name} supports only the transform of type 2, not {type}")
     if norm not in (None, "backward", "ortho"):
         raise ValueError(f"{name}: norm {norm!r} is not None, 'backward' or 'ortho'")
 

@@ -48,7 +48,8 @@ class RegularGridInterpolator:
         _check_method(method)
         if bounds_error:
             raise NotImplementedError(
-                "RegularGridInterpolator cannot raise for data: points out of bounds get fill_value"
+                "RegularGridInterpolator can't raise for points out of bounds; pass "
+                "bounds_error=False, and they get fill_value"
             )
         promotion.check_arraylike("RegularGridInterpolator", values, *points)
         grid = [jnp.asarray(p) for p in points]
@@ -66,7 +67,7 @@ class RegularGridInterpolator:
             if dtypes.issubdtype(kind, np.complexfloating) and not dtypes.issubdtype(
                 values.dtype, np.complexfloating
             ):
-                raise ValueError("a complex fill_value does not fit values that are real")
+                raise ValueError("a complex fill_value does not fit real values")
         self.method = method
         self.bounds_error = bounds_error
         self.fill_value = fill_value
@@ -110,7 +111,7 @@ class RegularGridInterpolator:
 
 def _check_method(method: str) -> None:
     if method not in _METHODS:
-        raise ValueError(f"RegularGridInterpolator has the methods {_METHODS}, not {method!r}")
+        raise ValueError(f"RegularGridInterpolator supports the methods {_METHODS}, not {method!r}")
 
 
 def _coordinates(xi: Any, rank: int) -> Array:

@@ -46,7 +46,7 @@ class gaussian_kde:
         promotion.check_arraylike("gaussian_kde", dataset)
         data = jnp.atleast_2d(dataset)
         if jnp.issubdtype(data.dtype, np.complexfloating):
-            raise NotImplementedError("gaussian_kde is for real samples")
+            raise NotImplementedError("gaussian_kde needs real samples")
         if data.ndim != 2:
             raise ValueError(f"gaussian_kde needs a sample of shape (d, n), got {data.shape}")
         if data.size <= 1:
@@ -60,7 +60,7 @@ class gaussian_kde:
             data, weights = promotion.promote_dtypes_inexact(data, jnp.atleast_1d(weights))
             if weights.shape != (n,):
                 raise ValueError(
-                    f"gaussian_kde needs weights of shape {(n,)}, as many as points, got"
+                    f"gaussian_kde needs weights of shape {(n,)}, one per point, got"
                     f" {weights.shape}"
                 )
             weights = weights / weights.sum()
@@ -86,8 +86,8 @@ class gaussian_kde:
         if callable(method):
             return method(self)
         raise ValueError(
-            "gaussian_kde takes as bw_method 'scott', 'silverman', a number or a function,"
-            f" not {method!r}"
+            "bw_method of gaussian_kde must be 'scott', 'silverman', a number or a function, not "
+            f"{method!r}"
         )
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
@@ -199,8 +199,12 @@ class gaussian_kde:
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Array:
         """Not available: only ``integrate_box_1d`` is."""
-        raise NotImplementedError("only boxes in one dimension: use integrate_box_1d")
+        raise NotImplementedError(
+            "integrate_box is not supported; use integrate_box_1d for one dimension"
+        )
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Not available: a density does not change; make another with its ``bw_method``."""
-        raise NotImplementedError("make a new gaussian_kde with the bw_method you want")
+        raise NotImplementedError(
+            "the bandwidth can't change; create a new gaussian_kde with that bw_method"
+        )

@@ -40,7 +40,8 @@ def _right_rank(name: str, a: Array, b: Array) -> int:
         return 1
     if a.ndim == b.ndim + 1 and a.shape[-1] == b.shape[-1]:
         warn(
-            f"{name} with a stack of vectors as b of shape {b.shape} will mean matrices: write"
+            f"{name} with a stack of vectors as b of shape {b.shape} will be treated as matrices; "
+            "write"
             f" {name}(a, b[..., None]).squeeze(-1)",
             FutureWarning,
         )

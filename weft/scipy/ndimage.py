@@ -80,10 +80,10 @@ def map_coordinates(
         )
     if mode not in _FOLDS:
         raise NotImplementedError(
-            f"map_coordinates has no mode {mode!r}, but {', '.join(sorted(_FOLDS))}"
+            f"map_coordinates has no mode {mode!r}; choose one of {', '.join(sorted(_FOLDS))}"
         )
     if order not in (0, 1):
-        raise NotImplementedError(f"map_coordinates has the orders 0 and 1, not {order}")
+        raise NotImplementedError(f"map_coordinates supports the orders 0 and 1, not {order}")
     points = [jnp.asarray(c) for c in coordinates]
     if order == 1:
         points = [promotion.promote_dtypes_inexact(p)[0] for p in points]

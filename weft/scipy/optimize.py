@@ -393,12 +393,12 @@ def minimize(
     if not isinstance(args, tuple):
         raise TypeError(f"minimize takes args as a tuple, got {args!r}")
     if method.lower() not in _METHODS:
-        raise ValueError(f"minimize has the methods {', '.join(_METHODS)}, not {method!r}")
+        raise ValueError(f"minimize supports the methods {', '.join(_METHODS)}, not {method!r}")
     x0 = jnp.asarray(x0)
     is_complex = dtypes.issubdtype(x0.dtype, np.complexfloating) and method.lower() != "bfgs"
     if x0.ndim != 1 or not (is_complex or dtypes.issubdtype(x0.dtype, np.floating)):
         raise TypeError(
-            f"minimize needs a vector of floating point numbers to start from, got {x0.dtype} of"
+            f"minimize needs a vector x0 of floating-point numbers, got {x0.dtype} of"
             f" shape {x0.shape}"
         )
     settings = dict(options or {})

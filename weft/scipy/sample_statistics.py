@@ -27,8 +27,8 @@ def _only_propagate(name: str, nan_policy: str) -> None:
         raise ValueError(f"{name}: nan_policy {nan_policy!r} is not 'propagate', 'omit' or 'raise'")
     if nan_policy != "propagate":
         raise NotImplementedError(
-            f"{name} has no nan_policy {nan_policy!r}, which depends on the data; look for NaN"
-            " before the call"
+            f"{name} has no nan_policy {nan_policy!r}, which depends on the data; check for NaN "
+            "before the call"
         )
 
 
@@ -190,7 +190,7 @@ def sem(
         result = jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(count)
         return result.astype(x.dtype) if jnp.iscomplexobj(x) else result
     if nan_policy != "omit":
-        raise ValueError(f"sem has the nan_policy 'propagate' or 'omit', not {nan_policy!r}")
+        raise ValueError(f"sem supports nan_policy 'propagate' and 'omit', not {nan_policy!r}")
     deviation = jnp.nanstd(x, axis=axis, ddof=ddof, keepdims=keepdims)
     present = (~jnp.isnan(x)).sum(axis=axis, keepdims=keepdims)
     return deviation / jnp.sqrt(present.astype(deviation.dtype))

@@ -162,7 +162,7 @@ def sph_harm_y(
     """
     if diff_n is not None:
         raise NotImplementedError(
-            "sph_harm_y takes no diff_n: differentiate by theta and phi with weft.jacfwd"
+            "sph_harm_y has no diff_n; differentiate with respect to theta and phi with weft.jacfwd"
         )
     if n_max is None:
         n_max = int(np.max(np.asarray(n)))

@@ -43,9 +43,9 @@ def detrend(
         Array([-1.,  1.,  0.], dtype=float32)
     """
     if overwrite_data is not None:
-        raise NotImplementedError("detrend does not overwrite: arrays do not change")
+        raise NotImplementedError("detrend has no overwrite_data: arrays are immutable")
     if type not in ("linear", "constant"):
-        raise ValueError(f"detrend has the types 'linear' and 'constant', not {type!r}")
+        raise ValueError(f"detrend supports the types 'linear' and 'constant', not {type!r}")
     (x,) = inexact("detrend", jnp.asarray(data))
     if type == "constant":
         return x - x.mean(axis=axis, keepdims=True)
@@ -132,7 +132,7 @@ def _extend(name: str, x: Array, boundary: str | None, n: int) -> Array:
     """``x`` with n values more on both sides of the last axis."""
     if boundary not in ("even", "odd", "constant", "zeros", None):
         raise ValueError(
-            f"{name} has the boundaries 'even', 'odd', 'constant', 'zeros' and None, not"
+            f"{name} supports the boundaries 'even', 'odd', 'constant', 'zeros' and None, not"
             f" {boundary!r}"
         )
     if boundary is None or n == 0:
@@ -192,10 +192,10 @@ def _spectrogram(
     elif scaling == "spectrum":
         scale = 1 / jnp.square(values.sum())
     else:
-        raise ValueError(f"{name} has the scalings 'density' and 'spectrum', not {scaling!r}")
+        raise ValueError(f"{name} supports the scalings 'density' and 'spectrum', not {scaling!r}")
     if onesided and any(dtypes.issubdtype(s.dtype, np.complexfloating) for s in signals):
         onesided = False
-        warn(f"{name} of complex signals has both sides: return_onesided=False")
+        warn(f"{name} of complex signals is two-sided; pass return_onesided=False")
     remove = _trend_remover(trend)
     transform = jnp.fft.rfft if onesided else jnp.fft.fft
     found = [transform(remove(_segments(s, nperseg, step)) * values, nfft) for s in signals]

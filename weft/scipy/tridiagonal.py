@@ -65,8 +65,8 @@ def eigh_tridiagonal(
             raise ValueError(f"select_range {select_range} is empty")
     elif select == "v":
         raise NotImplementedError(
-            "eigh_tridiagonal cannot select by value, for the result's size would depend on it:"
-            " use select='a' and a mask"
+            "eigh_tridiagonal cannot select by value, because the size of the result would depend "
+            "on values; use select='a' and a mask"
         )
     else:
         raise ValueError(f"select must be 'a', 'i' or 'v', got {select!r}")

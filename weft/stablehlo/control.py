@@ -51,7 +51,7 @@ def _while(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     cond_consts, body_consts = ins[:n_cond], ins[n_cond : n_cond + n_body]
     carry = ins[n_cond + n_body :]
     if p["cond_jaxpr"].out_avals[0].shape:
-        raise Unlowered("a while loop with a condition for each element has no StableHLO here")
+        raise Unlowered("weft can't write a while loop with a condition per element as StableHLO")
     kinds = [(x.shape, x.dtype) for x in carry]
 
     def part(closed: Any, consts: Any, name: str) -> Any:
@@ -140,9 +140,11 @@ def _linear_solve(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 
 def _threefry(impl: Any, params: dict[str, Any] | None = None) -> None:
     if not is_partitionable(params or {}):
-        raise Unlowered("random bits have no StableHLO here without threefry_partitionable")
+        raise Unlowered("weft can't write random bits as StableHLO without threefry_partitionable")
     if impl != threefry_impl:
-        raise Unlowered(f"random keys of {impl.name} have no StableHLO here, those of Threefry do")
+        raise Unlowered(
+            f"weft can't write random keys of {impl.name} as StableHLO, only those of Threefry"
+        )
 
 
 def _words(e: Emitter, keys: Typed) -> list[Typed]:
@@ -174,7 +176,7 @@ def _counters(e: Emitter, keys: Typed, shape: Any) -> tuple[list[Typed], list[Ty
     full = (*batch, *shape)
     count = prod(shape)
     if exceeds(count, (1 << 32) - 1):
-        raise Unlowered("random arrays of 2**32 elements and more have no StableHLO here")
+        raise Unlowered("weft can't write random arrays of 2**32 or more elements as StableHLO")
     flat = e.one("iota", [], (count,), np.uint32, "iota_dimension = 0 : i64")
     low = e.one("reshape", [flat], shape, np.uint32)
     low = e.broadcast(low, full, range(len(batch), len(full)))

@@ -208,7 +208,7 @@ def _mulhi(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     shape, dtype = out_of(eqn)
     bits = np.dtype(dtype).itemsize * 8
     if bits > 32:
-        raise Unlowered("the upper half of a product of 64 bits has no StableHLO here")
+        raise Unlowered("weft can't write the upper half of a 64-bit product as StableHLO")
     wide = np.dtype(f"{np.dtype(dtype).kind}{2 * np.dtype(dtype).itemsize}")
     x, y = (convert(e, v, wide) for v in spread(e, eqn, ins))
     product = e.one("multiply", [x, y], shape, wide)

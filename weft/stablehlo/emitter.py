@@ -205,7 +205,8 @@ class Emitter:
             finally:
                 self.expanding.pop()
         raise Unlowered(
-            f"the program holds {primitive}, which has no StableHLO here; weft itself compiles it"
+            f"the program holds {primitive}, which weft can't write as StableHLO; weft itself can "
+            "compile it"
         )
 
     def staged(self, fun: Callable[..., Any], avals: Any, ins: Sequence[Typed]) -> list[Typed]:
@@ -288,7 +289,8 @@ def _quoted(notes: Any) -> dict[str, str]:
 def _as_list(primitive: Any, out: Any) -> list[Any]:
     if out is None:
         raise Unlowered(
-            f"the program holds {primitive}, which has no StableHLO here; weft itself compiles it"
+            f"the program holds {primitive}, which weft can't write as StableHLO; weft itself can "
+            "compile it"
         )
     return list(out) if primitive.multiple_results else [out]
 

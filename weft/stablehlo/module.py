@@ -45,7 +45,7 @@ class Module:
     def as_hlo_text(self) -> str:
         """The operations in the manner of HLO: one a line, of the main function in ``ENTRY``."""
         if "<?x" in self.text or "x?x" in self.text:
-            raise Unlowered("HLO has no form for symbolic sizes; ask for the dialect 'stablehlo'")
+            raise Unlowered("HLO has no symbolic sizes; request the dialect 'stablehlo'")
         parts: list[tuple[str, list[str]]] = []
         for line in self.text.split("\n"):
             found = re.match(r"\s*func\.func (\w+) @(\w+)", line)

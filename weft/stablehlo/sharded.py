@@ -41,7 +41,7 @@ class Partitions:
         try:
             return np.array([self.devices.index(d) for d in mesh.devices.flat]).reshape(sizes)
         except ValueError:
-            raise Unlowered("one program cannot be on meshes of different devices") from None
+            raise Unlowered("a program cannot use meshes with different devices") from None
 
     def text(self, sharding: Any, rank: int) -> str:
         """A sharding as XLA writes it.
@@ -193,10 +193,12 @@ def _shard_map(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     closed, mesh, outer = p["jaxpr"], p["mesh"], parts.manual_axes
     if parts.manual is not None:
         if dict(mesh.shape) != dict(parts.manual.shape):
-            raise Unlowered("a shard_map inside of another, over another mesh, has no StableHLO")
+            raise Unlowered(
+                "weft can't write a shard_map inside another over a different mesh as StableHLO"
+            )
         mesh = parts.manual  # which knows the devices
     if any(s.unreduced or s.reduced for s in (*p["in_specs"], *p["out_specs"])):
-        raise Unlowered("a shard_map of sums that are left to be made has no StableHLO here")
+        raise Unlowered("weft can't write a shard_map of unreduced sums as StableHLO")
     manual = frozenset(p["manual_axes"]) | outer
     partly = set(mesh.axis_names) != manual
 
@@ -231,7 +233,8 @@ def _region(e: Emitter, eqn: Any) -> Any:
     """The partitions, inside of a manual region."""
     if e.partitions is None or e.partitions.manual is None:
         raise Unlowered(
-            f"the program holds {eqn.primitive} outside of shard_map, which has no StableHLO here"
+            f"the program holds {eqn.primitive} outside of shard_map, which weft can't write as "
+            "StableHLO"
         )
     return e.partitions
 

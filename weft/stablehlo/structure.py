@@ -306,7 +306,9 @@ def _reduce_window_by(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 @rule("reduce_window")
 def _reduce_window(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     if eqn.params.get("consts"):
-        raise Unlowered("a reduction of windows that closes over values has no StableHLO here")
+        raise Unlowered(
+            "weft can't write a windowed reduction that closes over values as StableHLO"
+        )
     region = e.block([((), x.dtype) for x in ins], _inner(e, eqn.params["jaxpr"]))
     results = [physical(v.aval) for v in eqn.outvars]
     return e.op("reduce_window", ins, results, _window_text(eqn.params), [region])
@@ -439,7 +441,7 @@ def _before(e: Emitter, x: Typed, y: Typed) -> Typed:
     if x.dtype.name.startswith(("bfloat", "float")):
         return compare(e, "LT", _ordered(e, x), _ordered(e, y), "TOTALORDER")
     if x.dtype.kind == "c":
-        raise Unlowered("a sort of complex numbers has no StableHLO here")
+        raise Unlowered("weft can't write a sort of complex numbers as StableHLO")
     return compare(e, "LT", x, y)
 
 
@@ -467,7 +469,7 @@ def _sort(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 def _top_k(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     (x,), k, axis = ins, eqn.params["k"], eqn.params.get("axis", -1) % len(ins[0].shape)
     if axis != len(x.shape) - 1:
-        raise Unlowered("top_k along another axis than the last has no StableHLO here")
+        raise Unlowered("weft can't write top_k along an axis other than the last as StableHLO")
     results = [physical(v.aval) for v in eqn.outvars]
     return e.op("chlo.top_k", [x], results, f"k = {k} : i64")
 
@@ -501,7 +503,7 @@ def _gather(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     shape, dtype = out_of(eqn)
     extra = len(x.shape) - len(p["slice_sizes"])
     if extra:
-        raise Unlowered("indexing an array of random keys has no StableHLO here")
+        raise Unlowered("weft can't write indexing of an array of random keys as StableHLO")
     text = (
         "dimension_numbers = #stablehlo.gather<"
         f"offset_dims = {list(d.offset_dims)},"

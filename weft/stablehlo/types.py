@@ -29,7 +29,7 @@ def element(dtype: Any) -> str:
     """The name of a dtype."""
     found = ELEMENTS.get(getattr(dtype, "name", ""))
     if found is None:
-        raise Unlowered(f"arrays of dtype {dtype} have no StableHLO here")
+        raise Unlowered(f"weft can't write arrays of dtype {dtype} as StableHLO")
     return found
 
 
@@ -53,7 +53,7 @@ def tensor(shape: Any, dtype: Any) -> str:
 def type_of(aval: Any) -> str:
     """The type of a value of a program."""
     if not hasattr(aval, "shape") or aval.is_ref:
-        raise Unlowered(f"a value of type {aval} has no StableHLO")
+        raise Unlowered(f"weft can't write a value of type {aval} as StableHLO")
     return tensor(*physical(aval))
 
 
@@ -91,5 +91,5 @@ def array(values: Any) -> str:
     """
     values = list(values)
     if not is_constant_shape(values):
-        raise Unlowered(f"a parameter of symbolic sizes {values} has no StableHLO here")
+        raise Unlowered(f"weft can't write a parameter with symbolic sizes {values} as StableHLO")
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"

@@ -150,7 +150,7 @@ def _expand(items: tuple[Any, ...], shape: Shape) -> list[Any]:
         expanded.extend(_positions(item) if _is_mask(item) else [item])
     if any(item is None for item in expanded):
         raise TypeError(
-            "an index into a reference cannot contain None; reshape the value that you read"
+            "an index into a reference cannot contain None; reshape the value after reading it"
         )
     dots = [k for k, item in enumerate(expanded) if item is Ellipsis]
     if len(dots) > 1:
@@ -190,7 +190,7 @@ def _entry(item: Any, size: int, axis: int) -> Any:
         return item
     if isinstance(item, (bool, np.bool_)) or not _is_integral(item):
         raise TypeError(
-            "an index into a reference is made of integers, slices, weft.ds and integer arrays;"
+            "an index into a reference consists of integers, slices, weft.ds and integer arrays;"
             f" got {item!r} of type {type(item).__name__}"
         )
     if type(item) is Dim or type(size) is Dim:

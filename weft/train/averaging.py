@@ -42,7 +42,7 @@ class EMA(struct.PyTreeNode):
             warmup: whether the decay grows from a small one.
         """
         if not 0.0 <= decay < 1.0:
-            raise ValueError(f"decay={decay}: it has to be at least 0 and below 1")
+            raise ValueError(f"decay={decay}: it must be at least 0 and below 1")
         copied = tree_util.tree_map(jnp.array, params)  # of its own: the step may donate params
         return cls(average=copied, count=jnp.zeros((), jnp.int32), decay=decay, warmup=warmup)
 

@@ -49,7 +49,7 @@ def load_huggingface(
     if os.path.exists(index):
         table = _read_json(index).get("weight_map")
         if not isinstance(table, dict) or not all(map(_is_plain, table.values())):
-            raise CheckpointError(f"{index}: weight_map has to give a file of the folder by name")
+            raise CheckpointError(f"{index}: weight_map must name a file in the folder")
         names = sorted(set(table.values()))
     tensors: dict[str, np.ndarray] = {}
     for name in names:

@@ -86,7 +86,7 @@ class NanWatch:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, every: int = 1) -> None:
         if every < 1:
-            raise ValueError(f"every={every}: it has to be 1 or more")
+            raise ValueError(f"every={every}: it must be 1 or more")
         self.folder = None if folder is None else os.fspath(folder)
         self.every = every
 

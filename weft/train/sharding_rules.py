@@ -84,11 +84,11 @@ def _checked(name: str, shape: tuple[int, ...], mesh: Mesh, spec: Any) -> Any:
     if not shape:  # counters of optimisers have the names of what they count
         return P()
     if len(spec) > len(shape):
-        raise ValueError(f"{name!r} has the shape {shape}, and the rule for it is {spec}")
+        raise ValueError(f"{name!r} has the shape {shape}, but its rule is {spec}")
     for size, entry in zip(shape, spec):
         if entry is not None and size % _divisor(mesh, entry):
             raise ValueError(
-                f"{name!r} has the shape {shape}: {size} cannot be divided over {entry!r}, which"
+                f"{name!r} has the shape {shape}: {size} cannot be sharded over {entry!r}, which"
                 f" has {_divisor(mesh, entry)} devices"
             )
     return spec

@@ -84,7 +84,7 @@ class Step:
                 return weft.make_array_from_process_local_data(where, np.asarray(x))
             if not np.ndim(x) or np.shape(x)[0] % count:
                 raise ValueError(
-                    f"a batch of shape {np.shape(x)} cannot be divided over {count} devices; drop"
+                    f"a batch of shape {np.shape(x)} cannot be sharded over {count} devices; drop"
                     " or pad the last examples"
                 )
             return weft.device_put(x, where)
@@ -186,7 +186,7 @@ def make_step(
     if sharding is not None and mesh is None:
         mesh = sharding_rules.default_mesh()
     if accumulate < 1:
-        raise ValueError(f"accumulate={accumulate}: it has to be 1 or more")
+        raise ValueError(f"accumulate={accumulate}: it must be 1 or more")
     policy = precision.get_policy(policy) if isinstance(policy, str) else policy
     used = loss if policy is None else policy.wrap(loss)
 

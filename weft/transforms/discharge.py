@@ -111,7 +111,7 @@ def _run_eqn(eqn: Any, values: list[Any]) -> Any:
         if called is not None:
             return run(called.jaxpr, called.consts, values)
         raise NotImplementedError(
-            f"{primitive} was given a mutable reference, of which it knows nothing; read it first"
+            f"{primitive} was given a mutable reference, which it does not support; read it first"
             f" with ref[...] ({source.summarize(eqn.source_info)})"
         )
     leading, params = primitive.get_bind_params(eqn.params)
@@ -126,8 +126,8 @@ def values_of(args: Sequence[Any]) -> list[Any]:
     cells = [id(x) for x in args if isinstance(x, AnyCell)]
     if len(set(cells)) < len(cells) and knobs.thread.mutable_array_checks:
         raise ValueError(
-            "one mutable reference was passed in two places of one call: what is written through"
-            " one would not be seen through the other; pass it once"
+            "one mutable reference was passed in two places of one call: a write through one "
+            "would not be visible through the other; pass it once"
         )
     return [x.value if isinstance(x, AnyCell) else x for x in args]
 
@@ -164,9 +164,9 @@ def bind_discharged(primitive: Any, args: Sequence[Any], params: dict[str, Any])
         outs = None if primitive.by_steps is None else primitive.by_steps(args, params)
         if outs is None:
             raise NotImplementedError(
-                f"a function with a derivative rule of its own is given a mutable reference inside"
-                f" {primitive}, which is differentiated or mapped and whose steps are not known;"
-                f" call it outside of {primitive}"
+                "a function with a custom derivative rule is given a mutable reference inside "
+                f"{primitive}, which is differentiated or mapped and has an unknown number of "
+                f"steps; call it outside of {primitive}"
             )
         return outs
     return primitive.discharge(*cells_of(args), **params)

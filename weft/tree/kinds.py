@@ -18,7 +18,8 @@ def sorted_keys(mapping: dict[Any, Any]) -> tuple[Any, ...]:
     except Exception as error:
         names = ", ".join(sorted({type(key).__name__ for key in mapping}))
         raise ValueError(
-            f"the keys of a dictionary in a pytree must sort, but keys of type {names} do not "
+            f"the keys of a dictionary in a pytree must be sortable, but keys of type {names} are "
+            "not "
             f"({error}); use keys of one type, or a collections.OrderedDict"
         ) from error
 

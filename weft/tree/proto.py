@@ -38,17 +38,17 @@ def _node_message(node: Node, keys: dict[str, int]) -> bytes:
         return _number(2, _LEAF)
     tag = node.kind.tag
     if tag not in _TYPES:
+        name = node.kind.type.__name__ if node.kind.type else tag
         raise ValueError(
-            f"a structure with {node.kind.type.__name__ if node.kind.type else tag} nodes has no"  # type: ignore[union-attr]
-            " form as protocol buffer: only lists, tuples, dicts and None have; convert the tree"
-            " to these, or pickle the structure"
+            f"a structure with {name} nodes cannot be a protocol buffer: only lists, tuples,"
+            " dicts and None can; convert the tree to these, or pickle the structure"
         )
     arity = len(node.children)
     message = (_number(1, arity) if arity else b"") + _number(2, _TYPES[tag])
     if tag != "dict" or not arity:
         return message
     if not all(isinstance(key, str) for key in node.aux):
-        raise ValueError(f"only dicts with string keys have a form as protocol buffer: {node.aux}")
+        raise ValueError(f"only dicts with string keys can be protocol buffers: {node.aux}")
     numbers = b"".join(_varint(keys.setdefault(key, len(keys))) for key in node.aux)
     return message + _bytes(3, _bytes(1, numbers))
 
@@ -126,7 +126,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
-    raise JaxRuntimeError("the bytes are no serialized structure: a number has no end")
+    raise JaxRuntimeError("the bytes are not a serialized structure: a number has no end")
 
 
 def _numbers(data: bytes) -> list[int]:
@@ -140,7 +140,7 @@ def _numbers(data: bytes) -> list[int]:
 def _fields(data: Any) -> Iterator[tuple[int, Any]]:
     """The fields of a message with their values."""
     if not isinstance(data, bytes):
-        raise JaxRuntimeError("the bytes are no serialized structure: a message is a number")
+        raise JaxRuntimeError("the bytes are not a serialized structure: a message is a number")
     at = 0
     while at < len(data):
         head, at = _read_varint(data, at)
@@ -148,8 +148,12 @@ def _fields(data: Any) -> Iterator[tuple[int, Any]]:
         value, at = _read_varint(data, at)
         if head & 7 == _BYTES:
             if at + value > len(data):
-                raise JaxRuntimeError("the bytes are no serialized structure: they end too early")
+                raise JaxRuntimeError(
+                    "the bytes are not a serialized structure: they end too early"
+                )
             value, at = data[at : at + value], at + value
         elif head & 7 != _VARINT:
-            raise JaxRuntimeError("the bytes are no serialized structure: a field of unknown type")
+            raise JaxRuntimeError(
+                "the bytes are not a serialized structure: a field of unknown type"
+            )
         yield head >> 3, value

@@ -172,7 +172,7 @@ def install(monkeypatch, most=1 << 30, count=1, apart=False):
 
     def allocate(size):
         if size + sum(b.nbytes for b in [*blocks.values()]) > most:
-            raise driver.OutOfMemory("the GPU has no memory left for this")
+            raise driver.OutOfMemory("the GPU is out of memory")
         return make(size, blocks)
 
     def make(size, blocks):

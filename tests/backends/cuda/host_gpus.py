@@ -58,9 +58,9 @@ def check_arrays():
     moved = weft.device_put(x, weft.devices()[2])
     assert moved.devices() == {weft.devices()[2]}
     np.testing.assert_array_equal(moved, x)
-    with pytest.raises(BufferError, match="4 devices: export its parts"):
+    with pytest.raises(BufferError, match="4 devices: export its shards"):
         x.__dlpack__()
-    with pytest.raises(ValueError, match="no one address"):
+    with pytest.raises(ValueError, match="no single address"):
         x.unsafe_buffer_pointer()
     check_donation(mesh)
     again = x.copy()

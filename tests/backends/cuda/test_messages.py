@@ -108,7 +108,7 @@ def mesh_of_one():
 
 
 def test_a_gpu_is_in_a_mesh_once():
-    with pytest.raises(ValueError, match=r"GPUs \[0, 1, 0\]: each may be there once"):
+    with pytest.raises(ValueError, match=r"GPUs \[0, 1, 0\]: each may appear only once"):
         several.Team([0, 1, 0])
 
 

@@ -184,7 +184,7 @@ def run_job(count, *command, **knobs):
 def test_a_refusal_is_a_clear_error():
     told = run_job(2, "-c", JOIN)
     assert told.count("refused: NCCL can't join GPU 0 to 1 others") == 2
-    assert "Each process needs a GPU of its own" in told
+    assert "Each process needs its own GPU" in told
 
 
 MODES = {

@@ -45,7 +45,7 @@ def test_costs_memory_text_and_bytes(make_plugin):
     told = made.explain()
     assert "for box:2x2, a machine of 4 devices" in told and "floating-point operations" in told
     assert made.out_info.shape == (4, 6)
-    with pytest.raises(RuntimeError, match="compiled for box:2x2, which is described"):
+    with pytest.raises(RuntimeError, match="compiled for box:2x2, a machine that this process"):
         made(jnp.ones((8, 4)), jnp.ones((4, 6)))
     with pytest.raises(TypeError, match="the name of a machine"):
         step.lower(struct((8, 4)), struct((4, 6))).compile(topology=3)
@@ -116,7 +116,7 @@ def test_meshes_without_devices(make_plugin, shape):
     lowered = weft.jit(lambda x: x @ x.T).lower(struct((8, 4), where))
     assert f"devices=[{shape[0]},1" in lowered.compile(topology=machine).as_text()
     small = topologies.get_topology_desc("box:1x2", platform="stand_in")
-    with pytest.raises(ValueError, match="has 2 devices, and the program is divided over 4"):
+    with pytest.raises(ValueError, match="has 2 devices, and the program is sharded over 4"):
         lowered.compile(topology=small)
 
 

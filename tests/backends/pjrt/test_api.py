@@ -32,7 +32,7 @@ def test_structs_have_the_sizes_of_the_header():
 
 
 def test_another_major_version_is_refused():
-    with pytest.raises(PjrtError, match=r"has version 1\.2 of the PJRT API; weft speaks 0"):
+    with pytest.raises(PjrtError, match=r"has version 1\.2 of the PJRT API; weft supports 0"):
         StandIn(version=(1, 2)).open()
 
 

@@ -152,5 +152,5 @@ def test_dropout_draws_and_bfloat16_computes():
 
 
 def test_unknown_sizes_are_named():
-    with pytest.raises(ValueError, match="T5Config knows no size 't5-tiny'; known are byt5-base"):
+    with pytest.raises(ValueError, match="T5Config has no size 't5-tiny'; choose one of byt5-base"):
         T5Config.named("t5-tiny")

@@ -80,7 +80,7 @@ def verify(
         if is_tracing():
             raise TypeError(
                 errors.located(
-                    "verify looks at values, and was called inside of a transformation",
+                    "verify needs concrete values, but was called inside a transformation",
                     "Call it outside of jit, grad and vmap, on a function that uses them.",
                 )
             )
@@ -111,7 +111,7 @@ class Check:
         if staged.refs:
             raise ValueError(
                 f"verify cannot run {self.function._name} several times: it reads or writes a"
-                " mutable reference. Verify a function of its value: ref[...]"
+                " mutable reference. Verify a function that takes its value, ref[...]"
             )
         self._check_effects(closed)
         args, kwargs = tree_map(_copied, (args, kwargs))
@@ -133,8 +133,8 @@ class Check:
             self.report.skipped.append(f"side effects: {name} at {where} ran several times")
             return
         raise ValueError(
-            f"verify would run {name} at {where} several times, and it has side effects; leave it"
-            " out of the function, or say verify(f, allow_effects=True)"
+            f"verify would run {name} at {where} several times, and it has side effects; remove "
+            "it from the function, or pass verify(f, allow_effects=True)"
         )
 
     def walk(self) -> None:

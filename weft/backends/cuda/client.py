@@ -27,15 +27,15 @@ def clients() -> list[Gpu]:
     driver.library()  # which says what is wrong with it
     count = driver.count()
     if not count:
-        raise driver.DriverError("the CUDA driver knows no GPU")
+        raise driver.DriverError("the CUDA driver finds no GPU")
     visible = knobs.cuda_visible_devices.value
     known = {str(n): n for n in range(count)}
     wanted = list(known) if visible == "all" else [n.strip() for n in visible.split(",")]
     strange = [n for n in wanted if n not in known]
     if strange:
         raise ValueError(
-            f"cuda_visible_devices names {strange[0]!r}; GPUs here have the numbers from 0 to"
-            f" {count - 1}: write 'all', or numbers by comma"
+            f"cuda_visible_devices names {strange[0]!r}; the GPUs here are numbered 0 to "
+            f"{count - 1}; write 'all', or numbers separated by commas"
         )
     numbers = [known[n] for n in wanted]
     return [gpu(number) for number in numbers]

@@ -121,7 +121,7 @@ def export(owner: Buffer, aval: Any, number: int, stream: Any, version: Any, cop
     dtype = storage_dtype(aval.dtype)
     code = _BRAIN if dtype == BF16 else _CODES.get(dtype.kind)
     if code is None:
-        raise BufferError(f"DLPack has no name for {aval.dtype}; convert the array first")
+        raise BufferError(f"DLPack cannot represent {aval.dtype}; convert the array first")
     shape = (ctypes.c_int64 * max(len(aval.shape), 1))(*aval.shape)
     steps = [int(np.prod(aval.shape[i + 1 :])) for i in range(len(aval.shape))]
     strides = (ctypes.c_int64 * max(len(steps), 1))(*steps)
@@ -179,7 +179,7 @@ def take(x: Any) -> tuple[Buffer, ShapedArray]:
         for n, found in reversed([*zip(shape, tensor.strides[: tensor.ndim], strict=True)]):
             if n != 1 and found != step:
                 raise BufferError(
-                    f"from_dlpack takes arrays whose elements lie in order; this one, {shape}, has"
+                    f"from_dlpack takes contiguous arrays; this one, {shape}, has"
                     f" the strides {tuple(tensor.strides[: tensor.ndim])}: make it contiguous first"
                 )
             step *= n

@@ -121,7 +121,7 @@ def library() -> Any:
     found.cuDriverGetVersion(ctypes.byref(version))
     if version.value < OLDEST_DRIVER:
         told = f"{version.value // 1000}.{version.value % 1000 // 10}"
-        raise DriverError(f"the CUDA driver is for CUDA {told}; weft needs one for CUDA 12.0")
+        raise DriverError(f"the CUDA driver supports CUDA {told}; weft needs CUDA 12.0 or newer")
     return found
 
 
@@ -156,7 +156,7 @@ def call(name: str, *args: Any) -> None:
     status = getattr(found, name)(*args)
     if status:
         if status == _NO_MEMORY:
-            raise OutOfMemory("the GPU has no memory left for this")
+            raise OutOfMemory("the GPU is out of memory")
         raise DriverError(f"{name}: {_explained(found, status)}")
 
 

@@ -77,7 +77,7 @@ def _fresh(size: int) -> Buffer:
     except driver.OutOfMemory as error:
         raise JaxRuntimeError(
             f"RESOURCE_EXHAUSTED: out of memory on the GPU: an array of {size / 2**20:,.0f} MiB;"
-            f" {error}. Delete arrays that are not needed (x.delete()), or donate them"
+            f" {error}. Delete arrays that you no longer need (x.delete()), or donate them"
         ) from error
 
 
@@ -259,7 +259,7 @@ class Gpu(DeviceClient):
         dtype = storage_dtype(x.aval.dtype)
         if dtype.kind not in "biufc" or dtype.isbuiltin != 1:
             raise AttributeError(
-                f"__cuda_array_interface__ has no name for {x.aval.dtype}; use weft.dlpack"
+                f"__cuda_array_interface__ cannot represent {x.aval.dtype}; use weft.dlpack"
             )
         return {
             "shape": x.aval.shape,

@@ -260,13 +260,13 @@ def join(
         check()
         if time.monotonic() > end:
             raise NcclError(
-                f"not all of {size} members came to a communicator within {limit:g} seconds"
+                f"not all of {size} members joined a communicator within {limit:g} seconds"
                 " (WEFT_DISTRIBUTED_TIMEOUT)"
             )
     if failed:
         raise NcclError(
-            f"NCCL can't join GPU {device.number} to {size - 1} others: {failed[0]}. Each process"
-            " needs a GPU of its own; start as many processes on a machine as it has GPUs"
+            f"NCCL can't join GPU {device.number} to {size - 1} others: {failed[0]}. Each process "
+            "needs its own GPU; start one process per GPU"
         ) from failed[0]
     return Communicator(handle, rank, size)
 

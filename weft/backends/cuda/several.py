@@ -64,8 +64,8 @@ class Team:
         self.numbers = tuple(numbers)
         if len({*numbers}) < len(numbers):
             raise ValueError(
-                f"a mesh has GPUs {list(numbers)}: each may be there once, as NCCL needs one for"
-                " each device"
+                f"a mesh has GPUs {list(numbers)}: each may appear only once: NCCL needs one GPU "
+                "per device"
             )
         self.comms: dict[Ranks, list[nccl.Communicator]] = {}
         self.lock = threading.Lock()

@@ -43,8 +43,8 @@ class Api:
         if self.version[0] != header.MAJOR:
             raise PjrtError(
                 "FAILED_PRECONDITION",
-                f"the plugin {name!r} has version {self.version[0]}.{self.version[1]} of the PJRT"
-                f" API; weft speaks {header.MAJOR}",
+                f"the plugin {name!r} has version {self.version[0]}.{self.version[1]} of the PJRT "
+                f"API; weft supports {header.MAJOR}",
             )
         self._functions: dict[str, Any] = {}
         self.kept: list[Any] = []  # what native code points to
@@ -216,8 +216,8 @@ class Named:
             self._kept.append(held)
             return header.INT64_LIST, ctypes.addressof(held), len(value)
         raise TypeError(
-            f"the option {name!r} of a PJRT plugin is {value!r}; write a text, a number, a boolean"
-            " or a list of integers"
+            f"the option {name!r} of a PJRT plugin is {value!r}; pass a string, a number, a "
+            "boolean or a list of integers"
         )
 
 
@@ -231,12 +231,12 @@ def load(path: str, name: str) -> Api:
         get = library.GetPjrtApi
     except AttributeError:
         raise PjrtError(
-            "INVALID_ARGUMENT", f"{path} is no PJRT plugin: it has no function GetPjrtApi"
+            "INVALID_ARGUMENT", f"{path} is not a PJRT plugin: it has no function GetPjrtApi"
         ) from None
     get.restype, get.argtypes = ctypes.c_void_p, []
     table = get()
     if not table:
-        raise PjrtError("INTERNAL", f"the plugin {name!r} at {path} gives no table of functions")
+        raise PjrtError("INTERNAL", f"the plugin {name!r} at {path} returns no function table")
     api = Api(table, name, library)
     if api.has("Plugin_Initialize"):
         api.call("Plugin_Initialize")

@@ -29,7 +29,7 @@ def clients(name: str) -> list[Any]:
     runtime = Runtime(plugins.named(name))
     own = [PjrtDevice(runtime, device, _over) for device in runtime.devices()]
     if not own:
-        raise RuntimeError(f"the plugin {name!r} knows no device that this process can use")
+        raise RuntimeError(f"the plugin {name!r} finds no device that this process can use")
     found: dict[int, Any] = {client.id: client for client in own}
     if processes.count > 1:
         for device in runtime.all_devices():

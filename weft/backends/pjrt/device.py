@@ -281,8 +281,8 @@ class PjrtDevice(DeviceClient):
         if dl_device is not None and tuple(dl_device) == (1, 0) and copy is not False:
             return np.array(x._value).__dlpack__()
         raise BufferError(
-            f"__dlpack__ of an array on {self.platform}: PJRT has no memory that other libraries"
-            " read; move it first: weft.device_put(x, weft.devices('cpu')[0])"
+            f"__dlpack__ of an array on {self.platform}: other libraries cannot read PJRT memory; "
+            "move it first: weft.device_put(x, weft.devices('cpu')[0])"
         )
 
     def array_interface(self, x: ArrayImpl) -> dict[str, Any]:

@@ -65,8 +65,8 @@ def _from_variable() -> list[Plugin]:
         if entry.strip():
             if not colon or not name or not path:
                 raise ValueError(
-                    f"{VARIABLE} has the entry {entry.strip()!r}; write name:path of a library,"
-                    " several by comma"
+                    f"{VARIABLE} has the entry {entry.strip()!r}; write name:path of a library; "
+                    "separate several with commas"
                 )
             found.append(Plugin(name.strip(), path.strip()))
     return found
@@ -131,7 +131,7 @@ def named(name: str) -> Plugin:
     if name not in every:
         listed = ", ".join(every) or "none"
         raise RuntimeError(
-            f"no PJRT plugin is called {name!r}; known are: {listed}. Install one, as with"
+            f"no PJRT plugin is called {name!r}; known plugins: {listed}. Install one, as with"
             f" pip install weft[tpu], or set {VARIABLE}=name:path"
         )
     return every[name]

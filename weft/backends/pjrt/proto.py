@@ -112,4 +112,6 @@ def _override(name: str, value: Any) -> bytes:
         return varint(4 << 3 | 1) + packing.pack("<d", value)
     if isinstance(value, str):
         return block(1, value.encode())
-    raise TypeError(f"the compiler option {name!r} is {value!r}; write a text, number or boolean")
+    raise TypeError(
+        f"the compiler option {name!r} is {value!r}; pass a string, a number or a boolean"
+    )

@@ -99,8 +99,8 @@ class PjrtDevices(SpreadClient):
             except Unlowered as error:
                 if mesh.is_multi_process:
                     raise JaxRuntimeError(
-                        f"UNIMPLEMENTED: {error}, and the host can't compute a program over several"
-                        " processes; move the operation out of it"
+                        f"UNIMPLEMENTED: {error}, and the host can't run a program over several "
+                        "processes; move the operation out of the program"
                     ) from None
                 warn_of(self, error)
                 return False

@@ -24,8 +24,9 @@ class NoMemory(Memory):
 
     def _refuse(self, *_: Any) -> Any:
         raise RuntimeError(
-            f"a device of {self.name} is a description: programs are compiled for it, and no array"
-            " can be there; write weft.ShapeDtypeStruct(shape, dtype, sharding=...) for arguments"
+            f"a device of {self.name} is only a description: weft can compile for it, but cannot "
+            "place arrays on it; write weft.ShapeDtypeStruct(shape, dtype, sharding=...) for "
+            "arguments"
         )
 
     put = moved = copy = copy_out = begin_copy_out = _refuse
@@ -72,7 +73,7 @@ class Topology:
             )
         except PjrtError as error:
             raise RuntimeError(
-                f"the plugin {platform!r} knows no machine {name!r}: {error}"
+                f"the plugin {platform!r} does not know the machine {name!r}: {error}"
             ) from None
         self.handle: int = made.topology
         found = self.api.call("TopologyDescription_GetDeviceDescriptions", topology=self.handle)
@@ -112,8 +113,8 @@ class Topology:
         """Raise ValueError where the machine has fewer devices."""
         if count > len(self.devices):
             raise ValueError(
-                f"{self.name} has {len(self.devices)} devices, and the program is divided over"
-                f" {count}: name a larger machine, or take a smaller mesh"
+                f"{self.name} has {len(self.devices)} devices, and the program is sharded over "
+                f"{count}; name a larger machine, or use a smaller mesh"
             )
 
     def _ids(self, mesh: Any) -> list[int]:

@@ -166,7 +166,7 @@ class Dim(Polynomial):
     def __int__(self) -> int:
         raise InconclusiveDimensionOperation(
             located(
-                f"the symbolic dimension {self} is used where a number must be known",
+                f"the symbolic dimension {self} is used where a known number is needed",
                 "It has no single value: compute with the dimension itself, which shapes and"
                 " operations take, or export the function for one shape.",
             )

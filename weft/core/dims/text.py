@@ -128,7 +128,7 @@ class Parser:
 
     def expect(self, token: str) -> None:
         if self.token != token:
-            raise self.error(f"has {self._here()} where {token!r} is meant to be")
+            raise self.error(f"has {self._here()} where {token!r} is expected")
         self.advance()
 
     def _here(self) -> str:
@@ -151,7 +151,7 @@ class Parser:
         """The text as one dimension."""
         found = self.shape()
         if len(found) != 1:
-            raise ValueError(f"{self.text!r} is meant to be one dimension")
+            raise ValueError(f"{self.text!r} must be one dimension")
         return found[0]
 
     def _dimensions(self) -> None:
@@ -200,7 +200,7 @@ class Parser:
             if self.token in ("", ",", ")"):
                 return total
             if self.token not in ("+", "-"):
-                raise self.error(f"has {self._here()} where an operator is meant to be")
+                raise self.error(f"has {self._here()} where an operator is expected")
             sign = -1 if self.token == "-" else 1
             self.advance()
 
@@ -232,7 +232,7 @@ class Parser:
     def _whole(self) -> int:
         text = self.number
         if not text:
-            raise self.error(f"has {self._here()} where a number or a name is meant to be")
+            raise self.error(f"has {self._here()} where a number or a name is expected")
         if not text.isdecimal():
             raise self.error(f"has {text}, which isn't an integer")
         self.advance()

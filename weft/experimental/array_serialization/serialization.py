@@ -73,7 +73,7 @@ def get_tensorstore_spec(
     """
     path = os.fspath(ckpt_path)
     if not path.startswith(("gs://", "s3://")) and not os.path.isabs(path):
-        raise ValueError(f"an array is written to an absolute path, got {path!r}")
+        raise ValueError(f"arrays are written to absolute paths, got {path!r}")
     spec: dict[str, Any] = {"driver": driver}
     if ocdbt:
         base, name = os.path.split(path)

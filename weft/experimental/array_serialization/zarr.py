@@ -179,9 +179,9 @@ class Stored:
             data = np.fromfile(path, np.uint8) if whole else np.empty(0, np.uint8)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"the part {name} of the array in {self.folder!r} is missing: the process that was"
-                " to write it may not have come to an end"
+                f"the part {name} of the array in {self.folder!r} is missing: the process that "
+                "writes it may have failed"
             ) from None
         if data.size != size:
-            raise ValueError(f"the part {name} of the array in {self.folder!r} is not whole")
+            raise ValueError(f"the part {name} of the array in {self.folder!r} is incomplete")
         return data.view(self.dtype).reshape(self.chunks)

@@ -65,9 +65,9 @@ class HiPrimitive(Primitive):
         for x in args:
             if isinstance(x, Tracer) and x.aval.is_high:
                 raise TypeError(
-                    f"{self.name} was given a traced {x.aval.str_short()}: values of such types are"
-                    " taken apart by jit, cond, while_loop and scan, and differentiated by grad,"
-                    " jvp, vjp and linearize; convert it to arrays for anything else"
+                    f"{self.name} was given a traced {x.aval.str_short()}: only jit, cond, "
+                    "while_loop, scan, grad, jvp, vjp and linearize accept values of such types; "
+                    "convert it to arrays for anything else"
                 )
         return self._marked(self.to_lojax(*args, **params))
 

@@ -101,7 +101,7 @@ class JAXSparse:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, args: tuple[Any, ...], *, shape: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__} says not what its buffers are")
+        raise NotImplementedError(f"{type(self).__name__} does not define its buffers")
 
     @property
     def ndim(self) -> int:
@@ -129,7 +129,7 @@ class JAXSparse:
         return self.tree_flatten()[0]
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
-        raise NotImplementedError(f"{type(self).__name__} names no buffers")
+        raise NotImplementedError(f"{type(self).__name__} has no buffers")
 
     def todense(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no dense form")

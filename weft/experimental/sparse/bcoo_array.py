@@ -174,7 +174,7 @@ class BCOO(JAXSparse):
         n_sparse = len(shape) - n_dense - n_batch
         if min(n_sparse, n_batch, n_dense) < 0:
             raise ValueError(
-                f"shape {shape} has not {n_batch} batch and {n_dense} dense dimensions"
+                f"shape {shape} can't have {n_batch} batch and {n_dense} dense dimensions"
             )
         batch, dense = shape[:n_batch], shape[n_batch + n_sparse :]
         sparse = shape[n_batch : n_batch + n_sparse]
@@ -284,7 +284,8 @@ def bcoo_fromdense(
     n_sparse = mat.ndim - n_batch - n_dense
     if min(n_sparse, n_batch, n_dense) < 0:
         raise ValueError(
-            f"an array of shape {mat.shape} has not {n_batch} batch and {n_dense} dense dimensions"
+            f"an array of shape {mat.shape} can't have {n_batch} batch and {n_dense} dense "
+            "dimensions"
         )
     if nse is None:
         mask = (mat != 0).any(tuple(range(n_batch + n_sparse, mat.ndim)))
@@ -320,7 +321,7 @@ def bcoo_transpose(mat: BCOO, *, permutation: Any) -> BCOO:
     if kinds != sorted(kinds):
         raise NotImplementedError(
             f"transpose of {mat} by {order} moves dimensions between batch, sparse and dense ones;"
-            " update_layout makes them of one kind"
+            " convert them to one kind with update_layout"
         )
     data, indices = bcoo_transpose_p.call(
         mat.data, mat.indices, permutation=order, spinfo=mat._info

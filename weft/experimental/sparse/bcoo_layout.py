@@ -72,7 +72,7 @@ def bcoo_update_layout(
     if min(n_batch, n_dense, mat.ndim - n_batch - n_dense) < 0:
         raise ValueError(f"{mat} cannot have {n_batch} batch and {n_dense} dense dimensions")
     if on_inefficient not in ("error", "warn", None):
-        raise ValueError(f"on_inefficient is 'error', 'warn' or None, got {on_inefficient!r}")
+        raise ValueError(f"on_inefficient must be 'error', 'warn' or None, got {on_inefficient!r}")
     _check_efficiency(mat, n_batch, n_dense, on_inefficient)
     shape = mat.shape
     data, indices = full_buffers(mat)
@@ -250,7 +250,7 @@ def bcoo_reshape(
     if new_batch is None or new_dense is None:
         raise ValueError(
             f"{mat} cannot be given the shape {sizes} without mixing batch, sparse and dense"
-            " dimensions; update_layout makes them of one kind"
+            " dimensions; convert them to one kind with update_layout"
         )
     batch, end = sizes[:new_batch], len(sizes) - new_dense
     sparse, dense = sizes[new_batch:end], sizes[end:]

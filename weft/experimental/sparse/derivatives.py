@@ -142,7 +142,7 @@ def _jacobian_of(mat: Any, data: Any) -> Any:
     if not is_sparse(mat):
         return data
     if not isinstance(mat, BCOO):
-        raise NotImplementedError(f"Jacobians are by BCOO arrays, got {mat!r}")
+        raise NotImplementedError(f"sparse Jacobians need BCOO arrays, got {mat!r}")
     ahead = data.shape[: data.ndim - mat.data.ndim]
     indices = jnp.broadcast_to(mat.indices, (*ahead, *mat.indices.shape))
     return BCOO(

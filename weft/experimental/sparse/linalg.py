@@ -49,7 +49,7 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: float | None = None) -> t
     """
     X = jnp.asarray(X)
     if X.ndim != 2:
-        raise ValueError(f"X has a column for each eigenvalue that is sought, got shape {X.shape}")
+        raise ValueError(f"X needs one column per eigenvalue, got shape {X.shape}")
     n, k = X.shape
     if not 0 < 5 * k < n:
         raise ValueError(

@@ -90,7 +90,9 @@ def _by_batch(x: Any) -> Any:
             " update_layout(n_batch=1) makes it one"
         )
     if any(buffer.shape[0] != x.shape[0] for buffer in x._bufs):
-        raise NotImplementedError(f"a scan over {x}, which stores its first dimension once for all")
+        raise NotImplementedError(
+            f"a scan over {x}, which stores the same elements for all of its first dimension"
+        )
     return _plain(x)
 
 

@@ -19,7 +19,7 @@ _FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, 
 
 def _format(name: str) -> Any:
     if name not in _FORMATS:
-        raise ValueError(f"sparse_format is one of {', '.join(_FORMATS)}; got {name!r}")
+        raise ValueError(f"sparse_format must be one of {', '.join(_FORMATS)}; got {name!r}")
     return _FORMATS[name]
 
 

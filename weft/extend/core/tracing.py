@@ -143,7 +143,7 @@ def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
         return aval
     shape = list(aval.shape)
     if shape.pop(axis) != size:
-        raise TypeError(f"{aval.str_short()} has not size {size} along axis {axis}")
+        raise TypeError(f"{aval.str_short()} does not have size {size} along axis {axis}")
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type)
 
 

@@ -37,7 +37,7 @@ class Config:
         """
         if name not in cls.sizes:
             known = ", ".join(sorted(cls.sizes))
-            raise ValueError(f"{cls.__name__} knows no size {name!r}; known are {known}")
+            raise ValueError(f"{cls.__name__} has no size {name!r}; choose one of {known}")
         return cls(**{**cls.sizes[name], **changes})
 
     def replace(self, **changes: Any) -> Self:

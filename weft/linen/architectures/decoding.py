@@ -86,7 +86,7 @@ def sample(
     if not 0 < given <= max_length:
         raise ValueError(f"max_length={max_length} has no room for prompts of {given} tokens")
     if temperature > 0 and key is None:
-        raise ValueError("drawing with a temperature needs a key: pass key=weft.random.key(0)")
+        raise ValueError("sampling with a temperature needs a key: pass key=weft.random.key(0)")
     lengths = jnp.full(batch, given) if prompt_lengths is None else jnp.asarray(prompt_lengths)
     key = random.key(0) if key is None else key
     texts = jnp.zeros((batch, max_length), jnp.int32).at[:, :given].set(prompt)
@@ -163,8 +163,8 @@ def beam_search(
         raise ValueError(f"max_length={max_length} has no room for prompts of {given} tokens")
     if isinstance(start, int) and start != given - 1:
         raise ValueError(
-            f"a search begins behind a prompt of {given} tokens: pass a cache that has seen"
-            f" {given - 1} of them and start={given - 1}, not {start}"
+            f"a search starts after a prompt of {given} tokens: pass a cache with {given - 1} of "
+            f"them and start={given - 1}, not {start}"
         )
     longest = float(max_length - given)
     pick = lambda x, rows: jnp.take_along_axis(

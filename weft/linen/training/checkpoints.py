@@ -54,7 +54,7 @@ class AsyncManager:
     def _make_room(self) -> None:
         """Wait for the last checkpoint, which nobody asked for, and say so."""
         if self.save_future is not None and not self.save_future.done():
-            warn("the checkpoint before this one is not written yet: waiting for it")
+            warn("waiting for the previous checkpoint to be written")
         self.wait_previous_save()
 
 
@@ -83,7 +83,7 @@ def safe_normpath(path: str) -> str:
 def _refuse(**options: Any) -> None:
     for name, value in options.items():
         if value:
-            raise ValueError(f"{name} is an option of Orbax, which weft does not use: leave it out")
+            raise ValueError(f"{name} is an Orbax option, which weft does not use; leave it out")
 
 
 def _steps(folder: str, prefix: str) -> dict[float, str]:
@@ -175,7 +175,7 @@ def save_checkpoint(
     if not math.isfinite(float(step)):
         raise ValueError(f"the step of a checkpoint is a finite number, got {step}")
     if keep < 1:
-        raise ValueError(f"keep={keep}: at least the checkpoint that is written must stay")
+        raise ValueError(f"keep={keep}: keep must be at least 1")
     if async_manager is not None:
         async_manager._make_room()
     folder = safe_normpath(os.fspath(ckpt_dir))
@@ -234,15 +234,20 @@ def restore_checkpoint(
         path = os.path.join(str(path), f"{prefix}{step}")
         if not os.path.exists(path):
             steps = ", ".join(f"{s:g}" for s in _steps(os.fspath(ckpt_dir), prefix)) or "none"
-            raise ValueError(f"there is no checkpoint {path}; of the steps there: {steps}")
+            raise ValueError(
+                f"there is no checkpoint {path}; there are checkpoints of the steps {steps}"
+            )
     elif os.path.isdir(str(path)):
         path = latest_checkpoint(path, prefix)
     if path is None or not os.path.exists(path):
         return target
     if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder, as Orbax writes: weft reads checkpoints of one file")
+        raise ValueError(
+            f"{path} is a folder, as written by Orbax; this function reads checkpoints that are "
+            "single files"
+        )
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"{path} isn't a checkpoint file but a pipe or a device")
+        raise ValueError(f"{path} is a pipe or a device, not a checkpoint file")
     with open(path, "rb") as file:
         state = serialization.msgpack_restore(file.read())
     if target is None:

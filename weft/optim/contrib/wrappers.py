@@ -139,8 +139,8 @@ def schedule_free_eval_params(state, params):
     """The averaged parameters, for evaluation, from those that are trained."""
     if getattr(state, "b1", None) is None or getattr(state, "z", None) is None:
         raise ValueError(
-            "schedule_free_eval_params takes the state of schedule_free; find it in a larger one "
-            "with optim.tree.get(state, 'ScheduleFreeState')"
+            "schedule_free_eval_params takes the state of schedule_free; extract it from a larger "
+            "state with optim.tree.get(state, 'ScheduleFreeState')"
         )
     b1 = state.b1
     return weft.tree.map(lambda y, z: (y - (1.0 - b1) * z) / b1, params, state.z)

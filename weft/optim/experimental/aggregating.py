@@ -215,7 +215,7 @@ def get_unbiased_mean_and_variance_ema(state):
     found = tree.get(state, "PerElementMeanAndVarianceEMAState", None)
     if found is None:
         raise ValueError(
-            "there is no PerElementMeanAndVarianceEMAState in the state; make the optimiser with "
+            "the state has no PerElementMeanAndVarianceEMAState; create the optimiser with "
             "add_mean_variance_to_opt"
         )
     weight = 1 - found.ema_decay**found.count

@@ -152,8 +152,8 @@ def unitwise_norm(x, axis=None):
         axes = {2: 0, 3: 0, 4: (0, 1, 2), 5: (0, 1, 2, 3)}
         if x.ndim not in axes:
             raise ValueError(
-                f"unitwise_norm knows the axes of up to 5 dimensions, got the shape {x.shape}; "
-                "give axis="
+                "unitwise_norm chooses axes for up to 5 dimensions only, got the shape "
+                f"{x.shape}; pass axis="
             )
         axis = axes[x.ndim]
     squares = jnp.sum(abs_sq(x), axis=axis, keepdims=True)

@@ -50,8 +50,9 @@ def chain(*args: base.GradientTransformation) -> base.GradientTransformationExtr
     def update(updates, state, params=None, **extra_args):
         if not isinstance(state, tuple) or len(state) != len(transforms):
             raise ValueError(
-                f"chain of {len(transforms)} transformations got a state of another optimiser; "
-                "make it with the init of this one and pass on what update returns"
+                f"chain of {len(transforms)} transformations got the state of another optimiser; "
+                "create the state with this optimiser's init, and pass the state that update "
+                "returns"
             )
         states = []
         for tx, inner in zip(transforms, state, strict=True):
@@ -132,7 +133,7 @@ def partition(
         if unknown:
             raise ValueError(
                 f"partition has no transformation for the labels {sorted(map(str, unknown))}; "
-                f"there are {sorted(map(str, transforms))}"
+                f"it has {sorted(map(str, transforms))}"
             )
         for label, tx in transforms.items():
             mask = weft.tree.map(lambda name, label=label: name == label, labels)

@@ -70,8 +70,8 @@ def masked(
             return weft.tree.map(lambda m, x: x if m else MaskedNode(), mask_tree, values)
         except ValueError as error:
             raise ValueError(
-                f"masked: the mask has another tree than the {what}. It must have the same "
-                f"containers, or end above them with one boolean for all below: {error}"
+                f"masked: the mask's tree does not match the {what}. It must be the same tree, or "
+                f"a prefix of it with one boolean per subtree: {error}"
             ) from None
 
     def hide_extra_args(extra_args, updates, mask_tree):

@@ -112,7 +112,7 @@ def tree_norm(tree, ord=None, squared=False):
     elif ord in (jnp.inf, "inf", "infinity"):
         norm = tree_max(weft.tree.map(jnp.abs, tree))
     else:
-        raise ValueError(f"tree_norm knows ord=None, 1, 2 and 'inf', got {ord!r}")
+        raise ValueError(f"tree_norm supports ord=None, 1, 2 and 'inf', got {ord!r}")
     return jnp.asarray(_square(jnp.asarray(norm)) if squared else norm)
 
 

@@ -55,8 +55,8 @@ def _check_one_dtype(tree, dtype):
     ]
     if others:
         raise ValueError(
-            f"the first leaf is {dtype}, but {', '.join(others)}; say with mixed_dtype_handler "
-            "which of the dtypes is meant"
+            f"the first leaf is {dtype}, but {', '.join(others)}; choose a dtype with "
+            "mixed_dtype_handler"
         )
 
 

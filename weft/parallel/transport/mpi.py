@@ -57,7 +57,7 @@ def load() -> Any:
         mpi = importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise RuntimeError(
-            f"mpi4py has found no MPI library: {error}. Install one from wheels, pip install mpich,"
+            f"mpi4py found no MPI library: {error}. Install one from wheels, pip install mpich,"
             " or load your system's MPI module"
         ) from error
     if not mpi.Is_initialized():
@@ -181,7 +181,7 @@ class Mpi(Alone):
         texts = [r.tobytes().rstrip(b"\0").decode(errors="ignore") for r in rows]
         other = next(i for i, text in enumerate(texts) if text != texts[0])
         raise fault(
-            f"processes have met in different collectives: process {ranks[0]} in {texts[0]};"
+            f"processes are in different collectives: process {ranks[0]} in {texts[0]};"
             f" process {ranks[other]} in {texts[other]}. All processes must run the same functions"
             " on arrays of the same types, in the same order"
         )
@@ -327,7 +327,7 @@ class Mpi(Alone):
             if not np.array_equal(other[:DIGEST], notes[0][:DIGEST]):
                 names = [n[HEAD:].tobytes().rstrip(b"\0").decode() for n in (notes[0], other)]
                 raise fault(
-                    f"process {rank} is about to run another program than process {ranks[0]}:"
+                    f"process {rank} is about to run a different program from process {ranks[0]}:"
                     f" {names[1]}, and {names[0]} there{self._difference(text, ranks, rank)}. All"
                     " processes must run the same functions on arrays of the same types, in the"
                     " same order"

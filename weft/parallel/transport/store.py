@@ -187,7 +187,7 @@ class Store:
         """A value, once somebody has set it; TimeoutError where that takes too long."""
         status, found = self._ask(self._connection(), _GET, key, limit=max(limit_ms, 1))
         if status == _LOST:
-            raise JaxRuntimeError(f"UNAVAILABLE: {found.decode()}, and others wait for it")
+            raise JaxRuntimeError(f"UNAVAILABLE: {found.decode()}, and other processes wait for it")
         if status == _LATE:
             raise TimeoutError(f"no process has set {key.decode(errors='replace')!r}")
         return found
@@ -288,8 +288,8 @@ class Messages(Alone):
         own = struct.pack("<I", zlib.crc32(str(self.kind or self.site).encode()))
         if found[:4] != own:
             raise JaxRuntimeError(
-                f"processes have met in different collectives: process {self.rank} in"
-                f" {self.site}, and process {sender} in another one. All processes must run the"
+                f"processes are in different collectives: process {self.rank} in {self.site}, and "
+                f"process {sender} in another one. All processes must run the"
                 " same functions on arrays of the same types, in the same order"
             )
         return found[4:]
@@ -363,7 +363,7 @@ class Messages(Alone):
         for rank, (other, _, called) in zip(ranks, told, strict=True):
             if other != told[0][0]:
                 raise JaxRuntimeError(
-                    f"process {rank} is about to run another program than process {ranks[0]}:"
+                    f"process {rank} is about to run a different program from process {ranks[0]}:"
                     f" {called}, and {told[0][2]} there. All processes must run the same functions"
                     " on arrays of the same types, in the same order"
                 )

@@ -162,7 +162,7 @@ class Eig(MatrixPrimitive):
             raise NotImplementedError(
                 "derivatives of non-symmetric eigenvectors hold only where eigenvalues are"
                 " distinct and no eigenvector has two largest components, which cannot be checked:"
-                " ask for them with lax.linalg.eig(..., enable_eigvec_derivs=True), or use eigvals"
+                " request them with lax.linalg.eig(..., enable_eigvec_derivs=True), or use eigvals"
             )
         wanted = {**params, "compute_right_eigenvectors": True}
         w, *vectors = self.bind(*primals, **wanted)

@@ -75,7 +75,7 @@ class SVD(MatrixPrimitive):
         subset = params["subset_by_index"]
         if params["algorithm"] in (SvdAlgorithm.JACOBI, SvdAlgorithm.POLAR):
             raise NotImplementedError(
-                f"svd with {params['algorithm']} is not made for CPUs: use DEFAULT or QR"
+                f"svd with {params['algorithm']} is not available on CPUs; use DEFAULT or QR"
             )
         if subset is not None:
             if whole and (isinstance(subset, (int, float)) or tuple(subset) != (0, rank)):

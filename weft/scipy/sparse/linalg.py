@@ -381,7 +381,7 @@ def gmres(
         Array([1., 2.], dtype=float32)
     """
     if solve_method not in ("batched", "incremental"):
-        raise ValueError(f"gmres: solve_method {solve_method!r} is not batched or incremental")
+        raise ValueError(f"gmres: solve_method {solve_method!r} is not 'batched' or 'incremental'")
     size = sum(np.size(leaf) for leaf in tree.leaves(b))
     if restart < 1:
         raise ValueError(f"gmres needs a restart of at least 1, got {restart}")

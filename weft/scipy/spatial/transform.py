@@ -150,7 +150,7 @@ class Rotation(NamedTuple):
 
     def __getitem__(self, indexer: Any) -> Rotation:  # type: ignore[override]
         if self.single:
-            raise TypeError("one rotation has no items")
+            raise TypeError("a single rotation can't be indexed")
         return Rotation(self.quat[indexer])
 
     def __len__(self) -> int:
@@ -246,7 +246,7 @@ def _axes(seq: str) -> tuple[list[int], bool]:
         raise ValueError(f"the axes are all of x, y, z or all of X, Y, Z, got {seq!r}")
     axes = ["xyz".index(letter) for letter in seq.lower()]
     if any(a == b for a, b in pairwise(axes)):
-        raise ValueError(f"an axis may not follow itself, got {seq!r}")
+        raise ValueError(f"an axis can't follow itself, got {seq!r}")
     return axes, extrinsic
 
 

@@ -36,7 +36,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
     for counted in (x, n):
         if jnp.issubdtype(jnp.result_type(counted), np.inexact):
             raise ValueError(
-                f"multinomial.logpmf counts in integers, got {jnp.result_type(counted)}; convert"
+                f"multinomial.logpmf takes integer counts, got {jnp.result_type(counted)}; convert"
                 " x and n with astype(int)"
             )
     (p,) = operands.real("multinomial.logpmf", p)

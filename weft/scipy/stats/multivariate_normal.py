@@ -35,7 +35,7 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
         -1.8379
     """
     if allow_singular is not None:
-        raise NotImplementedError("multivariate_normal.logpdf does without allow_singular")
+        raise NotImplementedError("multivariate_normal.logpdf does not support allow_singular")
     x, mean, cov = (jnp.asarray(v) for v in promotion.promote_dtypes_inexact(x, mean, cov))
     operands.real("multivariate_normal.logpdf", x)
     if not mean.shape:

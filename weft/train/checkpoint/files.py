@@ -41,9 +41,9 @@ def save(
     final = os.path.abspath(os.fspath(path))
     folder, name = os.path.split(final)
     if weft.process_count() > 1:
-        raise CheckpointError("save is for one process; use a CheckpointManager in several")
+        raise CheckpointError("save works in one process; with several, use a CheckpointManager")
     if os.path.lexists(final):
-        raise CheckpointError(f"{final} is there already; choose another name or remove it")
+        raise CheckpointError(f"{final} already exists; choose another name or remove it")
     os.makedirs(folder, exist_ok=True)
     taken = writing.snapshot(tree, copy=False)
     temporary = os.path.join(folder, writing.temporary_name(name, "saving"))

@@ -101,7 +101,8 @@ def take(name: str, value: Any, first: bool = True, copy: bool = False) -> tuple
         value = np.array(value) if copy else np.asarray(value)
     elif not isinstance(value, weft.Array):
         raise CheckpointError(
-            f"{name!r} is of type {type(value).__name__}; a checkpoint holds arrays, random keys,"
+            f"{name!r} is of type {type(value).__name__}; a checkpoint can hold arrays, random "
+            "keys,"
             " bool, int, float, complex, str, bytes and None"
         )
     dtype = np.dtype(value.dtype).name

@@ -115,7 +115,7 @@ class CheckpointManager:
         """
         name = metric or self.keep.metric
         if name is None:
-            raise ValueError("say which metric: best_step('loss'), or Keep(best=1, metric='loss')")
+            raise ValueError("name a metric: best_step('loss'), or Keep(best=1, metric='loss')")
         rule = Keep(best=1, metric=name, mode=mode or self.keep.mode)
         return next(iter(rule.ranked(self._saved())), None)
 
@@ -124,7 +124,9 @@ class CheckpointManager:
         found = self._folders()
         if step not in found:
             steps = ", ".join(map(str, found)) or "none"
-            raise CheckpointError(f"{self.folder} has no checkpoint of step {step}; it has {steps}")
+            raise CheckpointError(
+                f"{self.folder} has no checkpoint for step {step}; it has {steps}"
+            )
         return os.path.join(self.folder, found[step])
 
     def manifest(self, step: int | None = None) -> manifest.Manifest:
@@ -187,13 +189,14 @@ class CheckpointManager:
         """
         self.wait()
         if type(step) is not int and not isinstance(step, np.integer):
-            raise TypeError(f"step has to be an integer, got {step!r:.80}; write int(state.step)")
+            raise TypeError(f"step must be an integer, got {step!r:.80}; write int(state.step)")
         step, existing = int(step), self._folders()
         if step < 0:
-            raise ValueError(f"step={step}: steps are 0 or more")
+            raise ValueError(f"step={step}: a step can't be negative")
         if step in existing and not overwrite:
             raise CheckpointError(
-                f"{self.folder} has a checkpoint of step {step}; pass overwrite=True to replace it"
+                f"{self.folder} already has a checkpoint for step {step}; pass overwrite=True to "
+                "replace it"
             )
         first = weft.process_index() == 0
         if first and not self._cleaned:

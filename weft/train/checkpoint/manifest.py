@@ -113,7 +113,7 @@ def encode(manifest: Manifest) -> bytes:
     try:
         text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"metadata has to be JSON: {error}") from None
+        raise CheckpointError(f"metadata must be JSON: {error}") from None
     digest = hashlib.sha256(text).hexdigest().encode()
     return b'{"sha256":"' + digest + b'","manifest":' + text + b"}\n"
 

@@ -58,7 +58,7 @@ def _insert(root: dict, keys: list[tuple[str, bool]], value: Any, where: str) ->
         if type(node) is not dict:
             raise CheckpointError(f"{where}: {key!r:.80} is a leaf and a node of its tree")
     if keys[-1][0] in node:
-        raise CheckpointError(f"{where}: {keys[-1][0]!r:.80} is there twice")
+        raise CheckpointError(f"{where}: {keys[-1][0]!r:.80} appears twice")
     node[keys[-1][0]] = value
 
 

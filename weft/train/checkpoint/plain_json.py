@@ -11,7 +11,7 @@ def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(items):
         seen: set[str] = set()
         twice = next(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r:.80} is there twice")
+        raise ValueError(f"the key {twice!r:.80} appears twice")
     return made
 
 

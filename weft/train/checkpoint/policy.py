@@ -44,7 +44,7 @@ class Keep:
         if self.mode not in ("min", "max"):
             raise ValueError(f"mode={self.mode!r}: write 'min' or 'max'")
         if self.last is not None and self.last < 1:
-            raise ValueError(f"last={self.last}: at least the checkpoint that is written must stay")
+            raise ValueError(f"last={self.last}: last must be at least 1")
         if self.best and self.metric is None:
             raise ValueError("best needs the name of a metric: Keep(best=3, metric='loss')")
 

@@ -90,7 +90,7 @@ class Restorer:
         """An array of weft, of which this process reads what it needs."""
         if dtypes.canonicalize_dtype(dtype) != dtype:
             raise CheckpointError(
-                f"{name!r} is stored as {dtype}, and 64-bit types are off: turn them on"
+                f"{name!r} is stored as {dtype}, but 64-bit types are off: turn them on"
                 " (weft.config.update('jax_enable_x64', True)) or pass dtype="
             )
         if sharding is not None and not sharding.is_fully_addressable:
@@ -171,8 +171,8 @@ def into_target(restorer: Restorer, target: Any, names: Names | None, partial: b
         lacks = [f"lacks {_listing(missing)}"] if missing else []
         more = [f"has {_listing(unused)}, which the target lacks"] if unused else []
         raise CheckpointError(
-            f"{source.where} {' and '.join(lacks + more)}. Pass partial=True to restore what both"
-            " have, or names= to say under which name a leaf is stored"
+            f"{source.where} {' and '.join(lacks + more)}. Pass partial=True to restore the "
+            "leaves that both have, or names= to map leaves to stored names"
         )
     made = []
     for name, like in wanted.items():

@@ -102,7 +102,7 @@ def checksum(header: bytes) -> int:
 
 def _entry(name: str, value: Any, where: str) -> Entry:
     if type(value) is not dict or set(value) != {"dtype", "shape", "data_offsets"}:
-        raise CheckpointError(f"{where}: the entry of {name!r:.80} is not one of safetensors")
+        raise CheckpointError(f"{where}: the entry of {name!r:.80} is not valid in safetensors")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if type(dtype) is not str or dtype not in DTYPES:
         raise CheckpointError(
@@ -150,11 +150,11 @@ def read_header(file: IO[bytes], where: str) -> Header:
         raise CheckpointError(f"{where}: its {whole} bytes are not a safetensors file")
     text = file.read(length)
     if len(text) < length or text[:1] != b"{":
-        raise CheckpointError(f"{where}: its header is not one of a safetensors file")
+        raise CheckpointError(f"{where}: its header is not that of a safetensors file")
     values = plain_json.loads(text, where)
     metadata = values.pop(_METADATA, {})
     if type(metadata) is not dict or not all(type(v) is str for v in metadata.values()):
-        raise CheckpointError(f"{where}: {_METADATA} has to be text by name")
+        raise CheckpointError(f"{where}: {_METADATA} must map names to strings")
     entries = {name: _entry(name, value, where) for name, value in values.items()}
     end = 0
     for entry in sorted(entries.values(), key=lambda e: (e.start, e.stop)):
@@ -227,7 +227,9 @@ def save_file(
     arrays = {name: np.asarray(value) for name, value in tensors.items()}
     for name, array in arrays.items():
         if array.dtype.newbyteorder("<") not in NAMES:
-            raise CheckpointError(f"{name!r} has the dtype {array.dtype}, which the format lacks")
+            raise CheckpointError(
+                f"{name!r} has the dtype {array.dtype}, which the format does not support"
+            )
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     stored = {name: as_stored(arrays[name]) for name in order}
     header = encode_header({k: (a.dtype, a.shape) for k, a in stored.items()}, metadata)

@@ -48,7 +48,7 @@ def named_leaves(tree: Any, is_leaf: Any = None) -> tuple[dict[str, Any], Any]:
     for path, leaf in entries:
         name = name_of(path)
         if name in leaves:
-            raise CheckpointError(f"two leaves of the tree have the name {name!r}")
+            raise CheckpointError(f"two leaves of the tree are named {name!r}")
         leaves[name] = leaf
     return leaves, treedef
 
@@ -114,7 +114,7 @@ def plain_tree(tree: Any, where: str) -> tuple[Any, dict[str, Any]]:
             children = [walk(child, below(i), depth + 1) for i, child in enumerate(node)]
             return {"kind": type(node).__name__, "items": children}
         if prefix in leaves:
-            raise CheckpointError(f"{where}: two leaves have the name {prefix!r:.80}")
+            raise CheckpointError(f"{where}: two leaves are named {prefix!r:.80}")
         leaves[prefix] = node
         return prefix
 

@@ -126,7 +126,7 @@ def collect(folder: str, count: int, parts: dict, files: dict, timeout: float) -
             if time.monotonic() > deadline:
                 raise CheckpointError(
                     f"process {process} has not written its part of {folder} in {timeout:g} s."
-                    " Do all processes see this folder?"
+                    " Can all processes access this folder?"
                 )
             time.sleep(_POLL)
         with open(path, "rb") as file:

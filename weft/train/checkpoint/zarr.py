@@ -58,7 +58,7 @@ def read_array(store: Store, prefix: str, where: str) -> np.ndarray:
     where = f"{where}, {prefix!r:.120}"
     text = store(f"{prefix}/.zarray")
     if text is None:
-        raise CheckpointError(f"{where}: is not there")
+        raise CheckpointError(f"{where}: does not exist")
     meta = plain_json.loads(text, where)
     if type(meta) is not dict or meta.get("zarr_format") != 2 or meta.get("filters"):
         raise CheckpointError(f"{where}: is not a zarr array of version 2 without filters")

@@ -33,7 +33,7 @@ def decompress(data: bytes, limit: int, where: str) -> bytes:
     module = _module()
     if module is None:
         raise CheckpointError(
-            f"{where}: is compressed with zstd; run Python 3.14, or pip install 'weft[train]'"
+            f"{where}: is compressed with zstd; use Python 3.14, or pip install 'weft[train]'"
         )
     decoder = module.ZstdDecompressor()
     try:

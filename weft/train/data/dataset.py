@@ -21,7 +21,7 @@ from weft.train.data.turns import Turns
 
 def _at_least(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} has to be an integer of at least {least}, not {value!r}")
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
     return int(value)
 
 
@@ -47,9 +47,9 @@ class Dataset:
     def __len__(self) -> int:
         node = self._node
         if not (node.indexed and node.dense and not node.forward) or node.span is None:
-            raise TypeError(f"the length of {self!r} is known only when it has been read")
+            raise TypeError(f"the length of {self!r} is not known until it has been read")
         if node.span >= ENDLESS:
-            raise TypeError(f"{self!r} is repeated forever: it has no length")
+            raise TypeError(f"{self!r} is repeated forever, so it has no length")
         return node.span
 
     def __getitem__(self, index: int) -> Any:
@@ -184,10 +184,12 @@ class Dataset:
         if not node.indexed or node.forward:
             raise TypeError(
                 f"{self!r} can only be read from front to back: pass shuffle(seed, window=...) to "
-                "shuffle so many elements at a time, or shuffle before this step"
+                "shuffle within a window of that many elements, or shuffle before this step"
             )
         if node.span == ENDLESS:
-            raise TypeError("shuffle before repeat(): an endless data set has no order to shuffle")
+            raise TypeError(
+                "call shuffle() before repeat(): an endless data set cannot be shuffled as a whole"
+            )
         return Dataset(indexed.Shuffle(node, seed))
 
     def repeat(self, times: int | None = None) -> Dataset:
@@ -276,7 +278,7 @@ class Dataset:
         count = weft.process_count() if count is None else count
         count = _at_least("shard(count)", count, 1)
         if _at_least("shard(index)", index, 0) >= count:
-            raise ValueError(f"shard(index={index}, count={count}): index has to be below count")
+            raise ValueError(f"shard(index={index}, count={count}): index must be below count")
         what = f"shard({index}, {count})"
         node, stop = self._node, None
         if drop_remainder:
@@ -379,7 +381,7 @@ class Dataset:
         limits = [_at_least("bucket(boundaries)", each, 0) for each in boundaries]
         if not names or not limits or sorted(set(limits)) != limits:
             raise ValueError(
-                f"bucket() needs columns, and boundaries that grow; got {names} and {limits}"
+                f"bucket() needs columns, and increasing boundaries; got {names} and {limits}"
             )
         counts = [sizes] * len(limits) if isinstance(sizes, (int, np.integer)) else list(sizes)
         counts = [_at_least("bucket(sizes)", each, 1) for each in counts]
@@ -496,7 +498,7 @@ def mix(
     if len(rates) != len(nodes):
         raise DataError(f"mix() got {len(nodes)} data sets and {len(rates)} rates")
     if stop not in ("first", "all"):
-        raise ValueError(f"mix(stop=...) is 'first' or 'all', not {stop!r}")
+        raise ValueError(f"mix(stop=...) must be 'first' or 'all', not {stop!r}")
     turns = Turns(rates)
     plain = all(node.indexed and node.dense and not node.forward for node in nodes)
     if plain and stop == "first":

@@ -69,7 +69,7 @@ def parse_example(message: bytes) -> dict[str, np.ndarray]:
         By name, arrays with one axis: int64, float32, or objects that are bytes.
 
     Raises:
-        DataError: the bytes are no such message.
+        DataError: the bytes are not such a message.
 
     Example:
         >>> parse_example(encode_example({"ids": [7, -1], "text": b"hi"}))
@@ -125,13 +125,13 @@ class _Float(int):
 
 def _fixed(value: Any) -> bytes:
     if not isinstance(value, _Float):
-        raise DataError("not a tf.train.Example: a list of floats holds something else")
+        raise DataError("not a tf.train.Example: a list of floats contains something else")
     return struct.pack("<I", value)
 
 
 def _message(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise DataError("not a tf.train.Example: a number is where a message should be")
+        raise DataError("not a tf.train.Example: found a number instead of a message")
     return value
 
 

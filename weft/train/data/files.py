@@ -37,7 +37,7 @@ class File:
                 return b""
             with open(self.path, "rb") as file:
                 if os.fstat(file.fileno()).st_size < self.size:
-                    raise DataError(f"{self.path} is shorter than when it was opened")
+                    raise DataError(f"{self.path} has become shorter since it was opened")
                 self._data = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
         return self._data
 
@@ -213,7 +213,7 @@ class Csv(RecordFiles):
             bounds = line_bounds(file.data, quotes=True)
             if len(bounds):
                 return self._split([file.data[bounds[0, 0] : bounds[0, 1]]])[0]
-        raise DataError(f"{self.files[0].path} is empty: it has no line with names of columns")
+        raise DataError(f"{self.files[0].path} is empty: it has no header line with column names")
 
     def _converters(self, types: Any) -> list[tuple[str, Callable[[str], Any]]]:
         if types is None or not isinstance(types, Mapping):
@@ -240,7 +240,7 @@ class Csv(RecordFiles):
         # a record may have line ends inside of quotes: it is one text, so csv sees it as one
         for cells in self._split(records):
             if len(cells) != width:
-                raise DataError(f"a row has {len(cells)} cells, and there are {width} columns")
+                raise DataError(f"a row has {len(cells)} cells, but there are {width} columns")
             element = {}
             for (name, convert), cell in zip(self.converters, cells):
                 try:

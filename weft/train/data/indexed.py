@@ -32,8 +32,8 @@ class Function:
             raise TypeError(f"{kind}() takes a function, not {type(function).__name__}")
         if batched and seed is not None:
             raise TypeError(
-                f"{kind}(batched=True) takes no seed: how many elements come at once is not fixed. "
-                f"Call {kind}(function, seed=...) after batch()"
+                f"{kind}(batched=True) does not take a seed, because the number of elements per "
+                f"call is not fixed. Call {kind}(function, seed=...) after batch()"
             )
         self.kind, self.function, self.batched, self.seed = kind, function, batched, seed
 
@@ -85,7 +85,7 @@ class Function:
         path, leaf = next((p, x) for p, x in paths(tree) if x.shape[:1] != (length,))
         raise DataError(
             f"{self.name} got {length} elements at once and returned {structure(leaf)} "
-            f"for {path}: the first axis has to have a row for each"
+            f"for {path}: the first axis must have one row for each"
         )
 
     def accepted(self, rows: Rows, numbers: np.ndarray, epoch: int) -> np.ndarray:
@@ -102,7 +102,7 @@ class Function:
         if mask.shape != (length,) or mask.dtype != bool:
             raise DataError(
                 f"{self.name} got {length} elements at once and returned {structure(mask)}: "
-                f"it has to return bool[{length}]"
+                f"it must return bool[{length}]"
             )
         return mask
 
@@ -317,8 +317,8 @@ class Batching:
         if isinstance(tree, dict):
             if self.mask in tree:
                 raise DataError(
-                    f"elements have a column {self.mask!r} already: pass mask= to batch() "
-                    "for another name of the one that says which rows are real"
+                    f"elements already have a column {self.mask!r}; pass mask= to batch() to "
+                    "rename the column that marks real rows"
                 )
             return {**tree, self.mask: mask}
         return tree, mask

@@ -168,7 +168,7 @@ def check_state(state: Any, expected: dict[str, str]) -> Any:
         raise DataError(f"the state has format {state['format']}, this weft {expected['format']}")
     if state["pipeline"] != expected["pipeline"]:
         raise DataError(
-            "the state is of another pipeline. It was saved from\n"
+            "the state belongs to a different pipeline. It was saved from\n"
             f"    {state['pipeline']}\nand this one is\n    {expected['pipeline']}"
         )
     if state["sources"] != expected["sources"]:
@@ -179,7 +179,7 @@ def check_state(state: Any, expected: dict[str, str]) -> Any:
             changed = []
         raise DataError(
             f"{', '.join(changed) or 'a source'} changed since the state was saved: the position "
-            "would be one in other data. Iterate from the beginning, or restore the data"
+            "would not be valid. Iterate from the beginning, or restore the data"
         )
     try:
         return json.loads(state["position"])

@@ -281,8 +281,8 @@ def _written(nodes: list[Node]) -> tuple[int, int, int]:
         raise
     except Exception as error:
         raise DataError(
-            f"the pipeline cannot be sent to worker processes: {error}. Give it what can be "
-            "pickled (paths instead of open files), or pass threads=True"
+            f"the pipeline cannot be sent to worker processes: {error}. Use only objects that can "
+            "be pickled (paths instead of open files), or pass threads=True"
         ) from error
     sizes = [buffer.nbytes for buffer in buffers] + [len(body)]
     starts, end = places(sizes)

@@ -27,8 +27,8 @@ def placer(device: Any, sharding: Any) -> Callable[[Any], Any] | None:
         array = np.asarray(leaf)
         if array.dtype.kind not in "biufcV" or array.dtype.names:
             raise DataError(
-                f"a batch has an array of {array.dtype}, which no device can hold: leave such "
-                "columns out with map()"
+                f"a batch has an array of {array.dtype}, which devices don't support; remove such "
+                "columns with map()"
             )
         if spread:  # every process has its part of the batch
             return weft.make_array_from_process_local_data(target, array)
@@ -66,7 +66,7 @@ class Ahead:
             with contextlib.suppress(queue.Empty):
                 return self._ready.get(timeout=_POLL)
             if not self._thread.is_alive() and self._ready.empty():
-                raise DataError("the thread that reads ahead is gone")
+                raise DataError("the prefetch thread has stopped")
 
     def stop(self, patience: float | None = None) -> None:
         """End the thread, and wait until it has; the cursor is somewhere ahead."""

@@ -186,7 +186,7 @@ def _differ(elements: Sequence[Any], number: int, path: str) -> None:
     raise DataError(
         f"the elements of a batch have different structures{place}: the first is "
         f"{structure(elements[0])}, number {number} of the batch is {structure(elements[number])}. "
-        "A map function has to return the same structure for every element"
+        "A map function must return the same structure for every element"
     )
 
 

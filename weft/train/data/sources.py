@@ -37,7 +37,7 @@ class Arrays(Node):
         sizes = {path: leaf.shape[0] if leaf.ndim else None for path, leaf in found}
         if len(set(sizes.values())) > 1 or None in sizes.values():
             listed = ", ".join(f"{path} has {size}" for path, size in sizes.items())
-            raise DataError(f"arrays need a first axis of one size for their rows: {listed}")
+            raise DataError(f"arrays need first axes of the same size: {listed}")
         self.span = found[0][1].shape[0]
         self._print: Any = None
 
@@ -218,8 +218,8 @@ class Stream(Node):
     def __getstate__(self) -> dict:
         if self.once:
             raise DataError(
-                "an iterator cannot be read by worker processes: pass a function that returns "
-                "a new one, which every worker calls"
+                "an iterator cannot be read by worker processes: pass a function that returns a "
+                "new iterator; each worker calls it"
             )
         return self.__dict__
 

@@ -40,7 +40,7 @@ class TFRecords(RecordFiles):
             if masked_crc32c(data[place : place + 8]) != check:
                 raise DataError(f"{where} has a damaged length")
             if length > size - place - 16:
-                raise DataError(f"{where} needs {length} bytes, more than the file has")
+                raise DataError(f"{where} needs {length} bytes, more than remain in the file")
             # the checksum is part of what is read
             bounds.append((place + 12, place + 16 + length))
             place += 16 + length

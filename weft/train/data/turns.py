@@ -49,7 +49,7 @@ class Turns:
 def _weights(rates: Sequence[float]) -> tuple[int, ...]:
     given = np.asarray(list(rates), float)
     if given.ndim != 1 or not len(given) or not np.isfinite(given).all() or (given <= 0).any():
-        raise DataError(f"rates of a mixture are positive numbers, one a source; got {rates}")
+        raise DataError(f"a mixture needs one positive rate per source; got {rates}")
     shares = given / given.sum()
     for period in range(len(given), 101):  # few turns, where the rates are simple fractions
         weights = np.rint(shares * period)

@@ -141,7 +141,9 @@ def encode(value: Any, place: str = "args") -> Any:
 
 def _key(key: Any, place: str) -> str:
     if not isinstance(key, str) or key.startswith("$"):
-        raise TypeError(f"{place} has the key {key!r}: keys are text that does not begin with '$'")
+        raise TypeError(
+            f"{place} has the key {key!r}: keys must be strings that do not start with '$'"
+        )
     return key
 
 
@@ -157,7 +159,7 @@ def _file(path: str | os.PathLike[str]) -> dict[str, str]:
 def _lines(gin: Gin) -> list[str]:
     for line in gin.bindings:
         if not isinstance(line, str) or "=" not in line:
-            raise ValueError(f"{line!r} is not a binding of gin: write 'name.parameter = value'")
+            raise ValueError(f"{line!r} is not a gin binding; write 'name.parameter = value'")
     return list(gin.bindings)
 
 
@@ -175,7 +177,7 @@ def encode_args(args: Any) -> Any:
         return encode(args)
     if isinstance(args, Gin) or (dataclasses.is_dataclass(args) and not isinstance(args, type)):
         return encode(args)
-    raise TypeError(f"args are a dictionary, a dataclass or launch.Gin, not {args!r}")
+    raise TypeError(f"args must be a dictionary, a dataclass or launch.Gin, not {args!r}")
 
 
 def key_of(executable: Mapping[str, Any], args: Any, identity: str) -> str:

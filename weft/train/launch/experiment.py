@@ -162,7 +162,7 @@ class Experiment:
         verbose: bool = True,
     ) -> None:
         if not isinstance(restarts, int) or restarts < 0:
-            raise ValueError(f"restarts must be a whole number of at least 0, not {restarts!r}")
+            raise ValueError(f"restarts must be a non-negative integer, not {restarts!r}")
         self.folder = pathlib.Path(folder).absolute()
         if executor is not None and not isinstance(executor, Executor):
             raise TypeError(f"{executor!r} is not an executor: pass launch.Local() or another")
@@ -185,7 +185,7 @@ class Experiment:
                 made = {"title": self.title, "created": time.time(), "version": 1}
                 worker.write_json(self.folder / "experiment.json", made)
             elif described.get("version") != 1:
-                raise LaunchError(f"{self.folder} was made by another version of weft")
+                raise LaunchError(f"{self.folder} was created by another version of weft")
         except BaseException:
             self.close()
             raise
@@ -200,7 +200,7 @@ class Experiment:
                 who = {}
             raise LockedError(
                 f"{self.folder} is in use by another launcher: process {who.get('pid', '?')} on"
-                f" {who.get('host', '?')}. Wait for it, end it, or take another folder"
+                f" {who.get('host', '?')}. Wait for it, stop it, or use another folder"
             )
         os.ftruncate(lock, 0)
         text = worker.json.dumps({"pid": os.getpid(), "host": platform.node()})
@@ -250,7 +250,7 @@ class Experiment:
         self._check_open()
         job = job if isinstance(job, Job) else Job(job)
         if not isinstance(identity, str):
-            raise TypeError(f"identity is text, not {identity!r}")
+            raise TypeError(f"identity must be a string, not {identity!r}")
         args = job.merged(args)
         encoded, executable = configs.encode_args(args), job.executable.record()
         job.executable.check(args)
@@ -465,7 +465,7 @@ class Experiment:
 def ranked(units: Iterable[WorkUnit], metric: str, mode: str) -> list[WorkUnit]:
     """Work units by a metric, best first; those without a number come last."""
     if mode not in ("min", "max"):
-        raise ValueError(f"mode is 'min' or 'max', not {mode!r}")
+        raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
 
     def order(unit: WorkUnit) -> tuple[bool, float]:
         value = unit.metric(metric)

@@ -52,9 +52,9 @@ def successive_halving(
         ...     )
     """
     if not isinstance(factor, int) or factor < 2:
-        raise ValueError(f"factor must be a whole number above 1, not {factor!r}")
+        raise ValueError(f"factor must be an integer above 1, not {factor!r}")
     if not budgets or list(budgets) != sorted(set(budgets)):
-        raise ValueError(f"budgets must rise from rung to rung: {budgets!r}")
+        raise ValueError(f"budgets must increase from rung to rung: {budgets!r}")
     ranked((), metric, mode)
     units: list[tuple[dict[str, Any], WorkUnit | None]] = [(dict(one), None) for one in sweep]
     if not units:

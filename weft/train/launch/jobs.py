@@ -94,7 +94,7 @@ class Command:
     def check(self, args: Any) -> None:
         """Raise ``TypeError`` if the arguments cannot become flags."""
         if args is not None and not isinstance(args, Mapping):
-            raise TypeError(f"the flags of a command come from a dictionary, not {args!r}")
+            raise TypeError(f"the flags of a command must be a dictionary, not {args!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +124,10 @@ class Job:
         if self.executor is not None and not isinstance(self.executor, executors.Executor):
             raise TypeError(f"{self.executor!r} is not an executor: pass launch.Local() or another")
         if not isinstance(self.args, Mapping):
-            raise TypeError(f"a job's args are a dictionary, not {self.args!r}")
+            raise TypeError(f"a job's args must be a dictionary, not {self.args!r}")
         for name, value in self.env_vars.items():
             if not isinstance(name, str) or not isinstance(value, str):
-                raise TypeError(f"variables of the environment are text: {name!r}: {value!r}")
+                raise TypeError(f"environment variables must be strings: {name!r}: {value!r}")
 
     def merged(self, args: Any) -> Any:
         """The arguments of a work unit: its own before the job's."""

@@ -79,7 +79,7 @@ class Integers:
 
     def __post_init__(self) -> None:
         if int(self.low) != self.low or int(self.high) != self.high or self.low > self.high:
-            raise ValueError(f"low and high must be whole numbers, low not above high: {self}")
+            raise ValueError(f"low and high must be integers, with low <= high: {self}")
 
     def at(self, share: float) -> int:
         """The number at a share of the way."""
@@ -129,7 +129,7 @@ def _merged(space: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[s
 
 def _count(count: int) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"the number of configurations must be a whole number above 0: {count!r}")
+        raise ValueError(f"the number of configurations must be a positive integer: {count!r}")
     return count
 
 

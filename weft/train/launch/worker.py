@@ -162,12 +162,12 @@ def decode(value: Any) -> Any:
     if mark in ("$name", "$enum"):
         found = pkgutil.resolve_name(inner)
         if mark == "$enum" and not isinstance(found, enum.Enum):
-            raise LaunchError(f"{inner} is not a member of an enumeration any more")
+            raise LaunchError(f"{inner} is no longer a member of an enumeration")
         return found
     if mark == "$dataclass":
         kind = pkgutil.resolve_name(inner)
         if not dataclasses.is_dataclass(kind):
-            raise LaunchError(f"{inner} is not a dataclass any more")
+            raise LaunchError(f"{inner} is no longer a dataclass")
         return kind(**{key: decode(item) for key, item in value["fields"].items()})
     raise LaunchError(f"a configuration has the unknown mark {mark!r}")
 
@@ -415,7 +415,7 @@ def rank_and_size() -> tuple[int, int]:
     for rank, size in RANK_VARIABLES:
         if rank in os.environ and size in os.environ:
             return int(os.environ[rank]), int(os.environ[size])
-    raise LaunchError("neither mpiexec nor srun has set the rank of this process")
+    raise LaunchError("neither mpiexec nor srun set the rank of this process")
 
 
 def claim(folder: pathlib.Path, after: int, record: dict[str, Any]) -> tuple[int, pathlib.Path]:

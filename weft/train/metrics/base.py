@@ -47,20 +47,20 @@ class Metric:
     @classmethod
     def from_model_output(cls: type[M], *args: Any, **kwargs: Any) -> M:
         """A metric of one batch."""
-        raise TypeError(f"{cls.__name__} has no from_model_output of its own")
+        raise TypeError(f"{cls.__name__} must define from_model_output")
 
     @classmethod
     def empty(cls: type[M]) -> M:
         """A metric of no batch, which changes nothing when it is merged."""
-        raise TypeError(f"{cls.__name__} has no empty() of its own")
+        raise TypeError(f"{cls.__name__} must define empty()")
 
     def merge(self: M, other: M) -> M:
         """The metric of both batches."""
-        raise TypeError(f"{type(self).__name__} has no merge of its own")
+        raise TypeError(f"{type(self).__name__} must define merge")
 
     def compute(self) -> Any:
         """The value of the metric."""
-        raise TypeError(f"{type(self).__name__} has no compute of its own")
+        raise TypeError(f"{type(self).__name__} must define compute")
 
     def reduce(self: M) -> M:
         """One metric, from one whose arrays have a first axis of devices or steps.
@@ -240,8 +240,8 @@ class Collection:
         for field in dataclasses.fields(cls):
             if not isinstance(field.type, type):
                 raise TypeError(
-                    f"{cls.__name__}.{field.name} is annotated with {field.type!r}, not a class of"
-                    " metrics; leave out `from __future__ import annotations` in this file"
+                    f"{cls.__name__}.{field.name} is annotated with {field.type!r}, not a metric "
+                    "class; remove `from __future__ import annotations` in this file"
                 )
             found[field.name] = field.type
         return found

@@ -131,7 +131,7 @@ def _kind(value: Any) -> tuple[str, np.ndarray]:
         return "bytes", np.frombuffer(value, np.uint8)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
-        raise TaskError(f"a cache holds texts, bytes and numbers, not {type(value).__name__}")
+        raise TaskError(f"a cache can hold strings, bytes and numbers, not {type(value).__name__}")
     if array.ndim:
         return "array", array
     return ("scalar" if isinstance(value, (np.generic, np.ndarray)) else "number"), array.reshape(1)
@@ -180,7 +180,7 @@ def write(folder: str, elements: Iterable[Any], origin: Mapping[str, Any]) -> di
 
 def _add(element: Any, number: int, columns: list[_ColumnWriter], folder: str) -> None:
     if not isinstance(element, Mapping):
-        raise TaskError(f"a cache holds dictionaries, not {type(element).__name__}")
+        raise TaskError(f"a cache can hold only dictionaries, not {type(element).__name__}")
     if not number:
         for at, (name, value) in enumerate(element.items()):
             columns.append(_ColumnWriter(folder, at, str(name), value))
@@ -296,4 +296,4 @@ def log_rebuild(folder: str, changed: list[str]) -> None:
         folder: the folder.
         changed: what changed.
     """
-    _LOG.warning("building the cache %s again: %s changed", folder, " and ".join(changed))
+    _LOG.warning("rebuilding the cache %s: %s changed", folder, " and ".join(changed))

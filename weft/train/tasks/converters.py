@@ -87,7 +87,7 @@ class FeatureConverter:
                 f" those of {', '.join(sorted(lengths)) or 'nothing'}"
             )
         if any(int(length) < 1 for length in lengths.values()):
-            raise TaskError(f"lengths of features have to be positive: {dict(lengths)}")
+            raise TaskError(f"lengths of features must be positive: {dict(lengths)}")
         return {name: int(length) for name, length in lengths.items()}
 
     def _checked(self, element: Mapping[str, Any], lengths: Mapping[str, int]) -> Element:
@@ -101,7 +101,7 @@ class FeatureConverter:
             value = np.asarray(element[name])
             if value.ndim != 1 or (value.size and value.dtype.kind not in "iu"):
                 raise TaskError(
-                    f"feature {name!r} has to be a sequence of ids, not {value.dtype} of shape"
+                    f"feature {name!r} must be a sequence of ids, not {value.dtype} of shape"
                     f" {value.shape}; tokenize it"
                 )
             if len(value) > length:
@@ -118,7 +118,7 @@ class FeatureConverter:
         return element
 
     def _convert(self, element: Element) -> Element:
-        raise TypeError(f"{type(self).__name__} has no _convert of its own")
+        raise TypeError(f"{type(self).__name__} must define _convert")
 
     def _passed(self, element: Element) -> Element:
         return {name: element[name] for name in self.passthrough_features}

@@ -65,7 +65,7 @@ class Evaluator:
             raise TaskError(f"no task of {found.name!r} has metrics and a split {split!r}")
         if feature_converter.pack:
             raise TaskError(
-                "evaluation needs one row for an example; pass pack=False to the converter"
+                "evaluation needs one row per example; pass pack=False to the converter"
             )
         self.feature_converter, self.batch_size = feature_converter, int(batch_size)
         self.writer, self.sequence_length = writer, sequence_length
@@ -195,5 +195,5 @@ def _kind_of(metric: Callable[..., Any], parameters: Sequence[str]) -> str:
         return names[1]
     raise TypeError(
         f"the metric {getattr(metric, '__name__', metric)} has the parameters"
-        f" ({', '.join(names)}); they have to be (targets, predictions) or (targets, scores)"
+        f" ({', '.join(names)}); they must be (targets, predictions) or (targets, scores)"
     )

@@ -12,10 +12,10 @@ from weft.train.vocabularies import PassThroughVocabulary, Vocabulary
 class TaskError(ValueError):
     """A task, its data or its cache does not fit what is done with it.
 
-    >>> raise TaskError("the task 'translate' is there already")
+    >>> raise TaskError("the task 'translate' already exists")
     Traceback (most recent call last):
         ...
-    weft.train.tasks.features.TaskError: the task 'translate' is there already
+    weft.train.tasks.features.TaskError: the task 'translate' already exists
     """
 
 

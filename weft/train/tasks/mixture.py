@@ -42,8 +42,8 @@ def rate_num_examples(
         size = task.num_examples(split)
         if size is None:
             raise TaskError(
-                f"the size of task {task.name!r} is known only when it has been read; cache it, or"
-                " give a number as its rate"
+                f"the size of task {task.name!r} is not known until it has been read; cache it, "
+                "or pass a number as its rate"
             )
         value = float(size) * scale
         if maximum is not None:
@@ -138,13 +138,13 @@ def _shares(part: Any, rate: Rate) -> list[tuple[Task, float]]:
         inner = part.rates
         total = sum(inner.values())
         if callable(rate):
-            raise TaskError(f"the rate of mixture {part.name!r} has to be a number")
+            raise TaskError(f"the rate of mixture {part.name!r} must be a number")
         return [(task, float(rate) * inner[task.name] / total) for task in part.tasks]
     if not isinstance(part, Task):
-        raise TypeError(f"a mixture is of tasks, not {type(part).__name__}")
+        raise TypeError(f"a mixture consists of tasks, not {type(part).__name__}")
     value = float(rate(part) if callable(rate) else rate)
     if not 0 < value < float("inf"):
-        raise TaskError(f"the rate of task {part.name!r} is {value}; it has to be positive")
+        raise TaskError(f"the rate of task {part.name!r} is {value}; it must be positive")
     return [(part, value)]
 
 
@@ -173,7 +173,7 @@ def add(task: Any) -> Any:
         The task or mixture.
 
     Raises:
-        TaskError: there is one of this name already.
+        TaskError: the name is already taken.
 
     Example:
         >>> from weft.train import tasks
@@ -186,7 +186,7 @@ def add(task: Any) -> Any:
         raise TypeError(f"only tasks and mixtures can be added, not {type(task).__name__}")
     if task.name in _REGISTRY:
         raise TaskError(
-            f"{task.name!r} is there already; choose another name, or remove({task.name!r}) first"
+            f"{task.name!r} already exists; choose another name, or remove({task.name!r}) first"
         )
     _REGISTRY[task.name] = task
     return task
@@ -211,7 +211,7 @@ def get(name: str) -> Any:
     """
     if name not in _REGISTRY:
         raise TaskError(
-            f"there is no task or mixture {name!r}; known are {', '.join(names()) or 'none'}"
+            f"there is no task or mixture {name!r}; there are {', '.join(names()) or 'none'}"
         )
     return _REGISTRY[name]
 

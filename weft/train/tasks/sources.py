@@ -42,17 +42,18 @@ class Source:
         """
         if isinstance(splits_or_function, Mapping):
             if splits is not None:
-                raise TypeError("splits are those of the dictionary; leave splits= out")
+                raise TypeError("the dictionary determines the splits; remove splits=")
             found = dict(splits_or_function)
             self._function: Callable[[str], Any] = found.__getitem__
             self.splits = tuple(found)
         elif callable(splits_or_function):
             if not splits:
-                raise TypeError("Source(function) needs splits=, the splits that it knows")
+                raise TypeError("Source(function) needs splits=, the splits that it supports")
             self._function, self.splits = splits_or_function, tuple(splits)
         else:
             raise TypeError(
-                "a source is a dictionary of data sets by split, or a function of a split, not"
+                "a source must be a dictionary from splits to data sets, or a function of a "
+                "split, not"
                 f" {type(splits_or_function).__name__}"
             )
 

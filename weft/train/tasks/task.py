@@ -79,11 +79,11 @@ class Task:
         self.output_features = dict(output_features)
         for key, feature in self.output_features.items():
             if not isinstance(feature, Feature):
-                raise TypeError(f"output_features[{key!r}] has to be a Feature, not {feature!r}")
+                raise TypeError(f"output_features[{key!r}] must be a Feature, not {feature!r}")
         self.preprocessors = tuple(preprocessors)
         marks = sum(isinstance(one, CachePoint) for one in self.preprocessors)
         if marks > 1:
-            raise TaskError(f"task {name!r} has {marks} cache points; one is the most")
+            raise TaskError(f"task {name!r} has {marks} cache points; it can have at most one")
         self.metric_fns = tuple(metric_fns)
         self.postprocess_fn = postprocess_fn
         self.cache_dir = None if cache_dir is None else os.fspath(cache_dir)

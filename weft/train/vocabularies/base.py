@@ -50,7 +50,7 @@ class Vocabulary:
     @property
     def base_vocab_size(self) -> int:
         """How many ids there are without the extra ones."""
-        raise TypeError(f"{type(self).__name__} has no base_vocab_size of its own")
+        raise TypeError(f"{type(self).__name__} must define base_vocab_size")
 
     @property
     def vocab_size(self) -> int:
@@ -103,7 +103,7 @@ class Vocabulary:
 
     def config(self) -> dict[str, Any]:
         """All that defines the vocabulary, as JSON can hold it."""
-        raise TypeError(f"{type(self).__name__} has no config of its own")
+        raise TypeError(f"{type(self).__name__} must define config")
 
     def fingerprint(self) -> str:
         """A checksum of the definition: equal vocabularies have the same.
@@ -126,10 +126,10 @@ class Vocabulary:
         return f"<{type(self).__name__} of {self.vocab_size} ids{extra}>"
 
     def _encode(self, text: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} has no _encode of its own")
+        raise TypeError(f"{type(self).__name__} must define _encode")
 
     def _decode(self, ids: list[int]) -> Any:
-        raise TypeError(f"{type(self).__name__} has no _decode of its own")
+        raise TypeError(f"{type(self).__name__} must define _decode")
 
 
 class PassThroughVocabulary(Vocabulary):
@@ -230,7 +230,7 @@ class TextVocabulary(Vocabulary):
 
     def _bytes_by_id(self) -> list[bytes]:
         """What each id but the extra ones adds to the text, in UTF-8."""
-        raise TypeError(f"{type(self).__name__} has no _bytes_by_id of its own")
+        raise TypeError(f"{type(self).__name__} must define _bytes_by_id")
 
 
 def bytes_of_special_ids() -> list[bytes]:

@@ -56,7 +56,7 @@ class BPEVocabulary(TextVocabulary):
         for at, (one, two) in enumerate(self.merges):
             if not (SPECIAL_IDS <= one < len(table) and SPECIAL_IDS <= two < len(table)):
                 raise ValueError(
-                    f"merge {at} is of ids {one} and {two}, which are no tokens before it"
+                    f"merge {at} is of ids {one} and {two}, which are not tokens at that point"
                 )
             table.append(table[one] + table[two])
         self._table = table

@@ -80,7 +80,7 @@ class CharacterVocabulary(TextVocabulary):
         super().__init__(extra_ids)
         if len(set(characters)) != len(characters):
             twice = next(x for x, n in collections.Counter(characters).items() if n > 1)
-            raise ValueError(f"the character {twice!r} is there twice")
+            raise ValueError(f"the character {twice!r} appears twice")
         self.characters = characters
         self.byte_fallback = bool(byte_fallback)
         first = SPECIAL_IDS + (BYTES if byte_fallback else 0)

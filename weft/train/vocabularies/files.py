@@ -40,8 +40,8 @@ def save_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Non
     kinds = {cls: name for name, cls in _KINDS.items()}
     if type(vocabulary) not in kinds:
         raise TypeError(
-            f"a {type(vocabulary).__name__} has no file of this format; copy the file that it was"
-            " read from, or write a subclass's data yourself"
+            f"a {type(vocabulary).__name__} cannot be saved in this format; copy the file that it "
+            "was read from, or write a subclass's data yourself"
         )
     record = {
         "format": FORMAT,
@@ -95,7 +95,7 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
         raise ValueError(f"{name} wasn't written by save_vocabulary")
     kind = record.get("kind")
     if record.get("version") != VERSION or not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{name} is of a version or kind that is not known here: {kind!r}")
+        raise ValueError(f"{name} is of an unknown version or kind: {kind!r}")
     try:
         vocabulary = _KINDS[kind](**record["config"])
     except (TypeError, ValueError, KeyError, OverflowError) as error:

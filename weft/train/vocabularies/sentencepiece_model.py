@@ -62,7 +62,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             raise ValueError(f"a field of wire type {kind}")
         if at + size > len(data):
-            raise ValueError("a field ends behind the data")
+            raise ValueError("a field ends beyond the data")
         yield number, data[at : at + size]
         at += size
 
@@ -71,7 +71,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
-            raise ValueError("a number ends behind the data")
+            raise ValueError("a number ends beyond the data")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -109,7 +109,7 @@ def read_model(data: bytes) -> Model:
         data: the bytes.
 
     Raises:
-        ValueError: it is no such file, or damaged.
+        ValueError: it is not such a file, or is damaged.
     """
     pieces: list[Piece] = []
     parts: dict[int, bytes] = {2: b"", 3: b"", 5: b""}

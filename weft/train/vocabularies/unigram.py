@@ -65,9 +65,9 @@ class UnigramVocabulary(TextVocabulary):
             *(piece.encode("utf-8") for piece, _ in self.pieces),
         ]
         if len(dict(self.pieces)) != len(self.pieces) or "" in dict(self.pieces):
-            raise ValueError("the pieces have to be different from each other and not empty")
+            raise ValueError("the pieces must be distinct and non-empty")
         if not all(math.isfinite(score) for _, score in self.pieces):
-            raise ValueError("the scores of pieces have to be finite")
+            raise ValueError("the scores of pieces must be finite")
         first = SPECIAL_IDS + BYTES
         self._pieces = piece_table((*one, first + at) for at, one in enumerate(self.pieces))
         lowest = min((score for _, score in self.pieces), default=0.0)

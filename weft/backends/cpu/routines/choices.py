@@ -34,7 +34,7 @@ def _off(text: str) -> frozenset[str]:
     unknown = sorted(groups.difference(ROUTINES))
     if unknown:
         raise ValueError(
-            f"routines {', '.join(unknown)} are none of the CPU's: those that can be turned off are"
+            f"routines {', '.join(unknown)} are not CPU routines; those that can be turned off are"
             f" {', '.join(sorted(ROUTINES))}"
         )
     return groups

@@ -241,7 +241,7 @@ def _made() -> Native:
         import logging
 
         log = logging.getLogger(__name__)
-        log.warning("the native caller is made once more, after a fault of Python's (%r)", error)
+        log.warning("the native caller is compiled again after a Python error (%r)", error)
         return Native()
 
 
@@ -290,7 +290,7 @@ class _Loading:
             import logging
 
             log = logging.getLogger(__name__)
-            log.warning("programs are walked by Python: no native caller (%r)", self.error)
+            log.warning("programs run through Python: no native caller (%r)", self.error)
             return None
         pending = NativeFunction.__subclasses__()
         while pending:

@@ -200,7 +200,7 @@ class Object:
         if self.text_at(self.names, section.name).startswith((".eh_frame", ".note")):
             return False
         if section.flags & _WRITE:
-            raise ValueError("compiled code may not have variables of its own")
+            raise ValueError("compiled code must not define variables")
         return True
 
     def _relocations(self) -> list[tuple[int, int, int, int, int]]:

@@ -180,7 +180,7 @@ def signature(f: Callable[..., Any], names: Mapping[str, Any]) -> External:
             raise StubError(f"{f.__name__}: parameters and result are annotated with kinds")
         found = names.get(word) or KINDS.get(word)
         if not isinstance(found, Kind):
-            raise StubError(f"{f.__name__}: {word} is no kind")
+            raise StubError(f"{f.__name__}: {word} is not a kind")
         return found
 
     result, *parameters = map(kind, _annotations(f))
@@ -560,7 +560,7 @@ class Translation(Lines):
             return Operand(str(value).lower(), truth)
         if isinstance(value, (int, Size, str, float)):
             return Operand(str(value), None)
-        raise self.fail(node, f"{value!r} is no number")
+        raise self.fail(node, f"{value!r} is not a number")
 
     def name_(self, node: ast.Name | ast.Attribute) -> Operand:
         if isinstance(node, ast.Name) and self.is_variable(node.id):
@@ -601,7 +601,7 @@ class Translation(Lines):
             if kind.family == "float":
                 return Operand(f"0x{pack('>d', float(value.text)).hex().upper()}", kind)
             if kind.family == "pointer" or "." in value.text:
-                raise self.fail(node, f"{value.text} is no {kind}")
+                raise self.fail(node, f"{value.text} is not a {kind}")
             return Operand(value.text, kind)
         if value.kind is not kind:
             raise self.fail(node, f"{value.kind} where {kind} belongs")

@@ -161,7 +161,7 @@ def bytes_of(amount: int | str | None) -> int | None:
 def positive(name: str, value: int | None) -> int | None:
     """A whole number above 0, or None."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise ValueError(f"{name} must be a whole number above 0, not {value!r}")
+        raise ValueError(f"{name} must be a positive integer, not {value!r}")
     return value
 
 
@@ -172,5 +172,5 @@ def words(name: str, values: Sequence[str]) -> tuple[str, ...]:
     ('--bind-to', 'core')
     """
     if isinstance(values, (str, bytes)) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"{name} is a list of text, not {values!r}")
+        raise TypeError(f"{name} must be a list of strings, not {values!r}")
     return tuple(values)

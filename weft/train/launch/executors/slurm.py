@@ -28,7 +28,9 @@ def _call(*command: str) -> str:
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise LaunchError(f"{command[0]} is not on this machine: launch where Slurm is") from None
+        raise LaunchError(
+            f"{command[0]} is not on this machine; launch on a machine with Slurm"
+        ) from None
     if done.returncode:
         raise LaunchError(f"{shlex.join(command)} failed: {done.stderr.strip()[-1000:]}")
     return done.stdout
@@ -150,7 +152,7 @@ class Slurm(base.Executor):
             if not re.fullmatch("[a-z][a-z-]*", str(name)):
                 raise ValueError(f"{name!r} is not an option of sbatch: write its long name")
             if not isinstance(value, str):
-                raise TypeError(f"the option {name} of sbatch is text, not {value!r}")
+                raise TypeError(f"the option {name} of sbatch must be a string, not {value!r}")
         object.__setattr__(self, "options", tuple(given.items()))
         object.__setattr__(self, "setup", base.words("setup", self.setup))
 
@@ -203,7 +205,7 @@ class Slurm(base.Executor):
         printed = _call("sbatch", "--parsable", os.fspath(path)).strip()
         job = printed.partition(";")[0]
         if not job.isdecimal():
-            raise LaunchError(f"sbatch said {printed!r} instead of a job's number")
+            raise LaunchError(f"sbatch printed {printed!r} instead of a job number")
         _queue.forget()
         return SlurmHandle(task.folder, job, self.poll_seconds, self.settle_seconds)
 

@@ -92,7 +92,7 @@ def apply(
     if not isinstance(made, Dataset):
         name = getattr(preprocessor, "__name__", type(preprocessor).__name__)
         raise TaskError(
-            f"the preprocessor {name} returned {type(made).__name__}, not a data set; put"
-            " map_over_dataset above a function of one element"
+            f"the preprocessor {name} returned {type(made).__name__}, not a data set; decorate a "
+            "function of one element with map_over_dataset"
         )
     return made

@@ -108,7 +108,7 @@ def _with_eos(ids: np.ndarray, name: str, feature: Feature) -> np.ndarray:
     eos = feature.vocabulary.eos_id
     if eos is None:
         raise TaskError(
-            f"the vocabulary of feature {name!r} has no id for the end; pass"
+            f"the vocabulary of feature {name!r} has no end-of-sequence id; pass"
             " add_eos=False to Feature"
         )
     return np.append(ids, np.asarray(eos, ids.dtype))
