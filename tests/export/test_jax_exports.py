@@ -141,7 +141,7 @@ def test_what_an_export_says():
     assert [a.str_short() for a in made.in_avals][-1] == "float32[4,6]"
     assert "stablehlo.dot_general" in made.mlir_module()
     assert set(weft.tree.unflatten(made.out_tree, [0, 1])) == {"out", "probabilities"}
-    with pytest.raises(ValueError, match="written without its derivative"):
+    with pytest.raises(ValueError, match="serialized without its derivative"):
         weft.grad(lambda x: read("fft").call(x)[1].sum())(np.ones((4, 6), "f4"))
 
 

@@ -151,7 +151,7 @@ def _sharding_of(given: Any, shape: tuple[Any, ...]) -> Any:
         return None
     if isinstance(given, Format):
         if isinstance(given.layout, AutoLayout):
-            raise TypeError("Layout.AUTO is no layout that a ShapeDtypeStruct can have")
+            raise TypeError("a ShapeDtypeStruct cannot have Layout.AUTO; pass a Layout")
         given = given.sharding_for(shape, "ShapeDtypeStruct")
     elif not isinstance(given, (Sharding, PartitionSpec)):
         raise ValueError(

@@ -245,7 +245,7 @@ def _avals(t: Table, field: int, numbers: int, scope: SymbolicScope) -> list[Any
 
 def _aval(t: Table, scope: SymbolicScope) -> ShapedArray:
     if t.number(0) != 0:
-        raise ValueError("it takes or returns something that is no array")
+        raise ValueError("it takes or returns something that is not an array")
     sizes = [int(n) if n.isdigit() else symbolic_dimension(n, scope) for n in t.texts(1)]
     code = t.number(2)
     dtype: Any = dtypes.float0 if code == 22 else None
