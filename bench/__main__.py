@@ -73,6 +73,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of generated programs (0)")
     parser.add_argument("--times", type=int, default=1, help="how often each is drawn (1)")
     parser.add_argument("--every", type=int, default=1, help="only one of so many programs (1)")
+    parser.add_argument("--worst", type=int, help="print only so many generated programs")
     parser.add_argument(
         "--record",
         type=Path,

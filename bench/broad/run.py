@@ -138,6 +138,8 @@ def measured(library: str, options: Any) -> list[dict[str, Any]]:
     """What a process of a library measures."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "lines"
+        if options.json:  # what a run that is cut off has measured so far
+            out = options.json.with_suffix(f".{library}.jsonl")
         environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         wanted = [f"--rows={options.rows[0]}"] if options.rows else []
         command = [sys.executable, "-m", "bench.broad.run", library, "--out", str(out)]
@@ -160,8 +162,10 @@ def apart(ours: Any, theirs: Any) -> bool:
     return False
 
 
-def table(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
-    """All programs, the slowest beside JAX first, and what they come to."""
+def table(
+    ours: list[dict[str, Any]], theirs: list[dict[str, Any]], worst: int | None = None
+) -> str:
+    """All programs, or so many of them, the slowest beside JAX first, and what they come to."""
     known = {tuple(row["seed"]): row for row in theirs}
     lines, ratios, firsts = [], [], []
     for row in ours:
@@ -179,7 +183,8 @@ def table(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
         lines.append((-ratio, f"| {name} | {micros} | {ratio:.2f} | {first:.2f} | {note} |"))
     lines.sort(key=lambda line: line[0])
     head = ["| program | µs | JAX µs | ratio | first calls | |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *(text for _, text in lines), "", _summed(ratios, firsts)])
+    shown = [text for _, text in lines[:worst]]
+    return "\n".join([*head, *shown, "", _summed(ratios, firsts)])
 
 
 def _summed(ratios: list[float], firsts: list[float]) -> str:
@@ -206,7 +211,7 @@ def compare(options: Any, command: str) -> None:
     saved = {**about(command), "rows": rows_of(ours, theirs)}
     if options.json:
         options.json.write_text(json.dumps({**saved, "weft": ours, "jax": theirs}))
-    print(table(ours, theirs))
+    print(table(ours, theirs, getattr(options, "worst", None)))
     if options.record or options.publish:
         record(saved)
 

@@ -65,6 +65,8 @@ def test_the_table_puts_the_slowest_first():
     assert [line.split()[1] for line in lines[:4]] == ["dddd", "bb", "a", "ccc"]
     assert "it broke" in lines[0] and "DIFFERS" in lines[3] and "DIFFERS" not in lines[2]
     assert "3 programs: geometric mean 0.721" in lines[-1] and "1 slower" in lines[-1]
+    few = run.table(ours, theirs, 2).splitlines()
+    assert few[2:4] == lines[:2] and few[-1] == lines[-1] and len(few) == 6
 
 
 def test_programs_are_rows_of_the_history(tmp_path):
