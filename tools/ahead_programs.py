@@ -263,7 +263,7 @@ def compiled(there, text):
     """What libtpu says of a module: its costs, over all devices, and its memory."""
     parts = partitions(text)
     ids = [d.id for d in there.devices[:parts]]
-    code = compile_ahead(there.api, there.handle, text, device_options(ids, parts > 1))
+    code = compile_ahead(there.api, there.handle, text, device_options(ids, parts > 1, text=text))
     costs = code.costs()
     return costs.get("flops", 0.0) * parts, costs.get("optimal_seconds", 0.0), code.memory()
 

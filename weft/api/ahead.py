@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from weft.api.shardings import assigned
+from weft.core.sharding import SingleDeviceSharding
 from weft.runtime.devices import described, topology
 from weft.runtime.site import is_abstract, says_where
-from weft.tree.functions import tree_leaves
+from weft.tree.functions import tree_leaves, tree_unflatten
 
 
 def machine(wanted: Any, leaves: Any, program: Any) -> Any:
     """The machine that a program is to be compiled for: the one that is named, or that whose
     described devices its arguments are on; None for devices that are here."""
     if isinstance(wanted, str):
+        if not wanted:
+            raise ValueError("topology is empty; write the name of a machine, as 'v5e:2x2'")
         return topology(wanted)
     if wanted is not None:
         found = getattr(wanted, "machine", wanted)
@@ -58,6 +61,22 @@ class CompiledAhead:
             f"{self.fun_name} was compiled for {self._machine.name}, a machine that this process "
             "can't use; call the jitted function to run it on this machine's devices"
         )
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments are to be, on the machine's devices."""
+        return tree_unflatten(self.in_tree, self._places(1, self.in_tree.num_leaves))
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results are; None where the compiler decides."""
+        return tree_unflatten(self.out_tree, self._places(2, self.out_tree.num_leaves))
+
+    def _places(self, part: int, count: int) -> list[Any]:
+        divided = self._lowered._divided()
+        if divided is None:
+            return [SingleDeviceSharding(self._machine.devices[0])] * count
+        return list(divided[part])[len(divided[part]) - count :]
 
     def as_text(self) -> str:
         """The program after the compiler's passes, as HLO."""

@@ -935,6 +935,11 @@ persistent_cache_min_entry_size_bytes = _int(
 raise_persistent_cache_errors = _flag(
     "raise_persistent_cache_errors", False, "Raise instead of warning when the disk cache fails."
 )
+use_shardy_partitioner = _flag(
+    "use_shardy_partitioner", False,
+    "Write shardings for PJRT plugins in the form of XLA's partitioner Shardy, not of GSPMD.",
+    in_key=True,
+)
 dump_ir_to = _text("dump_ir_to", "", "A folder that receives each traced program.")
 dump_ir_modes = _text(
     "dump_ir_modes", "stablehlo",
@@ -969,7 +974,7 @@ _WITHOUT_EFFECT: dict[type, dict[str, Any]] = {
         "remove_custom_partitioning_ptr_from_cache_key": False, "scan3": False,
         "share_binary_between_hosts": False, "sort_devices_by_process_index": True,
         "threefry_gpu_kernel_lowering": False, "use_emit_pipeline_primitive": False,
-        "use_shardy_partitioner": True, "use_simplified_jaxpr_constants": False,
+        "use_simplified_jaxpr_constants": False,
     },
     int: {
         "compiler_detailed_logging_min_ops": 10, "cpu_get_global_topology_timeout_minutes": 5,

@@ -148,14 +148,17 @@ class Emitter:
         attributes = f"broadcast_dimensions = {array(dims)}"
         return self.one("broadcast_in_dim", [x], shape, x.dtype, attributes)
 
-    def block(self, avals: Sequence[tuple[Any, Any]], body: Callable[..., Sequence[Typed]]) -> str:
+    def block(
+        self,
+        avals: Sequence[tuple[Any, Any]],
+        body: Callable[..., Sequence[Typed]],
+        end: str = "stablehlo.return",
+    ) -> str:
         """A region of one block: ``body`` is given its arguments and gives what it returns."""
         args = [typed(self.fresh().replace("%", "%in"), *aval) for aval in avals]
         outer, self.lines = self.lines, []
         outs = body(*args)
-        self.lines.append(
-            f'"stablehlo.return"({", ".join(outs)}) : ({", ".join(x.type for x in outs)}) -> ()'
-        )
+        self.lines.append(f'"{end}"({", ".join(outs)}) : ({", ".join(x.type for x in outs)}) -> ()')
         inner, self.lines = self.lines, outer
         head = f"^bb0({', '.join(f'{x}: {x.type}' for x in args)}):\n  " if args else ""
         return "{\n  " + head + "\n  ".join("\n".join(inner).split("\n")) + "\n}"
@@ -354,4 +357,5 @@ def module_text(
         counts = f"mhlo.num_partitions = {partitions.count} : i32, mhlo.num_replicas = 1 : i32"
         told = f" attributes {{{counts}}}"
     head = f"module @jit_{label}{told} {{"
-    return "\n".join([head, main, *others, "}"]) + "\n"
+    meshes = partitions.declared() if partitions is not None else []
+    return "\n".join([head, *meshes, main, *others, "}"]) + "\n"

@@ -1,7 +1,8 @@
 """Programs over several devices: shardings as annotations, and collectives in manual regions.
 
 A module is the program of all partitions, whose numbers are the places of devices in the order of
-its first mesh. XLA's partitioner divides what is not in a manual region, as ``shard_map`` is.
+its first mesh. XLA's partitioner divides what is not in a manual region, as ``shard_map`` is. It is
+Shardy or GSPMD; both have forms for shardings and manual regions, and the same collectives.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.knobs import use_shardy_partitioner
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.stablehlo.elementwise import compare, convert, select
 from weft.stablehlo.emitter import Emitter, Typed, module_text, rule
+from weft.stablehlo.shardy import Meshes, manual_axes
 from weft.stablehlo.structure import dynamic_slice, reduced
 from weft.stablehlo.types import Unlowered, physical
 
@@ -24,8 +27,9 @@ REPLICATED, MANUAL = "{replicated}", "{manual}"
 class Partitions:
     """The partitions of a module: devices in order."""
 
-    def __init__(self, mesh: Any) -> None:
+    def __init__(self, mesh: Any, with_shardy: bool = False) -> None:
         self.mesh, self.count = mesh, int(mesh.size)
+        self.shardy = Meshes(self.grid) if with_shardy else None
         self.devices = list(mesh.devices.flat) if hasattr(mesh, "devices") else None
         self.manual: Any = None  # the mesh of the manual region that is being written
         self.manual_axes: frozenset[Any] = frozenset()  # and those of its axes that are manual
@@ -57,6 +61,18 @@ class Partitions:
         if not isinstance(sharding, NamedSharding):
             return REPLICATED
         return self._tiles(sharding.mesh, _dims(sharding.spec, rank), ())
+
+    def attribute(self, sharding: Any, rank: int) -> str:
+        """A sharding as an attribute of an argument or result."""
+        if self.shardy is None:
+            return f'mhlo.sharding = "{self.text(sharding, rank)}"'
+        is_named = isinstance(sharding, NamedSharding)
+        mesh, spec = (sharding.mesh, sharding.spec) if is_named else (self.mesh, ())
+        return f"sdy.sharding = #sdy.sharding{self.shardy.sharding(mesh, spec, rank)}"
+
+    def declared(self) -> list[str]:
+        """What the module says before its functions."""
+        return self.shardy.declared() if self.shardy is not None else []
 
     def part_text(self, mesh: Any, spec: Any, rank: int) -> str:
         """How values of a manual region are divided along axes that are not manual there."""
@@ -146,14 +162,14 @@ def sharded_text(
 ) -> str:
     """A program as a module for all devices of a mesh: arguments and results say how they are
     divided, where that is known, and so do values in between where the user has."""
-    parts = Partitions(mesh)
+    parts = Partitions(mesh, use_shardy_partitioner.value)
 
     def noted(shardings: Sequence[Any], avals: Sequence[Any], more: Sequence[str]) -> list[str]:
         found = []
         for sharding, aval, other in zip(shardings, avals, more, strict=True):
             told = [other] if other else []
             if sharding is not None:
-                told.insert(0, f'mhlo.sharding = "{parts.text(sharding, len(physical(aval)[0]))}"')
+                told.insert(0, parts.attribute(sharding, len(physical(aval)[0])))
             found.append(", ".join(told))
         return found
 
@@ -179,6 +195,13 @@ def _constraint(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     sharding = eqn.primitive.shardings(eqn.params)[0]
     if e.partitions is None or e.partitions.manual or not isinstance(sharding, NamedSharding):
         return [x]
+    if (shardy := e.partitions.shardy) is not None:
+        told = shardy.sharding(sharding.mesh, sharding.spec, len(x.shape))
+        return [
+            e.one(
+                "sdy.sharding_constraint", [x], x.shape, x.dtype, f"sharding = #sdy.sharding{told}"
+            )
+        ]
     free = [i for i, p in enumerate(sharding.spec) if p is PartitionSpec.UNCONSTRAINED]
     config = f"unspecified_dims=[{_listed(free)}]" if free else ""
     text = e.partitions.text(sharding, len(x.shape))
@@ -200,6 +223,8 @@ def _shard_map(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     if any(s.unreduced or s.reduced for s in (*p["in_specs"], *p["out_specs"])):
         raise Unlowered("weft can't write a shard_map of unreduced sums as StableHLO")
     manual = frozenset(p["manual_axes"]) | outer
+    if parts.shardy is not None:
+        return _manual_computation(e, eqn, ins, mesh, manual)
     partly = set(mesh.axis_names) != manual
 
     def config(rank: int) -> str:
@@ -227,6 +252,25 @@ def _shard_map(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
         shape = physical(v.aval)[0]
         outs.append(_custom(e, "SPMDShardToFullShape", y, shape, text, config(rank)))
     return outs
+
+
+def _manual_computation(e: Emitter, eqn: Any, ins: Any, mesh: Any, manual: Any) -> list[Any]:
+    """A ``shard_map`` as Shardy has it: a region whose values are parts along the manual axes."""
+    p, parts = eqn.params, e.partitions
+    closed, partly = p["jaxpr"], set(mesh.axis_names) != manual
+    outs = [physical(v.aval) for v in eqn.outvars]
+    takes = parts.shardy.per_value(mesh, p["in_specs"], [len(x.shape) for x in ins], partly)
+    gives = parts.shardy.per_value(mesh, p["out_specs"], [len(s) for s, _ in outs], partly)
+    own = [name for name in mesh.axis_names if name in manual - parts.manual_axes]
+    before = parts.manual, parts.manual_axes
+    parts.manual, parts.manual_axes = mesh, manual
+    try:
+        body = lambda *given: e.program(closed.jaxpr, closed.consts, given)
+        region = e.block([physical(a) for a in closed.in_avals], body, "sdy.return")
+    finally:
+        parts.manual, parts.manual_axes = before
+    told = f"in_shardings = {takes}, manual_axes = {manual_axes(own)}, out_shardings = {gives}"
+    return e.op("sdy.manual_computation", ins, outs, told, [region])
 
 
 def _region(e: Emitter, eqn: Any) -> Any:

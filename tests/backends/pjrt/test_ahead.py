@@ -49,6 +49,21 @@ def test_costs_memory_text_and_bytes(make_plugin):
         made(jnp.ones((8, 4)), jnp.ones((4, 6)))
     with pytest.raises(TypeError, match="the name of a machine"):
         step.lower(struct((8, 4)), struct((4, 6))).compile(topology=3)
+    with pytest.raises(ValueError, match="topology is empty; write the name of a machine"):
+        step.lower(struct((8, 4)), struct((4, 6))).compile(topology="")
+    alone = SingleDeviceSharding(machine.devices[0])
+    assert made.input_shardings == ((alone, alone), {}) and made.output_shardings == alone
+
+
+def test_where_arguments_and_results_are(make_plugin):
+    make_plugin()
+    machine = topologies.get_topology_desc("box:2x2", platform="stand_in")
+    mesh = topologies.make_mesh(machine, (2, 2), ("x", "y"))
+    rows, columns = NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "y"))
+    step = weft.jit(lambda x, w: {"y": x @ w}, out_shardings={"y": rows})
+    made = step.lower(struct((8, 4), rows), struct((4, 6), columns)).compile()
+    assert made.input_shardings == ((rows, columns), {})
+    assert made.output_shardings == {"y": rows}
 
 
 def test_a_story_of_a_program(make_plugin):

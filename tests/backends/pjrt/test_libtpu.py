@@ -7,9 +7,11 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from tests.backends.pjrt import test_shardy
 from tools import ahead_programs
 from weft.backends.pjrt import plugins
 from weft.backends.pjrt.topology import Topology
+from weft.base.knobs import use_shardy_partitioner
 from weft.sharding import AbstractMesh, NamedSharding
 from weft.sharding import PartitionSpec as P
 
@@ -70,6 +72,28 @@ def test_rules_of_libtpus_counts():
             found[name] = flops / counts[0]
     assert set(found) == set(wanted)
     assert max(abs(ratio - 1) for ratio in found.values()) < 0.01, found
+
+
+def test_both_partitioners_divide_programs():
+    """libtpu takes shardings of Shardy as of GSPMD, and the parts have the same work."""
+    there = Topology("tpu", "v5e:2x2", {})
+    name = "perceptron (512, 512) 32, step over 4 by model"
+    step, args = next((f, args) for other, f, args in ahead_programs.cases() if other == name)
+    divided = test_shardy.over(P("a", "b"))
+    programs = [(step, args)]
+    programs += [(f, (divided,)) for f in (test_shardy.collectives, test_shardy.constrained)]
+    programs.append((test_shardy.nested, (test_shardy.over(P("a")),)))
+    for f, args in programs:
+        flops = []
+        for with_shardy in (False, True):
+            with use_shardy_partitioner(with_shardy):
+                text = weft.jit(f).lower(*args).as_text()
+            assert ("sdy.mesh" in text) == with_shardy
+            flops.append(ahead_programs.compiled(there, text)[0])
+        gspmd, shardy = flops
+        if gspmd > ahead_programs.SMALLEST:
+            assert abs(shardy / gspmd - 1) < 0.05, (f, flops)
+        assert 0 < shardy <= 1.05 * gspmd, (f, flops)
 
 
 def test_a_step_is_planned():

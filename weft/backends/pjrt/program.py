@@ -221,6 +221,8 @@ def _keep(api: Api, key: bytes, handle: int) -> None:
             raise
 
 
-def device_options(ids: Sequence[int], spmd: bool = False, overrides: Any = None) -> bytes:
-    """The compile options for devices by their ids."""
-    return proto.compile_options(ids, spmd, overrides)
+def device_options(
+    ids: Sequence[int], spmd: bool = False, overrides: Any = None, text: str = ""
+) -> bytes:
+    """The compile options for devices by their ids, and for the partitioner of a module's text."""
+    return proto.compile_options(ids, spmd, overrides, "  sdy.mesh " in text)

@@ -84,11 +84,15 @@ def numbers(value: Any) -> list[int]:
 
 
 def compile_options(
-    devices: Sequence[int], spmd: bool = False, overrides: dict[str, Any] | None = None
+    devices: Sequence[int],
+    spmd: bool = False,
+    overrides: dict[str, Any] | None = None,
+    shardy: bool = False,
 ) -> bytes:
     """Options for a program on devices by their ids: one program that all partitions run.
 
-    ``overrides`` are options of the plugin's compiler by name, as ``xla_...``.
+    ``overrides`` are options of the plugin's compiler by name, as ``xla_...``; with ``shardy``,
+    this partitioner divides the program.
 
     >>> compile_options([0], overrides={"on": True}).hex()
     '1a1a08ffffffffffffffffff01200128014a09080110011a030a01003a080a026f6e12021001'
@@ -97,7 +101,7 @@ def compile_options(
     assigned = number(1, 1) + number(2, count)
     assigned += b"".join(block(3, packed(1, [device])) for device in devices)
     build = number(1, -1) + number(4, 1) + number(5, count) + (number(6, 1) if spmd else b"")
-    made = block(3, build + block(9, assigned))
+    made = block(3, build + block(9, assigned) + (number(19, 1) if shardy else b""))
     for name, value in (overrides or {}).items():
         made += block(7, block(1, name.encode()) + block(2, _override(name, value)))
     return made

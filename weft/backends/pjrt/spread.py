@@ -17,6 +17,7 @@ from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import JaxRuntimeError
 from weft.base.functional import lru
+from weft.base.knobs import use_shardy_partitioner
 from weft.core import processes
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding, PartitionSpec
@@ -105,7 +106,8 @@ class PjrtDevices(SpreadClient):
                 warn_of(self, error)
                 return False
             first = self.clients[0]
-            options = device_options([d.client.id for d in mesh.devices.flat], spmd=True)
+            ids = [d.client.id for d in mesh.devices.flat]
+            options = device_options(ids, spmd=True, text=text)
             runtime, version = first.runtime, first.runtime.version
             if mesh.is_multi_process:
                 ranks = tuple(sorted({d.process_index for d in mesh.devices.flat}))
@@ -115,7 +117,9 @@ class PjrtDevices(SpreadClient):
             counts = len(source.in_avals), len(source.out_avals)
             return Executable(first.api, handle, len(_own(mesh)), *counts, aliases)
 
-        return programs.compiled(closed, CodeKey("pjrt", donated, (mesh, ins, outs)), make)
+        return programs.compiled(
+            closed, CodeKey("pjrt", donated, (mesh, ins, outs, use_shardy_partitioner.value)), make
+        )
 
     def divided_as(self, division: Any) -> PjrtDevices:
         return self if division is None else PjrtDevices(self.sharding, division)

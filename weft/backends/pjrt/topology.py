@@ -106,7 +106,7 @@ class Topology:
             noted = noted_aliases(aliased(closed, donated, ins, outs), count)
             text = sharded_text(closed, name, mesh, ins, outs, False, noted)
             ids = self._ids(mesh)
-        options = device_options(ids, division is not None, overrides)
+        options = device_options(ids, division is not None, overrides, text)
         return Study(closed, compile_ahead(self.api, self.handle, text, options))
 
     def check_count(self, count: int) -> None:
