@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.knobs import use_shardy_partitioner
+from weft.base.knobs import thread
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.stablehlo.elementwise import compare, convert, select
 from weft.stablehlo.emitter import Emitter, Typed, module_text, rule
@@ -162,7 +162,7 @@ def sharded_text(
 ) -> str:
     """A program as a module for all devices of a mesh: arguments and results say how they are
     divided, where that is known, and so do values in between where the user has."""
-    parts = Partitions(mesh, use_shardy_partitioner.value)
+    parts = Partitions(mesh, thread.use_shardy_partitioner)
 
     def noted(shardings: Sequence[Any], avals: Sequence[Any], more: Sequence[str]) -> list[str]:
         found = []

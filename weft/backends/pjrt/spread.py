@@ -17,7 +17,7 @@ from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import JaxRuntimeError
 from weft.base.functional import lru
-from weft.base.knobs import use_shardy_partitioner
+from weft.base.knobs import thread
 from weft.core import processes
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding, PartitionSpec
@@ -118,7 +118,7 @@ class PjrtDevices(SpreadClient):
             return Executable(first.api, handle, len(_own(mesh)), *counts, aliases)
 
         return programs.compiled(
-            closed, CodeKey("pjrt", donated, (mesh, ins, outs, use_shardy_partitioner.value)), make
+            closed, CodeKey("pjrt", donated, (mesh, ins, outs, thread.use_shardy_partitioner)), make
         )
 
     def divided_as(self, division: Any) -> PjrtDevices:
