@@ -211,6 +211,37 @@ def test_smaller_batches_have_the_same_bits(name, monkeypatch):
     assert times == 1 and new == old
 
 
+def relaxed(n, x, p):
+    return until(lambda x, k: (jnp.sin(x) * p + jnp.roll(x, 1) - jnp.max(x), k + 1))(n, x, 0)
+
+
+_IN_TURN = {
+    "rows": (weft.vmap(relaxed, (0, 0, None)), (9, 33), (33,)),
+    "columns": (weft.vmap(relaxed, (0, 1, 1)), (64, 40), (40, 64)),
+    "axes": (weft.vmap(weft.vmap(relaxed, (0, 0, None)), (0, None, 0)), (6, 5, 7), (6, 7)),
+    "many": (weft.vmap(relaxed, (0, 0, None)), (1000, 3), (3,)),
+}
+
+
+@pytest.mark.parametrize("name", _IN_TURN)
+def test_small_arrays_without_sums_go_one_after_the_other(name, monkeypatch):
+    fun, shape, given = _IN_TURN[name]
+    x = floats(*shape[-2:])
+    args = lengths(*shape[:-1]), x.T if name == "columns" else x, floats(*given, seed=3)
+    made = []
+    own = While.compacted
+
+    def seen(self, params, judge):
+        made.append(own(self, params, judge))
+        return made[-1]
+
+    with monkeypatch.context() as inside:
+        inside.setattr(While, "compacted", seen)
+        new = weft.jit(lambda *a: fun(*a))(*args)
+    assert any(eqn.primitive.name == "scan" for eqn in made[0].eqns)
+    assert bits(new) == bits(masked(fun, *args, patch=monkeypatch))
+
+
 def test_what_must_not_be_compacted(monkeypatch):
     x = floats(200, 40)
 

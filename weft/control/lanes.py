@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.functional import split_list
+from weft.base.functional import merge_lists, partition_list, split_list
 from weft.base.record import Record
 from weft.control.jit import used_axis_names
 from weft.core.avals import ShapedArray
@@ -149,6 +149,8 @@ def ladder(params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
     if total < MIN_LANES or any(a.is_ref for a in params["body_jaxpr"].in_avals):
         return None
     both = [_mapped(found, size)[1] for size in (total, max(1, total // 2))]
+    if judge.in_turn(*both, found.body, total, len(found.sizes) == 1):
+        return _in_turn(params, found)
     least = judge.least(*both, found.body, total, len(found.sizes) == 1)
     sizes = [] if least is None else rungs(total, least)
     return _Ladder(params, found, sizes).program() if sizes else None
@@ -189,6 +191,42 @@ def _forgetful(closed: ClosedJaxpr, inner: bool) -> ClosedJaxpr:
     ]
     changed = inner or any(a is not b for a, b in zip(eqns, closed.eqns, strict=True))
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns)) if changed else closed
+
+
+def _in_turn(params: dict[str, Any], found: Unbatched) -> ClosedJaxpr:
+    """A loop for each element, one after the other: each in the cache, none waits for another."""
+    counts = [params["cond_nconsts"], params["body_nconsts"]]
+    total, rank = prod(found.sizes), len(found.sizes)
+    loop = {"cond_jaxpr": found.cond, "body_jaxpr": forgetful(found.body)}
+    loop |= {"cond_nconsts": counts[0], "body_nconsts": counts[1]}
+
+    def all_of_them(*args: Any) -> list[Any]:
+        tests, consts, carry = split_list(args, counts)
+        shapes = [typeof(x).shape for x in carry]
+        rows = [_Rows(x, d, found.sizes) for x, d in zip(tests, found.cond_dims)]
+        rows += [_Rows(x, d, found.sizes) for x, d in zip(consts, found.body_dims)]
+        carry = [reshape(x, (total, *s[rank:])) for x, s in zip(carry, shapes, strict=True)]
+        # what each element has a row of is read in order
+        apart = [len(row.strides) > 0 for row in rows]
+        every = iota(I32, (total,))
+        tables = [row.x if row.strides == [(1, total, 1)] else row.at(every) for row in rows]
+        shared, own = partition_list(apart, tables)
+
+        def step(*args: Any) -> list[Any]:
+            held, mine, given = split_list(args, [len(shared), len(own)])
+            return lookup("while").bind(*merge_lists(apart, held, mine), *given, **loop)
+
+        given = [typeof(x) for x in shared]
+        given += [typeof(x).update(shape=typeof(x).shape[1:]) for x in (*own, *carry)]
+        outs = lookup("scan").bind(
+            *shared, *own, *carry,
+            jaxpr=stage(step, given), num_consts=len(shared), num_carry=0, length=total,
+            reverse=False, unroll=1, linear=(False,) * len(given), _split_transpose=False,
+        )  # fmt: skip
+        return [reshape(x, s) for x, s in zip(outs, shapes, strict=True)]
+
+    cond, body = params["cond_jaxpr"], params["body_jaxpr"]
+    return stage(all_of_them, [*cond.in_avals[: counts[0]], *body.in_avals])
 
 
 class _Ladder:

@@ -18,6 +18,8 @@ MAX_ROW_ELEMENTS, SHORT_ROW, MIN_SHORT_ROWS = 1 << 14, 32, 64
 MIN_PRODUCT_ROWS, MIN_PRODUCT_SIDE = 64, 32
 # Matrices of a stack from which on factorisations take them side by side.
 MIN_STACK = 8
+# Work of a round from which on threads share it.
+MAX_IN_TURN_WORK = 1 << 20
 # What a function of numbers costs next to an operation; bytes that do.
 FUNCTION_OPS, BYTES_PER_OP = 8, 4
 
@@ -76,11 +78,30 @@ class Judge:
         paying = int(self.target.min_lane_work * total / (4 * work))
         return max(bits, paying, 1)
 
+    def in_turn(
+        self, whole: ClosedJaxpr, half: ClosedJaxpr, one: ClosedJaxpr, total: int, products: bool
+    ) -> bool:
+        """Whether a loop for each element, one after the other, is cheaper and has the same bits:
+        where all elements together are no work for several threads, and one is a kernel."""
+        if not self.target.same_rows or _is_scalar(one) or self.work(whole) > MAX_IN_TURN_WORK:
+            return False
+        if not all(_is_plain(eqn) for eqn in inline(one).eqns):
+            return False
+        return Same(total, True, products).batch(whole.jaxpr, half.jaxpr) == 1
+
     def work(self, closed: ClosedJaxpr) -> float:
         """Operations of a program, roughly."""
         found = cost(closed.jaxpr)
         moved = found.moved / BYTES_PER_OP
         return found.flops + FUNCTION_OPS * found.transcendentals + moved
+
+
+def _is_plain(eqn: JaxprEqn) -> bool:
+    """Whether an operation on one element is part of a kernel, and has the same bits in one over a
+    batch: sums of floats have partial sums by the kernel that they are in."""
+    if eqn.effects or eqn.primitive.form not in ("map", "move", "iota", "element", "reduce"):
+        return False
+    return eqn.primitive.name not in _SUMS or eqn.outvars[0].aval.dtype.kind not in "fc"
 
 
 def _is_scalar(closed: ClosedJaxpr) -> bool:
