@@ -1,8 +1,12 @@
 """What a release must have, and what `python -m weft` says of an installation."""
 
+import io
 import subprocess
 import sys
 import tomllib
+import zipfile
+
+import pytest
 
 from tools import release
 
@@ -18,6 +22,29 @@ def test_distributions_are_looked_at():
     assert "more than" in release.problems(good, 10**7, True)[0]
     bad = [*good, "weft/tests/x.py", "weft/core.cpython-311.pyc"]
     assert len(release.problems(bad, 1000, True)) == 2
+
+
+@pytest.mark.parametrize("deflate", [release.deflated, lambda data: release.deflated(data[::-1])])
+def test_a_wheel_is_packed_again_as_it_was(deflate):
+    """Names, times, modes and contents stay; a compressor that changes them is found out."""
+    first = io.BytesIO()
+    with zipfile.ZipFile(first, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in {"a/b.py": "x = 1\n" * 99, "empty.py": "", "ä.txt": "é"}.items():
+            info = zipfile.ZipInfo(name, (2026, 11, 18, 20, 59, 58))
+            info.external_attr = 0o100644 << 16
+            archive.writestr(info, text)
+    with zipfile.ZipFile(first) as archive:
+        files = [(info, archive.read(info)) for info in archive.infolist()]
+    packed = zipfile.ZipFile(io.BytesIO(release.zip_of(files, deflate)))
+    for info, (before, data) in zip(packed.infolist(), files, strict=True):
+        assert info.filename == before.filename and info.date_time == before.date_time
+        assert info.external_attr == before.external_attr and info.file_size == len(data)
+    if deflate is release.deflated:
+        assert packed.testzip() is None
+        assert [packed.read(info) for info in packed.infolist()] == [data for _, data in files]
+    else:
+        with pytest.raises(zipfile.BadZipFile):
+            packed.read("a/b.py")
 
 
 def test_an_installation_tells_what_it_is():
