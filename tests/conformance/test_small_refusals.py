@@ -110,3 +110,12 @@ def test_structs_have_shardings_that_fit_and_do_not_change():
         compiled = jax.jit(lambda x: x * 2).lower(spec).compile()
         assert compiled.input_shardings[0][0].spec == jax.P("x")
         assert compiled.out_info.shape == (4,)
+
+
+def test_arguments_of_an_export_have_dimensions_of_one_scope():
+    (a,), (b,) = export.symbolic_shape("a"), export.symbolic_shape("b")
+    struct = lambda n: jax.ShapeDtypeStruct((n,), np.float32)
+    with pytest.raises(ValueError, match="of different scopes"):
+        export.export(jax.jit(lambda x, y: (x, y)))(struct(a), struct(b))
+    made = export.export(jax.jit(lambda x, y: (x, y)))(struct(a), struct(a + 1))
+    assert [str(aval.shape[0]) for aval in made.out_avals] == ["a", "a + 1"]

@@ -16,6 +16,7 @@ from weft.base.limits import memory
 from weft.base.traceback import api_boundary
 from weft.control.custom_vjp import custom_vjp
 from weft.control.jit import jit_p, jit_parameters
+from weft.core.dims.dim import Dim, mixed
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, with_programs
 from weft.core.registry import lookup
@@ -33,7 +34,7 @@ from weft.kernel.spec import KernelError
 from weft.runtime.compiling import expect_sibling
 from weft.runtime.devices import default_backend
 from weft.stablehlo.module import Unlowered, module_text
-from weft.tree.functions import tree_flatten, tree_unflatten
+from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
 
 maximum_supported_calling_convention_version = 1
 minimum_supported_calling_convention_version = 1
@@ -384,11 +385,20 @@ def export(
     checks = tuple(disabled_checks)
 
     def exporter(*args: Any, **kwargs: Any) -> Exported:
+        _check_scopes((args, kwargs))
         traced = fun_jit.trace(*args, **kwargs)
         said = traced._said_of_inputs(fun_jit._options["in_shardings"])
         return exported_stage(traced, said, wanted, checks)
 
     return exporter
+
+
+def _check_scopes(args: Any) -> None:
+    """Raise ValueError where dimensions of arguments are of different scopes."""
+    sizes = [n for x in tree_leaves(args) for n in getattr(x, "shape", ()) if type(n) is Dim]
+    for n in sizes:
+        if n.scope is not sizes[0].scope:
+            raise mixed(sizes[0], n)
 
 
 def exported_stage(
