@@ -54,6 +54,8 @@ for kind in weft.sharding.AxisType.Explicit, weft.sharding.AxisType.Auto:
     x = weft.device_put(np.ones(4, "float32"), sharding)
     for out in (*jnp.nonzero(x), jnp.unique(x), jnp.setdiff1d(x, np.ones(1)), jnp.argwhere(x)):
         assert out.committed and out.sharding.is_fully_replicated and len(out.devices()) == 2
+    for row in weft.device_put(np.ones((2, 3)), sharding):
+        assert not row.committed and row.devices() == {first}
     for like in jnp.zeros_like(x), jnp.ones_like(x), jnp.full_like(x, 2):
         assert like.sharding == sharding, like.sharding
     try:

@@ -341,7 +341,7 @@ class ArrayImpl(Array):
         value = self._value
         where = self._type.placement
         if where.is_spread and not where.sharding.is_fully_replicated:
-            where = on_device(where.sharding._device_assignment[0], where.committed)
+            where = on_device(where.sharding._device_assignment[0], False)
         return (box(value[i, ...], inner, where) for i in range(len(value)))
 
     @api_boundary
