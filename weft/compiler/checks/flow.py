@@ -48,9 +48,7 @@ class Flow:
             known = is_closed(eqn)
             self.solid.update(v for v in eqn.outvars if known or not is_inexact(v.aval))
         kept.update(
-            x
-            for x in self.solid
-            if is_inexact(x.aval) and x in self.producer and not is_closed(self.producer[x])
+            x for x in self.solid if is_inexact(x.aval) and self._may_be_bad(self.producer.get(x))
         )
         self.looked_at = self._looked_at(kept)
 
@@ -62,6 +60,13 @@ class Flow:
                 break
             x = eqn.invars[0]
         return x
+
+    def _may_be_bad(self, eqn: Any) -> bool:
+        """Whether an equation can make a NaN, or pass on one."""
+        if eqn is None or is_closed(eqn):
+            return False
+        name, written = eqn.primitive.name, all(type(x) is Literal for x in eqn.invars)
+        return not (written and name in _VIEWS)
 
     def _looked_at(self, kept: set[Any]) -> set[Any]:
         """The values that are checked."""

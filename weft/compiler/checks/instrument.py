@@ -21,7 +21,7 @@ from weft.compiler.checks.stop import stop_if_p
 from weft.compiler.passes.inline import inline
 from weft.core.caches import per_program
 from weft.core.interpret import literal_value
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.staging import stage
 from weft.core.trace import state
 
@@ -148,10 +148,14 @@ class _Writer:
         if self.kinds.indices:
             failed = predicates.outside(eqn, operands)
             made += [] if failed is None else [("index", failed, None)]
-        if self.kinds.division:
-            failed = predicates.zero_divisor(eqn, operands)
+        name = eqn.primitive.name
+        if self.kinds.division and name in ("div", "rem"):
+            live, divisor = flow.live(eqn.outvars[0]), eqn.invars[1]
+            if live is None and type(divisor) is Var:  # all copies of an element are zero, or none
+                operands = [*operands[:-1], env[flow.source(divisor)]]
+            failed = predicates.zero_divisor(eqn, operands, live is not None)
             if failed is not None:
-                made.append(("division", failed, flow.live(eqn.outvars[0])))
+                made.append(("division", failed, live))
         if any(is_integer(v.aval) and self.kinds.wraps(v.aval.dtype) for v in eqn.outvars):
             failed = predicates.wrapped(eqn, operands, env[eqn.outvars[0]])
             if failed is not None:

@@ -117,11 +117,9 @@ def _infinite(x: Any) -> Any:
     return _bind("eq", _bind("abs", x), _const(np.inf, typeof(x).dtype))
 
 
-def zero_divisor(eqn: Any, operands: Sequence[Any]) -> Any:
-    """Where a divisor is zero; None for other operations, and where that cannot be."""
-    name = eqn.primitive.name
-    if name not in ("div", "rem"):
-        return None
+def zero_divisor(eqn: Any, operands: Sequence[Any], each: bool) -> Any:
+    """Where a divisor is zero, for ``each`` element of the result or of the divisor; None where
+    that cannot be."""
     divisor = operands[1]
     aval = typeof(divisor)
     if not (is_inexact(aval) or is_integer(aval)):
@@ -129,7 +127,8 @@ def zero_divisor(eqn: Any, operands: Sequence[Any]) -> Any:
     if not isinstance(divisor, Tracer):
         if np.all(np.asarray(divisor) != 0):
             return None
-    return _bind("eq", _spread(divisor, eqn.outvars[0].aval.shape), _const(0, aval.dtype))
+    divisor = _spread(divisor, eqn.outvars[0].aval.shape) if each else divisor
+    return _bind("eq", divisor, _const(0, aval.dtype))
 
 
 def wrapped(eqn: Any, operands: Sequence[Any], result: Any) -> Any:
