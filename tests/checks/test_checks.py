@@ -68,6 +68,13 @@ def test_gradients_that_where_repairs_are_clean():
     with jax.checks(**ALL):
         np.testing.assert_allclose(f(jnp.array([0.0, 1.0, -1.0])), [0, 0.5, 0])
 
+    def lengths(points):
+        squares = jnp.sum((points[:, None] - points[None]) ** 2, -1)
+        return jnp.where(squares > 0, jnp.sqrt(squares), 0.0).sum()
+
+    with jax.checks(**ALL):
+        assert np.isfinite(jax.jit(jax.grad(lengths))(X)).all()
+
 
 def test_nans_that_are_given_are_not_made():
     x = jnp.array([1.0, np.nan])

@@ -50,6 +50,7 @@ class Flow:
         kept.update(
             x for x in self.solid if is_inexact(x.aval) and self._may_be_bad(self.producer.get(x))
         )
+        self.guarded: set[Any] = set()
         self.looked_at = self._looked_at(kept)
 
     def source(self, x: Any) -> Any:
@@ -72,7 +73,6 @@ class Flow:
         """The values that are checked."""
         found = set(kept)
         seen: set[Any] = set(found)  # a NaN in these is found
-        guarded: set[Any] = set()
         for eqn in reversed(self.jaxpr.eqns):
             for v in eqn.outvars:
                 if not is_inexact(v.aval) or v in found or is_closed(eqn):
@@ -85,7 +85,7 @@ class Flow:
                     found.add(v)
                     seen.add(v)
                 else:
-                    guarded.add(v)
+                    self.guarded.add(v)
         return found
 
     def _use(self, v: Any, eqn: Any, place: int) -> Any:

@@ -153,8 +153,9 @@ class _Writer:
             live, divisor = flow.live(eqn.outvars[0]), eqn.invars[1]
             if live is None and type(divisor) is Var:  # all copies of an element are zero, or none
                 operands = [*operands[:-1], env[flow.source(divisor)]]
+            guarded = live is None and eqn.outvars[0] in flow.guarded
             failed = predicates.zero_divisor(eqn, operands, live is not None)
-            if failed is not None:
+            if not guarded and failed is not None:
                 made.append(("division", failed, live))
         if any(is_integer(v.aval) and self.kinds.wraps(v.aval.dtype) for v in eqn.outvars):
             failed = predicates.wrapped(eqn, operands, env[eqn.outvars[0]])
