@@ -32,7 +32,7 @@ from weft.mlir.function import CONSTANT, StableHLOFunction
 from weft.mlir.tree import Raw
 from weft.random.keys import key_data, key_dtype, wrap_key_data
 from weft.runtime.devices import devices
-from weft.tree.functions import tree_structure
+from weft.tree.functions import tree_structure, tree_unflatten
 
 # The fields of JAX's tables, by the order of their declarations.
 NAME, IN_TREE, IN_AVALS, OUT_TREE, OUT_AVALS = 1, 2, 3, 4, 5
@@ -75,6 +75,10 @@ def _exported(t: Table, data: bytes | None, depth: int) -> Exported:
     in_tree, out_tree = _tree(t.table(IN_TREE)), _tree(t.table(OUT_TREE))
     if (in_tree.num_leaves, out_tree.num_leaves) != (len(ins), len(outs)):
         raise ValueError("its arguments or results are not those of its trees")
+    given = tree_unflatten(in_tree, ins)
+    parts = given if type(given) is tuple and len(given) == 2 else (None, None)
+    if type(parts[0]) is not tuple or type(parts[1]) is not dict:
+        raise ValueError(f"its arguments are like {in_tree}")
     kept = t.numbers(KEPT, "H")
     if any(i >= len(ins) for i in kept):
         raise ValueError("it takes arguments that are not there")
