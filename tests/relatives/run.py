@@ -337,7 +337,7 @@ KNOWN = "weft knows the values of arrays that a traced function closes over"
 ACCEPTED = {
     r"Non-hashable static arguments": UNHASHABLE,
     r"TypeError: unhashable type: 'jaxlib": UNHASHABLE,
-    r" (accepted|class) (Concret|NonConcret|Tracer)\w+Error\b.*nest=(scan|grad checkpoint)": KNOWN,
+    r" (accepted|class) (\w*Concret|Tracer)\w+Error\b.*nest=(scan|grad ch\w+|jit grad)": KNOWN,
     r" weak output .*nest=shard_map": "JAX loses weak types of functions that it jits itself",
     r"^random.choice class ValueError, not ConcretizationTypeError": TWO,
     r"^scipy.signal.csd class TypePromotionError, not ValueError": TWO,
@@ -395,7 +395,7 @@ ACCEPTED = {
     r"^lax.slice class ValueError, not TypeError: slice needs integers": TWO,
     r"^scipy.linalg.hadamard accepted TypeError: neg does not accept dtype bool": BOOLS,
     r"^numpy.fft.rfft\w* refused .*at least one value.* nest=eval_shape": LATE,
-    r"^random.multivariate_normal class .*takes a mean of shape": TWO,
+    r"^random.multivariate_normal class .*(takes a mean of shape|cannot be negative)": TWO,
     r"^scipy.linalg.eigh_tridiagonal class": TWO,
     r"^lax.reduce_window_shape_tuple class": TWO,
     r"^(numpy|scipy|lax).linalg.\w+ refused .*as many rows as columns": NO_MATRIX,
