@@ -4,6 +4,8 @@ from types import FunctionType
 
 import numpy as np
 
+from weft.kernel.straight import static_names
+
 
 class Cells:
     """A kind of numbers in arrays, whose places are numbers of elements."""
@@ -45,4 +47,6 @@ def runnable(f, **names):
     for name, g in list(scope.items()):
         if isinstance(g, FunctionType) and g.__annotations__.get("return") in ("values", "void"):
             scope[name] = FunctionType(g.__code__, scope)
+            static = [word for word in static_names(g) if word in names]
+            scope[name].__kwdefaults__ = {word: names[word] for word in static}
     return scope[f.__name__]

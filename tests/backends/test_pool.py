@@ -341,6 +341,7 @@ def test_the_stubs_compile_for_each_architecture(architecture: str, monkeypatch)
 
 def test_taking_a_chunk_waits_for_no_stores() -> None:
     """A counter that ordered memory would wait for all that a kernel stored in the chunk before."""
-    text = str(stub.translate([pool_stubs.work], pool_stubs.system_names("aarch64")))
+    names = stub.known_to(pool_stubs.work, pool_stubs.system_names("aarch64"))
+    text = str(stub.translate([pool_stubs.work], names))
     assert "atomicrmw add" in text and "load atomic" in text
     assert "seq_cst" not in text and "acq_rel" not in text

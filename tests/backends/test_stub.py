@@ -30,6 +30,7 @@ from weft.kernel.kinds import (
     select,
     shuffle,
     stack,
+    static,
     truth,
     u8,
     u32,
@@ -39,7 +40,6 @@ from weft.kernel.kinds import (
     void,
 )
 
-CHOICE = TURNS = 0  # so that stubs can name them
 _C = {
     i64: ctypes.c_int64,
     i32: ctypes.c_int32,
@@ -53,8 +53,7 @@ _C = {
     void: None,
 }
 NUMBER = 7
-K, SCALE = i64, 1  # stubs are given others
-V, WHOLE, LANES = f32, u32, 4
+K = V = WHOLE = u32  # stubs are given other kinds
 
 
 def native(*stubs, result=i64, given=(i64,), **options):
@@ -273,7 +272,7 @@ def test_plain_loops_compute_the_same():
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 7])
 def test_loops_whose_length_is_known(turns):
-    def total(n: i64) -> i64:
+    def total(n: i64, *, TURNS: static) -> i64:
         found = 0
         for i in range(TURNS):
             for j in range(3, 3 + TURNS, 2):
@@ -298,7 +297,7 @@ def test_loops_whose_length_is_known(turns):
 def test_vectors():
     """Numbers stand for all lanes, and comparisons choose in each of them."""
 
-    def clipped(at: ptr, count: i64) -> i64:
+    def clipped(at: ptr, count: i64, *, LANES: static) -> i64:
         held = stack(count * 4)
         found = i64(0)
         for i in unrolled(count):
@@ -328,7 +327,7 @@ def test_kinds_of_vectors_stay_when_caches_are_cleared():
 
 
 def test_names_are_numbers_and_kinds():
-    def scaled(x: K) -> K:
+    def scaled(x: K, *, SCALE: static) -> K:
         if SCALE == 0:
             return x
         return x * SCALE
@@ -342,13 +341,41 @@ def refused(stub, words, **options):
         translate([stub], **options)
 
 
-def test_a_variable_is_never_a_number_of_the_same_name_from_outside():
-    def wrong(n: i64) -> i64:
+def test_static_parameters_are_not_assigned():
+    def wrong(n: i64, *, SCALE: static) -> i64:
         if n > 0:
             SCALE = n
         return SCALE
 
-    refused(wrong, "SCALE has no value", names={"SCALE": 3})
+    refused(wrong, "wrong: SCALE is static and is not assigned", names={"SCALE": 3})
+
+
+def test_static_parameters_are_all_given_and_no_others():
+    """Also those of what a stub calls, and of straight code."""
+
+    def scaled(x: i64, *, SCALE: static, LANES: static) -> i64:
+        return x * SCALE + LANES
+
+    refused(scaled, "scaled is not given SCALE, LANES")
+    refused(scaled, "scaled is not given LANES", names={"SCALE": 3})
+    names = {"SCALE": 3, "LANES": 1}
+    refused(scaled, "scaled: no parameter SCALES", names={**names, "SCALES": 3})
+    assert native(scaled, names=names)(5) == 16
+
+    def calls(n: i64) -> i64:
+        return total_of(n, n)
+
+    refused(calls, "total_of is not given SCALE")
+    refused(calls, "calls: no parameter LANES", names=names)
+    assert native(calls, names={"SCALE": 3})(5) == 25
+
+
+def total_of(x: values, y: values, *, SCALE: static) -> values:
+    return x * SCALE + doubled(y)
+
+
+def doubled(x: values, *, SCALE: static) -> values:
+    return x * (SCALE - 1)
 
 
 def test_mistakes_are_told():
@@ -395,7 +422,7 @@ def test_what_given_numbers_rule_out_is_left_out():
     def unwanted(x: i64) -> i64:
         return x + 1
 
-    def chosen(x: i64) -> i64:
+    def chosen(x: i64, *, CHOICE: static) -> i64:
         if CHOICE == 1:
             return unwanted(x)
         if not CHOICE or x > 5:
@@ -428,18 +455,15 @@ def test_stubs_of_single_values_are_called_with_vectors():
 
 
 def test_written_numbers_are_computed_with_at_once():
-    def written(x: i64) -> i64:
+    def written(x: i64, *, CHOICE: static) -> i64:
         return x + i64(CHOICE**2 - 7 // 2)
 
     call = native(written, given=(i64,), names={"CHOICE": 5})
     assert call(1) == 1 + 22
 
 
-PAIRS, ORDER, TABLE = (), (), None  # stubs are given others
-
-
 def test_lists_are_values_in_registers():
-    def sorted_by(p: ptr) -> i64:
+    def sorted_by(p: ptr, *, PAIRS: static) -> i64:
         rows = [i64[p, i] for i in unrolled(4)]
         for a, b in PAIRS:
             rows[a], rows[b] = min(rows[a], rows[b]), max(rows[a], rows[b])
@@ -455,7 +479,7 @@ def test_lists_are_values_in_registers():
 
 
 def test_names_of_given_numbers_and_of_variables_change_places():
-    def both(n: i64) -> i64:
+    def both(n: i64, *, PAIRS: static) -> i64:
         total = 0
         for i in range(n):
             total += i
@@ -470,7 +494,7 @@ def test_names_of_given_numbers_and_of_variables_change_places():
 
 
 def test_shuffles_and_arrays():
-    def picked(p: ptr, k: i64) -> u32:
+    def picked(p: ptr, k: i64, *, ORDER: static, TABLE: static) -> u32:
         x = WHOLE[p, 0]
         WHOLE[p, 0] = shuffle(x, x + WHOLE[TABLE, 0], ORDER)
         return u32[TABLE, k]

@@ -56,6 +56,9 @@ ptr = Kind("ptr", "ptr", 8, "pointer")
 truth = Kind("truth", "i1", 1, "truth")
 void = Kind("void", "void", 0, "nothing")
 values = Kind("values", "", 0, "nothing")  # what straight code of stubs returns
+static = Kind(
+    "static", "", 0, "nothing"
+)  # a parameter of a stub that is known when it is translated
 KINDS = {k.name: k for k in (i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, ptr, truth, void)}
 _BY_DTYPE = {np.dtype(c): k for c, k in zip("bhiqBHIQfd", list(KINDS.values())[:10], strict=True)}
 

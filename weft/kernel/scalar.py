@@ -25,6 +25,7 @@ from weft.kernel.kernel import Carry, Serial
 from weft.kernel.kinds import External, Kind
 from weft.kernel.lowering import read
 from weft.kernel.nodes import BOOL, I64, Value
+from weft.kernel.straight import statics_of
 
 _DTYPES = {
     f"{c}{8 * n}": np.dtype(f"{c}{n}") for c in "iuf" for n in (1, 2, 4, 8) if c + str(n) != "f1"
@@ -108,7 +109,8 @@ class _Frame:
 
     def __init__(self, translator: Translator, f: Callable[..., Any], args: Sequence[Any]) -> None:
         self.t, self.k, self.tree = translator, translator.k, _tree(f)
-        self.names = {**f.__globals__, **translator.names}
+        static = statics_of(f, translator.names)
+        self.names = {**f.__globals__, **translator.names, **static}
         parameters = self.tree.args.args
         self.variables: dict[str, Any] = {}
         for a, value in zip(parameters, args, strict=True):

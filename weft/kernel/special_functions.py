@@ -23,15 +23,9 @@ from weft.kernel.kinds import (
     ptr,
     sqrt,
     stack,
+    static,
     void,
 )
-
-# Names that stubs are given; here so that they can be written.
-NEAR_ONE = NEAR_TWO = PSI_NEAR = EXCESS = STIRLING = PSI_FAR = TEMME = FACTORIAL = BERNOULLI = 0
-NEAR_ONE_SIZE = NEAR_TWO_SIZE = PSI_NEAR_SIZE = EXCESS_SIZE = STIRLING_SIZE = PSI_FAR_SIZE = 0
-ORDERS = TERMS = BERNOULLI_SIZE = ROOT = ROOT_LOW = 0
-SINGLE = SLOPES = 0  # whether results are of 32 bits, and whether slopes of sums are asked for
-SMALL_STEP = 0.0
 
 # From here on Stirling's series and Temme's expansion hold to full precision.
 LARGE = 20.0
@@ -52,18 +46,18 @@ def absolute(x: f64) -> f64:
     return x if x >= 0.0 else -x
 
 
-def stirling(table: ptr, x: f64) -> f64:
+def stirling(table: ptr, x: f64, *, STIRLING: static, STIRLING_SIZE: static) -> f64:
     """lgamma(x) without its leading terms, for x from 8 on."""
     inverse = 1.0 / x
     return inverse * horner(table, i64(STIRLING), i64(STIRLING_SIZE), inverse * inverse)
 
 
-def lgamma_near_one(table: ptr, x: f64) -> f64:
+def lgamma_near_one(table: ptr, x: f64, *, NEAR_ONE: static, NEAR_ONE_SIZE: static) -> f64:
     """lgamma(1 + x) for abs(x) up to 1/2."""
     return x * (x - 1.0) * horner(table, i64(NEAR_ONE), i64(NEAR_ONE_SIZE), 2.0 * x) + 0.0
 
 
-def lgamma_near_two(table: ptr, x: f64) -> f64:
+def lgamma_near_two(table: ptr, x: f64, *, NEAR_TWO: static, NEAR_TWO_SIZE: static) -> f64:
     """For x from 3/2 to 3."""
     inner = horner(table, i64(NEAR_TWO), i64(NEAR_TWO_SIZE), (x - 2.25) / 0.75)
     return (x - 1.0) * (x - 2.0) * inner
@@ -98,13 +92,15 @@ def gamma_positive(table: ptr, x: f64) -> f64:
     return fall(x, steps) * exp(lgamma_near_two(table, x - f64(steps)))
 
 
-def digamma_near(table: ptr, x: f64) -> f64:
+def digamma_near(
+    table: ptr, x: f64, *, PSI_NEAR: static, PSI_NEAR_SIZE: static, ROOT: static, ROOT_LOW: static
+) -> f64:
     """For x from 1 to 3, around the root."""
     apart = (x - ROOT) - ROOT_LOW
     return apart * horner(table, i64(PSI_NEAR), i64(PSI_NEAR_SIZE), x - 2.0)
 
 
-def digamma_positive(table: ptr, x: f64) -> f64:
+def digamma_positive(table: ptr, x: f64, *, PSI_FAR: static, PSI_FAR_SIZE: static) -> f64:
     """For x above 0."""
     if x < 1.0:
         return digamma_near(table, x + 1.0) - 1.0 / x
@@ -125,7 +121,7 @@ def digamma_positive(table: ptr, x: f64) -> f64:
 # --- incomplete gamma functions -------------------------------------------------------------------
 
 
-def excess_ratio(table: ptr, m: f64) -> f64:
+def excess_ratio(table: ptr, m: f64, *, EXCESS: static, EXCESS_SIZE: static) -> f64:
     """(log(1 + m) - m) / m**2 for m from -0.4 to 0.6."""
     return horner(table, i64(EXCESS), i64(EXCESS_SIZE), 2.0 * m - 0.2)
 
@@ -137,7 +133,7 @@ def excess(table: ptr, x: f64, a: f64, m: f64) -> f64:
     return log(x / a) - m
 
 
-def prefactor(table: ptr, a: f64, x: f64) -> f64:
+def prefactor(table: ptr, a: f64, x: f64, *, SINGLE: static) -> f64:
     """x**a exp(-x) / gamma(a + 1)."""
     if a < LARGE and SINGLE == 1:
         return exp(a * log(x) - x - lgamma_positive(table, a + 1.0))
@@ -149,7 +145,7 @@ def prefactor(table: ptr, a: f64, x: f64) -> f64:
     return exp(exponent) / sqrt(TWO_PI * a)
 
 
-def series(sums: ptr, a: f64, x: f64) -> f64:
+def series(sums: ptr, a: f64, x: f64, *, SLOPES: static, SMALL_STEP: static) -> f64:
     """The sum of x**k / ((a + 1) ... (a + k)), and its slope by a in ``sums``."""
     term = f64(1.0)
     total = f64(1.0)
@@ -169,7 +165,7 @@ def series(sums: ptr, a: f64, x: f64) -> f64:
     return total
 
 
-def fraction(sums: ptr, a: f64, x: f64) -> f64:
+def fraction(sums: ptr, a: f64, x: f64, *, SLOPES: static, SMALL_STEP: static) -> f64:
     """Legendre's continued fraction by Lentz's method, and its slope by a in ``sums``."""
     b = x + 1.0 - a
     d = 1.0 / b
@@ -210,7 +206,18 @@ def bent(table: ptr, a: f64, x: f64) -> f64:
     return sqrt(-2.0 * (log(x / a) - mu) / (mu * mu))
 
 
-def temme_tail(table: ptr, sums: ptr, a: f64, eta: f64, ratio: f64) -> f64:
+def temme_tail(
+    table: ptr,
+    sums: ptr,
+    a: f64,
+    eta: f64,
+    ratio: f64,
+    *,
+    TEMME: static,
+    ORDERS: static,
+    TERMS: static,
+    SLOPES: static,
+) -> f64:
     """The sum of Temme's expansion, and what it changes by with a in ``sums``."""
     total = f64(0.0)
     slope = f64(0.0)
@@ -340,7 +347,7 @@ def nonzero(x: f64) -> f64:
     return f64(1e-300) if x == 0.0 else x
 
 
-def beta_fraction(a: f64, b: f64, x: f64) -> f64:
+def beta_fraction(a: f64, b: f64, x: f64, *, SMALL_STEP: static) -> f64:
     """The continued fraction of DLMF 8.17.22, by the modified Lentz method."""
     c = f64(1.0)
     d = 1.0 / nonzero(1.0 - (a + b) / (a + 1.0) * x)
@@ -373,7 +380,7 @@ def beta_factor_mixed(table: ptr, p: f64, q: f64, x: f64, y: f64) -> f64:
     return exp(exponent) / gamma_positive(table, p + 1.0)
 
 
-def beta_factor(table: ptr, a: f64, b: f64, x: f64, y: f64) -> f64:
+def beta_factor(table: ptr, a: f64, b: f64, x: f64, y: f64, *, SINGLE: static) -> f64:
     """x**a y**b / (a B(a, b))."""
     if a < 8.0 and b < 8.0:
         if SINGLE == 1:
@@ -449,7 +456,7 @@ def zeta_term(q: f64, k: f64, s: f64) -> f64:
     return raised - raised * (s * (error / base))
 
 
-def zeta_positive(table: ptr, s: f64, q: f64) -> f64:
+def zeta_positive(table: ptr, s: f64, q: f64, *, BERNOULLI: static, BERNOULLI_SIZE: static) -> f64:
     """For s > 1 and q > 0: some terms, and what Euler and Maclaurin say of the others."""
     total = f64(0.0)
     for i in range(i64(COUNT - 1), i64(-1), -1):
@@ -488,7 +495,7 @@ def zeta(table: ptr, s: f64, q: f64) -> f64:
     return total + other if even == 1 else total - other
 
 
-def polygamma(table: ptr, n: f64, x: f64) -> f64:
+def polygamma(table: ptr, n: f64, x: f64, *, FACTORIAL: static) -> f64:
     """The derivative of digamma of order n."""
     if n == 0.0:
         return digamma_positive(table, x) if x > 0.0 and x < INFINITE else digamma(x)
@@ -506,10 +513,9 @@ def polygamma(table: ptr, n: f64, x: f64) -> f64:
 # --- tasks ----------------------------------------------------------------------------------------
 
 F: Any = f64
-FUNCTION: Any = None
 
 
-def of_two(buffers: ptr, start: i64, stop: i64) -> void:
+def of_two(buffers: ptr, start: i64, stop: i64, *, FUNCTION: static) -> void:
     """A function of two operands, element by element: table, operands, result."""
     table = ptr[buffers, 0]
     for n in range(start, stop):
@@ -518,7 +524,7 @@ def of_two(buffers: ptr, start: i64, stop: i64) -> void:
         F[ptr[buffers, 3], n] = F(FUNCTION(table, x, y))
 
 
-def of_three(buffers: ptr, start: i64, stop: i64) -> void:
+def of_three(buffers: ptr, start: i64, stop: i64, *, FUNCTION: static) -> void:
     """A function of three operands, element by element: table, operands, result."""
     table = ptr[buffers, 0]
     for n in range(start, stop):

@@ -9,12 +9,16 @@ or that they call.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
 from weft.base.record import Record
 from weft.kernel.kinds import External, Intrinsic, Kind, i64, ptr, values
+
+
+class StubError(TypeError):
+    """A stub that cannot be translated: a mistake of ours."""
 
 
 class Operand(Record):
@@ -138,6 +142,21 @@ def is_straight(f: Any) -> bool:
     return isinstance(f, FunctionType) and f.__annotations__.get("return") in (values, values.name)
 
 
+def static_names(f: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a stub that are known when it is translated."""
+    code = f.__code__
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def statics_of(f: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the static parameters of a stub are."""
+    names = static_names(f)
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise StubError(f"{f.__name__} is not given {', '.join(missing)}")
+    return {name: given[name] for name in names}
+
+
 class Straight:
     """Straight code of one function while that is written."""
 
@@ -174,7 +193,12 @@ class Straight:
                     known[name] = self.runnable(x)
                 elif name in self.stubs or type(x) is External:
                     known[name] = self.function(name, self.stubs.get(name, x))
-        return FunctionType(f.__code__, known)
+        static = static_names(f)
+        if any(name not in self.given for name in static):
+            return lambda *args: statics_of(f, self.given)  # an error, if it is called
+        made = FunctionType(f.__code__, known)
+        made.__kwdefaults__ = {name: known[name] for name in static}
+        return made
 
     def function(self, name: str, known: External) -> Callable[..., Value | None]:
         """A stub that is not straight, or a function outside, for straight code to call."""

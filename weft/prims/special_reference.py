@@ -22,6 +22,7 @@ from weft.kernel.evaluate import evaluate
 from weft.kernel.kernel import Affine
 from weft.kernel.nodes import F64, Parts
 from weft.kernel.special_coefficients import coefficients, names_for
+from weft.kernel.straight import static_names
 
 Array = np.ndarray
 
@@ -94,13 +95,19 @@ def stub(name: str) -> Callable[..., Array]:
             names[each] = FunctionType(value.__code__, names)
     names |= {word: getattr(np, word) for word in "exp expm1 log log1p power sqrt floor".split()}
     names |= {"f64": _Kind(np.float64), "i64": _Kind(int), "stack": lambda size: [0.0]}
-    names |= {"erfc": in_double(by_kernel(math.erfc)), "digamma": digamma, **names_for(name, F64)}
+    names |= {"erfc": in_double(by_kernel(math.erfc)), "digamma": digamma}
+    given = names_for(name, F64)
+    for each in names.values():
+        if type(each) is FunctionType and each.__globals__ is names:
+            each.__kwdefaults__ = {
+                word: given[word] for word in static_names(each) if word in given
+            }
     table = np.array(coefficients(F64)[1], np.int64).view(np.float64).tolist()
-    given = () if names[name].__code__.co_varnames[0] != "table" else (table,)
+    first = () if names[name].__code__.co_varnames[0] != "table" else (table,)
 
     def compute(*operands: Array) -> Array:
         rows = zip(*(x.flat for x in operands), strict=True)
-        found = [names[name](*given, *row) for row in rows]
+        found = [names[name](*first, *row) for row in rows]
         return np.array(found, np.float64).reshape(operands[0].shape)
 
     return in_double(compute)

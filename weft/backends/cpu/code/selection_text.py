@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.llvm.text.stub import known_to, translate_main
 from weft.base.functional import lru
 from weft.kernel.kinds import (
     any_lane,
@@ -25,6 +25,7 @@ from weft.kernel.kinds import (
     kind_of,
     lane_sum,
     ptr,
+    static,
     truth,
     u16,
     u32,
@@ -41,20 +42,19 @@ Wanted = tuple[str, int]
 # Bits of the exponents of floats.
 _EXPONENTS = {32: 0xFF << 23, 64: 0x7FF << 52}
 
-# Names that stubs are given; here so that they can be written: elements and vectors of them, which
+# Kinds and static parameters of the stubs: elements and vectors of them, which
 # bits of an element are looked at, whether its neighbour is, and whether that has to be a number.
 U: Any = u32
 V: Any = u32
 FLAGS: Any = truth.of(LANES)
 SUMS: Any = u32.of(LANES)
-SIZE = DOUBLED = MASKED = COMPARED = ORDERED = 0
-# Whether lanes are packed; how many results there are, and for each its number, whether it is of
-# elements, its kind and that of vectors, bytes of an element, and numbers from 0 in order.
-PACKED = COUNT = 0
-RESULTS: Any = ()
+# PACKED: whether lanes are packed. RESULTS: each's number, whether it is of elements, its kind
+# and that of vectors, bytes of an element, and numbers from 0 in order. COUNT: how many there are.
 
 
-def is_picked(x: U, before: U) -> truth:
+def is_picked(
+    x: U, before: U, *, DOUBLED: static, MASKED: static, COMPARED: static, ORDERED: static
+) -> truth:
     """Whether a test picks an element."""
     if COMPARED:
         if ORDERED:
@@ -67,21 +67,21 @@ def is_picked(x: U, before: U) -> truth:
     return x != 0
 
 
-def one_at(here: ptr) -> truth:
+def one_at(here: ptr, *, COMPARED: static) -> truth:
     """Whether the element at a place is picked."""
     if COMPARED:
         return is_picked(U[here, 0], U[here, -1])
     return is_picked(U[here, 0], 0)
 
 
-def lanes_at(here: ptr) -> FLAGS:
+def lanes_at(here: ptr, *, SIZE: static, COMPARED: static) -> FLAGS:
     """The same of those in a vector."""
     if COMPARED:
         return is_picked(V[here, 0], V[here + -SIZE, 0])
     return is_picked(V[here, 0], V(0))
 
 
-def select_count(buffers: ptr, start: i64, stop: i64) -> void:
+def select_count(buffers: ptr, start: i64, stop: i64, *, SIZE: static) -> void:
     """How many each piece has. Buffers: number of elements, elements, counts."""
     for piece in range(start, stop):
         here = ptr[buffers, 1] + piece * CHUNK_ELEMENTS * SIZE
@@ -96,7 +96,16 @@ def select_count(buffers: ptr, start: i64, stop: i64) -> void:
         i64[ptr[buffers, 2], piece] = found
 
 
-def select_write(buffers: ptr, start: i64, stop: i64) -> void:
+def select_write(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    SIZE: static,
+    PACKED: static,
+    COUNT: static,
+    RESULTS: static,
+) -> void:
     """What is wanted of the elements that are picked.
 
     Buffers: number of elements and the position of the first; elements; of each piece, how many
@@ -150,7 +159,7 @@ def _names(test: str, size: int) -> dict[str, Any]:
 @lru(64)
 def count_module(test: str, size: int) -> Module:
     """The text of `select_count`, of elements of so many bits."""
-    return translate_main(select_count, _names(test, size), loop=True)
+    return translate_main(select_count, known_to(select_count, _names(test, size)), loop=True)
 
 
 def packs(wanted: tuple[Wanted, ...]) -> bool:
@@ -167,4 +176,5 @@ def write_module(test: str, size: int, wanted: tuple[Wanted, ...], packing: bool
         word = kind_of(numbers.dtype)
         results.append((n, what == "value", word, word.of(LANES), width // 8, numbers))
     names = {"COUNT": len(wanted), "RESULTS": results, "PACKED": packing}
-    return translate_main(select_write, _names(test, size) | names, loop=True)
+    names |= known_to(select_write, _names(test, size))
+    return translate_main(select_write, names, loop=True)

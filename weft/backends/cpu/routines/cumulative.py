@@ -18,7 +18,7 @@ from weft.backends.cpu.routines.logaddexp import native
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.tasks import Lowered, Place, Task
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.llvm.text.stub import known_to, translate_main
 from weft.base.sizes import plain
 from weft.kernel.kinds import f16, kind_of, u16, u32, u64
 from weft.kernel.nodes import BF16, F16, F32, F64, NARROW, is_float
@@ -51,8 +51,9 @@ def names_for(op: str, dtype: np.dtype, reverse: bool) -> dict[str, Any]:
         [i + step if 0 <= i + step < lanes else lanes for i in range(lanes)] for step in ahead
     ]
     names |= {"N_SIZE": dtype.itemsize, "F_SIZE": work.itemsize}
-    if op == "logaddexp":
-        names |= {"logaddexp": native(work, 1), "logaddexp_lanes": native(work, lanes)}
+    several = op == "logaddexp"
+    names["logaddexp"] = native(work, 1) if several else None
+    names["logaddexp_lanes"] = native(work, lanes) if several else None
     return names
 
 
@@ -96,9 +97,10 @@ def lower(op: str, t: Type, axis: int, reverse: bool) -> Lowered | None:
     names = names_for(op, dtype, reverse)
     names |= {"OUTER": outer, "LENGTH": length, "INNER": inner, "BLOCKS": blocks}
     names |= {"PIECE": size, "PIECES": pieces, "CUT": pieces > 1, "WIDE": blocks > 1}
+    names |= {"BEFORE": 0, "TOTALS": 0}
 
     def task(main: Any, places: tuple[Place, ...], extent: int, chunk: int, **more: Any) -> Task:
-        text = translate_main(main, names | more, loop=True)
+        text = translate_main(main, known_to(main, names | more), loop=True)
         return Task(text, main.__name__, places, extent, chunk)
 
     ins, lanes = (Place("in", 0), Place("out", 0)), names["LANES"]

@@ -8,40 +8,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernel.kinds import Intrinsic, bits, f32, i64, memcpy, ptr, shuffle, stack, void
+from weft.kernel.kinds import Intrinsic, bits, f32, i64, memcpy, ptr, shuffle, stack, static, void
 
 ADD, MUL, MIN, MAX, LOGADDEXP = range(5)
 # Columns that are read together.
 COLUMNS_AT_ONCE = 512
 
-# Names that stubs are given; here so that they can be written: elements as they are computed with
+# Kinds and static parameters of the stubs: elements as they are computed with
 # and as they are in memory, and vectors of both.
 F: Any = f32
 N: Any = f32
 V: Any = f32
 NV: Any = f32
 W: Any = f32  # the bits of what is computed with
-# The operation and what it begins with, the direction, how elements are narrower in memory, and
-# whether only totals are wanted, and whether there is something before pieces.
-OP = IDENTITY = REVERSE = FLOATS = BFLOATS = TOTALS = BEFORE = 0
-# Lanes; the shape, and elements of a piece and how many there are.
-LANES = OUTER = LENGTH = INNER = PIECE = PIECES = BLOCKS = 0
-# Whether rows are cut into pieces, and whether columns are in more than one block.
-CUT = WIDE = 0
-# Bytes of an element in memory and as it is computed with.
-N_SIZE = F_SIZE = 0
-logaddexp: Any = None
-logaddexp_lanes: Any = None
-# Orders of lanes: those that come before by 1, 2, 4 and so on; the last in all; and for each column
-# of very short rows, or row of columns, its number, and which lanes of which vectors it has.
-SHIFTS: Any = ()
-LAST: Any = ()
-TO_COLUMNS: Any = ()
-TO_ROWS: Any = ()
+# OP, IDENTITY, REVERSE: the operation and what it begins with, the direction. FLOATS, BFLOATS: how
+# elements are narrower in memory. TOTALS, BEFORE: whether only totals are wanted, and whether there
+# is something before pieces. OUTER, LENGTH, INNER: the shape. PIECE, PIECES: elements of one and
+# how many there are. CUT, WIDE: whether rows are cut into pieces, and whether columns are in more
+# than one block. N_SIZE, F_SIZE: bytes of an element in memory and as it is computed with.
+# Orders of lanes: SHIFTS, those that come before by 1, 2, 4 and so on; LAST, the last in all;
+# TO_COLUMNS, TO_ROWS: for each column of very short rows, or row of columns, its number, and which
+# lanes of which vectors it has.
 minimum, maximum = Intrinsic("minimum"), Intrinsic("maximum")
 
 
-def combined(x: F, y: F) -> F:
+def combined(x: F, y: F, *, OP: static, FLOATS: static, logaddexp: static) -> F:
     """Two partial results as one."""
     if OP == ADD:
         return x + y
@@ -54,7 +45,7 @@ def combined(x: F, y: F) -> F:
     return min(x, y) if OP == MIN else max(x, y)
 
 
-def both(x: V, y: V) -> V:
+def both(x: V, y: V, *, OP: static, logaddexp_lanes: static) -> V:
     """Vectors of partial results as one."""
     return logaddexp_lanes(x, y) if OP == LOGADDEXP else combined(x, y)
 
@@ -62,12 +53,12 @@ def both(x: V, y: V) -> V:
 # --- narrow floats --------------------------------------------------------------------------------
 
 
-def wide(x: N) -> F:
+def wide(x: N, *, BFLOATS: static) -> F:
     """An element as it is computed with."""
     return bits(F, extended(x) << 16) if BFLOATS else F(x)
 
 
-def narrow(x: F) -> N:
+def narrow(x: F, *, BFLOATS: static) -> N:
     """A result as it is in memory; a NaN keeps its sign."""
     if not BFLOATS:
         return N(x)
@@ -91,7 +82,7 @@ def cut(x: W) -> N:
 # --- lanes ----------------------------------------------------------------------------------------
 
 
-def within(x: V) -> V:
+def within(x: V, *, IDENTITY: static, SHIFTS: static) -> V:
     """Partial results of the lanes of a vector."""
     for order in SHIFTS:
         x = both(x, shuffle(x, V(IDENTITY), order))
@@ -101,7 +92,9 @@ def within(x: V) -> V:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def place_of(unit: i64) -> i64:
+def place_of(
+    unit: i64, *, REVERSE: static, LENGTH: static, INNER: static, PIECE: static, PIECES: static
+) -> i64:
     """Elements before a unit's piece of a row; a scan begins with the first."""
     low = unit % PIECES * PIECE
     if REVERSE:
@@ -109,12 +102,24 @@ def place_of(unit: i64) -> i64:
     return (unit // PIECES * LENGTH + low) * INNER
 
 
-def length_of(unit: i64) -> i64:
+def length_of(unit: i64, *, LENGTH: static, PIECE: static, PIECES: static, CUT: static) -> i64:
     """Elements of a unit's piece of a row."""
     return min(LENGTH - unit % PIECES * PIECE, i64(PIECE)) if CUT else i64(LENGTH)
 
 
-def scan_rows(buffers: ptr, start: i64, stop: i64) -> void:
+def scan_rows(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    IDENTITY: static,
+    REVERSE: static,
+    TOTALS: static,
+    BEFORE: static,
+    LANES: static,
+    N_SIZE: static,
+    LAST: static,
+) -> void:
     """Partial results along contiguous rows, or only the totals of pieces of them."""
     lanes = stack(LANES * 8)
     for unit in range(start, stop):
@@ -148,7 +153,20 @@ def scan_rows(buffers: ptr, start: i64, stop: i64) -> void:
             F[ptr[buffers, 1], unit] = total
 
 
-def scan_short(buffers: ptr, start: i64, stop: i64) -> void:
+def scan_short(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    IDENTITY: static,
+    REVERSE: static,
+    LANES: static,
+    OUTER: static,
+    LENGTH: static,
+    N_SIZE: static,
+    TO_COLUMNS: static,
+    TO_ROWS: static,
+) -> void:
     """Partial results along very short rows, a vector of them at a time."""
     source = ptr[buffers, 0]
     target = ptr[buffers, 1]
@@ -180,7 +198,9 @@ def scan_short(buffers: ptr, start: i64, stop: i64) -> void:
                 N[target, k] = narrow(total)
 
 
-def offsets(buffers: ptr, start: i64, stop: i64) -> void:
+def offsets(
+    buffers: ptr, start: i64, stop: i64, *, IDENTITY: static, INNER: static, PIECES: static
+) -> void:
     """Totals of pieces turned into what comes before each of them."""
     for n in range(start, stop):
         total = F(IDENTITY)
@@ -194,7 +214,22 @@ def offsets(buffers: ptr, start: i64, stop: i64) -> void:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def scan_columns(buffers: ptr, start: i64, stop: i64) -> void:
+def scan_columns(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    IDENTITY: static,
+    REVERSE: static,
+    TOTALS: static,
+    BEFORE: static,
+    LANES: static,
+    INNER: static,
+    BLOCKS: static,
+    WIDE: static,
+    N_SIZE: static,
+    F_SIZE: static,
+) -> void:
     """Partial results along columns, or only the totals of pieces of them."""
     sums = stack(COLUMNS_AT_ONCE * 8)
     for n in range(start, stop):

@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.lanes import Lanes
-from weft.kernel.kinds import OPAQUE, f32, i64, invoke, kind_of, ptr, shuffle, values, void
+from weft.kernel.kinds import OPAQUE, f32, i64, invoke, kind_of, ptr, shuffle, static, values, void
 
-# Names that stubs are given; here so that they can be written: 16 bytes and a vector of numbers,
+# Kinds and static parameters of the stubs: 16 bytes and a vector of numbers,
 # how many each has, bytes of a number, and orders of lanes that transpose pairs of numbers.
 P: Any = f32
 V: Any = f32
-EACH = LANES = ITEM = 0
-LOW: Any = ()
-HIGH: Any = ()
 
 
 def places(first: ptr, step: i64, count: int) -> values:
@@ -28,7 +25,7 @@ def places(first: ptr, step: i64, count: int) -> values:
     return found
 
 
-def joined(pieces: values) -> values:
+def joined(pieces: values, *, LANES: static) -> values:
     """Pieces one after another as a vector."""
     size = LANES // len(pieces)
     while len(pieces) > 1:
@@ -38,12 +35,12 @@ def joined(pieces: values) -> values:
     return pieces[0]
 
 
-def both(x: V, y: V) -> values:
+def both(x: V, y: V, *, LOW: static, HIGH: static) -> values:
     """Halves of 16 bytes of two vectors in turn."""
     return shuffle(x, y, LOW), shuffle(x, y, HIGH)
 
 
-def turn(at: values, to: values) -> values:
+def turn(at: values, to: values, *, EACH: static) -> values:
     """The columns of 16 bytes of rows."""
     pieces = [P[p, 0] for p in at]
     rows = [joined(pieces[i::EACH]) for i in range(EACH)]
@@ -57,7 +54,17 @@ def turn(at: values, to: values) -> values:
 
 
 def squares(
-    source: ptr, step: i64, target: ptr, stride: i64, count: i64, ahead: i64, down: i64
+    source: ptr,
+    step: i64,
+    target: ptr,
+    stride: i64,
+    count: i64,
+    ahead: i64,
+    down: i64,
+    *,
+    EACH: static,
+    LANES: static,
+    ITEM: static,
 ) -> void:
     """Transpose so many squares: of the first the places, bytes from a row to the next in both, and
     bytes from a square to the next."""

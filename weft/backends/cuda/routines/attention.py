@@ -31,6 +31,7 @@ from weft.backends.cuda.routines.base import (
 from weft.backends.cuda.routines.hopper import attention as hopper
 from weft.backends.cuda.routines.stubs import attention_stubs as stubs
 from weft.backends.cuda.routines.stubs import decode_stubs as row_stubs
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.kernel.nodes import BF16, F16
@@ -58,7 +59,7 @@ def row_supported(dtype: np.dtype, depth: int, kept: int) -> bool:
 
 @lru(64)
 def _module(main: Any, **names: Any) -> GpuModule:
-    return module(main, names, {"tiles": 0})
+    return module(main, known_to(main, names), {"tiles": 0})
 
 
 class _Call(Record):
@@ -228,7 +229,7 @@ def _row_module(threads: int, **names: Any) -> GpuModule:
     warps = threads // 32
     rooms = {"parts": 4 * warps * (names["D"] + 2), "flag": 16}
     sizes = {"THREADS": threads, "WARPS": warps}
-    return module(row_stubs.decode, names | sizes, rooms, (threads, 1))
+    return module(row_stubs.decode, known_to(row_stubs.decode, names | sizes), rooms, (threads, 1))
 
 
 def _lanes(depth: int, itemsize: int) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import compute_of
 from weft.backends.cuda.routines.sort import Scratch
 from weft.backends.cuda.routines.stubs import conv_stubs as stubs
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Buffer, Kernel, Store, affine
@@ -423,10 +424,11 @@ def _direct(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routin
     names |= {"PARTS": parts, "STEP": step}
     target = made(0) if parts == 1 else scratch(0)
     places = (given(0), given(1), table, target)
-    first = launch(stubs.convolve, results * parts, places, **names)
+    first = launch(stubs.convolve, results * parts, places, **known_to(stubs.convolve, names))
     if parts == 1:
         return Routine([first])
     added = {**common, "PARTS": parts, "COUNT": results}
+    added = known_to(stubs.add_parts, added)
     second = launch(stubs.add_parts, results, (scratch(0), made(0)), **added)
     return Routine([first, second], (8 * parts * results,))
 

@@ -24,6 +24,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.stubs import cumulative_stubs as stubs
 from weft.backends.llvm.code import Effort
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.kernel.program import Type
 
@@ -69,7 +70,7 @@ def identity(op: int, dtype: np.dtype) -> Any:
 def _module(main: Any, resident: int, **names: Any) -> ptx.GpuModule:
     rooms = {"totals": 8 * WARPS, "parts": 24}
     few = names.get("LENGTH", 1) * names.get("ROWS", 1) < ptx.BRIEF_ELEMENTS
-    found = module(main, names, rooms, (32 * WARPS, resident) if resident else None)
+    found = module(main, known_to(main, names), rooms, (32 * WARPS, resident) if resident else None)
     return found.with_effort(Effort.INLINE) if few else found
 
 

@@ -17,14 +17,13 @@ from weft.backends.cuda.routines.device import (
     shuffle_up_u32,
     shuffle_up_u64,
 )
-from weft.kernel.kinds import bits, f32, i32, i64, ptr, u16, u32, u64, void
+from weft.kernel.kinds import bits, f32, i32, i64, ptr, static, u16, u32, u64, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-NARROW = WIDTH = FLOATING = 0
 
 
-def get(p: ptr, i: i64) -> C:
+def get(p: ptr, i: i64, *, NARROW: static) -> C:
     """An element of an array."""
     if NARROW == 1:
         return bits(f32, u32(u16[p, i]) << 16)
@@ -33,7 +32,7 @@ def get(p: ptr, i: i64) -> C:
     return C[p, i]
 
 
-def put(p: ptr, i: i64, x: C) -> void:
+def put(p: ptr, i: i64, x: C, *, NARROW: static) -> void:
     """Write an element of an array."""
     if NARROW == 1:
         u16[p, i] = bf16_of_f32(x)
@@ -56,7 +55,7 @@ def strided(rows: ptr, count: i64, words: i64, n: i64, size: i64, part: i64) -> 
     return found
 
 
-def bits_of(x: C) -> u64:
+def bits_of(x: C, *, WIDTH: static, FLOATING: static) -> u64:
     """A number as bits, to be sent or kept."""
     if WIDTH == 8:
         return bits(u64, x)
@@ -65,7 +64,7 @@ def bits_of(x: C) -> u64:
     return u64(u32(x))
 
 
-def from_bits(x: u64) -> C:
+def from_bits(x: u64, *, WIDTH: static, FLOATING: static) -> C:
     """The number that bits stand for."""
     if WIDTH == 8:
         return bits(C, x)
@@ -74,14 +73,14 @@ def from_bits(x: u64) -> C:
     return C(u32(x))
 
 
-def up(x: C, n: i32) -> C:
+def up(x: C, n: i32, *, WIDTH: static) -> C:
     """The number of the lane so many before this one."""
     if WIDTH == 8:
         return from_bits(shuffle_up_u64(bits_of(x), n))
     return from_bits(u64(shuffle_up_u32(u32(bits_of(x)), n)))
 
 
-def of_lane(x: C, n: i32) -> C:
+def of_lane(x: C, n: i32, *, WIDTH: static) -> C:
     """The number of a lane."""
     if WIDTH == 8:
         return from_bits(shuffle_u64(bits_of(x), n))

@@ -32,6 +32,7 @@ from weft.backends.cuda.routines.cumulative import numbers_of
 from weft.backends.cuda.routines.device import combining
 from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
 from weft.backends.cuda.routines.stubs import scatter_stubs as stubs
+from weft.backends.llvm.text.stub import known_to
 from weft.kernel.kinds import i32, i64, kind_of, u32, u64
 from weft.kernel.program import Type, contiguous
 
@@ -122,6 +123,11 @@ def _reduces(dtype: np.dtype, op: int) -> bool:
     return op in (stubs.ADD, stubs.SUB) and not deterministic()
 
 
+def _launch(main: Any, total: int, places: tuple[Place, ...], **names: Any) -> Run:
+    """A stub run with what it has parameters for."""
+    return launch(main, total, places, **known_to(main, names))
+
+
 def _any_order(names: dict[str, Any], dtype: np.dtype, table: Place) -> Run:
     negated = names["OP"] == stubs.SUB
     combine = combining(_COMBINING[names["OP"]], names["C"])
@@ -133,7 +139,7 @@ def _any_order(names: dict[str, Any], dtype: np.dtype, table: Place) -> Run:
         main = stubs.scatter_neighbours
     elif dtype == np.float32 and _in_fours(names, table.what) and driver.reduces_vectors():
         main, total = stubs.scatter_fours, total // 4
-    return launch(main, total, _operands(table), **names)
+    return _launch(main, total, _operands(table), **names)
 
 
 def _in_fours(names: dict[str, Any], table: np.ndarray) -> bool:
@@ -161,9 +167,9 @@ def _extremes(names: dict[str, Any], dtype: np.dtype, table: Place) -> list[Any]
         "signed_extreme": combining(along, signed, bits, "signed_extreme"),
         "unsigned_extreme": combining(against, bits, bits, "unsigned_extreme"),
     }
-    copy = launch(stubs.same_unknowns, names["SIZE"], (given(0), made(0)), **names, **told)
+    copy = _launch(stubs.same_unknowns, names["SIZE"], (given(0), made(0)), **names, **told)
     total = names["COUNT"] * names["WINDOW"]
-    scatter = launch(stubs.scatter_extremes, total, _operands(table), **names, **told, **more)
+    scatter = _launch(stubs.scatter_extremes, total, _operands(table), **names, **told, **more)
     return [copy, scatter]
 
 
@@ -175,10 +181,10 @@ def _last_ones(room: Scratch, names: dict[str, Any], table: Place) -> list[Any]:
     size = 4 * (names["SIZE"] // step + 1)
     last = room.new(size)
     told = {**names, "STEP": step, "combine": combining("max", u32)}
-    marked = launch(stubs.mark_last, names["COUNT"], (given(1), table, last), **told)
+    marked = _launch(stubs.mark_last, names["COUNT"], (given(1), table, last), **told)
     places = (given(1), given(2), table, last, made(0))
     total = names["COUNT"] * names["WINDOW"]
-    return [Fill(last, 0, size), marked, launch(stubs.scatter_last, total, places, **told)]
+    return [Fill(last, 0, size), marked, _launch(stubs.scatter_last, total, places, **told)]
 
 
 def _operands(table: Place) -> tuple[Place, ...]:
@@ -225,21 +231,21 @@ def _steps(
     count, window = names["COUNT"], names["WINDOW"]
     total = count * window
     if unique or count == 1:
-        return [launch(stubs.scatter_apart, total, _operands(table), **names)]
+        return [_launch(stubs.scatter_apart, total, _operands(table), **names)]
     if total <= FEW:
-        code = module_of(stubs.scatter_few, **names)
+        code = module_of(stubs.scatter_few, **known_to(stubs.scatter_few, names))
         return [Run(code, 1, 128, _operands(table))]
     if names["OP"] == stubs.SET and not overlap:
         return _last_ones(room, names, table)
     main: Any = stubs.element_keys if overlap else stubs.window_keys
     number = total if overlap else count
     keys = room.new(4 * number)
-    run = launch(main, number, (given(1), table, keys), **names)
+    run = _launch(main, number, (given(1), table, keys), **names)
     told = key_names(np.dtype(np.uint32))
     bits = names["SIZE"].bit_length()
     more, ordered, order = sort_rows(room, keys, None, 1, number, told, True, bits=bits)
     places = (ordered, order, given(2), table, made(0))
-    last = launch(stubs.scatter_runs, total, places, **names, WIDE=int(not overlap))
+    last = _launch(stubs.scatter_runs, total, places, **names, WIDE=int(not overlap))
     return [run, *more, last]
 
 

@@ -23,6 +23,7 @@ from weft.backends.cuda.routines.base import (
 )
 from weft.backends.cuda.routines.stubs import largest_stubs, sort_stubs
 from weft.backends.llvm.code import Effort
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.kernel.kinds import u32, u64
 from weft.kernel.nodes import BF16, F16, is_float
@@ -95,7 +96,7 @@ def _module(main: Any, **names: Any) -> ptx.GpuModule:
     if main is sort_stubs.count_digits:
         rooms = {"counters": 1024 * COUNTERS}
     several = size == 4 and names.get("VALUES") == 0 and names.get("WARPS") == WARPS
-    made = module(main, names, rooms, (32 * WARPS, RESIDENT) if several else None)
+    made = module(main, known_to(main, names), rooms, (32 * WARPS, RESIDENT) if several else None)
     few = names.get("LENGTH", 1) < ptx.BRIEF_ELEMENTS
     return made.with_effort(Effort.INLINE) if few else made
 
@@ -302,7 +303,8 @@ def _one_by_one(dtype: np.dtype, dims: tuple[int, int, int], kept: int, **option
 
 @lru(256)
 def _largest_module(**names: Any) -> ptx.GpuModule:
-    return module(largest_stubs.keep_largest, names, {"found": 8 * 32})
+    main = largest_stubs.keep_largest
+    return module(main, known_to(main, names), {"found": 8 * 32})
 
 
 def top_k(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:

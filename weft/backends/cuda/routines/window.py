@@ -22,6 +22,7 @@ from weft.backends.cuda.routines.base import (
 from weft.backends.cuda.routines.cumulative import identity, numbers_of
 from weft.backends.cuda.routines.stubs import cumulative_stubs
 from weft.backends.cuda.routines.stubs import window_stubs as stubs
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.kernel.program import Type, contiguous
 
@@ -34,7 +35,7 @@ _OPS = {
 
 @lru(128)
 def _module(main: Any, numbers: tuple[int, ...], **names: Any) -> GpuModule:
-    return module(main, names, numbers={"table": numbers} if numbers else None)
+    return module(main, known_to(main, names), numbers={"table": numbers} if numbers else None)
 
 
 def _run(

@@ -20,7 +20,7 @@ from weft.backends.cuda.text.threads import Threads, counted, inlined
 from weft.backends.llvm.code import Call, Function, Memory, Module, parameters
 from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
-from weft.backends.llvm.text.stub import called_stubs
+from weft.backends.llvm.text.stub import called_stubs, known_to
 from weft.base.record import Record
 from weft.kernel.kinds import f32, f64
 from weft.kernel.nodes import BF16, F16, F64
@@ -409,7 +409,7 @@ class Writer(Lines):
         own = f"{main.__name__}{tag}"
         if own in self.stubs:
             return
-        made = translate_with_math(main, names, inline=tuple(called_stubs([main])))
+        made = translate_with_math(main, known_to(main, names), inline=tuple(called_stubs([main])))
         if tag:
             rooms = ("follow", "left_room", "right_room", "sums_room")
             made = made.renamed({name: f"{name}{tag}" for name in (*made.names, *rooms)})

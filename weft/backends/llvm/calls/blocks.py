@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from weft.backends.llvm.calls import tables
 from weft.backends.llvm.native import capi
-from weft.kernel.kinds import i32, i64, ptr, void
+from weft.kernel.kinds import i32, i64, ptr, static, void
 
-# Words of the slots of arrays and functions: found by looking when the stubs are translated.
-SLOT_AVAL = SLOT_TYPE = SLOT_OWNER = SLOT_VIEW = SLOT_ENTRIES = SLOT_TYPE_AVAL = 0
-# The words of a tuple before its items, and those of any object with a size: from Python 3.14 on,
-# a tuple keeps its hash between the two.
-SLOT_ITEMS, HEADER_WORDS = 3, 3
+# The parameters SLOT_* are words of the slots of arrays and functions, found by looking when the
+# stubs are translated; SLOT_ITEMS is the words of a tuple before its items. Those of any object
+# with a size are fewer from Python 3.14 on, where a tuple keeps its hash between the two.
+HEADER_WORDS = 3
 
 
 def class_of(size: i64) -> i64:
@@ -109,7 +108,17 @@ def block_buffer(block: ptr, view: ptr, flags: i32) -> i32:
     return capi.PyBuffer_FillInfo(view, block, ptr[block, 2], i64[block, 3], 1, flags)
 
 
-def box(shared: ptr, kind: ptr, owner: ptr) -> ptr:
+def box(
+    shared: ptr,
+    kind: ptr,
+    owner: ptr,
+    *,
+    SLOT_AVAL: static,
+    SLOT_TYPE: static,
+    SLOT_OWNER: static,
+    SLOT_VIEW: static,
+    SLOT_TYPE_AVAL: static,
+) -> ptr:
     """An array over an owner, whose reference it takes."""
     if owner is None:
         return None

@@ -9,17 +9,11 @@ they know comes through tables, so the code itself holds no addresses.
 from __future__ import annotations
 
 from weft.backends.llvm.calls import tables
-from weft.backends.llvm.calls.blocks import (
-    HEADER_WORDS,
-    SLOT_ENTRIES,
-    SLOT_ITEMS,
-    SLOT_OWNER,
-    SLOT_TYPE,
-)
+from weft.backends.llvm.calls.blocks import HEADER_WORDS
 from weft.backends.llvm.calls.running import run, run_donating
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.native.asking import ask
-from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, u8
+from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, static, u8
 
 # --- arguments ------------------------------------------------------------------------------------
 
@@ -34,7 +28,16 @@ def found(leaves: ptr, pointer: ptr, owner: ptr, words: i64) -> i64:
     return 1
 
 
-def match_array(shared: ptr, thing: ptr, expected: ptr, leaves: ptr, words: i64) -> i64:
+def match_array(
+    shared: ptr,
+    thing: ptr,
+    expected: ptr,
+    leaves: ptr,
+    words: i64,
+    *,
+    SLOT_OWNER: static,
+    SLOT_TYPE: static,
+) -> i64:
     """An array of the type expected."""
     if ptr[thing, 1] != ptr[shared, tables.ARRAY_TYPE] or ptr[thing, SLOT_TYPE] != expected:
         return 0
@@ -165,7 +168,7 @@ def match_dict(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     return 1
 
 
-def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
+def match(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
     """Whether an object is what the recipe expects; its leaves are noted."""
     at = ptr[leaves, tables.CURSOR]
     operation = i64[at, 0]
@@ -229,7 +232,7 @@ def build_custom(at: ptr, results: ptr, leaves: ptr) -> ptr:
     return made
 
 
-def build(shared: ptr, results: ptr, leaves: ptr) -> ptr:
+def build(shared: ptr, results: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> ptr:
     """The tree of the results by the recipe; it takes their references."""
     at = ptr[leaves, tables.CURSOR]
     operation = i64[at, 0]
@@ -381,7 +384,7 @@ def context_here(shared: ptr) -> ptr:
     return context
 
 
-def call(function: ptr, args: ptr, kwargs: ptr) -> ptr:
+def call(function: ptr, args: ptr, kwargs: ptr, *, SLOT_ENTRIES: static, SLOT_ITEMS: static) -> ptr:
     """A call of a compiled function, from Python."""
     entries = ptr[function, SLOT_ENTRIES]
     if entries is None:
@@ -404,7 +407,7 @@ def call(function: ptr, args: ptr, kwargs: ptr) -> ptr:
     return result
 
 
-def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
+def call_leaves(program: ptr, args: ptr, count: i64, work: ptr, *, SLOT_OWNER: static) -> ptr:
     """The results, as a list, of a program on arrays and NumPy arrays of the right types."""
     shared = ptr[program, tables.SHARED]
     results = work + 2 * count * 8
@@ -429,7 +432,7 @@ def call_leaves(program: ptr, args: ptr, count: i64, work: ptr) -> ptr:
     return made
 
 
-def call_flat(table: ptr, args: ptr, count: i64) -> ptr:
+def call_flat(table: ptr, args: ptr, count: i64, *, SLOT_ITEMS: static) -> ptr:
     """A program called with its leaves, from Python; ``table`` is (array of its words, ...)."""
     program = ptr[ptr[table, SLOT_ITEMS], 2]
     words = 2 * count + i64[program, tables.RUN_WORDS]

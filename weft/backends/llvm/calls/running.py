@@ -6,19 +6,10 @@ Arguments that are donated lose their memory to it; ``donation.py`` says the sam
 from __future__ import annotations
 
 from weft.backends.llvm.calls import tables, walker
-from weft.backends.llvm.calls.blocks import (
-    SLOT_OWNER,
-    SLOT_VIEW,
-    allocate,
-    box,
-    class_of,
-    new_array,
-    new_block,
-    release,
-)
+from weft.backends.llvm.calls.blocks import allocate, box, class_of, new_array, new_block, release
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.native.asking import ask, tell
-from weft.kernel.kinds import i32, i64, invoke, ptr, void
+from weft.kernel.kinds import i32, i64, invoke, ptr, static, void
 
 
 def helpers_now(shared: ptr) -> i64:
@@ -74,7 +65,9 @@ def drop_results(program: ptr, env: ptr, first: i64, end: i64) -> void:
                 invoke(void, ptr[device, tables.DEVICE_GIVE], ptr[row, tables.OWNER], piece)
 
 
-def box_result(program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr) -> ptr:
+def box_result(
+    program: ptr, row: ptr, env: ptr, owners: ptr, results: ptr, *, SLOT_OWNER: static
+) -> ptr:
     """One result as an array."""
     shared = ptr[program, tables.SHARED]
     size = i64[row, tables.BYTES]
@@ -222,12 +215,14 @@ def set_slot(array: ptr, slot: i64, value: ptr) -> void:
     capi.Py_DecRef(old)
 
 
-def delete(array: ptr, none: ptr) -> void:
+def delete(array: ptr, none: ptr, *, SLOT_OWNER: static, SLOT_VIEW: static) -> void:
     set_slot(array, SLOT_VIEW, none)
     set_slot(array, SLOT_OWNER, none)
 
 
-def hold_donated(none: ptr, row: ptr, end: ptr, arrays: ptr, refs: ptr) -> void:
+def hold_donated(
+    none: ptr, row: ptr, end: ptr, arrays: ptr, refs: ptr, *, SLOT_OWNER: static, SLOT_VIEW: static
+) -> void:
     """Keep donated arrays, without views of theirs that nobody else has: these are made again."""
     first = row
     while row != end:
@@ -271,7 +266,7 @@ def is_ours(shared: ptr, owner: ptr) -> i64:
     return 1
 
 
-def is_alone(shared: ptr, array: ptr, owner: ptr) -> i64:
+def is_alone(shared: ptr, array: ptr, owner: ptr, *, SLOT_OWNER: static, SLOT_VIEW: static) -> i64:
     """Whether an array alone can see its memory, which the call holds once for each argument."""
     if owner != ptr[array, SLOT_OWNER]:  # deleted meanwhile
         return 0
@@ -314,7 +309,15 @@ def are_fit(shared: ptr, row: ptr, end: ptr, owners: ptr, arrays: ptr, refs: ptr
 
 
 def finish(
-    status: i64, none: ptr, row: ptr, owners: ptr, arrays: ptr, refs: ptr, results: ptr
+    status: i64,
+    none: ptr,
+    row: ptr,
+    owners: ptr,
+    arrays: ptr,
+    refs: ptr,
+    results: ptr,
+    *,
+    SLOT_OWNER: static,
 ) -> void:
     """What a run leaves of a donated array, or of a reference and what it held."""
     leaf = i64[row, tables.DONATED_LEAF]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.words import defined
-from weft.kernel.kinds import External, i32, i64, invoke, ptr, stack, void
+from weft.kernel.kinds import External, i32, i64, invoke, ptr, stack, static, void
 
 # Words of a record: what is called, its number, the log or nothing; how many threads are inside,
 # since when, and the sum of the times during which any was; how often it was launched.
@@ -17,7 +17,6 @@ FUNCTION, NUMBER, LOG, INSIDE, BEGAN, TOTAL, COUNT, RECORD_WORDS = range(8)
 WRITTEN, ROOM, LOG_WORDS = range(3)
 # Words of a row: twice the number, and one more at the begin of a launch; the thread; both times.
 WHAT, THREAD, BEGIN, END, ROW_WORDS = range(5)
-CLOCK = 1  # the system's number of the clock that Python's perf_counter reads
 
 clock_gettime = External(i32, (i32, ptr))
 pthread_self = External(i64, ())
@@ -25,8 +24,8 @@ _ADD = "%x = atomicrmw add ptr %0, i64 %1 seq_cst"
 count_in = defined(i64, "count_in", (ptr, i64), _ADD, "ret i64 %x")
 
 
-def nanoseconds() -> i64:
-    """The time now."""
+def nanoseconds(*, CLOCK: static) -> i64:
+    """The time now, by the clock of the system that Python's perf_counter reads."""
     found = stack(16)
     clock_gettime(i32(CLOCK), found)
     return i64[found, 0] * 1000000000 + i64[found, 1]

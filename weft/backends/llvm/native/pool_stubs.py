@@ -21,6 +21,7 @@ from weft.kernel.kinds import (
     invoke,
     ptr,
     set_float_mode,
+    static,
     void,
 )
 
@@ -33,7 +34,6 @@ POOL_BYTES = 4096
 LIMIT_SHIFT, OPEN = 12, 1 << 24
 INSIDE = (1 << LIMIT_SHIFT) - 1
 WAIT, WAKE = 128, 129  # for a futex that is private to the process
-FUTEX = 0  # the number of the system's call, and an instruction that lets a waiting core rest
 rest = External(void, ())
 SYSTEM = {
     "x86_64": (202, "llvm.x86.sse2.pause", ""),
@@ -69,7 +69,7 @@ def weft_relax(count: i64) -> void:
         rest()
 
 
-def futex(word: ptr, operation: i64, value: i64) -> void:
+def futex(word: ptr, operation: i64, value: i64, *, FUTEX: static) -> void:
     """Sleep while a word of 32 bits has a value, or wake so many who do."""
     capi.syscall(FUTEX, word, operation, value, None, None, 0)
 

@@ -14,6 +14,7 @@ import numpy as np
 from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.backends.llvm.text.scalar_math import translate_with_math
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.kernel import special_functions as stubs
 from weft.kernel.kinds import kind_of
@@ -32,7 +33,7 @@ def _module(name: str, dtype: np.dtype) -> Module:
     function = getattr(stubs, name)
     main: Any = stubs.of_two if function.__code__.co_argcount == 3 else stubs.of_three
     names = names_for(name, dtype) | {"F": kind_of(dtype)}
-    return translate_with_math(main, names, FUNCTION=function)
+    return translate_with_math(main, known_to(main, names, function), FUNCTION=function)
 
 
 def lower(name: str, ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered | None:

@@ -26,6 +26,11 @@ vectors is one of vectors there. ``shuffle(x, y, ORDER)`` has lanes of two vecto
 read or to assign, where ``k`` is given. An array that is given is constant memory. A stub that
 returns ``values`` is straight code (`straight.py`), written out where it is called: it takes and
 returns lists too.
+
+What is known when a stub is translated stands behind the star of its signature: with ``def
+sort(buffers: ptr, *, LENGTH: static) -> void`` the module is made for one ``LENGTH``, a number, a
+list of numbers or an array. Calls leave these out: all stubs of a module share them by name. A
+missing one, or one that no stub has, is an error.
 """
 
 from __future__ import annotations
@@ -49,7 +54,15 @@ from weft.base.disk import digest
 from weft.base.functional import lru
 from weft.base.sizes import Size
 from weft.kernel.kinds import KINDS, External, Intrinsic, Kind, i64, ptr, truth, void
-from weft.kernel.straight import Operand, Straight, is_straight, number_of
+from weft.kernel.straight import (
+    Operand,
+    Straight,
+    StubError,
+    is_straight,
+    number_of,
+    static_names,
+    statics_of,
+)
 
 _ARITHMETIC: dict[type, tuple[str, str, str, Callable[..., Any]]] = {
     ast.Add: ("add", "add", "fadd", operator.add),
@@ -77,15 +90,13 @@ _COMPARE: dict[type, tuple[str, str, str, Callable[..., bool]]] = {
 }
 # The methods that write each class of node.
 _WRITERS = {c: f"{c.__name__.lower()}_" for c in vars(ast).values() if isinstance(c, type)}
+# What stubs are given by names that are no parameters: kinds in annotations, and functions.
+_OTHERWISE = (Kind, External, Intrinsic, FunctionType)
 _FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
 
 
 class Places(list[str]):
     """The variables that a list's values are."""
-
-
-class StubError(TypeError):
-    """A stub that cannot be translated: a mistake of ours."""
 
 
 def translate(
@@ -110,6 +121,7 @@ def translate(
     given = dict(names or {})
     known = {name: signature(f, given) for name, f in functions.items()}
     module = Stubs(known, given, frozenset(private), frozenset(outside))
+    check_given(functions.values(), given)
     made: dict[str, Function] = {}
     # functions among the names may be private stubs that are called by those
     renamed = any(isinstance(value, External) for value in given.values())
@@ -118,7 +130,7 @@ def translate(
     while waiting:
         name = waiting.pop()
         f = functions[module.widened.get(name, name)]
-        module.names = {**f.__globals__, **given}
+        module.names = {**f.__globals__, **given, **statics_of(f, given)}
         if name in module.widened:
             kinds = (known[name].result, *known[name].parameters)
             module.names |= zip(_annotations(f), kinds, strict=True)
@@ -143,8 +155,37 @@ def stubs_of(module: Any) -> list[Callable[..., Any]]:
     return [f for f in own if getattr(f, "__annotations__", {}).get("return") in KINDS]
 
 
+def check_given(stubs: Iterable[Callable[..., Any]], given: Mapping[str, Any]) -> None:
+    """Check that stubs, or what they call, have a parameter for all that they are given."""
+    inner = [x for x in given.values() if isinstance(x, FunctionType)]
+    known = _parameters((*stubs, *inner))
+    words = [name for name in given if name not in known]
+    unknown = [name for name in words if not isinstance(given[name], _OTHERWISE)]
+    if unknown:
+        names = ", ".join([f.__name__ for f in stubs])
+        raise StubError(f"{names}: no parameter {', '.join(unknown)}")
+
+
+def known_to(stub: Any, table: Mapping[str, Any], *others: Any) -> dict[str, Any]:
+    """What a stub, and others, are given of a table that a family of stubs shares."""
+    known = _parameters((stub, *others))
+    return {name: x for name, x in table.items() if name in known or isinstance(x, _OTHERWISE)}
+
+
+@lru(512)
+def _parameters(stubs: tuple[Any, ...]) -> frozenset[str]:
+    """The static parameters of stubs and of all that they call."""
+    return frozenset([name for f in _reached([*stubs]) for name in static_names(f)])
+
+
 def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
     """Stubs and the stubs that they call, in any order."""
+    # straight code is part of who calls it
+    return [f for f in _reached(stubs) if not is_straight(f)]
+
+
+def _reached(stubs: list[FunctionType]) -> list[FunctionType]:
+    """Stubs and the stubs that they call, and straight code."""
     found: dict[Any, FunctionType] = {}
     while stubs:
         f = stubs.pop()
@@ -155,8 +196,7 @@ def called_stubs(stubs: list[FunctionType]) -> list[FunctionType]:
             # the stub language itself is no stub, nor is what else straight code calls
             inner = [g for g in inner if isinstance(g, FunctionType) and g.__annotations__]
             stubs += [g for g in inner if g.__module__ != Kind.__module__]
-    # straight code is part of who calls it
-    return [f for f in found.values() if not is_straight(f)]
+    return [*found.values()]
 
 
 @lru(512)
@@ -245,7 +285,8 @@ class Translation(Lines):
         self.variables: dict[str, Operand] = {}
         self.bound: dict[str, Any] = {}  # names of what is given, and of lists of values
         code = f.__code__
-        self.own = {*code.co_varnames, *code.co_cellvars}
+        self.static = frozenset(static_names(f))
+        self.own = {*code.co_varnames, *code.co_cellvars} - self.static
         # labels of continue and break, and what leads there
         self.exits: list[tuple[str, list[Edge], str, list[Edge]]] = []
         self.open = True  # whether the text can go on where it stands
@@ -384,6 +425,8 @@ class Translation(Lines):
             self.bound[target.id] = places
             self.variables.update(zip(places, value, strict=True))
         elif isinstance(target, ast.Name):
+            if target.id in self.static:
+                raise self.fail(target, f"{target.id} is static and is not assigned")
             self.bound.pop(target.id, None)
             kind = self.variables.get(target.id, value).kind
             self.variables[target.id] = self.as_kind(value, kind or i64, target)

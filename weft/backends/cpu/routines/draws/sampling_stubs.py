@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.draws.threefry_stubs import threefry
-from weft.kernel.kinds import f32, i32, i64, invoke, ptr, stack, u8, u32, u64, void
+from weft.kernel.kinds import f32, i32, i64, invoke, ptr, stack, static, u8, u32, u64, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 F: Any = f32
-ROOM = SIZE = EACH = SHARED = NEXT = MASKED = MOST = PIECE = PIECES = 0
-PLAIN = PLAIN_TRIALS = 0.0
 # Arrays of a block of samples of gamma distributions: keys, those of normal numbers, scales and
 # factors; results, and whether they are accepted (0), or what is drawn again: all (1) or the normal
 # number (2); the four words of the keys of an attempt; the same of elements that are drawn for
@@ -25,7 +23,17 @@ KEYS, SCALES, FACTORS, RESULT, STATES, FOUND, AGAIN, MORE, INDEX, ARRAYS = (
 )
 
 
-def spread(keys: ptr, low: i64, count: i64, first: ptr, second: ptr, counters: ptr) -> void:
+def spread(
+    keys: ptr,
+    low: i64,
+    count: i64,
+    first: ptr,
+    second: ptr,
+    counters: ptr,
+    *,
+    EACH: static,
+    SHARED: static,
+) -> void:
     """The words of the key, and the number among its draws, for each of a range of elements.
 
     Where all are of one key, its words and the number of the first draw.
@@ -51,7 +59,7 @@ def joined(first: u32, second: u32) -> u64:
 # --- the gamma distribution -----------------------------------------------------------------------
 
 
-def place(memory: ptr, i: i64) -> ptr:
+def place(memory: ptr, i: i64, *, ROOM: static) -> ptr:
     """One of the arrays of a block."""
     return memory + 8 * i * ROOM
 
@@ -110,7 +118,9 @@ def cubes(attempt: ptr, memory: ptr, count: i64) -> void:
         left = kept
 
 
-def gamma(buffers: ptr, start: i64, stop: i64) -> void:
+def gamma(
+    buffers: ptr, start: i64, stop: i64, *, ROOM: static, SIZE: static, EACH: static, SHARED: static
+) -> void:
     """Samples, or their logarithms: keys, alphas, kernels that begin, attempt and end, result."""
     memory = stack(ARRAYS * 8 * ROOM)
     table = stack(64)
@@ -149,14 +159,14 @@ def gamma(buffers: ptr, start: i64, stop: i64) -> void:
 # attempts are found by going back from there.
 
 
-def is_few(buffers: ptr, n: i64) -> i64:
+def is_few(buffers: ptr, n: i64, *, MASKED: static) -> i64:
     """Whether a count is found by waiting."""
     if MASKED == 1:
         return i64(u8[ptr[buffers, 3], n])
     return i64(0) if F[ptr[buffers, 1], n] >= 10.0 else i64(1)
 
 
-def key_of(buffers: ptr, n: i64) -> u64:
+def key_of(buffers: ptr, n: i64, *, EACH: static) -> u64:
     j = n // EACH
     return joined(u32[ptr[buffers, 0], 2 * j], u32[ptr[buffers, 0], 2 * j + 1])
 
@@ -166,12 +176,14 @@ def put_key(table: ptr, at: i64, key: u64) -> void:
     u32[ptr[table, at + 1], 0] = u32(key)
 
 
-def arrays(table: ptr, memory: ptr) -> void:
+def arrays(table: ptr, memory: ptr, *, ROOM: static) -> void:
     for i in range(11):
         ptr[table, i] = memory + i * 8 * ROOM
 
 
-def wait(kernel: ptr, table: ptr, result: ptr, key: u64, count: i64) -> void:
+def wait(
+    kernel: ptr, table: ptr, result: ptr, key: u64, count: i64, *, NEXT: static, MOST: static
+) -> void:
     """Numbers added up until all elements have passed their bounds; those left move to the front.
 
     The table: two words of the key, where the elements are, two parameters, counts and sums; the
@@ -208,7 +220,9 @@ def wait(kernel: ptr, table: ptr, result: ptr, key: u64, count: i64) -> void:
         turns = turns + 1
 
 
-def waits(buffers: ptr, start: i64, stop: i64) -> i64:
+def waits(
+    buffers: ptr, start: i64, stop: i64, *, ROOM: static, SIZE: static, EACH: static, MASKED: static
+) -> i64:
     """Counts found by waiting, for elements of one key; whether there are others."""
     memory = stack(11 * 8 * ROOM)
     table = stack(88)
@@ -280,7 +294,18 @@ def sort_out(table: ptr, result: ptr, count: i64) -> i64:
     return kept
 
 
-def choose(buffers: ptr, table: ptr, low: i64, count: i64, all_: i64) -> i64:
+def choose(
+    buffers: ptr,
+    table: ptr,
+    low: i64,
+    count: i64,
+    all_: i64,
+    *,
+    SIZE: static,
+    EACH: static,
+    PLAIN: static,
+    PLAIN_TRIALS: static,
+) -> i64:
     """Fill the table with the elements of a block that do not wait, or with all.
 
     Those that wait take part in how many turns there are, with parameters of their own.
@@ -307,7 +332,7 @@ def choose(buffers: ptr, table: ptr, low: i64, count: i64, all_: i64) -> i64:
     return found
 
 
-def turns_of(buffers: ptr, start: i64, stop: i64) -> i64:
+def turns_of(buffers: ptr, start: i64, stop: i64, *, ROOM: static, MOST: static) -> i64:
     """Turns until attempts for all elements of a range of one key were accepted."""
     memory = stack(11 * 8 * ROOM)
     table = stack(88)
@@ -326,7 +351,9 @@ def turns_of(buffers: ptr, start: i64, stop: i64) -> i64:
     return most
 
 
-def go_back(buffers: ptr, start: i64, stop: i64, turns: i64) -> void:
+def go_back(
+    buffers: ptr, start: i64, stop: i64, turns: i64, *, ROOM: static, SIZE: static, MOST: static
+) -> void:
     """The last attempts that were accepted for elements of a range of one key."""
     memory = stack(11 * 8 * ROOM)
     table = stack(88)
@@ -346,7 +373,7 @@ def go_back(buffers: ptr, start: i64, stop: i64, turns: i64) -> void:
             left = sort_out(table, result, left)
 
 
-def count_by_key(buffers: ptr, start: i64, stop: i64) -> void:
+def count_by_key(buffers: ptr, start: i64, stop: i64, *, EACH: static) -> void:
     """All counts of some keys."""
     for j in range(start, stop):
         if waits(buffers, j * EACH, (j + 1) * EACH) == 1:
@@ -354,19 +381,19 @@ def count_by_key(buffers: ptr, start: i64, stop: i64) -> void:
             go_back(buffers, j * EACH, (j + 1) * EACH, turns)
 
 
-def most_of(numbers: ptr) -> i64:
+def most_of(numbers: ptr, *, PIECES: static) -> i64:
     most = i64(0)
     for i in range(PIECES):
         most = max(most, i64[numbers, i])
     return most
 
 
-def count_few(buffers: ptr, start: i64, stop: i64) -> void:
+def count_few(buffers: ptr, start: i64, stop: i64, *, PIECE: static) -> void:
     """Counts of a single key found by waiting, and whether there are others."""
     i64[ptr[buffers, 7], start // PIECE] = waits(buffers, start, stop)
 
 
-def count_turns(buffers: ptr, start: i64, stop: i64) -> void:
+def count_turns(buffers: ptr, start: i64, stop: i64, *, PIECE: static) -> void:
     """Turns of a range of a single key, where any count is found by attempts."""
     turns = i64(0)
     if most_of(ptr[buffers, 7]) == 1:
@@ -374,7 +401,7 @@ def count_turns(buffers: ptr, start: i64, stop: i64) -> void:
     i64[ptr[buffers, 8], start // PIECE] = turns
 
 
-def count_many(buffers: ptr, start: i64, stop: i64) -> void:
+def count_many(buffers: ptr, start: i64, stop: i64, *, PIECE: static) -> void:
     """Counts of a single key found by attempts."""
     if i64[ptr[buffers, 7], start // PIECE] == 1:
         go_back(buffers, start, stop, most_of(ptr[buffers, 8]))

@@ -29,7 +29,7 @@ from weft.backends.cpu.routines.products.blas_stubs import (
     scalar,
 )
 from weft.backends.llvm.tasks import Lowered
-from weft.kernel.kinds import f32, i32, i64, invoke, memset, ptr, select, values, void
+from weft.kernel.kinds import f32, i32, i64, invoke, memset, ptr, select, static, values, void
 from weft.kernel.program import Type
 
 MIN_SIDE = 384  # below, one call of LAPACK is as good
@@ -38,10 +38,9 @@ SOURCE, TARGET, POTRF, TRSM, GEMM, RANK_K = range(2, 8)
 N, COUNT, ONE = 2, 4, 5
 UPPER_LETTER = ord("U")
 
-# Names that stubs are given; here so that they can be written: real numbers, how many of them an
+# Kinds and static parameters of the stubs: real numbers, how many of them an
 # element is, its bytes, which transpose is meant, and where the table has -1.
 F: Any = f32
-PARTS = ITEM = TURNED = MINUS_ONE = 0
 
 
 def cholesky(kind: Type) -> Lowered:
@@ -73,7 +72,7 @@ def cholesky(kind: Type) -> Lowered:
 # --- tiles ----------------------------------------------------------------------------------------
 
 
-def tile(buffers: ptr, row: i64, column: i64) -> values:
+def tile(buffers: ptr, row: i64, column: i64, *, ITEM: static) -> values:
     """Where a tile is."""
     n, side = numbers(ptr[buffers, TABLE], N, 2)
     return ptr[buffers, TARGET] + (row * n + column) * side * ITEM
@@ -93,7 +92,7 @@ def factor(buffers: ptr, k: i64) -> values:
     return invoke(i32, ptr[buffers, POTRF], *codes, tile(buffers, k, k), n)
 
 
-def solve(buffers: ptr, row: i64, k: i64) -> values:
+def solve(buffers: ptr, row: i64, k: i64, *, TURNED: static) -> values:
     """A tile below it, solved with it."""
     table = ptr[buffers, TABLE]
     n, side = numbers(table, N, 2)
@@ -109,7 +108,9 @@ def square(buffers: ptr, row: i64, k: i64) -> values:
     blas(ptr[buffers, RANK_K], *head, tile(buffers, row, k), n, F(1.0), tile(buffers, row, row), n)
 
 
-def multiply(buffers: ptr, row: i64, column: i64, k: i64) -> values:
+def multiply(
+    buffers: ptr, row: i64, column: i64, k: i64, *, TURNED: static, MINUS_ONE: static
+) -> values:
     """What two tiles of the panel take away from another."""
     table = ptr[buffers, TABLE]
     n, side = numbers(table, N, 2)

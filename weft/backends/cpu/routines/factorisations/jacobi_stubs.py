@@ -24,6 +24,7 @@ from weft.kernel.kinds import (
     ptr,
     root,
     stack,
+    static,
     truth,
     unrolled,
     void,
@@ -32,19 +33,14 @@ from weft.kernel.kinds import (
 # Rounds over all pairs; six to nine are enough, which is seen.
 MAX_SWEEPS = 40
 
-# Names that stubs are given, as in small_stubs.py: what is small enough to be nothing, then which
+# Kinds and static parameters, as in small_stubs.py: what is small enough to be nothing, then which
 # triangle is read, and whether vectors are wanted.
 V: Any = f32
 MASK: Any = truth
-BYTES = M = N = K = 0
-BOUND = 0.0
-LOWER = VECTORS = 0
-# The longer side, how many of its vectors are wanted, whether it is that of columns; the least
-# length of a column that has a direction; the sizes of U and Vᵀ.
-LONG = WIDTH = TALL = SHORTEST = LEFT = RIGHT = 0
-# How far apart columns and their elements are: of the matrix, of the shorter vectors, which turn
-# with it, and of the longer ones.
-X_APART = X_STEP = T_APART = T_STEP = B_APART = B_STEP = 0
+# LONG, WIDTH, TALL: the longer side, how many of its vectors are wanted, whether it is that of
+# columns. SHORTEST: the least length of a column that has a direction. LEFT, RIGHT: the sizes of U
+# and Vᵀ. X_, T_, B_: how far apart columns (APART) and their elements (STEP) are, of the matrix, of
+# the shorter vectors, which turn with it, and of the longer ones.
 
 
 def largest(a: ptr, size: i64) -> V:
@@ -101,7 +97,17 @@ def exchange(left: ptr, right: ptr, step: i64, length: i64, swap: MASK) -> void:
         V[right, r * step] = x if swap else y
 
 
-def eigh(buffers: ptr, start: i64, stop: i64) -> void:
+def eigh(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    BYTES: static,
+    N: static,
+    BOUND: static,
+    LOWER: static,
+    VECTORS: static,
+) -> void:
     """Eigenvectors, if wanted, and ascending eigenvalues of symmetric matrices."""
     a = stack(N * N * BYTES)
     w = stack(N * BYTES)
@@ -144,7 +150,9 @@ def eigh(buffers: ptr, start: i64, stop: i64) -> void:
             store(basis, N * N, ptr[buffers, 1], g)
 
 
-def turn_both(a: ptr, basis: ptr, p: i64, q: i64) -> void:
+def turn_both(
+    a: ptr, basis: ptr, p: i64, q: i64, *, BYTES: static, N: static, VECTORS: static
+) -> void:
     """Rows and columns p and q of a symmetric matrix turned so that a[p, q] is zero."""
     both = V[a, p * N + q]
     first = V[a, p * (N + 1)]
@@ -170,7 +178,30 @@ def turn_both(a: ptr, basis: ptr, p: i64, q: i64) -> void:
     V[a, q * N + p] = 0.0
 
 
-def svd(buffers: ptr, start: i64, stop: i64) -> void:
+def svd(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    BYTES: static,
+    M: static,
+    N: static,
+    K: static,
+    BOUND: static,
+    VECTORS: static,
+    LONG: static,
+    WIDTH: static,
+    TALL: static,
+    SHORTEST: static,
+    LEFT: static,
+    RIGHT: static,
+    X_APART: static,
+    X_STEP: static,
+    T_APART: static,
+    T_STEP: static,
+    B_APART: static,
+    B_STEP: static,
+) -> void:
     """Descending singular values; then U and Vᵀ, the longer with so many vectors, unless 0.
 
     Of a matrix or its transpose, whichever has fewer columns, columns are turned until they are at
@@ -229,7 +260,7 @@ def svd(buffers: ptr, start: i64, stop: i64) -> void:
             store(right, RIGHT, ptr[buffers, 3], g)
 
 
-def squared(column: ptr, step: i64) -> V:
+def squared(column: ptr, step: i64, *, LONG: static) -> V:
     """The square of the length of a column."""
     found = V(0.0)
     for r in range(LONG):
@@ -237,7 +268,21 @@ def squared(column: ptr, step: i64) -> V:
     return found
 
 
-def turn_columns(x: ptr, turns: ptr, p: i64, q: i64) -> V:
+def turn_columns(
+    x: ptr,
+    turns: ptr,
+    p: i64,
+    q: i64,
+    *,
+    BYTES: static,
+    K: static,
+    VECTORS: static,
+    LONG: static,
+    X_APART: static,
+    X_STEP: static,
+    T_APART: static,
+    T_STEP: static,
+) -> V:
     """Two columns turned until they are at right angles, and what turns with them; what they had in
     common."""
     left = x + p * X_APART * BYTES
@@ -264,7 +309,17 @@ def turn_columns(x: ptr, turns: ptr, p: i64, q: i64) -> V:
     return fabs(both) / (1.0 if size == 0.0 else size)
 
 
-def complete(basis: ptr, c: i64, missing: MASK, vector: ptr, shares: ptr) -> void:
+def complete(
+    basis: ptr,
+    c: i64,
+    missing: MASK,
+    vector: ptr,
+    shares: ptr,
+    *,
+    LONG: static,
+    B_APART: static,
+    B_STEP: static,
+) -> void:
     """A column at right angles to those before it, in lanes where it is missing: the unit vector
     that has least in common with those, without what it has."""
     best = V(-1.0)

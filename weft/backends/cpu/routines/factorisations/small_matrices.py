@@ -18,7 +18,7 @@ from weft.backends.cpu.routines.square_stubs import square_names
 from weft.backends.llvm.code import Module, hole
 from weft.backends.llvm.native import processor
 from weft.backends.llvm.tasks import Lowered, Place, Task
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.llvm.text.stub import known_to, translate_main
 from weft.base.functional import lru
 from weft.base.sizes import Size, plain
 from weft.kernel.kinds import i32, kind_of, truth, u32, u64
@@ -81,7 +81,7 @@ def _module(main: Any, dtype: np.dtype, lanes: int, known: tuple, sizes: tuple[s
     names |= {"MASK": truth.of(lanes), "LANES": lanes, "ITEM": lane.size}
     names |= {"BYTES": lanes * lane.size, **square_names(Lanes(lane.size, lanes * 8 * lane.size))}
     names |= {"ONE_BITS": one, "TOP_BITS": (1 << 8 * lane.size - 1) - one}
-    return translate_main(main, names, loop=True)
+    return translate_main(main, known_to(main, names), loop=True)
 
 
 # --- which stubs, and what they are given ---------------------------------------------------------

@@ -21,32 +21,31 @@ from weft.kernel.kinds import (
     ptr,
     root,
     stack,
+    static,
     u32,
     void,
 )
 
-# Names that stubs are given; here so that they can be written: numbers, vectors of them and of
+# Kinds and static parameters of the stubs: numbers, vectors of them and of
 # integers, then how many lanes there are, the bytes of a number and of a vector.
 F: Any = f32
 V: Any = f32
 BITS: Any = u32
 I: Any = i32
-LANES = ITEM = BYTES = 0
-# The last matrix that a group begins with, and the sizes of matrices.
-LIMIT = M = N = K = LEAST = 0
-# How triangular matrices are solved with.
-SIDES = ROW_STEP = COLUMN_STEP = B_STEP = SIDE_STEP = FORWARD = UNIT = 0
-# The bits of 1 in the exponent of a number, and of an infinite number.
-ONE_BITS = TOP_BITS = 0
+# LIMIT, M, N, K: the last matrix a group begins with, and the sizes of matrices. SIDES to UNIT:
+# how triangular matrices are solved with. ONE_BITS, TOP_BITS: the bits of 1 in the exponent of a
+# number, and of an infinite number.
 NAN = math.nan
 
 
-def first_of(g: i64) -> i64:
+def first_of(g: i64, *, LANES: static, LIMIT: static) -> i64:
     """The first matrix of a group; the last group overlaps the one before."""
     return min(g * LANES, LIMIT)
 
 
-def load(source: ptr, g: i64, size: i64, to: ptr) -> void:
+def load(
+    source: ptr, g: i64, size: i64, to: ptr, *, LANES: static, ITEM: static, BYTES: static
+) -> void:
     """The arrays of ``size`` numbers of all lanes."""
     at = source + first_of(g) * size * ITEM
     if size < LANES:
@@ -59,7 +58,9 @@ def load(source: ptr, g: i64, size: i64, to: ptr) -> void:
             squares(at + column * ITEM, size * ITEM, to + column * BYTES, BYTES, 1, 0, 0)
 
 
-def store(at: ptr, size: i64, target: ptr, g: i64) -> void:
+def store(
+    at: ptr, size: i64, target: ptr, g: i64, *, LANES: static, ITEM: static, BYTES: static
+) -> void:
     """The opposite of ``load``."""
     to = target + first_of(g) * size * ITEM
     if size < LANES:
@@ -72,7 +73,7 @@ def store(at: ptr, size: i64, target: ptr, g: i64) -> void:
             squares(at + column * BYTES, BYTES, to + column * ITEM, size * ITEM, 1, 0, 0)
 
 
-def cholesky(buffers: ptr, start: i64, stop: i64) -> void:
+def cholesky(buffers: ptr, start: i64, stop: i64, *, BYTES: static, N: static) -> void:
     """Lower factors; a pivot that is not positive makes all of its matrix NaN."""
     a = stack(N * N * BYTES)
     for g in range(start, stop):
@@ -97,7 +98,17 @@ def cholesky(buffers: ptr, start: i64, stop: i64) -> void:
         store(a, N * N, ptr[buffers, 1], g)
 
 
-def lu(buffers: ptr, start: i64, stop: i64) -> void:
+def lu(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    LANES: static,
+    BYTES: static,
+    M: static,
+    N: static,
+    LEAST: static,
+) -> void:
     """Packed factors, the row swaps and the permutation, by elimination with row swaps."""
     a = stack(M * N * BYTES)
     rows = stack(LANES * 4)
@@ -128,7 +139,7 @@ def lu(buffers: ptr, start: i64, stop: i64) -> void:
             permute(pivots + lane * LEAST * 4, order + lane * M * 4, LEAST, M)
 
 
-def swap_rows(a: ptr, k: i64, row: i64, lane: i64) -> void:
+def swap_rows(a: ptr, k: i64, row: i64, lane: i64, *, LANES: static, N: static) -> void:
     """Two rows of one lane's matrix change places."""
     if row != k:
         for j in range(N):
@@ -137,7 +148,23 @@ def swap_rows(a: ptr, k: i64, row: i64, lane: i64) -> void:
             F[a, (row * N + j) * LANES + lane] = held
 
 
-def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:
+def triangular_solve(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    BYTES: static,
+    M: static,
+    N: static,
+    K: static,
+    SIDES: static,
+    ROW_STEP: static,
+    COLUMN_STEP: static,
+    B_STEP: static,
+    SIDE_STEP: static,
+    FORWARD: static,
+    UNIT: static,
+) -> void:
     """Solutions by substitution."""
     a = stack(N * N * BYTES)
     b = stack(M * K * BYTES)
@@ -159,7 +186,17 @@ def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:
         store(b, M * K, ptr[buffers, 2], g)
 
 
-def qr(buffers: ptr, start: i64, stop: i64) -> void:
+def qr(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    BYTES: static,
+    M: static,
+    N: static,
+    K: static,
+    LEAST: static,
+) -> void:
     """Q of K columns and R by reflections, with the signs that LAPACK chooses."""
     a = stack(M * N * BYTES)
     q = stack(M * K * BYTES)
@@ -187,7 +224,7 @@ def qr(buffers: ptr, start: i64, stop: i64) -> void:
         store(r, K * N, ptr[buffers, 2], g)
 
 
-def reflector(a: ptr, t: i64) -> V:
+def reflector(a: ptr, t: i64, *, M: static, N: static) -> V:
     """Turn column t below row t into a reflector; its factor.
 
     The length is measured in units of a power of two near the largest element, so that no square
@@ -214,7 +251,7 @@ def reflector(a: ptr, t: i64) -> V:
     return 0.0 if none else (safe - alpha) / safe
 
 
-def reflect(a: ptr, t: i64, tau: V, x: ptr, width: i64, j: i64) -> void:
+def reflect(a: ptr, t: i64, tau: V, x: ptr, width: i64, j: i64, *, M: static, N: static) -> void:
     """Reflect a column of a matrix: x -= tau v (v . x), where v has a 1 at its row t."""
     total = V[x, t * width + j]
     for i in range(t + 1, M):
@@ -225,11 +262,11 @@ def reflect(a: ptr, t: i64, tau: V, x: ptr, width: i64, j: i64) -> void:
         V[x, i * width + j] = fma(-V[a, i * N + t], total, V[x, i * width + j])
 
 
-def power_of_two(size: V) -> V:
+def power_of_two(size: V, *, ONE_BITS: static, TOP_BITS: static) -> V:
     """A power of two near a vector of sizes."""
     return bits(V, min(max(bits(BITS, size) & TOP_BITS, ONE_BITS), TOP_BITS - 2 * ONE_BITS))
 
 
-def inverse_power(unit: V) -> V:
+def inverse_power(unit: V, *, ONE_BITS: static, TOP_BITS: static) -> V:
     """The inverse of such a power."""
     return bits(V, TOP_BITS - ONE_BITS - bits(BITS, unit))

@@ -19,6 +19,7 @@ from weft.kernel.kinds import (
     memset,
     ptr,
     select,
+    static,
     truth,
     values,
     void,
@@ -33,20 +34,16 @@ CHUNK, BYTES = range(2)
 TURN, COPY, CLEAR, CHECK, CALL, FAIL, FROM_ZERO, PERMUTE, KEEP_UPPER = range(9)
 COPY_LOWER, FAIL_LOWER, JOIN_PARTS, JOIN_VECTORS = range(9, 13)
 
-# Names that stubs are given; here so that they can be written: real numbers, how many of them an
+# Kinds and static parameters of the stubs: real numbers, how many of them an
 # element is, its bytes, and the buffer of the function that transposes.
 F: Any = f32
-PARTS = ITEM = TURN_CODE = 0
-# Arrays of a matrix: the buffer of each, where the table has its bytes or, in memory, its place,
-# and bytes of it that are skipped. Calls: the buffer of a function, and of each argument whether it
-# is an array, and its number among these or in the table. Steps, with the same of what they take.
-ARRAYS: Any = ()
-CALLS: Any = ()
-STEPS: Any = ()
+# ARRAYS of a matrix: the buffer of each, where the table has its bytes or, in memory, its place,
+# and bytes of it that are skipped. CALLS: the buffer of a function, and of each argument whether it
+# is an array, and its number among these or in the table. STEPS, with the same of what they take.
 NAN = math.nan
 
 
-def addresses(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
+def addresses(buffers: ptr, table: ptr, memory: ptr, g: i64, *, ARRAYS: static) -> values:
     """Where the arrays of a matrix are, in memory or in operands and results."""
     found = []
     for buffer, word, skipped in ARRAYS:
@@ -57,13 +54,13 @@ def addresses(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
     return found
 
 
-def arguments(number: int, table: ptr, at: values) -> values:
+def arguments(number: int, table: ptr, at: values, *, CALLS: static) -> values:
     """What a call is given; of numbers the lower half."""
     given = CALLS[number][1]
     return [at[k] if is_array else i32[table, 2 * k] for is_array, k in given]
 
 
-def call(number: int, buffers: ptr, table: ptr, at: values) -> values:
+def call(number: int, buffers: ptr, table: ptr, at: values, *, CALLS: static) -> values:
     """Call a routine of LAPACK; its ``info``."""
     routine = ptr[buffers, CALLS[number][0]]
     return invoke(i32, routine, i32(COLUMN_MAJOR), *arguments(number, table, at))
@@ -74,13 +71,23 @@ def operands(words: Any, table: ptr, at: values) -> values:
     return [at[k] if is_array else i64[table, k] for is_array, k in words]
 
 
-def turn(buffers: ptr, at: ptr, step: i64, to: ptr, rows: i64, columns: i64) -> values:
+def turn(
+    buffers: ptr,
+    at: ptr,
+    step: i64,
+    to: ptr,
+    rows: i64,
+    columns: i64,
+    *,
+    ITEM: static,
+    TURN_CODE: static,
+) -> values:
     """A matrix transposed, the rows of which are so many elements apart."""
     code = ptr[buffers, TURN_CODE]
     invoke(void, code, at, step * ITEM, to, rows * ITEM, rows, columns)
 
 
-def turns(first: int, last: int, buffers: ptr, table: ptr, at: values) -> values:
+def turns(first: int, last: int, buffers: ptr, table: ptr, at: values, *, STEPS: static) -> values:
     """Some of the steps that transpose."""
     for _, *words in STEPS[first:last]:
         turn(buffers, *operands(words, table, at))
@@ -94,7 +101,7 @@ def steps(buffers: ptr, start: i64, stop: i64) -> void:
         matrix_steps(buffers, table, memory, g)
 
 
-def matrix_steps(buffers: ptr, table: ptr, memory: ptr, g: i64) -> values:
+def matrix_steps(buffers: ptr, table: ptr, memory: ptr, g: i64, *, STEPS: static) -> values:
     """The steps for one of them."""
     at = addresses(buffers, table, memory, g)
     failed = truth(0)
@@ -126,10 +133,11 @@ TILE = 96
 # Where the table has sizes and tiles of a matrix, codes, and 1.
 SIZES, CODES, ONE = 2, 6, 10
 # Whether the matrix is on the left, and whether it is conjugated.
-ON_LEFT = CONJUGATED = 0
 
 
-def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:
+def triangular_solve(
+    buffers: ptr, start: i64, stop: i64, *, ITEM: static, ON_LEFT: static, CONJUGATED: static
+) -> void:
     """Solutions for triangular matrices, some right-hand sides at a time. Buffers are these, the
     right-hand sides, the solutions, and the function."""
     table = ptr[buffers, TABLE]
@@ -163,7 +171,7 @@ def triangular_solve(buffers: ptr, start: i64, stop: i64) -> void:
 # --- parts of matrices ----------------------------------------------------------------------------
 
 
-def copy_lower(at: ptr, to: ptr, first: i64, last: i64, n: i64) -> void:
+def copy_lower(at: ptr, to: ptr, first: i64, last: i64, n: i64, *, ITEM: static) -> void:
     """Some rows of a square matrix as far as the diagonal, and zeros."""
     for row in range(first, last):
         kept = (row + 1) * ITEM
@@ -171,7 +179,9 @@ def copy_lower(at: ptr, to: ptr, first: i64, last: i64, n: i64) -> void:
         memset(to + row * n * ITEM + kept, 0, n * ITEM - kept)
 
 
-def fail_lower(failed: truth, at: ptr, first: i64, last: i64, n: i64) -> void:
+def fail_lower(
+    failed: truth, at: ptr, first: i64, last: i64, n: i64, *, PARTS: static, ITEM: static
+) -> void:
     """NaN in the same place after a failure."""
     if failed:
         for row in range(first, last):
@@ -184,7 +194,7 @@ def fail(failed: truth, at: ptr, count: i64) -> void:
         fill_nan(at, count)
 
 
-def keep_upper(at: ptr, m: i64, n: i64) -> void:
+def keep_upper(at: ptr, m: i64, n: i64, *, ITEM: static) -> void:
     """Zeros below the diagonal of an m by n matrix of rows."""
     for row in range(1, m):
         memset(at + row * n * ITEM, 0, min(row, n) * ITEM)
@@ -212,7 +222,7 @@ def is_bad(at: ptr, count: i64, size: i64) -> truth:
     return bad
 
 
-def conjugate(at: ptr, step: i64, rows: i64, columns: i64) -> void:
+def conjugate(at: ptr, step: i64, rows: i64, columns: i64, *, ITEM: static) -> void:
     """Turn the signs of imaginary parts of a matrix with rows ``step`` apart."""
     for r in range(rows):
         line = at + r * step * ITEM

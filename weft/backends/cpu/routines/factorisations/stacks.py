@@ -19,6 +19,7 @@ from weft.backends.cpu.routines.stub_text import calling_module
 from weft.backends.cpu.sizes import hand_on
 from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.base.sizes import computed
@@ -194,7 +195,8 @@ class Stack:
 def _module(main: Any, dtype: np.dtype, names: tuple[tuple[str, Any], ...]) -> Module:
     parts = 1 + (dtype.kind == "c")
     known = {"F": kind_of(f"f{dtype.itemsize // parts}"), "PARTS": parts, "ITEM": dtype.itemsize}
-    return calling_module(main, {**known, **dict(names)}, stubs.CAREFUL)
+    given = known_to(main, {**known, **dict(names)}, *stubs.CAREFUL)
+    return calling_module(main, given, stubs.CAREFUL)
 
 
 # --- memory of LAPACK's ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from weft.backends.cpu.routines.factorisations.transpose import turn_code
 from weft.backends.cpu.sizes import hand_on
 from weft.backends.llvm.tasks import Lowered
 from weft.base.sizes import computed
-from weft.kernel.kinds import f32, i32, i64, invoke, ptr, values, void
+from weft.kernel.kinds import f32, i32, i64, invoke, ptr, static, values, void
 from weft.kernel.program import Type
 from weft.lapack import openblas
 
@@ -37,12 +37,9 @@ LANGE, GEBRD, BDSDC, GESDD = range(4)
 # The number of rows in the table.
 N = 2
 
-# Names that stubs are given; here so that they can be written: numbers, between which the largest
+# Kinds and static parameters of the stubs: numbers, between which the largest
 # one of a matrix is where gesdd does not scale it, what is called, and the result of each side.
 F: Any = f32
-LOW = HIGH = 0.0
-CALLS: Any = ()
-SIDES: Any = ()
 
 
 class _Memory:
@@ -93,7 +90,7 @@ def _bidiagonal(s: Stack, n: int, m: _Memory) -> None:
     s.names |= {"LOW": float(s.real.type(low)), "HIGH": float(s.real.type(1 / low))}
 
 
-def bidiagonal(buffers: ptr, start: i64, stop: i64) -> void:
+def bidiagonal(buffers: ptr, start: i64, stop: i64, *, LOW: static, HIGH: static) -> void:
     """Values, and vectors of the bidiagonal matrix; numbers so large or small that gesdd scales
     them are left to it."""
     table = ptr[buffers, TABLE]
@@ -113,7 +110,7 @@ def bidiagonal(buffers: ptr, start: i64, stop: i64) -> void:
     i32[at[STATE], 0] = state
 
 
-def largest(buffers: ptr, table: ptr, at: values) -> values:
+def largest(buffers: ptr, table: ptr, at: values, *, CALLS: static) -> values:
     """The largest of the numbers of a matrix."""
     routine = ptr[buffers, CALLS[LANGE][0]]
     return invoke(F, routine, i32(COLUMN_MAJOR), *arguments(LANGE, table, at))
@@ -128,7 +125,7 @@ def _vectors(s: Stack, n: int, m: _Memory) -> None:
     s.names["SIDES"] = tuple([(i, step[3][1]) for i, step in enumerate(s.steps)])
 
 
-def vectors(buffers: ptr, start: i64, stop: i64) -> void:
+def vectors(buffers: ptr, start: i64, stop: i64, *, SIDES: static) -> void:
     """U, the first unit of work, and Vᵀ, the second, from vectors of the bidiagonal matrix."""
     table = ptr[buffers, TABLE]
     at = addresses(buffers, table, ptr[buffers, MEMORY], i64(0))

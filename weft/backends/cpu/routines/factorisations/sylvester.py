@@ -23,7 +23,7 @@ from weft.backends.cpu.routines.products.blas_stubs import numbers
 from weft.backends.cpu.routines.registry import LOWERINGS
 from weft.backends.llvm.tasks import Lowered
 from weft.base.sizes import computed
-from weft.kernel.kinds import i64, ptr, void
+from weft.kernel.kinds import i64, ptr, static, void
 from weft.kernel.program import Type
 
 # Rows and columns that LAPACK solves for at a time, at least.
@@ -32,9 +32,6 @@ MIN_BLOCK = 8
 A, B, X, SCALE = 0, 2, 4, 6
 REAL, FULL = range(2)
 COUNTS = 2
-
-# A name that stubs are given; here so that they can be written: real numbers of an element.
-PARTS = 0
 
 
 def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowered | None:
@@ -58,7 +55,7 @@ def triangular_sylvester(ins: list[Type], outs: list[Type], params: Any) -> Lowe
     return s.lowered(sylvester)
 
 
-def sylvester(buffers: ptr, start: i64, stop: i64) -> void:
+def sylvester(buffers: ptr, start: i64, stop: i64, *, PARTS: static) -> void:
     """Solutions X for a stack of A, B and C."""
     table = ptr[buffers, TABLE]
     memory = ptr[buffers, MEMORY] + start // i64[table, CHUNK] * i64[table, BYTES]

@@ -6,23 +6,20 @@ import math
 from itertools import product
 from typing import Any
 
-from weft.kernel.kinds import f32, fabs, fma, i32, i64, ptr, root, select, values, void
+from weft.kernel.kinds import f32, fabs, fma, i32, i64, ptr, root, select, static, values, void
 
-# Names that stubs are given; here so that they can be written: the operation, numbers, how many
+# Kinds and static parameters of the stubs: the operation, numbers, how many
 # matrices there are and their sizes.
-OPERATION: Any = None
 F: Any = f32
-COUNT = M = N = K = LEAST = 0
-# How triangular matrices are solved with.
-SIDES = ROW_STEP = COLUMN_STEP = B_STEP = SIDE_STEP = FORWARD = UNIT = 0
+# SIDES to UNIT: how triangular matrices are solved with.
 
 
-def tiny(buffers: ptr, start: i64, stop: i64) -> void:
+def tiny(buffers: ptr, start: i64, stop: i64, *, OPERATION: static) -> void:
     """An operation on all matrices of a stack: buffers of operands, then of results."""
     OPERATION(buffers)
 
 
-def cholesky(buffers: ptr) -> values:
+def cholesky(buffers: ptr, *, COUNT: static, N: static) -> values:
     """Lower factors; a pivot that is not positive makes all of its matrix NaN."""
     source, target = ptr[buffers, 0], ptr[buffers, 1]
     zero, one, nan = F(0.0), F(1.0), F(math.nan)
@@ -42,7 +39,7 @@ def cholesky(buffers: ptr) -> values:
             F[target, base + i * N + j] = a[i, j] + fault if j <= i else zero
 
 
-def lu(buffers: ptr) -> values:
+def lu(buffers: ptr, *, COUNT: static, M: static, N: static, LEAST: static) -> values:
     """Packed factors, the row swaps and the permutation."""
     source, target, pivots, order = [ptr[buffers, i] for i in range(4)]
     for g in range(COUNT):
@@ -77,7 +74,7 @@ def swap_rows(rows: values, k: int, chosen: i32) -> values:
             rows[k][j], rows[i][j] = select(here, y, x), select(here, x, y)
 
 
-def lu_pivots_to_permutation(buffers: ptr) -> values:
+def lu_pivots_to_permutation(buffers: ptr, *, COUNT: static, M: static, LEAST: static) -> values:
     """The order of rows that swaps make."""
     pivots, order = ptr[buffers, 0], ptr[buffers, 1]
     for g in range(COUNT):
@@ -88,7 +85,21 @@ def lu_pivots_to_permutation(buffers: ptr) -> values:
             i32[order, g * M + i] = rows[i][0]
 
 
-def triangular_solve(buffers: ptr) -> values:
+def triangular_solve(
+    buffers: ptr,
+    *,
+    COUNT: static,
+    M: static,
+    N: static,
+    K: static,
+    SIDES: static,
+    ROW_STEP: static,
+    COLUMN_STEP: static,
+    B_STEP: static,
+    SIDE_STEP: static,
+    FORWARD: static,
+    UNIT: static,
+) -> values:
     """Solutions by substitution."""
     source, sides, target = [ptr[buffers, i] for i in range(3)]
     columns = [(j, range(j + 1, N) if FORWARD else range(j)) for j in range(N)]

@@ -10,12 +10,11 @@ from weft.backends.cpu.routines.stub_text import calling_module
 from weft.backends.llvm.code import Module
 from weft.backends.llvm.native import processor
 from weft.base.functional import lru
-from weft.kernel.kinds import f64, i64, memcpy, ptr, u8, u16, u32, u64, void
+from weft.kernel.kinds import f64, i64, memcpy, ptr, static, u8, u16, u32, u64, void
 
-# Names that stubs are given; here so that they can be written: an element and its bytes, and how
+# Kinds and static parameters of the stubs: an element and its bytes, and how
 # many elements a side of a square has, if there are squares of them.
 E: Any = u32
-ITEM = LANES = SQUARES = 0
 # Rows of a matrix of few columns, or the other way round, that are near while they are turned.
 STRIP = 512
 
@@ -27,7 +26,7 @@ _KINDS = {1: u8, 2: u16, 4: u32, 8: u64, 16: f64.of(2)}
 def _names(size: int, bits: int) -> dict[str, Any]:
     """What stubs are given for elements of so many bytes, and vectors of so many bits."""
     names = {"E": _KINDS[size], "ITEM": size, "SQUARES": int(size in (4, 8))}
-    return names | square_names(Lanes(size, bits)) if size in (4, 8) else names
+    return names | (square_names(Lanes(size, bits)) if size in (4, 8) else {"LANES": 0})
 
 
 def turn_code(size: int) -> tuple[str, str]:
@@ -53,7 +52,7 @@ def _turn_module(size: int, bits: int) -> Module:
     return calling_module(turn, _names(size, bits), [turn_matrix])
 
 
-def turn(buffers: ptr, start: i64, stop: i64) -> void:
+def turn(buffers: ptr, start: i64, stop: i64, *, ITEM: static) -> void:
     """Parts of matrices. Buffers are matrices, results, and a table of rows, columns, rows and
     columns of a part, and the parts that rows are cut into."""
     table = ptr[buffers, 2]
@@ -74,7 +73,18 @@ def turn(buffers: ptr, start: i64, stop: i64) -> void:
         turn_matrix(at, columns * ITEM, to, rows * ITEM, high, min(wide, columns - left))
 
 
-def turn_matrix(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i64) -> void:
+def turn_matrix(
+    at: ptr,
+    step: i64,
+    to: ptr,
+    stride: i64,
+    rows: i64,
+    columns: i64,
+    *,
+    ITEM: static,
+    LANES: static,
+    SQUARES: static,
+) -> void:
     """Row r and column c of a matrix to row c and column r of another.
 
     Of both, the bytes from a row to the next. Lines are copied as they are, matrices of few rows or
@@ -90,7 +100,9 @@ def turn_matrix(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i6
         turn_squares(at, step, to, stride, rows, columns)
 
 
-def turn_elements(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i64) -> void:
+def turn_elements(
+    at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i64, *, ITEM: static
+) -> void:
     """The same element by element, some of the longer side at a time."""
     tall = columns < rows
     many = rows if tall else columns
@@ -104,7 +116,17 @@ def turn_elements(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: 
                 E[to + i * far + j * near, 0] = E[at + i * across + j * down, 0]
 
 
-def turn_squares(at: ptr, step: i64, to: ptr, stride: i64, rows: i64, columns: i64) -> void:
+def turn_squares(
+    at: ptr,
+    step: i64,
+    to: ptr,
+    stride: i64,
+    rows: i64,
+    columns: i64,
+    *,
+    ITEM: static,
+    LANES: static,
+) -> void:
     """The same in squares, of which the last in each direction may overlap those before."""
     edge = columns - LANES
     rest = min(columns % LANES, i64(1))

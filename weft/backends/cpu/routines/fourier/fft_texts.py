@@ -11,6 +11,7 @@ from weft.backends.cpu.routines.lanes import Lanes
 from weft.backends.cpu.routines.square_stubs import square_names, squares
 from weft.backends.cpu.routines.stub_text import calling_module, plain_module
 from weft.backends.llvm.code import Effort, Module
+from weft.backends.llvm.text.stub import known_to
 from weft.base.functional import lru
 from weft.kernel.kinds import kind_of
 
@@ -42,7 +43,7 @@ def _names(itemsize: int, bits: int) -> dict[str, Any]:
 @lru(64)
 def move_module(stub: Any, itemsize: int, bits: int, more: tuple[tuple[str, int], ...]) -> Module:
     """The text of a stub that goes over data once."""
-    return plain_module([stub], {**_names(itemsize, bits), **dict(more)})
+    return plain_module([stub], {**known_to(stub, _names(itemsize, bits)), **dict(more)})
 
 
 # --- passes ---------------------------------------------------------------------------------------
@@ -66,7 +67,7 @@ def pass_module(
     elif radix:
         names |= _products(v, radix)
     main = pass_stubs.straight_pass if radix else pass_stubs.any_pass
-    return plain_module([main], names), main.__name__
+    return plain_module([main], known_to(main, names)), main.__name__
 
 
 def _rounded(v: Lanes, *numbers: float) -> list[float]:
@@ -102,14 +103,14 @@ def _products(v: Lanes, radix: int) -> dict[str, Any]:
 def calls_module(itemsize: int, bits: int, long: bool) -> tuple[Module, str]:
     """The text and the name of a function that calls all passes of a transform, which is made with
     care where passes are short."""
-    made = plain_module([kernels.passes], _names(itemsize, bits))
+    made = plain_module([kernels.passes], known_to(kernels.passes, _names(itemsize, bits)))
     return made.with_effort(Effort.QUICK) if long else made, "passes"
 
 
 @lru(4)
 def columns_module(itemsize: int, bits: int) -> Module:
     """Transforms along the middle axis of three, or one half of long ones."""
-    made = plain_module([kernels.columns], _names(itemsize, bits))
+    made = plain_module([kernels.columns], known_to(kernels.columns, _names(itemsize, bits)))
     return made.with_effort(Effort.QUICK)
 
 
@@ -117,6 +118,7 @@ def columns_module(itemsize: int, bits: int) -> Module:
 def turn_module(itemsize: int, bits: int) -> tuple[Module, str]:
     """The text and the name of a function that transposes what a first half has done."""
     names = _names(itemsize, bits) | square_names(Lanes(itemsize, bits))
+    names = known_to(kernels.turn_blocks, names, squares)
     return calling_module(kernels.turn_blocks, names, [squares]), "turn_blocks"
 
 
@@ -129,4 +131,5 @@ def rows_module(itemsize: int, bits: int, real: int, gathered: bool) -> Module:
         moves = [kernels.gather, kernels.scatter]
     if real:
         moves.append(kernels.pack)
+    names = known_to(kernels.rows, names, *moves)
     return calling_module(kernels.rows, names, moves, **square_names(Lanes(itemsize, bits)))

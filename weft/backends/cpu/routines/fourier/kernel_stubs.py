@@ -11,15 +11,13 @@ from typing import Any
 
 from weft.backends.cpu.routines.fourier.pass_stubs import times
 from weft.backends.cpu.routines.square_stubs import squares
-from weft.kernel.kinds import f32, i64, invoke, ptr, stack, values, void
+from weft.kernel.kinds import f32, i64, invoke, ptr, stack, static, values, void
 
-# Names that stubs are given; here so that they can be written: a number and a vector, lanes of a
+# Kinds and static parameters of the stubs: a number and a vector, lanes of a
 # vector, bytes of a number, a vector, and an element of one lane and of all.
 F: Any = f32
 V: Any = f32
-LANES = ITEM = BYTES = ELEMENT = ROW = 0
 # Whether rows are real, and may be fewer than lanes.
-REAL = GATHERED = 0
 TO, FROM = 1, 2
 # Which half of a long transform it is.
 FIRST, SECOND = 1, 2
@@ -44,6 +42,8 @@ def passes(
     scale: i64,
     lane: ptr,
     group: ptr,
+    *,
+    ROW: static,
 ) -> void:
     """All passes between two places, by way of two pieces of memory of which ``even`` is written
     first."""
@@ -77,7 +77,9 @@ def passes(
 # --- lanes are columns ----------------------------------------------------------------------------
 
 
-def columns(buffers: ptr, start: i64, stop: i64) -> void:
+def columns(
+    buffers: ptr, start: i64, stop: i64, *, LANES: static, ELEMENT: static, ROW: static
+) -> void:
     """Transforms along the middle axis of three; lanes are neighbours along the last one.
 
     Those of a long transform are one half of it. The first is multiplied by w ** (j2 k1), and
@@ -148,7 +150,9 @@ def columns(buffers: ptr, start: i64, stop: i64) -> void:
             group += 1
 
 
-def turn_blocks(held: ptr, to: ptr, n: i64, blocks: i64, down: i64) -> void:
+def turn_blocks(
+    held: ptr, to: ptr, n: i64, blocks: i64, down: i64, *, LANES: static, BYTES: static, ROW: static
+) -> void:
     """Split rows transposed, a block of as many rows as there are lanes at a time."""
     last = blocks - 1
     early = (n - LANES) * ROW  # of the last block, so as to be whole
@@ -162,7 +166,17 @@ def turn_blocks(held: ptr, to: ptr, n: i64, blocks: i64, down: i64) -> void:
 # --- lanes are rows -------------------------------------------------------------------------------
 
 
-def rows(buffers: ptr, start: i64, stop: i64) -> void:
+def rows(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    LANES: static,
+    ELEMENT: static,
+    ROW: static,
+    REAL: static,
+    GATHERED: static,
+) -> void:
     """Transforms of rows, of which some may be real.
 
     Those that are gathered may be fewer than lanes, shorter than a vector, and along the middle
@@ -222,7 +236,18 @@ def rows(buffers: ptr, start: i64, stop: i64) -> void:
             write_rows(ptr[buffers, 1] + first * outs * ELEMENT, outs * ELEMENT, done, outs)
 
 
-def read_rows(rows: ptr, step: i64, split: ptr, columns: i64) -> void:
+def read_rows(
+    rows: ptr,
+    step: i64,
+    split: ptr,
+    columns: i64,
+    *,
+    LANES: static,
+    ITEM: static,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+) -> void:
     """Rows of a matrix moved into memory split by columns; as many as there are lanes.
 
     The last square begins early, so as to be whole."""
@@ -232,7 +257,18 @@ def read_rows(rows: ptr, step: i64, split: ptr, columns: i64) -> void:
     squares(rows + last * ELEMENT, step, split + last * ROW, BYTES, 1, 0, 0)
 
 
-def write_rows(rows: ptr, step: i64, split: ptr, columns: i64) -> void:
+def write_rows(
+    rows: ptr,
+    step: i64,
+    split: ptr,
+    columns: i64,
+    *,
+    LANES: static,
+    ITEM: static,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+) -> void:
     """The opposite."""
     count = (columns - 1) // (LANES // 2)
     last = columns - LANES // 2
@@ -240,7 +276,19 @@ def write_rows(rows: ptr, step: i64, split: ptr, columns: i64) -> void:
     squares(split + last * ROW, BYTES, rows + last * ELEMENT, step, 1, 0, 0)
 
 
-def gather(array: ptr, split: ptr, n: i64, inner: i64, first: i64, lanes: i64) -> void:
+def gather(
+    array: ptr,
+    split: ptr,
+    n: i64,
+    inner: i64,
+    first: i64,
+    lanes: i64,
+    *,
+    ITEM: static,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+) -> void:
     """The same for any transforms along the middle axis of three, from the first of some lanes."""
     for lane in range(lanes):
         number = first + lane
@@ -252,7 +300,19 @@ def gather(array: ptr, split: ptr, n: i64, inner: i64, first: i64, lanes: i64) -
             to += ROW
 
 
-def scatter(array: ptr, split: ptr, n: i64, inner: i64, first: i64, lanes: i64) -> void:
+def scatter(
+    array: ptr,
+    split: ptr,
+    n: i64,
+    inner: i64,
+    first: i64,
+    lanes: i64,
+    *,
+    ITEM: static,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+) -> void:
     """The opposite."""
     for lane in range(lanes):
         number = first + lane
@@ -264,7 +324,7 @@ def scatter(array: ptr, split: ptr, n: i64, inner: i64, first: i64, lanes: i64) 
             at += ROW
 
 
-def packed(a: ptr, b: ptr, w: ptr) -> values:
+def packed(a: ptr, b: ptr, w: ptr, *, REAL: static) -> values:
     """Elements k and n - k from those of the other spectrum, of which the way back is twice as
     large, and parts of its result are swapped, as an inverse transform begins with."""
     (ar, ai), (br, bi) = (V[a, 0], V[a, 1]), (V[b, 0], V[b, 1])
@@ -277,7 +337,9 @@ def packed(a: ptr, b: ptr, w: ptr) -> values:
     return [x * 0.5 for x in found]
 
 
-def pack(source: ptr, target: ptr, n: i64, table: ptr) -> void:
+def pack(
+    source: ptr, target: ptr, n: i64, table: ptr, *, ELEMENT: static, ROW: static, REAL: static
+) -> void:
     """The spectrum of 2 n real numbers from that of n pairs of them, or back, for all lanes.
 
     X[k] = (a + b* - i w^k (a - b*)) / 2 and X[n - k] = (a + b* + i w^k (a - b*))* / 2 where a and

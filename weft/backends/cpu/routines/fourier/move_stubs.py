@@ -19,6 +19,7 @@ from weft.kernel.kinds import (
     memset,
     ptr,
     shuffle,
+    static,
     unrolled,
     values,
     void,
@@ -30,39 +31,32 @@ STRIP = 8
 TO, FROM = 1, 2
 BEGIN, MULTIPLY, END = range(3)
 
-# Names that stubs are given; here so that they can be written: a number, a vector and a pair of
+# Kinds and static parameters of the stubs: a number, a vector and a pair of
 # numbers, lanes of a vector, bytes of a number, a vector, and an element of one lane and of all.
 F: Any = f32
 V: Any = f32
 PAIR: Any = f32
-LANES = ITEM = BYTES = ELEMENT = ROW = 0
-# What is done.
-REAL = KIND = 0
-# Orders of lanes that take pairs apart into their two parts, and that put them together; and the
-# same for elements in reversed order.
-APART: Any = ()
-TOGETHER: Any = ()
-APART_BACK: Any = ()
-TOGETHER_BACK: Any = ()
+# REAL, KIND: what is done. APART, TOGETHER: orders of lanes that take pairs apart into their two
+# parts, and that put them together; with _BACK, the same for elements in reversed order.
 
 
-def take_pairs(at: ptr) -> values:
+def take_pairs(at: ptr, *, APART: static) -> values:
     """Pairs as an element of all lanes."""
     return [shuffle(V[at, 0], V[at, 1], order) for order in APART]
 
 
-def take_back(at: ptr) -> values:
+def take_back(at: ptr, *, APART_BACK: static) -> values:
     """The same of pairs in reversed order."""
     return [shuffle(V[at, 0], V[at, 1], order) for order in APART_BACK]
 
 
-def put_pairs(re: V, im: V, to: ptr) -> values:
+def put_pairs(re: V, im: V, to: ptr, *, TOGETHER: static) -> values:
     """An element of all lanes as pairs."""
     for part, order in enumerate(TOGETHER):
         V[to, part] = shuffle(re, im, order)
 
 
-def put_back(re: V, im: V, to: ptr) -> values:
+def put_back(re: V, im: V, to: ptr, *, TOGETHER_BACK: static) -> values:
     """The same in reversed order."""
     for part, order in enumerate(TOGETHER_BACK):
         V[to, part] = shuffle(re, im, order)
@@ -82,7 +76,17 @@ def root(tables: ptr, sizes: ptr, t: i64) -> values:
     return re * x - im * y, re * y + im * x
 
 
-def make_factors(buffers: ptr, start: i64, stop: i64) -> void:
+def make_factors(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    LANES: static,
+    ITEM: static,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+) -> void:
     """Factors between halves: w ** (lane k1), split by rows, for a range of lanes, and then w **
     (first j2 of a group, k1). Sizes: n1, n2, and what roots need."""
     tables = ptr[buffers, 2]
@@ -103,7 +107,7 @@ def make_factors(buffers: ptr, start: i64, stop: i64) -> void:
             t = invoke(i64, OPAQUE, t + column)
 
 
-def twist(buffers: ptr, start: i64, stop: i64) -> void:
+def twist(buffers: ptr, start: i64, stop: i64, *, ELEMENT: static) -> void:
     """Element (k1, j2) of n1 by n2 matrices times w ** (j2 k1), or its conjugate, in place.
 
     Sizes: n1, n2, what roots need, and the sign."""
@@ -127,7 +131,7 @@ def twist(buffers: ptr, start: i64, stop: i64) -> void:
 # --- real data ------------------------------------------------------------------------------------
 
 
-def mirrored(ar: V, ai: V, br: V, bi: V, wr: V, wi: V) -> values:
+def mirrored(ar: V, ai: V, br: V, bi: V, wr: V, wi: V, *, REAL: static) -> values:
     """Elements k and n - k from those of the other spectrum; the way back, twice as large.
 
     X[k] = (a + b* - i w^k (a - b*)) / 2 and X[n - k] = (a + b* + i w^k (a - b*))* / 2 where a and
@@ -140,7 +144,9 @@ def mirrored(ar: V, ai: V, br: V, bi: V, wr: V, wi: V) -> values:
     return (re + y) * 0.5, (im - x) * 0.5, (re - y) * 0.5, -(im + x) * 0.5
 
 
-def mirror(buffers: ptr, start: i64, stop: i64) -> void:
+def mirror(
+    buffers: ptr, start: i64, stop: i64, *, LANES: static, ELEMENT: static, REAL: static
+) -> void:
     """The spectra of rows of 2 n real numbers from those of n pairs; the way back, twice as large.
 
     A loop over blocks of k from 1 to n / 2 of every row, with the blocks of n - k. Sizes: n,
@@ -181,7 +187,7 @@ def mirror(buffers: ptr, start: i64, stop: i64) -> void:
                     F[to, 2 * n + 1] = 0.0
 
 
-def widen(buffers: ptr, start: i64, stop: i64) -> void:
+def widen(buffers: ptr, start: i64, stop: i64, *, REAL: static) -> void:
     """Real numbers as complex ones, or the real parts of these."""
     source = ptr[buffers, 0]
     target = ptr[buffers, 1]
@@ -193,7 +199,7 @@ def widen(buffers: ptr, start: i64, stop: i64) -> void:
             F[target, 2 * i + 1] = 0.0
 
 
-def halve(buffers: ptr, start: i64, stop: i64) -> void:
+def halve(buffers: ptr, start: i64, stop: i64, *, ELEMENT: static, REAL: static) -> void:
     """Rows of half spectra from those of whole ones, or back, of odd lengths; sizes are those of
     both."""
     n = i64[ptr[buffers, 2], 0]
@@ -212,7 +218,9 @@ def halve(buffers: ptr, start: i64, stop: i64) -> void:
 # --- lengths with large prime factors -------------------------------------------------------------
 
 
-def chirp_step(buffers: ptr, start: i64, stop: i64) -> void:
+def chirp_step(
+    buffers: ptr, start: i64, stop: i64, *, LANES: static, ELEMENT: static, KIND: static
+) -> void:
     """A step of a transform by a convolution with a chirp, on vectors of rows.
 
     At the beginning rows times the chirp, padded with zeros. Then rows times a spectrum, parts
@@ -245,7 +253,7 @@ def chirp_step(buffers: ptr, start: i64, stop: i64) -> void:
                 memset(to + n * ELEMENT, 0, (i64[sizes, 3] - n) * ELEMENT)
 
 
-def make_chirp(buffers: ptr, start: i64, stop: i64) -> void:
+def make_chirp(buffers: ptr, start: i64, stop: i64, *, ELEMENT: static) -> void:
     """c[j] = exp(-pi i j j / n) to buffer 0; its conjugate, around 0 and scaled, to buffer 1.
 
     Sizes: n, those of buffer 1, what roots need, and a scale.

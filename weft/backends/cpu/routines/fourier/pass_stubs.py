@@ -21,35 +21,22 @@ from weft.kernel.kinds import (
     ptr,
     shuffle,
     stack,
+    static,
     values,
     void,
 )
 
-# Names that stubs are given; here so that they can be written: a number and a vector, bytes of a
+# Kinds and static parameters of the stubs: a number and a vector, bytes of a
 # vector, and of an element of one lane and of all.
 F: Any = f32
 V: Any = f32
-BYTES = ELEMENT = ROW = 0
-# The radix, and where results are; for each result of an odd length, the cosines and sines that
-# pairs of opposite elements are multiplied by; and for lengths that are products, places of columns
-# and of rows, and which elements are multiplied by what between both, and then by -i or not.
-RADIX = 0
-ORDER: Any = ()
-TURNS: Any = ()
-COLUMNS: Any = ()
-ROWS: Any = ()
-ROTATIONS: Any = ()
-# sqrt(1 / 2)
-EIGHTH = 0.0
-# Lanes of two vectors of pairs that are real and imaginary parts, and the way back.
-EVEN: Any = ()
-ODD: Any = ()
-LOW: Any = ()
-HIGH: Any = ()
-# Whether a pass may be the last one, and whether elements may lie as pairs outside of passes.
-MAY_BE_LAST = PAIRED = 1
-# The longest radix without straight code.
-LONGEST = 0
+# RADIX, ORDER: the radix, and where results are. TURNS: for each result of an odd length, the
+# cosines and sines that pairs of opposite elements are multiplied by. COLUMNS, ROWS, ROTATIONS: for
+# lengths that are products, places of columns and of rows, which elements are multiplied by what
+# between both, and then by -i or not. EIGHTH: sqrt(1 / 2). EVEN, ODD, LOW, HIGH: lanes of two
+# vectors of pairs that are real and imaginary parts, and the way back. MAY_BE_LAST, PAIRED: whether
+# a pass may be the last one, and whether elements may lie as pairs outside of passes. LONGEST: the
+# longest radix without straight code.
 # Nothing, of which LLVM does not know that it may be done where it is not asked for.
 NOTHING = 'asm sideeffect "", ""'
 
@@ -76,7 +63,7 @@ def four(re: values, im: values, a: int, b: int, c: int, d: int) -> values:
     crossed(re, im, c, d)
 
 
-def eighth(re: values, im: values, a: int) -> values:
+def eighth(re: values, im: values, a: int, *, EIGHTH: static) -> values:
     """An element times exp(-pi i / 4)."""
     re[a], im[a] = (re[a] + im[a]) * EIGHTH, (im[a] - re[a]) * EIGHTH
 
@@ -93,7 +80,7 @@ def eight(re: values, im: values) -> values:
     crossed(re, im, 6, 7)
 
 
-def odd(re: values, im: values, places: values) -> values:
+def odd(re: values, im: values, places: values, *, TURNS: static) -> values:
     """Sums and differences of opposite elements halve the work of an odd length."""
     zero, n = places[0], len(places)
     first = re[zero], im[zero]
@@ -120,7 +107,7 @@ def times(re: V, im: V, wr: V, wi: V) -> values:
     return fma(re, wr, -(im * wi)), fma(re, wi, im * wr)
 
 
-def product(re: values, im: values) -> values:
+def product(re: values, im: values, *, COLUMNS: static, ROWS: static, ROTATIONS: static) -> values:
     """Transforms of columns, factors, and transforms of rows (Cooley and Tukey 1965)."""
     for places in COLUMNS:
         if len(places) == 2:
@@ -135,7 +122,7 @@ def product(re: values, im: values) -> values:
         odd(re, im, places)
 
 
-def transform(re: values, im: values) -> values:
+def transform(re: values, im: values, *, RADIX: static, ORDER: static) -> values:
     """The discrete Fourier transform of a few values, in order."""
     if RADIX == 2:
         two(re, im, 0, 1)
@@ -151,7 +138,7 @@ def transform(re: values, im: values) -> values:
 # --- elements -------------------------------------------------------------------------------------
 
 
-def places(first: ptr, step: i64) -> values:
+def places(first: ptr, step: i64, *, RADIX: static) -> values:
     """Places in memory so far apart."""
     found = [first]
     while len(found) < RADIX:
@@ -164,7 +151,7 @@ def load(at: values, first: i64, second: i64) -> values:
     return [V[p + first, 0] for p in at], [V[p + second, 0] for p in at]
 
 
-def apart(low: values, high: values) -> values:
+def apart(low: values, high: values, *, EVEN: static, ODD: static) -> values:
     """Real and imaginary parts of pairs."""
     both = [*zip(low, high, strict=True)]
     return [shuffle(a, b, EVEN) for a, b in both], [shuffle(a, b, ODD) for a, b in both]
@@ -181,7 +168,7 @@ def store(re: values, im: values, to: values) -> values:
         V[at, 0], V[at, 1] = x, y
 
 
-def store_pairs(re: values, im: values, to: values) -> values:
+def store_pairs(re: values, im: values, to: values, *, LOW: static, HIGH: static) -> values:
     """Elements as pairs."""
     for x, y, at in zip(re, im, to, strict=True):
         V[at, 0], V[at, 1] = shuffle(x, y, LOW), shuffle(x, y, HIGH)
@@ -192,14 +179,18 @@ def multiplied(re: V, im: V, w: ptr) -> values:
     return times(re, im, V(F[w, 0]), V(F[w, 1]))
 
 
-def store_multiplied(re: values, im: values, to: values, w: ptr) -> values:
+def store_multiplied(
+    re: values, im: values, to: values, w: ptr, *, ELEMENT: static, RADIX: static
+) -> values:
     """Elements times their factors, of which the first is 1, split."""
     V[to[0], 0], V[to[0], 1] = re[0], im[0]
     for j in range(1, RADIX):
         V[to[j], 0], V[to[j], 1] = multiplied(re[j], im[j], w + (j - 1) * ELEMENT)
 
 
-def twiddle(at: ptr, to: ptr, lane: ptr, group: ptr, s: i64, away: i64) -> values:
+def twiddle(
+    at: ptr, to: ptr, lane: ptr, group: ptr, s: i64, away: i64, *, ELEMENT: static, ROW: static
+) -> values:
     """A result of a first half from memory: where the one after it goes, and its factors."""
     V[to, 0], V[to, 1] = twiddled(V[at, 0], V[at, 1], lane, group)
     return to + away, lane + s * ROW, group + s * ELEMENT
@@ -218,7 +209,7 @@ def all_twiddled(re: values, im: values, lane: values, group: values) -> values:
 # --- of long prime lengths ------------------------------------------------------------------------
 
 
-def keep_sums(re: values, im: values, to: ptr) -> values:
+def keep_sums(re: values, im: values, to: ptr, *, ROW: static) -> values:
     """The sum of two opposite elements, which is kept beside their difference."""
     two(re, im, 0, 1)
     store(re, im, [to, to + ROW])
@@ -293,6 +284,13 @@ def straight_pass(
     pairs_out: i64,
     swap: i64,
     scale: i64,
+    *,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+    RADIX: static,
+    MAY_BE_LAST: static,
+    PAIRED: static,
 ) -> void:
     """A pass of a radix that has straight code."""
     s = i64[step, 3]
@@ -363,6 +361,16 @@ def any_pass(
     pairs_out: i64,
     swap: i64,
     scale: i64,
+    *,
+    BYTES: static,
+    ELEMENT: static,
+    ROW: static,
+    EVEN: static,
+    ODD: static,
+    LOW: static,
+    HIGH: static,
+    PAIRED: static,
+    LONGEST: static,
 ) -> void:
     """A pass of an odd prime radix, by products with a table of cosines and sines."""
     radix = i64[step, 1]

@@ -10,7 +10,7 @@ import numpy as np
 from weft.backends.cpu.routines.stub_text import plain_module
 from weft.backends.llvm.code import Effort, Module
 from weft.base.functional import lru
-from weft.kernel.kinds import f32, i32, i64, invoke, kind_of, ptr, values, void
+from weft.kernel.kinds import f32, i32, i64, invoke, kind_of, ptr, static, values, void
 
 ROW_MAJOR = 101
 # CBLAS's codes.
@@ -19,10 +19,9 @@ UPPER, LOWER = 121, 122
 NON_UNIT, UNIT = 131, 132
 LEFT, RIGHT = 141, 142
 
-# Names that stubs are given; here so that they can be written: real numbers, their bytes, and how
+# Kinds and static parameters of the stubs: real numbers, their bytes, and how
 # many of them an element is.
 F: Any = f32
-BYTES = PARTS = 0
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -33,7 +32,7 @@ def bits_of(number: float, dtype: np.dtype) -> list[int]:
     return np.frombuffer(np.array(number, dtype).tobytes().ljust(8, b"\0"), np.int64).tolist()
 
 
-def scalar(table: ptr, word: int) -> values:
+def scalar(table: ptr, word: int, *, PARTS: static) -> values:
     """A number as BLAS takes it: by value, or where complex by its address."""
     return F[table + 8 * word, 0] if PARTS == 1 else table + 8 * word
 
@@ -69,7 +68,7 @@ def product_module(dtype: np.dtype) -> Module:
     return made.with_effort(Effort.QUICK)
 
 
-def product(buffers: ptr, start: i64, stop: i64) -> void:
+def product(buffers: ptr, start: i64, stop: i64, *, BYTES: static) -> void:
     """Blocks of products: buffers are left, right, result, the function and the table."""
     table = ptr[buffers, 4]
     rows, columns, depth = numbers(table, SIZES, 3)

@@ -16,6 +16,7 @@ from weft.kernel.kinds import (
     memcpy,
     ptr,
     stack,
+    static,
     truth,
     u16,
     u32,
@@ -37,24 +38,17 @@ MIN_UNROLLED_UPDATES = 1 << 12
 # Operations on elements.
 SET, ADD, SUB, MUL, MIN, MAX, TURN = range(7)  # to turn is to multiply complex numbers
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 U: Any = u32
 N: Any = u32  # what elements are computed with
 V: Any = u32
 BITS: Any = u32
 I: Any = u32
-HALF = OP = K = DROP = SIZE = COUNT = SHIFT = BINS = FLOATS = ONE = UPDATE = WIDTH = BYTES = (
-    PACKED
-) = 0
-# For each axis that indices move windows along, its number, the last position, and by how many
-# elements and buckets one is apart from the next; for each axis of the batch, updates from one
-# position to the next, how many positions there are, and the same distances.
-MOVED: Any = ()
-BATCHED: Any = ()
-W0 = W1 = W2 = S0 = S1 = S2 = R0 = R1 = R2 = 0
-UNIT = PIECE = PIECES = TOTAL = NEUTRAL = LOOK = ROOM = 0
-# Elements of a vector, and those of a window that come in vectors.
-LANES = FULL = 0
+# MOVED: for each axis that indices move windows along, its number, the last position, and by how
+# many elements and buckets one is apart from the next. BATCHED: for each axis of the batch, updates
+# from one position to the next, how many positions there are, and the same distances. W0 to W2, S0
+# to S2, R0 to R2: sizes of a window, its steps in the operand and in the updates. LANES, FULL:
+# elements of a vector, and those of a window that come in vectors.
 # Memory that will be written brought near.
 fetch = defined(
     void,
@@ -67,7 +61,7 @@ fetch = defined(
 )
 
 
-def copy(buffers: ptr, start: i64, stop: i64) -> void:
+def copy(buffers: ptr, start: i64, stop: i64, *, SIZE: static) -> void:
     """The operand as the result begins."""
     source = ptr[buffers, 0]
     out = ptr[buffers, 1]
@@ -81,7 +75,7 @@ def held(wanted: i64, most: i64) -> i64:
     return max(i64(0), min(wanted, most))
 
 
-def inside(indices: ptr, n: i64) -> truth:
+def inside(indices: ptr, n: i64, *, K: static, DROP: static, MOVED: static) -> truth:
     """Whether a window lies in the array; others are left out."""
     found = True
     if DROP:
@@ -90,7 +84,7 @@ def inside(indices: ptr, n: i64) -> truth:
     return found
 
 
-def locate(indices: ptr, n: i64) -> i64:
+def locate(indices: ptr, n: i64, *, K: static, DROP: static, MOVED: static, BATCHED: static) -> i64:
     """Where a window begins."""
     at = i64(0)
     for axis, most, stride, _key in MOVED:
@@ -101,7 +95,9 @@ def locate(indices: ptr, n: i64) -> i64:
     return at
 
 
-def bucket(indices: ptr, n: i64) -> i64:
+def bucket(
+    indices: ptr, n: i64, *, K: static, DROP: static, SHIFT: static, MOVED: static, BATCHED: static
+) -> i64:
     """The bucket of a window."""
     number = i64(0)
     for axis, most, _stride, key in MOVED:
@@ -112,7 +108,7 @@ def bucket(indices: ptr, n: i64) -> i64:
     return number >> SHIFT
 
 
-def widen(x: u16) -> f32:
+def widen(x: u16, *, HALF: static) -> f32:
     """The float32 of a bfloat16 or float16."""
     if HALF == 1:
         return bits(f32, u32(x) << 16)
@@ -124,7 +120,7 @@ def widen(x: u16) -> f32:
     return bits(f32, size | (u32(x & 32768) << 16))
 
 
-def narrow(x: f32) -> u16:
+def narrow(x: f32, *, HALF: static) -> u16:
     """A float32 rounded to a bfloat16 or float16."""
     given = bits(u32, x)
     sign = u16((given >> 16) & 32768)
@@ -143,7 +139,7 @@ def narrow(x: f32) -> u16:
     return sign | u16((size - 0x38000000 + 4095 + ((size >> 13) & 1)) >> 13)
 
 
-def combined(kept: N, new: N) -> N:
+def combined(kept: N, new: N, *, HALF: static, OP: static, FLOATS: static) -> N:
     """What an element becomes."""
     if OP == 0:
         return new
@@ -163,7 +159,7 @@ def combined(kept: N, new: N) -> N:
     return kept
 
 
-def put(out: ptr, at: i64, new: U) -> void:
+def put(out: ptr, at: i64, new: U, *, HALF: static) -> void:
     """One element combined with what is there; of narrow floats every step is rounded."""
     if HALF:
         U[out, at] = narrow(combined(widen(U[out, at]), widen(new)))
@@ -186,7 +182,23 @@ def turn(out: ptr, at: i64, updates: ptr, source: i64) -> void:
     U[out, 2 * at + 1] = re * y + im * x
 
 
-def part(out: ptr, updates: ptr, at: i64, first: i64) -> void:
+def part(
+    out: ptr,
+    updates: ptr,
+    at: i64,
+    first: i64,
+    *,
+    OP: static,
+    WIDTH: static,
+    W1: static,
+    W2: static,
+    S1: static,
+    S2: static,
+    R1: static,
+    R2: static,
+    LANES: static,
+    FULL: static,
+) -> void:
     """The inner loops of one window."""
     for b in range(W1):
         to = at + b * S1
@@ -200,7 +212,19 @@ def part(out: ptr, updates: ptr, at: i64, first: i64) -> void:
                 put(out, to + c * S2, U[updates, source + c * R2])
 
 
-def window(out: ptr, updates: ptr, at: i64, n: i64) -> void:
+def window(
+    out: ptr,
+    updates: ptr,
+    at: i64,
+    n: i64,
+    *,
+    OP: static,
+    ONE: static,
+    UPDATE: static,
+    W0: static,
+    S0: static,
+    R0: static,
+) -> void:
     """All elements of one window."""
     first = n * UPDATE
     if ONE:
@@ -219,7 +243,17 @@ def update(indices: ptr, updates: ptr, out: ptr, n: i64) -> void:
         window(out, updates, locate(indices, n), n)
 
 
-def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
+def range_of(
+    indices: ptr,
+    updates: ptr,
+    out: ptr,
+    low: i64,
+    high: i64,
+    *,
+    HALF: static,
+    COUNT: static,
+    ONE: static,
+) -> void:
     """A range of updates, one after the other."""
     first = low
     if ONE and not HALF and COUNT >= MIN_UNROLLED_UPDATES:
@@ -234,7 +268,7 @@ def range_of(indices: ptr, updates: ptr, out: ptr, low: i64, high: i64) -> void:
         update(indices, updates, out, n)
 
 
-def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
+def in_a_row(buffers: ptr, start: i64, stop: i64, *, COUNT: static, LOOK: static) -> void:
     """Updates one after the other: indices, updates, result, and whether to, if that was seen."""
     if LOOK:
         if u32[ptr[buffers, 3], 0] == 0:
@@ -242,7 +276,9 @@ def in_a_row(buffers: ptr, start: i64, stop: i64) -> void:
     range_of(ptr[buffers, 0], ptr[buffers, 1], ptr[buffers, 2], i64(0), i64(COUNT))
 
 
-def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
+def in_slabs(
+    buffers: ptr, start: i64, stop: i64, *, COUNT: static, UPDATE: static, S0: static, R0: static
+) -> void:
     """All updates of one part of the array, then of the next: indices, updates, result."""
     indices = ptr[buffers, 0]
     updates = ptr[buffers, 1]
@@ -253,7 +289,9 @@ def in_slabs(buffers: ptr, start: i64, stop: i64) -> void:
                 part(ptr[buffers, 2], updates, at, n * UPDATE + a * R0)
 
 
-def apart(buffers: ptr, start: i64, stop: i64) -> void:
+def apart(
+    buffers: ptr, start: i64, stop: i64, *, COUNT: static, WIDTH: static, UNIT: static
+) -> void:
     """Updates that no two have an element in common, unit by unit: indices, updates, result."""
     indices = ptr[buffers, 0]
     updates = ptr[buffers, 1]
@@ -267,7 +305,7 @@ def apart(buffers: ptr, start: i64, stop: i64) -> void:
                 window(out, updates, locate(indices, n), n)
 
 
-def clear(own: ptr) -> void:
+def clear(own: ptr, *, SIZE: static, WIDTH: static, TOTAL: static, NEUTRAL: static) -> void:
     """The array of a piece before anything is in it."""
     for i in range(min(i64(TOTAL), i64(SEED))):
         BITS[own, i] = BITS(NEUTRAL)
@@ -278,7 +316,9 @@ def clear(own: ptr) -> void:
         done = done + more
 
 
-def in_pieces(buffers: ptr, start: i64, stop: i64) -> void:
+def in_pieces(
+    buffers: ptr, start: i64, stop: i64, *, SIZE: static, COUNT: static, PIECE: static
+) -> void:
     """Pieces of the updates, each into an array of its own: indices, updates, those arrays."""
     for piece in range(start, stop):
         own = ptr[buffers, 2] + piece * SIZE
@@ -288,7 +328,17 @@ def in_pieces(buffers: ptr, start: i64, stop: i64) -> void:
         range_of(ptr[buffers, 0], ptr[buffers, 1], own, low, high)
 
 
-def join(buffers: ptr, start: i64, stop: i64) -> void:
+def join(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    WIDTH: static,
+    UNIT: static,
+    PIECES: static,
+    TOTAL: static,
+    LANES: static,
+) -> void:
     """Those arrays combined with the operand: operand, arrays, result."""
     operand = ptr[buffers, 0]
     arrays = ptr[buffers, 1]
@@ -306,7 +356,7 @@ def join(buffers: ptr, start: i64, stop: i64) -> void:
                 put(out, i, U[arrays, piece * TOTAL + i])
 
 
-def look(buffers: ptr, start: i64, stop: i64) -> void:
+def look(buffers: ptr, start: i64, stop: i64, *, COUNT: static, BINS: static, ROOM: static) -> void:
     """Whether most updates go into one bucket: indices, answer."""
     indices = ptr[buffers, 0]
     own = stack(4 * ROOM)
@@ -322,7 +372,7 @@ def look(buffers: ptr, start: i64, stop: i64) -> void:
     u32[ptr[buffers, 1], 0] = u32(most > SKEWED_SAMPLE)
 
 
-def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
+def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64, *, PACKED: static) -> void:
     """A stretch of lists of single elements and where they go."""
     for i in range(low, high):
         if PACKED:
@@ -332,7 +382,17 @@ def put_listed(out: ptr, targets: ptr, what: ptr, low: i64, high: i64) -> void:
             put(out, i64(u32[targets, i]), U[what, i])
 
 
-def count(buffers: ptr, start: i64, stop: i64) -> void:
+def count(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    COUNT: static,
+    BINS: static,
+    UNIT: static,
+    LOOK: static,
+    ROOM: static,
+) -> void:
     """How many updates of each unit go into each bucket: indices, counts, and, where that was
     looked for, whether it is done otherwise."""
     if LOOK:
@@ -354,7 +414,9 @@ def count(buffers: ptr, start: i64, stop: i64) -> void:
             u32[counts, unit * BINS + i] = u32[own, i]
 
 
-def rank(buffers: ptr, start: i64, stop: i64) -> void:
+def rank(
+    buffers: ptr, start: i64, stop: i64, *, COUNT: static, BINS: static, UNIT: static, LOOK: static
+) -> void:
     """Where each unit's part of each bucket begins, and each bucket: counts, beginnings."""
     counts = ptr[buffers, 0]
     begins = ptr[buffers, 1]
@@ -375,7 +437,20 @@ def rank(buffers: ptr, start: i64, stop: i64) -> void:
     u32[begins, BINS] = total
 
 
-def deal(buffers: ptr, start: i64, stop: i64) -> void:
+def deal(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    COUNT: static,
+    BINS: static,
+    ONE: static,
+    WIDTH: static,
+    PACKED: static,
+    UNIT: static,
+    LOOK: static,
+    ROOM: static,
+) -> void:
     """Updates into their buckets: indices, counts, updates, targets, what goes there, and, where
     that was looked for, whether it is done otherwise.
     """
@@ -413,7 +488,9 @@ def deal(buffers: ptr, start: i64, stop: i64) -> void:
                         fetch(what + 4 * to + PREFETCH_BYTES)
 
 
-def work_off(buffers: ptr, start: i64, stop: i64) -> void:
+def work_off(
+    buffers: ptr, start: i64, stop: i64, *, SIZE: static, ONE: static, BYTES: static
+) -> void:
     """Buckets: beginnings, targets, what goes there, updates, result, operand."""
     begins = ptr[buffers, 0]
     targets = ptr[buffers, 1]

@@ -8,7 +8,7 @@ from weft.backends.cpu.routines.scatter import scatter_stubs as stubs
 from weft.backends.cpu.routines.scatter.scatter_stubs import TURN
 from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.llvm.text.stub import known_to, translate_main
 from weft.base.functional import lru
 from weft.base.sizes import plain
 from weft.kernel.kinds import f32
@@ -31,7 +31,7 @@ def module(stub: str, names: tuple[tuple[str, Any], ...]) -> Module:
     main = getattr(stubs, stub)
     known = dict(names)
     if stub == "copy":
-        return translate_main(main, known, brief=True)
+        return translate_main(main, known_to(main, known), brief=True)
     op, kind, width = known["OP"], known["U"], known["W2"]
     most = vector_bits() // 8
     # narrow and complex numbers are combined in many steps, of which LLVM makes vectors by itself
@@ -45,4 +45,4 @@ def module(stub: str, names: tuple[tuple[str, Any], ...]) -> Module:
     updates = known["COUNT"] * known["W0"] * known["W1"] * width
     few = plain(known["PIECES"] * known["TOTAL"]) * RARE_JOIN_UPDATES <= plain(updates)
     brief = stub in _BRIEF or (stub == "join" and few)
-    return translate_main(main, known, plain=not found, brief=brief)
+    return translate_main(main, known_to(main, known), plain=not found, brief=brief)

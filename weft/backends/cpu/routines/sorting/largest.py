@@ -22,7 +22,7 @@ from weft.backends.cpu.routines.sorting.rows import (
 from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.native.processor import is_arm
 from weft.backends.llvm.tasks import Lowered, Place
-from weft.backends.llvm.text.stub import translate
+from weft.backends.llvm.text.stub import known_to, translate
 from weft.base.functional import lru
 from weft.base.lazy import Late
 from weft.kernel.kinds import (
@@ -37,6 +37,7 @@ from weft.kernel.kinds import (
     ptr,
     select,
     stack,
+    static,
     u32,
     u64,
     u128,
@@ -50,15 +51,14 @@ _sort = Late("weft.backends.cpu.routines.sorting.sort")
 STRIDE = 32  # elements of a block
 HEAP = 8192  # elements that are kept at most
 
-# Names that stubs are given; here so that they can be written: elements, blocks of them and
+# Kinds and static parameters of the stubs: elements, blocks of them and
 # records, bytes of an element and of a record, bits of half a record, and whether this is Arm.
 U: Any = u32
 BLOCK: Any = u32
 RECORD: Any = u64
-SIZE = BYTES = HALF = ARM = 0
 
 
-def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
+def top_heap(buffers: ptr, start: i64, stop: i64, *, SIZE: static, BYTES: static) -> void:
     """The first elements of rows in order. Buffers: elements, values, indices, and a table of the
     length of rows, the distance of their elements and how many are wanted."""
     length, inner, wanted = sizes(buffers)
@@ -72,7 +72,7 @@ def top_heap(buffers: ptr, start: i64, stop: i64) -> void:
         drain(heap, wanted, row, inner, buffers, outer * wanted * inner + offset)
 
 
-def fill(heap: ptr, wanted: i64, row: ptr, length: i64, inner: i64) -> void:
+def fill(heap: ptr, wanted: i64, row: ptr, length: i64, inner: i64, *, SIZE: static) -> void:
     """Keep the first elements of a row in a heap."""
     single = wanted if inner == 1 else length  # elements before which no block is skipped
     end = i64(0)
@@ -97,12 +97,12 @@ def sizes(buffers: ptr) -> values:
     return [i64[table, i] for i in range(3)]
 
 
-def record(x: U, index: i64) -> values:
+def record(x: U, index: i64, *, HALF: static) -> values:
     """The key of an element above its index."""
     return (RECORD(key(x)) << HALF) | RECORD(u64(index))
 
 
-def some_before(block: BLOCK, last: RECORD) -> values:
+def some_before(block: BLOCK, last: RECORD, *, HALF: static, ARM: static) -> values:
     """Whether some elements of a block come before the last one kept."""
     bound = U(last >> HALF)
     if ARM:
@@ -151,7 +151,7 @@ def heap_module(order: Order, canonical: bool, flipped: bool) -> Module:
     names |= {"SIZE": element.size, "BYTES": record_kind.size, "HALF": 4 * record_kind.size}
     names |= {"ARM": int(is_arm()), **key_names(order, canonical, flipped)}
     stubs = [sift, drain, fill, top_heap]
-    parts = []
+    names, parts = known_to(top_heap, names, *stubs), []
     for inside in ([sift, drain], [fill], [top_heap]):
         others = [f.__name__ for f in stubs if f not in inside]
         parts.append(translate(stubs, names, outside=others).with_effort(Effort.KERNEL))

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from weft.base.record import Record
-from weft.kernel.kinds import Kind, ptr, shuffle, u8, u16, u32, u64, umax, umin, unrolled, void
+from weft.kernel.kinds import (
+    Kind,
+    ptr,
+    shuffle,
+    static,
+    u8,
+    u16,
+    u32,
+    u64,
+    umax,
+    umin,
+    unrolled,
+    void,
+)
 
 UNSIGNED: dict[int, Kind] = {8: u8, 16: u16, 32: u32, 64: u64}
 BLOCK = 16  # vectors sorted in registers, at least as many as a vector has lanes
@@ -30,17 +43,13 @@ class Lanes(Record):
         return UNSIGNED[self.bits].of(self.count)
 
 
-# Names that stubs are given; here so that they can be written: vectors, pairs of them to compare,
+# Kinds and static parameters of the stubs: vectors, pairs of them to compare,
 # for each step of a transpose how far apart vectors are and which lanes become two others, and how
 # many vectors are transposed.
 V: Any = u32
-SORTED_PAIRS: Any = ()
-MERGED_PAIRS: Any = ()
-TRANSPOSE_STEPS: Any = ()
-TRANSPOSED = 0
 
 
-def sort_block(block: ptr) -> void:
+def sort_block(block: ptr, *, SORTED_PAIRS: static) -> void:
     """The vectors of a block sorted, lane by lane."""
     rows = [V[block, i] for i in unrolled(BLOCK)]
     for a, b in SORTED_PAIRS:
@@ -49,7 +58,7 @@ def sort_block(block: ptr) -> void:
         V[block, i] = rows[i]
 
 
-def merge_block(block: ptr) -> void:
+def merge_block(block: ptr, *, MERGED_PAIRS: static) -> void:
     """The same of vectors that rise and then fall."""
     rows = [V[block, i] for i in unrolled(BLOCK)]
     for a, b in MERGED_PAIRS:
@@ -58,7 +67,7 @@ def merge_block(block: ptr) -> void:
         V[block, i] = rows[i]
 
 
-def transpose(src: ptr, dst: ptr) -> void:
+def transpose(src: ptr, dst: ptr, *, TRANSPOSE_STEPS: static, TRANSPOSED: static) -> void:
     """Rows and lanes swapped in each block of as many vectors as have lanes."""
     for step, first, second in TRANSPOSE_STEPS:
         for i in range(TRANSPOSED // 2):  # those without the step's bit: a loop is less to compile

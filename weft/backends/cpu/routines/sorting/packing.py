@@ -25,6 +25,7 @@ from weft.kernel.kinds import (
     ptr,
     shuffle,
     stack,
+    static,
     truth,
     u32,
     umax,
@@ -36,7 +37,7 @@ from weft.kernel.kinds import (
 UNROLLED = 4
 DEPTH = 64  # splits by chosen keys, after which the range of keys is halved
 
-# Names that stubs are given; here so that they can be written: keys, vectors of them, flags of
+# Kinds and static parameters of the stubs: keys, vectors of them, flags of
 # lanes as such and as the bits of a number, parts of a vector that an instruction permutes; how
 # many lanes, bytes of a key and a vector.
 K: Any = u32
@@ -44,24 +45,29 @@ V: Any = u32
 FLAGS: Any = truth
 MASK: Any = u32
 PARTS: Any = u32
-LANES = KEY = BYTES = 0
-# The flags of all lanes; for each choice of lanes what packs these in front, if there is a table;
-# on Arm, numbers of which a sum has the bits of a choice of lanes, and above these their number.
-ALL = TABLED = SUMMED = 0
-TABLE: Any = None
-WEIGHTS: Any = None
+# ALL: the flags of all lanes. TABLE: for each choice of lanes what packs these in front, if it is
+# TABLED. WEIGHTS: on Arm, numbers of which a sum (SUMMED) has the bits of a choice of lanes, and
+# above these their number. SPREAD, SPREAD_PAIRS, LANE_STEPS: vectors of keys from all over, pairs
+# of these to compare, and what sorts lanes: which ones change places, and where the larger ones go.
 permute = Intrinsic("aarch64.neon.tbl1")
-# Vectors of keys from all over, pairs of these to compare, and what sorts lanes: which ones change
-# places, and where the larger ones go.
-SPREAD = 0
-SPREAD_PAIRS: Any = ()
-LANE_STEPS: Any = ()
 
 
 # --- splitting ------------------------------------------------------------------------------------
 
 
-def split_lanes(x: V, pivot: V, low: ptr, high: ptr, every: i64) -> i64:
+def split_lanes(
+    x: V,
+    pivot: V,
+    low: ptr,
+    high: ptr,
+    every: i64,
+    *,
+    ALL: static,
+    TABLED: static,
+    SUMMED: static,
+    TABLE: static,
+    WEIGHTS: static,
+) -> i64:
     """The lanes below a pivot and the others stored, each packed; how many are below."""
     less = x < pivot
     if SUMMED:
@@ -81,7 +87,7 @@ def split_lanes(x: V, pivot: V, low: ptr, high: ptr, every: i64) -> i64:
     return count
 
 
-def split(src: ptr, low: ptr, n: i64, pivot: K, every: i64) -> i64:
+def split(src: ptr, low: ptr, n: i64, pivot: K, every: i64, *, LANES: static, KEY: static) -> i64:
     """Move keys below a pivot to other memory and pack the others; how many are below.
 
     Whole vectors are stored: what is too much lies where keys have been read already. ``every`` has
@@ -111,7 +117,7 @@ def split(src: ptr, low: ptr, n: i64, pivot: K, every: i64) -> i64:
 # --- pivots ---------------------------------------------------------------------------------------
 
 
-def extent(src: ptr, n: i64, found: ptr) -> void:
+def extent(src: ptr, n: i64, found: ptr, *, LANES: static, KEY: static) -> void:
     """The least and the largest of keys, at least a vector of them."""
     low = V[src, 0]
     high = low
@@ -123,7 +129,19 @@ def extent(src: ptr, n: i64, found: ptr) -> void:
     K[found, 1] = largest_lane(high)
 
 
-def choose(keys: ptr, count: i64, depth: i64, place: ptr, flat: ptr) -> void:
+def choose(
+    keys: ptr,
+    count: i64,
+    depth: i64,
+    place: ptr,
+    flat: ptr,
+    *,
+    LANES: static,
+    BYTES: static,
+    SPREAD: static,
+    SPREAD_PAIRS: static,
+    LANE_STEPS: static,
+) -> void:
     """Choose a key which leaves something on both sides; whether all keys are the same as it."""
     cells = stack(SPREAD * BYTES)
     step = count // (SPREAD * LANES)
@@ -162,6 +180,7 @@ def split_names(v: Lanes) -> dict[str, Any]:
     spread = 1 if n >= 8 else 16 // n
     names = {"K": UNSIGNED[v.bits], "V": v.kind, "LANES": n, "KEY": v.step, "BYTES": v.size}
     names |= {"SPREAD": spread, "SPREAD_PAIRS": batcher(spread), "LANE_STEPS": steps, "ALL": every}
+    names["TABLE"] = None
     names |= {"FLAGS": truth.of(n), "MASK": Kind(f"u{n}", f"i{n}", -(-n // 8), "unsigned")}
     names |= {"WEIGHTS": ((1 << 16) + (1 << lanes)).astype(f"u{v.step}")}
     tabled = v.size == (16 if is_arm() else 32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cpu.routines.sorting.rows import key
-from weft.kernel.kinds import External, free, i64, malloc, memcpy, ptr, stack, u32, void
+from weft.kernel.kinds import External, free, i64, malloc, memcpy, ptr, stack, static, u32, void
 
 # What the table of a sort holds: the length of rows, their pieces and buckets; what is sorted:
 # whole rows, buckets that are to be put together and fit a cache, or those that do not; and the
@@ -19,18 +19,15 @@ CACHED = 1 << 17  # bytes of a bucket that fits
 SAMPLES = 1024
 MAX_BUCKETS = 64
 
-# Names that stubs are given; here so that they can be written: kinds of keys and of elements, bytes
+# Kinds and static parameters of the stubs: kinds of keys and of elements, bytes
 # of keys, elements and results, keys that are sorted in registers, bytes of a piece, splits by
 # chosen keys, and whether keys are records, which have a position in their lower half.
 K: Any = u32
 U: Any = u32
-KEY = SIZE = OUT = SMALL = PIECE = DEPTH = PLACED = 0
 read = External(void, (ptr, ptr, i64, i64, ptr))
 small = External(void, (ptr, ptr, i64))
 choose = External(void, (ptr, i64, i64, ptr, ptr))
-# as keys are numbers of any kind
-split: Any = None
-fill: Any = None
+# split and fill are static parameters, as keys are numbers of any kind.
 
 
 def begin_of(index: i64, length: i64, pieces: i64) -> i64:
@@ -41,7 +38,9 @@ def begin_of(index: i64, length: i64, pieces: i64) -> i64:
 # --- rows and buckets -----------------------------------------------------------------------------
 
 
-def quick_sort(buffers: ptr, start: i64, stop: i64) -> void:
+def quick_sort(
+    buffers: ptr, start: i64, stop: i64, *, KEY: static, OUT: static, DEPTH: static
+) -> void:
     """Rows or buckets of rows sorted, each a unit.
 
     Buffers: keys, memory for as many, results, table; for each bucket where in its row it begins
@@ -82,7 +81,7 @@ def quick_sort(buffers: ptr, start: i64, stop: i64) -> void:
     free(near)
 
 
-def collect(buffers: ptr, n: i64, near: ptr, bound: ptr, room: i64) -> void:
+def collect(buffers: ptr, n: i64, near: ptr, bound: ptr, room: i64, *, KEY: static) -> void:
     """A bucket put together from pieces; where it begins and how many are wanted of it."""
     table = ptr[buffers, 3]
     length = i64[table, LENGTH]
@@ -121,7 +120,9 @@ def put_part(part: ptr, keys: ptr, other: ptr, out: ptr, count: i64, depth: i64)
     i64[part, 4] = depth
 
 
-def sort_parts(parts: ptr, wanted: i64) -> void:
+def sort_parts(
+    parts: ptr, wanted: i64, *, KEY: static, OUT: static, SMALL: static, split: static, fill: static
+) -> void:
     """The first part and all that it is split into sorted, or what has a wanted place."""
     cells = stack(16)
     height = i64(1)
@@ -158,7 +159,7 @@ def sort_parts(parts: ptr, wanted: i64) -> void:
 # --- keys and buckets -----------------------------------------------------------------------------
 
 
-def sort_keys(buffers: ptr, start: i64, stop: i64) -> void:
+def sort_keys(buffers: ptr, start: i64, stop: i64, *, KEY: static, SIZE: static) -> void:
     """Rows of at least a vector as keys: elements, keys, table, and a word that marks each row."""
     length = i64[ptr[buffers, 2], LENGTH]
     for row in range(start, stop):
@@ -168,7 +169,7 @@ def sort_keys(buffers: ptr, start: i64, stop: i64) -> void:
         read(source, ptr[buffers, 1] + row * length * KEY, length, 0, mark)
 
 
-def sort_sample(buffers: ptr, start: i64, stop: i64) -> void:
+def sort_sample(buffers: ptr, start: i64, stop: i64, *, KEY: static, PLACED: static) -> void:
     """Keys from all over each row, and rows unmarked: elements, keys, table, marks."""
     length = i64[ptr[buffers, 2], LENGTH]
     step = length // SAMPLES
@@ -183,7 +184,7 @@ def sort_sample(buffers: ptr, start: i64, stop: i64) -> void:
             K[ptr[buffers, 1], row * SAMPLES + i] = found
 
 
-def pivot_of(samples: ptr, node: i64) -> K:
+def pivot_of(samples: ptr, node: i64, *, PLACED: static) -> K:
     """The key that splits a part, of the sorted samples of a row."""
     level = i64(0)
     while node >> (level + 1) > 0:
@@ -195,7 +196,17 @@ def pivot_of(samples: ptr, node: i64) -> K:
     return K(key(U[samples, at]))
 
 
-def sort_buckets(buffers: ptr, start: i64, stop: i64) -> void:
+def sort_buckets(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    KEY: static,
+    SIZE: static,
+    PIECE: static,
+    PLACED: static,
+    split: static,
+) -> void:
     """Pieces of rows as keys, bucket by bucket; pieces hold at least a vector.
 
     Buffers: elements, keys, table, samples in order, marks, and for each piece where each bucket

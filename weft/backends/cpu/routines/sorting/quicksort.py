@@ -23,7 +23,7 @@ from weft.backends.cpu.routines.sorting.network import (
 from weft.backends.cpu.routines.sorting.records import element, odd
 from weft.backends.cpu.routines.sorting.rows import Order, key, key_names
 from weft.backends.llvm.code import Module
-from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
+from weft.backends.llvm.text.stub import called_stubs, known_to, translate, translate_main
 from weft.kernel.kinds import (
     External,
     any_lane,
@@ -31,6 +31,7 @@ from weft.kernel.kinds import (
     ptr,
     shuffle,
     stack,
+    static,
     truth,
     u32,
     umax,
@@ -38,7 +39,7 @@ from weft.kernel.kinds import (
     void,
 )
 
-# Names that stubs are given; here so that they can be written: keys and elements, vectors of both,
+# Kinds and static parameters of the stubs: keys and elements, vectors of both,
 # a bit for each lane and numbers from 0; how many lanes, bytes of a vector, a key and an element,
 # and whether keys are records, which have a position in their lower half.
 K: Any = u32
@@ -46,24 +47,19 @@ U: Any = u32
 V: Any = u32
 E: Any = u32
 NOTED: Any = truth
-COUNTING: Any = None
-LANES = BYTES = KEY = SIZE = FLOAT = PLACED = 0
-# Lanes backwards. For each step in which sorted runs are joined: how many pairs of runs there are
-# and how far apart these lie, the vectors of a pair, the second run backwards, which ones that is,
-# which are compared, and where they go.
-BACKWARDS: Any = ()
-JOINS: Any = ()
-# For each step that sorts what rises and falls in two vectors, the lanes that are compared; then
-# the order of lanes in each of them.
-CLEAN_STEPS: Any = ()
-LOW_ORDER: Any = ()
-HIGH_ORDER: Any = ()
+# BACKWARDS: lanes backwards. JOINS: for each step in which sorted runs are joined, how many pairs
+# of runs there are and how far apart these lie, the vectors of a pair, the second run backwards,
+# which ones that is, which are compared, and where they go. CLEAN_STEPS: for each step that sorts
+# what rises and falls in two vectors, the lanes compared. LOW_ORDER, HIGH_ORDER: then the order
+# of lanes in each of them.
 
 
 # --- sorting in registers -------------------------------------------------------------------------
 
 
-def small(src: ptr, dst: ptr, n: i64) -> void:
+def small(
+    src: ptr, dst: ptr, n: i64, *, LANES: static, BYTES: static, BACKWARDS: static, JOINS: static
+) -> void:
     """Sort as many keys as a few vectors hold, or less.
 
     Much of it is loops over vectors in memory, which are less to compile and not slower.
@@ -96,12 +92,12 @@ def small(src: ptr, dst: ptr, n: i64) -> void:
         U[dst, i] = element(U(K[tile, row_of(whole) * LANES + i % LANES]))
 
 
-def row_of(i: i64) -> i64:
+def row_of(i: i64, *, LANES: static) -> i64:
     """Where the vector lies that comes at a place in order."""
     return i // (BLOCK // LANES) + i % (BLOCK // LANES) * LANES
 
 
-def clean(tile: ptr) -> void:
+def clean(tile: ptr, *, CLEAN_STEPS: static, LOW_ORDER: static, HIGH_ORDER: static) -> void:
     """Sort vectors that rise and fall, two of them at a time.
 
     Two vectors have as many elements to compare as a vector has lanes: what is compared is brought
@@ -118,14 +114,27 @@ def clean(tile: ptr) -> void:
         V[tile, i + 1] = shuffle(x, y, HIGH_ORDER)
 
 
-def fill(dst: ptr, n: i64, value: K) -> void:
+def fill(dst: ptr, n: i64, value: K, *, LANES: static, SIZE: static) -> void:
     """Give out the same key, at least as often as a vector has lanes."""
     x = element(E(V(value)))
     for i in range(0, n, LANES):
         E[dst + min(i, n - LANES) * SIZE, 0] = x
 
 
-def read(src: ptr, dst: ptr, n: i64, before: i64, mark: ptr) -> void:
+def read(
+    src: ptr,
+    dst: ptr,
+    n: i64,
+    before: i64,
+    mark: ptr,
+    *,
+    COUNTING: static,
+    LANES: static,
+    KEY: static,
+    SIZE: static,
+    FLOAT: static,
+    PLACED: static,
+) -> void:
     """Make at least a vector of elements of a row keys, and mark the row if keys do not tell all
     about one. There are ``before`` elements in the row before these."""
     noted = NOTED(False)
@@ -188,7 +197,7 @@ def _vectors(names: dict[str, Any], *mains: Any) -> Module:
     """The module of stubs of vectors, which what they call becomes part of."""
     stubs = called_stubs(list(mains))
     private = [f.__name__ for f in stubs if f not in mains]
-    return translate(stubs, names, private, loop=True)
+    return translate(stubs, known_to(mains[0], names, *mains[1:]), private, loop=True)
 
 
 def quick_module(v: Lanes, result: Order | None) -> Module:
@@ -197,22 +206,27 @@ def quick_module(v: Lanes, result: Order | None) -> Module:
     names |= {"SMALL": BLOCK * v.count, "DEPTH": packing.DEPTH}
     mains = ([packing.split], [packing.choose, fill], [small, clean])
     parts = [_vectors(names, *main) for main in mains]
-    return translate_main(control.quick_sort, names, brief=True).after(*parts)
+    return _controlled(control.quick_sort, names).after(*parts)
+
+
+def _controlled(main: Any, names: dict[str, Any]) -> Module:
+    """The module of a stub that calls those with vectors."""
+    return translate_main(main, known_to(main, names), brief=True)
 
 
 def keys_module(v: Lanes, source: Order, placed: bool = False) -> Module:
     """Whole rows as keys, see `quick_stubs.sort_keys`."""
     names = _names(v, source) | {"PLACED": placed}
-    return translate_main(control.sort_keys, names, brief=True).after(_vectors(names, read))
+    return _controlled(control.sort_keys, names).after(_vectors(names, read))
 
 
 def sample_module(v: Lanes, source: Order, placed: bool = False) -> Module:
     """Keys from all over each row, see `quick_stubs.sort_sample`."""
-    return translate_main(control.sort_sample, _names(v, source) | {"PLACED": placed}, brief=True)
+    return _controlled(control.sort_sample, _names(v, source) | {"PLACED": placed})
 
 
 def buckets_module(v: Lanes, source: Order, piece: int, placed: bool = False) -> Module:
     """Pieces of rows as keys, bucket by bucket, see `quick_stubs.sort_buckets`."""
     names = _names(v, source) | {"PLACED": placed, "PIECE": piece * v.step}
     parts = [_vectors(names, main) for main in (packing.split, read)]
-    return translate_main(control.sort_buckets, names, brief=True).after(*parts)
+    return _controlled(control.sort_buckets, names).after(*parts)

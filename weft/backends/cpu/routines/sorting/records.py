@@ -11,9 +11,9 @@ from typing import Any
 from weft.backends.cpu.routines.sorting.network import UNSIGNED
 from weft.backends.cpu.routines.sorting.rows import key
 from weft.backends.llvm.code import Module
-from weft.backends.llvm.text.stub import translate_main
+from weft.backends.llvm.text.stub import known_to, translate_main
 from weft.base.functional import lru
-from weft.kernel.kinds import i32, i64, ptr, stack, truth, u32, u64, void
+from weft.kernel.kinds import i32, i64, ptr, stack, static, truth, u32, u64, void
 
 # What the table holds, in order: rows, their length in elements, the distance between elements,
 # the length of rows of records, how many elements of a row are wanted; units of work are some
@@ -21,21 +21,19 @@ from weft.kernel.kinds import i32, i64, ptr, stack, truth, u32, u64, void
 ROWS, LENGTH, INNER, WIDTH, WANTED, PIECES, PIECE, BLOCK = range(8)
 MAX_UNIT_ROWS = 16  # rows of a unit at most, where elements of a row are apart
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 U: Any = u32
 MOVED: Any = u32
-FLOAT = SIGNED = CHAINED = PARTS = PART = SHIFT = SIGN = INFINITY = USUAL_NAN = 0
-APART = 0  # whether elements of a row are
 
 
-def odd(b: U) -> truth:
+def odd(b: U, *, SIGN: static, INFINITY: static, USUAL_NAN: static) -> truth:
     """Whether a key in canonical order does not say all about its element: zeros with a sign, and
     NaNs but one."""
     size = b & (SIGN - 1)
     return (b == SIGN) | ((size > INFINITY) & (b != USUAL_NAN))
 
 
-def element(k: U) -> U:
+def element(k: U, *, FLOAT: static, SIGNED: static, SIGN: static) -> U:
     """The bits of the element that a key stands for."""
     if SIGNED:
         k = k ^ SIGN
@@ -53,7 +51,7 @@ def starts(table: ptr, bases: ptr, first: i64, count: i64, length: i64) -> void:
         i64[bases, c] = outer * length * inner + (row - outer * inner)
 
 
-def load_records(buffers: ptr, start: i64, stop: i64) -> void:
+def load_records(buffers: ptr, start: i64, stop: i64, *, APART: static) -> void:
     """Records of a word of the key: elements, records, table, and the order so far."""
     src = ptr[buffers, 0]
     dst = ptr[buffers, 1]
@@ -86,7 +84,20 @@ def load_records(buffers: ptr, start: i64, stop: i64) -> void:
                 u64[dst, first * width + i] = ~u64(0)
 
 
-def record_at(src: ptr, dst: ptr, order: ptr, row: i64, i: i64, base: i64, inner: i64) -> void:
+def record_at(
+    src: ptr,
+    dst: ptr,
+    order: ptr,
+    row: i64,
+    i: i64,
+    base: i64,
+    inner: i64,
+    *,
+    CHAINED: static,
+    PARTS: static,
+    PART: static,
+    SHIFT: static,
+) -> void:
     """Write the ``i``-th record of a row, whose elements begin at the base."""
     j = i
     if CHAINED:
@@ -95,7 +106,7 @@ def record_at(src: ptr, dst: ptr, order: ptr, row: i64, i: i64, base: i64, inner
     u64[dst, row + i] = (word >> SHIFT << 32) | u64(i)
 
 
-def chain(buffers: ptr, start: i64, stop: i64) -> void:
+def chain(buffers: ptr, start: i64, stop: i64, *, CHAINED: static) -> void:
     """The order after one more word: records, result, table, and the order before."""
     records = ptr[buffers, 0]
     dst = ptr[buffers, 1]
@@ -116,7 +127,7 @@ def chain(buffers: ptr, start: i64, stop: i64) -> void:
                 u32[dst, row * width + i] = j
 
 
-def gather(buffers: ptr, start: i64, stop: i64) -> void:
+def gather(buffers: ptr, start: i64, stop: i64, *, APART: static) -> void:
     """Elements in the order found: records, result, table, the order before, elements."""
     records = ptr[buffers, 0]
     dst = ptr[buffers, 1]
@@ -149,7 +160,7 @@ def gather(buffers: ptr, start: i64, stop: i64) -> void:
                 element_at(src, dst, first * length + j, first * wanted + i, j)
 
 
-def found_at(records: ptr, order: ptr, row: i64, i: i64) -> i64:
+def found_at(records: ptr, order: ptr, row: i64, i: i64, *, CHAINED: static) -> i64:
     """Which element of a row comes at the ``i``-th place."""
     j = i64(u32(u64[records, row + i]))
     if CHAINED:
@@ -157,7 +168,7 @@ def found_at(records: ptr, order: ptr, row: i64, i: i64) -> i64:
     return j
 
 
-def element_at(src: ptr, dst: ptr, at: i64, to: i64, index: i64) -> void:
+def element_at(src: ptr, dst: ptr, at: i64, to: i64, index: i64, *, PARTS: static) -> void:
     """Copy an element, or write its index where elements have no parts."""
     if PARTS == 0:
         i32[dst, to] = i32(index)
@@ -245,5 +256,6 @@ NUMBERS = "FLOAT SIGNED FLIPPED CANONICAL CHAINED PARTS PART SHIFT APART NAN INF
 @lru(256)
 def record_module(name: str, bits: int, **names: Any) -> Module:
     """The text of one of the stubs, for elements of so many bits."""
+    main = globals()[name]
     every = dict.fromkeys(NUMBERS, 0) | {"U": UNSIGNED[bits]} | names
-    return translate_main(globals()[name], every, plain="parts" not in name)
+    return translate_main(main, known_to(main, every), plain="parts" not in name)

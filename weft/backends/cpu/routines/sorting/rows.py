@@ -11,13 +11,12 @@ from weft import dtypes
 from weft.backends.llvm.code import Module
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
-from weft.kernel.kinds import select, u32, values
+from weft.kernel.kinds import select, static, u32, values
 
 # Elements of a unit of work at least.
 MIN_UNIT_ELEMENTS = 1 << 14
-# Names that the stub of keys is given; here so that it can be written.
+# Kinds that the stubs are given.
 U: Any = u32
-FLOAT = SIGNED = FLIPPED = CANONICAL = SIGN = TOP = INFINITY = NAN = 0
 _INFINITIES = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
@@ -52,7 +51,18 @@ def order_of(dtype: np.dtype, parts: bool = False) -> Order | None:
     return Order(bits, kinds[dtype.kind]) if dtype.kind in kinds else None
 
 
-def key(b: U) -> values:
+def key(
+    b: U,
+    *,
+    FLOAT: static,
+    SIGNED: static,
+    FLIPPED: static,
+    CANONICAL: static,
+    SIGN: static,
+    TOP: static,
+    INFINITY: static,
+    NAN: static,
+) -> values:
     """The bits of an element as a number in its order."""
     k = b
     if SIGNED:

@@ -23,9 +23,9 @@ from weft.backends.cpu.routines.sorting.network import (
 from weft.backends.cpu.routines.sorting.records import element, odd
 from weft.backends.cpu.routines.sorting.rows import Order, key, key_names
 from weft.backends.llvm.code import Module
-from weft.backends.llvm.text.stub import called_stubs, translate, translate_main
+from weft.backends.llvm.text.stub import called_stubs, known_to, translate, translate_main
 from weft.base.functional import lru
-from weft.kernel.kinds import any_lane, i64, ptr, stack, truth, u32, unrolled, void
+from weft.kernel.kinds import any_lane, i64, ptr, stack, static, truth, u32, unrolled, void
 
 MAX_ROW_ELEMENTS = 2048
 L1_VECTORS = 256  # vectors that stay in the nearest cache
@@ -34,14 +34,13 @@ L1_VECTORS = 256  # vectors that stay in the nearest cache
 # doublings from a block to a row, the distance between elements, and rows that share a flag.
 ROWS, LENGTH, PADDED, LEVELS, INNER, FLAGGED = range(6)
 
-# Names that stubs are given; here so that they can be written: elements, records, vectors of both,
+# Kinds and static parameters of the stubs: elements, records, vectors of both,
 # and a bit for each lane; how many lanes, bytes of a vector and of an element.
 U: Any = u32
 K: Any = u32
 E: Any = u32
 V: Any = u32
 NOTED: Any = truth
-LANES = BYTES = SIZE = SIGN = INFINITY = FLOAT = 0
 
 
 # --- sorting a tile -------------------------------------------------------------------------------
@@ -55,7 +54,7 @@ def exchange(a: ptr, b: ptr) -> void:
     V[b, 0] = max(x, y)
 
 
-def halve(tile: ptr, low: i64, high: i64, far: i64, least: i64) -> void:
+def halve(tile: ptr, low: i64, high: i64, far: i64, least: i64, *, BYTES: static) -> void:
     """Exchanges between vectors so far apart, half of that and so on, down to the least."""
     while far >= least:
         j = low
@@ -67,7 +66,7 @@ def halve(tile: ptr, low: i64, high: i64, far: i64, least: i64) -> void:
         far = far >> 1
 
 
-def sort_tile(tile: ptr, table: ptr) -> void:
+def sort_tile(tile: ptr, table: ptr, *, BYTES: static) -> void:
     """A tile of as many vectors as rows have elements sorted, after padding it."""
     count = i64[table, PADDED]
     for i in range(i64[table, LENGTH], count):
@@ -100,14 +99,23 @@ def sort_tile(tile: ptr, table: ptr) -> void:
 # --- rows and columns -----------------------------------------------------------------------------
 
 
-def place_rows(base: ptr, table: ptr, t: i64, bases: ptr) -> void:
+def place_rows(base: ptr, table: ptr, t: i64, bases: ptr, *, LANES: static, SIZE: static) -> void:
     """Where the row of each lane begins; lanes beyond the last row have that one."""
     for lane in range(LANES):
         row = min(t * LANES + lane, i64[table, ROWS] - 1)
         ptr[bases, lane] = base + row * i64[table, LENGTH] * SIZE
 
 
-def sort_rows(buffers: ptr, start: i64, stop: i64) -> void:
+def sort_rows(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    LANES: static,
+    BYTES: static,
+    SIZE: static,
+    FLOAT: static,
+) -> void:
     """Contiguous rows sorted, of at least a vector. Buffers: elements, result, table, and a word
     for each tile that says whether an element of it is more than its key."""
     table = ptr[buffers, 2]
@@ -136,7 +144,9 @@ def sort_rows(buffers: ptr, start: i64, stop: i64) -> void:
         i64[ptr[buffers, 3], t] = i64(any_lane(noted))
 
 
-def sort_narrow_rows(buffers: ptr, start: i64, stop: i64) -> void:
+def sort_narrow_rows(
+    buffers: ptr, start: i64, stop: i64, *, LANES: static, BYTES: static, FLOAT: static
+) -> void:
     """The same for rows that are shorter than a vector, one element at a time."""
     table = ptr[buffers, 2]
     length = i64[table, LENGTH]
@@ -161,7 +171,16 @@ def sort_narrow_rows(buffers: ptr, start: i64, stop: i64) -> void:
         i64[ptr[buffers, 3], t] = i64(noted)
 
 
-def sort_columns(buffers: ptr, start: i64, stop: i64) -> void:
+def sort_columns(
+    buffers: ptr,
+    start: i64,
+    stop: i64,
+    *,
+    LANES: static,
+    BYTES: static,
+    SIZE: static,
+    FLOAT: static,
+) -> void:
     """Neighbouring columns of elements sorted, with buffers as those of rows."""
     table = ptr[buffers, 2]
     length = i64[table, LENGTH]
@@ -188,7 +207,7 @@ def sort_columns(buffers: ptr, start: i64, stop: i64) -> void:
 # --- zeros and NaNs -------------------------------------------------------------------------------
 
 
-def mend(buffers: ptr, start: i64, stop: i64) -> void:
+def mend(buffers: ptr, start: i64, stop: i64, *, SIZE: static) -> void:
     """Zeros and NaNs of sorted rows as they stood before, with buffers as those of rows."""
     table = ptr[buffers, 2]
     flags = ptr[buffers, 3]
@@ -211,7 +230,9 @@ def mend(buffers: ptr, start: i64, stop: i64) -> void:
             mend_row(ptr[buffers, 0] + at, ptr[buffers, 1] + at, i64[table, LENGTH], inner)
 
 
-def mend_row(here: ptr, there: ptr, length: i64, step: i64) -> void:
+def mend_row(
+    here: ptr, there: ptr, length: i64, step: i64, *, SIGN: static, INFINITY: static
+) -> void:
     """In a sorted row zeros come after what is negative, and NaNs at the end."""
     low = i64(0)
     high = length
@@ -243,7 +264,7 @@ def tile_module(main: Any, v: Lanes, order: Order) -> Module:
     names |= {"NOTED": truth.of(v.count), **network_names(v, v.count)}
     stubs = called_stubs([main])
     private = [f.__name__ for f in stubs if f not in (main, sort_block, merge_block, transpose)]
-    return translate(stubs, names, private, loop=True)
+    return translate(stubs, known_to(main, names), private, loop=True)
 
 
 @lru(64)
@@ -251,4 +272,4 @@ def mend_module(order: Order) -> Module:
     """The text of `mend`."""
     names = key_names(order) | {"SIZE": order.bits // 8}
     names["U"] = UNSIGNED[order.bits]
-    return translate_main(mend, names, loop=True)
+    return translate_main(mend, known_to(mend, names), loop=True)

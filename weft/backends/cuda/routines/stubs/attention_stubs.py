@@ -38,6 +38,7 @@ from weft.kernel.kinds import (
     i64,
     ptr,
     stack,
+    static,
     u16,
     u32,
     unrolled,
@@ -47,41 +48,44 @@ from weft.kernel.kinds import (
 tiles = External(ptr, ())  # shared memory
 log_single = External(f32, (f32,))
 
-# Names that stubs are given; here so that they can be written.
-HALF = D = SWIZZLE = BATCH = HEADS = GROUP = ROWS = COLUMNS = CAUSAL = SHIFT = WARPS = TM = TN = (
-    PADDED
-) = 0
-SCALE = SCALE_LOG2 = 0.0
-Q_BATCH = Q_HEAD = Q_ROW = K_BATCH = K_HEAD = K_ROW = V_BATCH = V_HEAD = V_ROW = 0
-O_BATCH = O_HEAD = O_ROW = G_BATCH = G_HEAD = G_ROW = 0
 LEAST = -3.0 * 2.0**125
 
 
-def multiply(out: ptr, a: ptr, b0: u32, b1: u32) -> void:
+def multiply(out: ptr, a: ptr, b0: u32, b1: u32, *, HALF: static) -> void:
     if HALF == 1:
         multiply_f16(out, a, b0, b1)
     else:
         multiply_bf16(out, a, b0, b1)
 
 
-def packed(x: f32, y: f32) -> u32:
+def packed(x: f32, y: f32, *, HALF: static) -> u32:
     if HALF == 1:
         return pack_f16(x, y)
     return pack_bf16(x, y)
 
 
-def single(x: u16) -> f32:
+def single(x: u16, *, HALF: static) -> f32:
     if HALF == 1:
         return f32_of_f16(x)
     return bits(f32, u32(x) << 16)
 
 
-def swizzled(row: i64, chunk: i64) -> i64:
+def swizzled(row: i64, chunk: i64, *, D: static, SWIZZLE: static) -> i64:
     """Where 16 bytes of a row are in a tile: neighbouring rows lie in different banks."""
     return row * (2 * D) + ((chunk ^ (row % SWIZZLE)) * 16)
 
 
-def fetch(tile: ptr, source: ptr, stride: i64, first: i64, most: i64, count: i64) -> void:
+def fetch(
+    tile: ptr,
+    source: ptr,
+    stride: i64,
+    first: i64,
+    most: i64,
+    count: i64,
+    *,
+    D: static,
+    WARPS: static,
+) -> void:
     """Begin to copy rows of an array to a tile; rows beyond the last are 0."""
     place = shared_place(tile)
     chunks = i64(D // 8)
@@ -120,7 +124,7 @@ def depth_fragment(out: ptr, tile: ptr, row: i64, n: i64) -> void:
     load_transposed(out, shared_place(tile) + u32(swizzled(row + lane % 16, 2 * n + lane // 16)))
 
 
-def product_of_rows(out: ptr, left: ptr, row: i64, right: ptr) -> void:
+def product_of_rows(out: ptr, left: ptr, row: i64, right: ptr, *, D: static, TN: static) -> void:
     """A warp's 16 rows of a tile times all rows of another."""
     a = stack(16)
     b = stack(16)
@@ -132,7 +136,7 @@ def product_of_rows(out: ptr, left: ptr, row: i64, right: ptr) -> void:
             multiply(out + 32 * n + 16, a, u32[b, 2], u32[b, 3])
 
 
-def add_product(out: ptr, weights: ptr, right: ptr) -> void:
+def add_product(out: ptr, weights: ptr, right: ptr, *, D: static, TN: static) -> void:
     """Add a warp's 16 rows of weights times the rows of a tile."""
     a = stack(16)
     b = stack(16)
@@ -148,7 +152,9 @@ def add_product(out: ptr, weights: ptr, right: ptr) -> void:
             multiply(out + 32 * n + 16, a, u32[b, 2], u32[b, 3])
 
 
-def store_rows(out: ptr, stride: i64, sums: ptr, row: i64, most: i64, low: f32, high: f32) -> void:
+def store_rows(
+    out: ptr, stride: i64, sums: ptr, row: i64, most: i64, low: f32, high: f32, *, D: static
+) -> void:
     """A warp's 16 rows of results times a number for each half of them."""
     lane = thread() % 32
     at = row + lane // 4
@@ -174,7 +180,16 @@ def quad_sum(x: f32) -> f32:
 # --- forward --------------------------------------------------------------------------------------
 
 
-def hide(scores: ptr, row: i64, column: i64) -> void:
+def hide(
+    scores: ptr,
+    row: i64,
+    column: i64,
+    *,
+    COLUMNS: static,
+    CAUSAL: static,
+    SHIFT: static,
+    TN: static,
+) -> void:
     """Give scores that a row doesn't see a weight of 0."""
     lane = thread() % 32
     for n in unrolled(TN // 8):
@@ -188,7 +203,9 @@ def hide(scores: ptr, row: i64, column: i64) -> void:
                 f32[scores, 4 * n + i] = f32(LEAST)
 
 
-def renew(scores: ptr, sums: ptr, state: ptr, half: i64) -> void:
+def renew(
+    scores: ptr, sums: ptr, state: ptr, half: i64, *, D: static, TN: static, SCALE_LOG2: static
+) -> void:
     """Scores of one row of two as weights; what was summed with another maximum is scaled.
 
     The state: the largest score of each row, then the sums of weights of this thread.
@@ -213,7 +230,36 @@ def renew(scores: ptr, sums: ptr, state: ptr, half: i64) -> void:
     f32[state, 2 + half] = total
 
 
-def forward(q: ptr, k: ptr, v: ptr, out: ptr, stats: ptr) -> void:
+def forward(
+    q: ptr,
+    k: ptr,
+    v: ptr,
+    out: ptr,
+    stats: ptr,
+    *,
+    D: static,
+    HEADS: static,
+    GROUP: static,
+    ROWS: static,
+    COLUMNS: static,
+    CAUSAL: static,
+    SHIFT: static,
+    TM: static,
+    TN: static,
+    SCALE_LOG2: static,
+    Q_BATCH: static,
+    Q_HEAD: static,
+    Q_ROW: static,
+    K_BATCH: static,
+    K_HEAD: static,
+    K_ROW: static,
+    V_BATCH: static,
+    V_HEAD: static,
+    V_ROW: static,
+    O_BATCH: static,
+    O_HEAD: static,
+    O_ROW: static,
+) -> void:
     """Results, and for each row the logarithm (base 2) of the sum of exponentials."""
     count = i64((ROWS + TM - 1) // TM)
     tile = count - 1 - block() % count  # long rows first
@@ -292,7 +338,22 @@ def forward(q: ptr, k: ptr, v: ptr, out: ptr, stats: ptr) -> void:
 # --- backward -------------------------------------------------------------------------------------
 
 
-def row_products(g: ptr, o: ptr, out: ptr) -> void:
+def row_products(
+    g: ptr,
+    o: ptr,
+    out: ptr,
+    *,
+    D: static,
+    BATCH: static,
+    HEADS: static,
+    ROWS: static,
+    O_BATCH: static,
+    O_HEAD: static,
+    O_ROW: static,
+    G_BATCH: static,
+    G_HEAD: static,
+    G_ROW: static,
+) -> void:
     """For each row the sum of results times their gradients; a warp for each."""
     lane = thread() % 32
     number = block() * 8 + thread() // 32
@@ -311,7 +372,24 @@ def row_products(g: ptr, o: ptr, out: ptr) -> void:
             f32[out, number] = total
 
 
-def row_numbers(g: ptr, o: ptr, stats: ptr, out: ptr) -> void:
+def row_numbers(
+    g: ptr,
+    o: ptr,
+    stats: ptr,
+    out: ptr,
+    *,
+    D: static,
+    BATCH: static,
+    HEADS: static,
+    ROWS: static,
+    PADDED: static,
+    O_BATCH: static,
+    O_HEAD: static,
+    O_ROW: static,
+    G_BATCH: static,
+    G_HEAD: static,
+    G_ROW: static,
+) -> void:
     """The logarithm of each row, to the base 2, and then the sum of its results times their
     gradients; rows beyond the last have a logarithm that makes their weights 0. A warp for each."""
     lane = thread() % 32
@@ -340,7 +418,39 @@ def row_numbers(g: ptr, o: ptr, stats: ptr, out: ptr) -> void:
 
 
 def keys_backward(
-    q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, dk: ptr, dv: ptr
+    q: ptr,
+    k: ptr,
+    v: ptr,
+    g: ptr,
+    stats: ptr,
+    products: ptr,
+    dk: ptr,
+    dv: ptr,
+    *,
+    D: static,
+    HEADS: static,
+    GROUP: static,
+    ROWS: static,
+    COLUMNS: static,
+    CAUSAL: static,
+    SHIFT: static,
+    WARPS: static,
+    TM: static,
+    TN: static,
+    SCALE: static,
+    SCALE_LOG2: static,
+    Q_BATCH: static,
+    Q_HEAD: static,
+    Q_ROW: static,
+    K_BATCH: static,
+    K_HEAD: static,
+    K_ROW: static,
+    V_BATCH: static,
+    V_HEAD: static,
+    V_ROW: static,
+    G_BATCH: static,
+    G_HEAD: static,
+    G_ROW: static,
 ) -> void:
     """Gradients of a tile of keys and values, from all rows that see them."""
     count = i64((COLUMNS + TM - 1) // TM)
@@ -416,7 +526,39 @@ def keys_backward(
     store_rows(dv, V_ROW, dv_sums, row, COLUMNS, f32(1.0), f32(1.0))
 
 
-def queries_backward(q: ptr, k: ptr, v: ptr, g: ptr, stats: ptr, products: ptr, dq: ptr) -> void:
+def queries_backward(
+    q: ptr,
+    k: ptr,
+    v: ptr,
+    g: ptr,
+    stats: ptr,
+    products: ptr,
+    dq: ptr,
+    *,
+    D: static,
+    HEADS: static,
+    GROUP: static,
+    ROWS: static,
+    COLUMNS: static,
+    CAUSAL: static,
+    SHIFT: static,
+    TM: static,
+    TN: static,
+    SCALE: static,
+    SCALE_LOG2: static,
+    Q_BATCH: static,
+    Q_HEAD: static,
+    Q_ROW: static,
+    K_BATCH: static,
+    K_HEAD: static,
+    K_ROW: static,
+    V_BATCH: static,
+    V_HEAD: static,
+    V_ROW: static,
+    G_BATCH: static,
+    G_HEAD: static,
+    G_ROW: static,
+) -> void:
     """Gradients of a tile of queries."""
     count = i64((ROWS + TM - 1) // TM)
     tile = count - 1 - block() % count

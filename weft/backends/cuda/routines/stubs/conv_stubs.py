@@ -13,17 +13,36 @@ from typing import Any
 from weft.backends.cuda.routines.device import block, thread
 from weft.backends.cuda.routines.elements import get, put, strided
 from weft.backends.cuda.routines.stubs.window_stubs import place
-from weft.kernel.kinds import f32, i64, ptr, void
+from weft.kernel.kinds import f32, i64, ptr, static, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-RANK = COUNT = WINDOW = CHANNELS = FEATURES = GROUP = BATCHES = BATCH_GROUP = 0
-PARTS = STEP = 0  # of a window, and its elements that a part has
-FEATURES_FIRST = 0  # whether neighbouring threads have neighbouring features, or places
-X_BATCH = X_CHANNEL = W_CHANNEL = W_FEATURE = O_BATCH = O_FEATURE = 0
 
 
-def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
+def convolve(
+    x: ptr,
+    w: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    RANK: static,
+    COUNT: static,
+    WINDOW: static,
+    CHANNELS: static,
+    FEATURES: static,
+    GROUP: static,
+    BATCHES: static,
+    BATCH_GROUP: static,
+    PARTS: static,
+    STEP: static,
+    FEATURES_FIRST: static,
+    X_BATCH: static,
+    X_CHANNEL: static,
+    W_CHANNEL: static,
+    W_FEATURE: static,
+    O_BATCH: static,
+    O_FEATURE: static,
+) -> void:
     """``GROUP`` features, of ``CHANNELS`` channels each, make a group."""
     whole = block() * 256 + thread()
     results = i64(BATCHES) * FEATURES * COUNT
@@ -56,7 +75,7 @@ def convolve(x: ptr, w: ptr, table: ptr, out: ptr) -> void:
             C[out, part * results + at] = total
 
 
-def add_parts(parts: ptr, out: ptr) -> void:
+def add_parts(parts: ptr, out: ptr, *, COUNT: static, PARTS: static) -> void:
     """The sums of what all parts of windows give."""
     number = block() * 256 + thread()
     if number < COUNT:

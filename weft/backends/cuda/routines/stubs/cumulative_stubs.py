@@ -23,29 +23,39 @@ from weft.backends.cuda.routines.device import (
     warp_barrier,
 )
 from weft.backends.cuda.routines.elements import bits_of, from_bits, get, of_lane, put, up
-from weft.kernel.kinds import External, f32, f64, i32, i64, ptr, stack, u32, u64, unrolled, void
+from weft.kernel.kinds import (
+    External,
+    f32,
+    f64,
+    i32,
+    i64,
+    ptr,
+    stack,
+    static,
+    u32,
+    u64,
+    unrolled,
+    void,
+)
 
 exp_single = log1p_single = External(f32, (f32,))
 exp = log1p = External(f64, (f64,))
 totals = parts = External(ptr, ())  # shared memory
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-OP = WIDTH = FLOATING = LENGTH = TILES = UNITS = GROUPS = REVERSE = ROWS = INNER = 0
-WARPS = ROUNDS = TILE = PIECE = PIECES = DEEP = 0
-IDENTITY = 0.0
 ADD, MUL, MAX, MIN, LOG_ADD_EXP = range(5)
 
 
-def larger(x: C, y: C) -> C:
+def larger(x: C, y: C, *, FLOATING: static) -> C:
     return max(x, y) if FLOATING == 0 else maximum(x, y)
 
 
-def smaller(x: C, y: C) -> C:
+def smaller(x: C, y: C, *, FLOATING: static) -> C:
     return min(x, y) if FLOATING == 0 else minimum(x, y)
 
 
-def log_add_exp(x: C, y: C) -> C:
+def log_add_exp(x: C, y: C, *, WIDTH: static) -> C:
     """log(exp(x) + exp(y)); equal infinities and NaN give their sum."""
     apart = x - y
     if apart != apart:
@@ -56,7 +66,7 @@ def log_add_exp(x: C, y: C) -> C:
     return max(x, y) + log1p_single(exp_single(-size))
 
 
-def joined(x: C, y: C) -> C:
+def joined(x: C, y: C, *, OP: static) -> C:
     """Two partial results as one, the earlier first."""
     if OP == 0:
         return x + y
@@ -69,7 +79,7 @@ def joined(x: C, y: C) -> C:
     return log_add_exp(x, y)
 
 
-def place(i: i64) -> i64:
+def place(i: i64, *, LENGTH: static, REVERSE: static) -> i64:
     return LENGTH - 1 - i if REVERSE == 1 else i
 
 
@@ -85,7 +95,7 @@ def scanned(x: C, lane: i64) -> C:
 # --- what tiles tell each other -------------------------------------------------------------------
 
 
-def publish(state: ptr, unit: i64, x: C) -> void:
+def publish(state: ptr, unit: i64, x: C, *, WIDTH: static, UNITS: static, ROWS: static) -> void:
     if WIDTH == 8:
         u64[state, 2 + unit] = bits_of(x)
         release_u32(state + 16 + 8 * i64(UNITS) * ROWS + 4 * unit, u32(1))
@@ -93,7 +103,7 @@ def publish(state: ptr, unit: i64, x: C) -> void:
         poke_u64(state + 16 + 8 * unit, (u64(1) << 32) | bits_of(x))
 
 
-def wait(state: ptr, unit: i64) -> C:
+def wait(state: ptr, unit: i64, *, WIDTH: static, UNITS: static, ROWS: static) -> C:
     if WIDTH == 8:
         while acquire_u32(state + 16 + 8 * i64(UNITS) * ROWS + 4 * unit) == 0:
             pass
@@ -104,7 +114,17 @@ def wait(state: ptr, unit: i64) -> C:
     return from_bits(word & 0xFFFFFFFF)
 
 
-def of_near(state: ptr, row: i64, tile: i64, lane: i64, own: C) -> C:
+def of_near(
+    state: ptr,
+    row: i64,
+    tile: i64,
+    lane: i64,
+    own: C,
+    *,
+    TILES: static,
+    UNITS: static,
+    IDENTITY: static,
+) -> C:
     """What the tiles of the same group before this one come to; by a warp."""
     units = row * UNITS
     inside = tile % 32
@@ -121,7 +141,9 @@ def of_near(state: ptr, row: i64, tile: i64, lane: i64, own: C) -> C:
     return near
 
 
-def of_groups(state: ptr, row: i64, tile: i64, lane: i64) -> C:
+def of_groups(
+    state: ptr, row: i64, tile: i64, lane: i64, *, TILES: static, UNITS: static, IDENTITY: static
+) -> C:
     """What the groups of the same supergroup before this one come to; by a warp."""
     groups = row * UNITS + TILES
     group = tile // 32
@@ -133,7 +155,19 @@ def of_groups(state: ptr, row: i64, tile: i64, lane: i64) -> C:
     return of_lane(scanned(x, lane), i32(31))
 
 
-def before_tile(state: ptr, row: i64, tile: i64, warp: i64, lane: i64, own: C) -> C:
+def before_tile(
+    state: ptr,
+    row: i64,
+    tile: i64,
+    warp: i64,
+    lane: i64,
+    own: C,
+    *,
+    TILES: static,
+    UNITS: static,
+    GROUPS: static,
+    IDENTITY: static,
+) -> C:
     """What all tiles of the row before this one come to; three warps wait for it."""
     supers = row * UNITS + TILES + GROUPS
     far = tile // 1024
@@ -162,7 +196,17 @@ def before_tile(state: ptr, row: i64, tile: i64, warp: i64, lane: i64, own: C) -
 # --- kernels --------------------------------------------------------------------------------------
 
 
-def load_items(x: ptr, base: i64, at: i64, whole: i64, items: ptr) -> void:
+def load_items(
+    x: ptr,
+    base: i64,
+    at: i64,
+    whole: i64,
+    items: ptr,
+    *,
+    LENGTH: static,
+    ROUNDS: static,
+    IDENTITY: static,
+) -> void:
     """Four elements of each round, those of a round next to each other."""
     if whole == 1:
         for k in unrolled(ROUNDS * 4):
@@ -174,7 +218,7 @@ def load_items(x: ptr, base: i64, at: i64, whole: i64, items: ptr) -> void:
                 C[items, k] = get(x, base + place(at + k // 4 * 128 + k % 4))
 
 
-def scan_items(items: ptr, lane: i64) -> C:
+def scan_items(items: ptr, lane: i64, *, ROUNDS: static, IDENTITY: static) -> C:
     """The scan of a warp's elements; the sum of all of them."""
     total = C(IDENTITY)
     for r in unrolled(ROUNDS):
@@ -193,7 +237,18 @@ def scan_items(items: ptr, lane: i64) -> C:
     return total
 
 
-def scan_tiles(x: ptr, out: ptr, state: ptr) -> void:
+def scan_tiles(
+    x: ptr,
+    out: ptr,
+    state: ptr,
+    *,
+    LENGTH: static,
+    TILES: static,
+    WARPS: static,
+    ROUNDS: static,
+    TILE: static,
+    IDENTITY: static,
+) -> void:
     """A tile of a row for each block; GPUs begin blocks in their order."""
     number = block()
     row = number // TILES
@@ -228,7 +283,7 @@ def scan_tiles(x: ptr, out: ptr, state: ptr) -> void:
                 put(out, base + place(at + k // 4 * 128 + k % 4), joined(before, C[items, k]))
 
 
-def scan_rows(x: ptr, out: ptr) -> void:
+def scan_rows(x: ptr, out: ptr, *, LENGTH: static, ROWS: static, IDENTITY: static) -> void:
     """A warp for each row."""
     lane = thread() % 32
     row = block() * 8 + thread() // 32
@@ -246,7 +301,17 @@ def scan_rows(x: ptr, out: ptr) -> void:
             total = of_lane(found, i32(31))
 
 
-def sum_columns(x: ptr, sums: ptr) -> void:
+def sum_columns(
+    x: ptr,
+    sums: ptr,
+    *,
+    LENGTH: static,
+    ROWS: static,
+    INNER: static,
+    PIECE: static,
+    PIECES: static,
+    IDENTITY: static,
+) -> void:
     """A thread for each piece of a column: what it comes to."""
     number = block() * 128 + thread()
     if number < ROWS * PIECES:
@@ -259,7 +324,18 @@ def sum_columns(x: ptr, sums: ptr) -> void:
         C[sums, number] = total
 
 
-def scan_columns(x: ptr, sums: ptr, out: ptr) -> void:
+def scan_columns(
+    x: ptr,
+    sums: ptr,
+    out: ptr,
+    *,
+    LENGTH: static,
+    ROWS: static,
+    INNER: static,
+    PIECE: static,
+    PIECES: static,
+    IDENTITY: static,
+) -> void:
     """A thread for each piece of a column, after what the pieces before it come to."""
     number = block() * 128 + thread()
     if number < ROWS * PIECES:
@@ -274,7 +350,17 @@ def scan_columns(x: ptr, sums: ptr, out: ptr) -> void:
             put(out, base + place(i) * INNER, total)
 
 
-def load_strip(x: ptr, base: i64, first: i64, items: ptr) -> void:
+def load_strip(
+    x: ptr,
+    base: i64,
+    first: i64,
+    items: ptr,
+    *,
+    LENGTH: static,
+    INNER: static,
+    DEEP: static,
+    IDENTITY: static,
+) -> void:
     """Neighbouring elements of a column."""
     if first + DEEP <= LENGTH:
         for k in unrolled(DEEP):
@@ -286,7 +372,16 @@ def load_strip(x: ptr, base: i64, first: i64, items: ptr) -> void:
                 C[items, k] = get(x, base + place(first + k) * INNER)
 
 
-def scan_strips(x: ptr, out: ptr) -> void:
+def scan_strips(
+    x: ptr,
+    out: ptr,
+    *,
+    LENGTH: static,
+    INNER: static,
+    WARPS: static,
+    DEEP: static,
+    IDENTITY: static,
+) -> void:
     """A strip of 32 columns for each block, chunk by chunk: a warp has a few rows of a chunk, while
     those of the next are on their way."""
     lane = thread() % 32

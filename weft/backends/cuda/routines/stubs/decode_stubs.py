@@ -26,22 +26,25 @@ from weft.backends.cuda.routines.device import (
     touch,
 )
 from weft.backends.cuda.routines.elements import get, put
-from weft.kernel.kinds import External, bits, f32, i32, i64, ptr, stack, u32, unrolled, void
+from weft.kernel.kinds import External, bits, f32, i32, i64, ptr, stack, static, u32, unrolled, void
 
 parts = flag = all = External(ptr, ())  # shared memory
 
-# Names that stubs are given; here so that they can be written.
-SIZE = D = VECTOR = ALIGNED = HEADS = GROUP = COLUMNS = RANGE = RANGES = THREADS = WARPS = 0
-BLOCKS = LINES = 0
-LANES = LANE_STEPS = COLUMN_STEPS = ACROSS = DEEP = LIMITED = LIMIT_BATCH = SHIFT = MEAN = 0
-Q_OFFSET = Q_BATCH = Q_HEAD = K_OFFSET = K_BATCH = K_HEAD = K_ROW = 0
-V_OFFSET = V_BATCH = V_HEAD = V_ROW = 0
-SCALE_LOG2 = 0.0
 LEAST = -3.0 * 2.0**125
 NOT_A_NUMBER = 0x7FC00000
 
 
-def fetch(out: ptr, p: ptr, row: i64, lane: i64) -> void:
+def fetch(
+    out: ptr,
+    p: ptr,
+    row: i64,
+    lane: i64,
+    *,
+    SIZE: static,
+    D: static,
+    VECTOR: static,
+    ALIGNED: static,
+) -> void:
     """A lane's elements of a row, as they are in memory."""
     if ALIGNED == 1:
         first = min(lane * VECTOR, i64(D - VECTOR))
@@ -52,19 +55,19 @@ def fetch(out: ptr, p: ptr, row: i64, lane: i64) -> void:
             f32[out, e] = get(p, row + min(lane * VECTOR + e, i64(D - 1)))
 
 
-def element(x: ptr, e: i64) -> f32:
+def element(x: ptr, e: i64, *, ALIGNED: static) -> f32:
     """One of the elements that were fetched."""
     if ALIGNED == 1:
         return get(x, e)
     return f32[x, e]
 
 
-def inside(lane: i64, e: i64) -> i64:
+def inside(lane: i64, e: i64, *, D: static, VECTOR: static) -> i64:
     """Whether a lane has an element of its own."""
     return i64(1) if lane * VECTOR + e < D else i64(0)
 
 
-def join(own: ptr, n: i32) -> void:
+def join(own: ptr, n: i32, *, VECTOR: static) -> void:
     """What a lane has, joined with what the one that differs in a bit has: the largest score, the
     sum of exponentials, sums of values."""
     other = shuffle_xor_f32(f32[own, 0], n)
@@ -76,7 +79,25 @@ def join(own: ptr, n: i32) -> void:
     f32[own, 0] = most
 
 
-def of_lane(q: ptr, k: ptr, v: ptr, begin: i64, end: i64, blank: i64, own: ptr) -> void:
+def of_lane(
+    q: ptr,
+    k: ptr,
+    v: ptr,
+    begin: i64,
+    end: i64,
+    blank: i64,
+    own: ptr,
+    *,
+    VECTOR: static,
+    LANES: static,
+    LANE_STEPS: static,
+    COLUMN_STEPS: static,
+    ACROSS: static,
+    DEEP: static,
+    K_ROW: static,
+    V_ROW: static,
+    SCALE_LOG2: static,
+) -> void:
     """What a lane's columns of a range come to."""
     lane = thread() % LANES
     column = thread() // LANES
@@ -124,7 +145,7 @@ def of_lane(q: ptr, k: ptr, v: ptr, begin: i64, end: i64, blank: i64, own: ptr) 
         join(own, i32(1) << i32(n))
 
 
-def joined(rows: ptr, count: i64, d: i64, out: ptr) -> void:
+def joined(rows: ptr, count: i64, d: i64, out: ptr, *, D: static) -> void:
     """Rows of a largest score, a sum of exponentials and sums of values as one, with one sum."""
     most = f32(LEAST)
     for i in range(count):
@@ -140,7 +161,17 @@ def joined(rows: ptr, count: i64, d: i64, out: ptr) -> void:
     f32[out, 2] = value
 
 
-def finish(rows: ptr, count: i64, out: ptr, head: i64, blank: i64) -> void:
+def finish(
+    rows: ptr,
+    count: i64,
+    out: ptr,
+    head: i64,
+    blank: i64,
+    *,
+    D: static,
+    THREADS: static,
+    MEAN: static,
+) -> void:
     """The results of a head."""
     found = stack(12)
     for d in range(thread(), D, THREADS):
@@ -151,7 +182,7 @@ def finish(rows: ptr, count: i64, out: ptr, head: i64, blank: i64) -> void:
         put(out, head * D + d, x)
 
 
-def keep_warp(own: ptr) -> void:
+def keep_warp(own: ptr, *, D: static, VECTOR: static, LANES: static) -> void:
     """Leave what a warp has to its block."""
     lane = thread() % 32
     row = parts() + 4 * (thread() // 32) * (D + 2)
@@ -164,7 +195,24 @@ def keep_warp(own: ptr) -> void:
                 f32[row, 2 + lane * VECTOR + e] = f32[own, 2 + e]
 
 
-def touch_head(k: ptr, v: ptr, limits: ptr) -> void:
+def touch_head(
+    k: ptr,
+    v: ptr,
+    limits: ptr,
+    *,
+    SIZE: static,
+    COLUMNS: static,
+    THREADS: static,
+    BLOCKS: static,
+    LINES: static,
+    SHIFT: static,
+    K_OFFSET: static,
+    K_HEAD: static,
+    K_ROW: static,
+    V_OFFSET: static,
+    V_HEAD: static,
+    V_ROW: static,
+) -> void:
     """Bring the keys and values that a block of a cluster will read near."""
     rank = block() % BLOCKS
     head = block() // BLOCKS
@@ -179,7 +227,28 @@ def touch_head(k: ptr, v: ptr, limits: ptr) -> void:
             touch(values + SIZE * V_ROW * at + 128 * line)
 
 
-def decode_head(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr) -> void:
+def decode_head(
+    q: ptr,
+    k: ptr,
+    v: ptr,
+    limits: ptr,
+    out: ptr,
+    *,
+    SIZE: static,
+    D: static,
+    VECTOR: static,
+    COLUMNS: static,
+    THREADS: static,
+    WARPS: static,
+    BLOCKS: static,
+    SHIFT: static,
+    Q_OFFSET: static,
+    Q_HEAD: static,
+    K_OFFSET: static,
+    K_HEAD: static,
+    V_OFFSET: static,
+    V_HEAD: static,
+) -> void:
     """The attention of one head by a cluster."""
     rank = block() % BLOCKS
     head = block() // BLOCKS
@@ -212,7 +281,38 @@ def decode_head(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr) -> void:
     barrier()
 
 
-def decode(q: ptr, k: ptr, v: ptr, limits: ptr, out: ptr, partial: ptr, counts: ptr) -> void:
+def decode(
+    q: ptr,
+    k: ptr,
+    v: ptr,
+    limits: ptr,
+    out: ptr,
+    partial: ptr,
+    counts: ptr,
+    *,
+    SIZE: static,
+    D: static,
+    VECTOR: static,
+    HEADS: static,
+    GROUP: static,
+    COLUMNS: static,
+    RANGE: static,
+    RANGES: static,
+    THREADS: static,
+    WARPS: static,
+    LIMITED: static,
+    LIMIT_BATCH: static,
+    SHIFT: static,
+    Q_OFFSET: static,
+    Q_BATCH: static,
+    Q_HEAD: static,
+    K_OFFSET: static,
+    K_BATCH: static,
+    K_HEAD: static,
+    V_OFFSET: static,
+    V_BATCH: static,
+    V_HEAD: static,
+) -> void:
     await_previous()
     split = block() % RANGES
     head = block() // RANGES

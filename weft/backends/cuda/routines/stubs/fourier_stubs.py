@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.kernel.kinds import f32, i64, ptr, void
+from weft.kernel.kinds import f32, i64, ptr, static, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-COUNT = 0
-FACTOR = 1.0
 
 
-def scale(x: ptr) -> void:
+def scale(x: ptr, *, COUNT: static, FACTOR: static) -> void:
     number = block() * 256 + thread()
     if number < i64(COUNT):
         C[x, number] = C[x, number] * FACTOR

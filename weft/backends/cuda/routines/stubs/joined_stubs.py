@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.kernel.kinds import i64, ptr, u32, void
+from weft.kernel.kinds import i64, ptr, static, u32, void
 
-# Names that stubs are given: the kind of a word that is copied, operands, words of a row of the
+# Kinds and static parameters: the kind of a word that is copied, operands, words of a row of the
 # result.
 W: Any = u32
-COUNT = WHOLE = 0
 # Numbers of an operand: its first block, words, words of a row, and where these begin in a row.
 NUMBERS = 4
 THREADS, EACH = 256, 4
 
 
-def owner(table: ptr) -> i64:
+def owner(table: ptr, *, COUNT: static) -> i64:
     """The operand whose words this block copies: the last that begins at or before it."""
     low = i64(0)
     high = i64(COUNT)
@@ -29,7 +28,7 @@ def owner(table: ptr) -> i64:
     return low
 
 
-def copy_part(source: ptr, out: ptr, table: ptr, number: i64) -> void:
+def copy_part(source: ptr, out: ptr, table: ptr, number: i64, *, WHOLE: static) -> void:
     """Copy the words of this block from an operand to the result."""
     row = table + 8 * NUMBERS * number
     total = i64[row, 1]

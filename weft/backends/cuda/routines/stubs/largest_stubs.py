@@ -7,14 +7,13 @@ from typing import Any
 
 from weft.backends.cuda.routines.device import barrier, block, shuffle_xor_u64, thread
 from weft.backends.cuda.routines.stubs.sort_stubs import ordered
-from weft.kernel.kinds import External, i32, i64, ptr, u32, u64, unrolled, void
+from weft.kernel.kinds import External, i32, i64, ptr, static, u32, u64, unrolled, void
 
 found = External(ptr, ())  # shared memory
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 K: Any = u32  # a key in memory
 W: Any = u32  # a key in registers
-LENGTH = INNER = ROWS = KEPT = WARPS = EACH = 0
 
 
 def first_of_warp(x: u64) -> u64:
@@ -24,7 +23,18 @@ def first_of_warp(x: u64) -> u64:
     return x
 
 
-def keep_largest(keys: ptr, kept: ptr, places: ptr) -> void:
+def keep_largest(
+    keys: ptr,
+    kept: ptr,
+    places: ptr,
+    *,
+    LENGTH: static,
+    INNER: static,
+    ROWS: static,
+    KEPT: static,
+    WARPS: static,
+    EACH: static,
+) -> void:
     """``WARPS`` warps have a row, ``EACH`` rows a block. A key and its place are one number."""
     row = block() * EACH + thread() // (32 * WARPS)
     lane = thread() % (32 * WARPS)

@@ -22,19 +22,16 @@ from weft.backends.cuda.routines.device import (
     wait_u32,
 )
 from weft.backends.cuda.routines.elements import get
-from weft.kernel.kinds import External, f32, i64, ptr, stack, u8, u16, u32, unrolled, void
+from weft.kernel.kinds import External, f32, i64, ptr, stack, static, u8, u16, u32, unrolled, void
 
 left_room = right_room = sums_room = External(ptr, ())  # shared memory
 follow = External(void, (ptr, i64))  # what is done with an element of the product at once
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32  # what is summed in
-NARROW_OUT = WIDTH = 0
-ROWS = COLUMNS = DEPTH = LEFT_TRANSPOSED = RIGHT_TRANSPOSED = 0
-# Rows and columns of a tile, of a thread's part of it; depth of a chunk; units that share a chunk.
-TILE_ROWS = TILE_COLUMNS = OWN_ROWS = CHUNK = UNITS = THREADS = TILES = 0
-ACROSS = DOWN = RAGGED_ROWS = RAGGED_COLUMNS = RAGGED_DEPTH = 0
-LEFT_KEPT = RIGHT_KEPT = 0  # whether shared memory has a side already
+# TILE_, OWN_: rows and columns of a tile, of a thread's part of it. CHUNK, UNITS: depth of a chunk,
+# units that share a chunk. LEFT_KEPT, RIGHT_KEPT: whether shared memory has a side already.
+
 # Elements of a thread along a row, neighbours in depth that are read at once, and padding.
 FOUR = 4
 BATCHED = 8  # elements that a thread reads before it writes them to shared memory
@@ -72,7 +69,7 @@ def prefetch(p: ptr, size: i64) -> void:
         bring_near(p + line)
 
 
-def write(p: ptr, i: i64, x: C) -> void:
+def write(p: ptr, i: i64, x: C, *, NARROW_OUT: static) -> void:
     if NARROW_OUT == 1:
         u16[p, i] = bf16_of_f32(x)
     elif NARROW_OUT == 2:
@@ -81,14 +78,28 @@ def write(p: ptr, i: i64, x: C) -> void:
         C[p, i] = x
 
 
-def take_four(out: ptr, p: ptr) -> void:
+def take_four(out: ptr, p: ptr, *, WIDTH: static) -> void:
     if WIDTH == 8:
         take_four_f64(out, p)
     else:
         take_four_f32(out, p)
 
 
-def left_at(tile: i64, start: i64, e: i64) -> i64:
+def left_at(
+    tile: i64,
+    start: i64,
+    e: i64,
+    *,
+    ROWS: static,
+    DEPTH: static,
+    LEFT_TRANSPOSED: static,
+    TILE_ROWS: static,
+    CHUNK: static,
+    ACROSS: static,
+    DOWN: static,
+    RAGGED_ROWS: static,
+    RAGGED_DEPTH: static,
+) -> i64:
     """Where an element of a chunk of a tile's rows is; -1 beyond the edges."""
     row = tile // ACROSS % DOWN * TILE_ROWS
     base = tile // ACROSS // DOWN * (i64(ROWS) * DEPTH)
@@ -103,7 +114,21 @@ def left_at(tile: i64, start: i64, e: i64) -> i64:
     return at
 
 
-def right_at(tile: i64, start: i64, e: i64) -> i64:
+def right_at(
+    tile: i64,
+    start: i64,
+    e: i64,
+    *,
+    COLUMNS: static,
+    DEPTH: static,
+    RIGHT_TRANSPOSED: static,
+    TILE_COLUMNS: static,
+    CHUNK: static,
+    ACROSS: static,
+    DOWN: static,
+    RAGGED_COLUMNS: static,
+    RAGGED_DEPTH: static,
+) -> i64:
     """Where an element of a chunk of a tile's columns is; -1 beyond the edges."""
     column = tile % ACROSS * TILE_COLUMNS
     base = tile // ACROSS // DOWN * (i64(COLUMNS) * DEPTH)
@@ -118,7 +143,16 @@ def right_at(tile: i64, start: i64, e: i64) -> i64:
     return at
 
 
-def stage_left(left: ptr, tile: i64, start: i64) -> void:
+def stage_left(
+    left: ptr,
+    tile: i64,
+    start: i64,
+    *,
+    LEFT_TRANSPOSED: static,
+    TILE_ROWS: static,
+    CHUNK: static,
+    THREADS: static,
+) -> void:
     """A chunk of a tile's rows to shared memory, zeros beyond the edges."""
     kept = stack(BATCHED * 8)
     first = thread()
@@ -140,7 +174,16 @@ def stage_left(left: ptr, tile: i64, start: i64) -> void:
         first = first + BATCHED * THREADS
 
 
-def stage_right(right: ptr, tile: i64, start: i64) -> void:
+def stage_right(
+    right: ptr,
+    tile: i64,
+    start: i64,
+    *,
+    RIGHT_TRANSPOSED: static,
+    TILE_COLUMNS: static,
+    CHUNK: static,
+    THREADS: static,
+) -> void:
     """A chunk of a tile's columns to shared memory, zeros beyond the edges."""
     kept = stack(BATCHED * 8)
     first = thread()
@@ -162,18 +205,18 @@ def stage_right(right: ptr, tile: i64, start: i64) -> void:
         first = first + BATCHED * THREADS
 
 
-def keep_left(left: ptr) -> void:
+def keep_left(left: ptr, *, TILES: static) -> void:
     """A side that no round changes, for the one tile that this block has."""
     if block() < TILES:
         stage_left(left, block(), 0)
 
 
-def keep_right(right: ptr) -> void:
+def keep_right(right: ptr, *, TILES: static) -> void:
     if block() < TILES:
         stage_right(right, block(), 0)
 
 
-def sum_of_units(e: i64) -> C:
+def sum_of_units(e: i64, *, TILE_ROWS: static, TILE_COLUMNS: static, UNITS: static) -> C:
     """An element of what all units have, four chains of sums at a time."""
     chains = stack(FOUR * 8)
     for n in unrolled(FOUR):
@@ -184,7 +227,28 @@ def sum_of_units(e: i64) -> C:
     return (C[chains, 0] + C[chains, 1]) + (C[chains, 2] + C[chains, 3])
 
 
-def product(left: ptr, right: ptr, out: ptr, table: ptr) -> void:
+def product(
+    left: ptr,
+    right: ptr,
+    out: ptr,
+    table: ptr,
+    *,
+    WIDTH: static,
+    ROWS: static,
+    COLUMNS: static,
+    DEPTH: static,
+    TILE_ROWS: static,
+    TILE_COLUMNS: static,
+    OWN_ROWS: static,
+    CHUNK: static,
+    UNITS: static,
+    THREADS: static,
+    TILES: static,
+    ACROSS: static,
+    DOWN: static,
+    LEFT_KEPT: static,
+    RIGHT_KEPT: static,
+) -> void:
     """Tiles of a product, one after the other by each block. Units of threads share the depth of a
     chunk; what they have is added up in an order of its own."""
     lanes = i64(TILE_ROWS // OWN_ROWS * (TILE_COLUMNS // FOUR))

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernel.kinds import f32, fabs, i64, ptr, values
+from weft.kernel.kinds import f32, fabs, i64, ptr, static, values
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-PARTS = 0
 
 
-def read(p: ptr, i: i64) -> values:
+def read(p: ptr, i: i64, *, PARTS: static) -> values:
     return [C[p, i * PARTS + k] for k in range(PARTS)]
 
 
-def write(p: ptr, i: i64, x: values) -> values:
+def write(p: ptr, i: i64, x: values, *, PARTS: static) -> values:
     for k in range(PARTS):
         C[p, i * PARTS + k] = x[k]
 
 
-def real(x: C) -> values:
+def real(x: C, *, PARTS: static) -> values:
     return [x, C(0.0)][:PARTS]
 
 
-def size(x: values) -> values:
+def size(x: values, *, PARTS: static) -> values:
     """The sum of the sizes of all parts."""
     found = [fabs(part) for part in x]
     return found[0] if PARTS == 1 else found[0] + found[1]
 
 
-def adjoint(x: values) -> values:
+def adjoint(x: values, *, PARTS: static) -> values:
     return x if PARTS == 1 else [x[0], -x[1]]
 
 
-def times(x: values, y: values) -> values:
+def times(x: values, y: values, *, PARTS: static) -> values:
     if PARTS == 1:
         return [x[0] * y[0]]
     return [x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]]

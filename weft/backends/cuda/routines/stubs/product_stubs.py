@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.kernel.kinds import i32, i64, ptr, void
+from weft.kernel.kinds import i32, i64, ptr, static, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 A: Any = i32  # elements of the operands, and of the result
 B: Any = i32
 R: Any = i32
-ROWS = COLUMNS = DEPTH = BATCH = LEFT_TRANSPOSED = RIGHT_TRANSPOSED = LOGICAL = 0
 
 
-def multiply(left: ptr, right: ptr, out: ptr) -> void:
+def multiply(
+    left: ptr,
+    right: ptr,
+    out: ptr,
+    *,
+    ROWS: static,
+    COLUMNS: static,
+    DEPTH: static,
+    BATCH: static,
+    LEFT_TRANSPOSED: static,
+    RIGHT_TRANSPOSED: static,
+    LOGICAL: static,
+) -> void:
     """A thread for each element of the result."""
     number = block() * 256 + thread()
     if number < i64(BATCH) * ROWS * COLUMNS:

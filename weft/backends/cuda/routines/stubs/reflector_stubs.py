@@ -35,6 +35,7 @@ from weft.kernel.kinds import (
     i64,
     ptr,
     stack,
+    static,
     u32,
     u64,
     unrolled,
@@ -43,12 +44,11 @@ from weft.kernel.kinds import (
 
 sqrt = External(f64, (f64,))
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-M = N = K = STRIDE = PARTS = WIDTH = FLOATING = WARPS = 0
 
 
-def _added_up(x: C) -> C:
+def _added_up(x: C, *, WIDTH: static) -> C:
     """The sum of the numbers of a warp, in every lane."""
     for k in unrolled(5):
         if WIDTH == 8:
@@ -64,7 +64,7 @@ def _added_up_wide(x: f64) -> f64:
     return x
 
 
-def _reflector(column: ptr, j: i64, found: ptr) -> void:
+def _reflector(column: ptr, j: i64, found: ptr, *, M: static, PARTS: static) -> void:
     """Of the column from row j on: beta, tau and the factor that makes the reflector of it.
 
     As LAPACK's larfg: beta has the other sign than the first number; 0 for tau if there is
@@ -103,7 +103,7 @@ def _reflector(column: ptr, j: i64, found: ptr) -> void:
             C[found, 5] = C(-(b / size))
 
 
-def project(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
+def project(v: ptr, column: ptr, j: i64, sums: ptr, *, M: static, PARTS: static) -> void:
     """A reflector's adjoint times a column below row j, where it is 1, and the column's number in
     that row, which is read before the lanes meet: one of them writes it afterwards."""
     total = real(C(0.0))
@@ -116,7 +116,7 @@ def project(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
         C[sums, k] = _added_up(total[k])
 
 
-def subtract(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
+def subtract(v: ptr, column: ptr, j: i64, sums: ptr, *, M: static) -> void:
     """Subtract a multiple of a reflector, which is 1 in row j, from a column: of what was projected
     the first number, in that row the second."""
     q = read(sums, 0)
@@ -128,7 +128,18 @@ def subtract(v: ptr, column: ptr, j: i64, sums: ptr) -> void:
         write(column, j, read(sums, 1))
 
 
-def factor(x: ptr, taus: ptr) -> void:
+def factor(
+    x: ptr,
+    taus: ptr,
+    *,
+    M: static,
+    N: static,
+    K: static,
+    STRIDE: static,
+    PARTS: static,
+    WIDTH: static,
+    WARPS: static,
+) -> void:
     """R above reflectors, and their factors, in place."""
     base = x + block() * STRIDE * PARTS * WIDTH
     own = taus + block() * K * PARTS * WIDTH
@@ -161,7 +172,18 @@ def factor(x: ptr, taus: ptr) -> void:
             write(own, j, tau)
 
 
-def expand(x: ptr, taus: ptr) -> void:
+def expand(
+    x: ptr,
+    taus: ptr,
+    *,
+    M: static,
+    N: static,
+    K: static,
+    STRIDE: static,
+    PARTS: static,
+    WIDTH: static,
+    WARPS: static,
+) -> void:
     """The first N columns of the product of K reflectors, in their place."""
     base = x + block() * STRIDE * PARTS * WIDTH
     own = taus + block() * K * PARTS * WIDTH

@@ -14,24 +14,20 @@ from weft.backends.cuda.routines.device import (
 )
 from weft.backends.cuda.routines.elements import get, put, strided, up
 from weft.backends.cuda.routines.stubs.cumulative_stubs import larger, smaller
-from weft.kernel.kinds import External, f32, i32, i64, ptr, u32, unrolled, void
+from weft.kernel.kinds import External, f32, i32, i64, ptr, static, u32, unrolled, void
 
 K: Any = u32  # the bits of a float
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
 I: Any = i32  # an index
-NEGATED = OP = DIMS = AXES = BATCH = COUNT = WINDOW = CLIP = FLOATING = WIDTH = SIZE = UNSIGNED = (
-    WIDE
-) = 0
 SET, ADD, SUB, MUL, MIN, MAX = range(6)
 combine = External(void, (ptr, C))  # one of the instructions that combine numbers in any order
 # Of the bits of floats without and with a sign, as one that combines integers.
 unsigned_extreme = signed_extreme = External(void, (ptr, K))
-SIGN = MOST = INFINITE = UNKNOWN = STEP = 0
 
 
-def joined(old: C, new: C) -> C:
+def joined(old: C, new: C, *, OP: static) -> C:
     if OP == 0:
         return new
     if OP == 1:
@@ -50,7 +46,9 @@ def joined(old: C, new: C) -> C:
 # (of axes that indices share with it) and in the updates.
 
 
-def start_of(indices: ptr, table: ptr, n: i64) -> i64:
+def start_of(
+    indices: ptr, table: ptr, n: i64, *, DIMS: static, CLIP: static, UNSIGNED: static
+) -> i64:
     """Where a window begins; -1 where it is left out."""
     found = i64(0)
     for k in range(DIMS):
@@ -67,7 +65,7 @@ def start_of(indices: ptr, table: ptr, n: i64) -> i64:
     return found + of_batch(table, n, i64(1))
 
 
-def of_batch(table: ptr, n: i64, part: i64) -> i64:
+def of_batch(table: ptr, n: i64, part: i64, *, DIMS: static, AXES: static, BATCH: static) -> i64:
     """What the axes of the batch add to a place: 1 for the operand, 2 for the updates."""
     batch = table + 8 * (2 * i64(DIMS) + 3 * AXES)
     if BATCH == 1:
@@ -75,7 +73,7 @@ def of_batch(table: ptr, n: i64, part: i64) -> i64:
     return strided(batch, BATCH, 3, n, 0, part)
 
 
-def of_window(table: ptr, w: i64, part: i64) -> i64:
+def of_window(table: ptr, w: i64, part: i64, *, DIMS: static, AXES: static) -> i64:
     """What the axes of a window add to a place, as `of_batch`."""
     window = table + 8 * (2 * i64(DIMS))
     if AXES == 1:
@@ -88,7 +86,9 @@ def update(out: ptr, updates: ptr, table: ptr, at: i64, n: i64, w: i64) -> void:
     put(out, at, joined(get(out, at), get(updates, place)))
 
 
-def scatter_apart(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_apart(
+    indices: ptr, updates: ptr, table: ptr, out: ptr, *, COUNT: static, WINDOW: static
+) -> void:
     """Updates of which no two meet: a thread for each."""
     number = block() * 256 + thread()
     if number < COUNT * WINDOW:
@@ -99,7 +99,9 @@ def scatter_apart(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
             update(out, updates, table, start + of_window(table, w, i64(1)), n, w)
 
 
-def scatter_few(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_few(
+    indices: ptr, updates: ptr, table: ptr, out: ptr, *, COUNT: static, WINDOW: static
+) -> void:
     """A few updates by one block: each thread has some of the places."""
     for n in range(COUNT):
         start = start_of(indices, table, n)
@@ -110,7 +112,17 @@ def scatter_few(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
                     update(out, updates, table, at, n, w)
 
 
-def scatter_any_order(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_any_order(
+    indices: ptr,
+    updates: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    NEGATED: static,
+    COUNT: static,
+    WINDOW: static,
+    WIDTH: static,
+) -> void:
     """Updates in any order: a thread for each."""
     number = block() * 256 + thread()
     if number < i64(COUNT) * WINDOW:
@@ -125,7 +137,16 @@ def scatter_any_order(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
             combine(out + (start + of_window(table, w, i64(1))) * WIDTH, x)
 
 
-def scatter_fours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_fours(
+    indices: ptr,
+    updates: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    NEGATED: static,
+    COUNT: static,
+    WINDOW: static,
+) -> void:
     """Rows of float32 in any order, four neighbours at once; all begin at multiples of four."""
     number = block() * 256 + thread()
     if number < i64(COUNT) * (WINDOW // 4):
@@ -143,7 +164,16 @@ def scatter_fours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
             )
 
 
-def scatter_neighbours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_neighbours(
+    indices: ptr,
+    updates: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    NEGATED: static,
+    COUNT: static,
+    WIDTH: static,
+) -> void:
     """Single updates in any order; those of a warp that follow each other to one place are one."""
     number = block() * 256 + thread()
     lane = u32(thread() % 32)
@@ -175,7 +205,9 @@ def scatter_neighbours(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void
         combine(out + i64(key) * WIDTH, x)
 
 
-def same_unknowns(x: ptr, out: ptr) -> void:
+def same_unknowns(
+    x: ptr, out: ptr, *, SIZE: static, MOST: static, INFINITE: static, UNKNOWN: static
+) -> void:
     """A copy of floats in which a NaN has the bits that are the extreme of all integers."""
     number = block() * 256 + thread()
     if number < i64(SIZE):
@@ -185,7 +217,20 @@ def same_unknowns(x: ptr, out: ptr) -> void:
         K[out, number] = bits
 
 
-def scatter_extremes(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_extremes(
+    indices: ptr,
+    updates: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    COUNT: static,
+    WINDOW: static,
+    WIDTH: static,
+    SIGN: static,
+    MOST: static,
+    INFINITE: static,
+    UNKNOWN: static,
+) -> void:
     """The smallest or largest floats, in any order: bits of the same sign are ordered as integers,
     those of negative floats the other way round."""
     number = block() * 256 + thread()
@@ -204,7 +249,7 @@ def scatter_extremes(indices: ptr, updates: ptr, table: ptr, out: ptr) -> void:
                 unsigned_extreme(at, bits)
 
 
-def mark_last(indices: ptr, table: ptr, last: ptr) -> void:
+def mark_last(indices: ptr, table: ptr, last: ptr, *, COUNT: static, STEP: static) -> void:
     """The last of the windows that begin at each place, from 1 on."""
     number = block() * 256 + thread()
     if number < COUNT:
@@ -213,7 +258,17 @@ def mark_last(indices: ptr, table: ptr, last: ptr) -> void:
             combine(last + 4 * (start // STEP), u32(number + 1))
 
 
-def scatter_last(indices: ptr, updates: ptr, table: ptr, last: ptr, out: ptr) -> void:
+def scatter_last(
+    indices: ptr,
+    updates: ptr,
+    table: ptr,
+    last: ptr,
+    out: ptr,
+    *,
+    COUNT: static,
+    WINDOW: static,
+    STEP: static,
+) -> void:
     """Updates of which the last counts."""
     number = block() * 256 + thread()
     if number < i64(COUNT) * WINDOW:
@@ -225,7 +280,7 @@ def scatter_last(indices: ptr, updates: ptr, table: ptr, last: ptr, out: ptr) ->
                 update(out, updates, table, start + of_window(table, w, i64(1)), n, w)
 
 
-def window_keys(indices: ptr, table: ptr, keys: ptr) -> void:
+def window_keys(indices: ptr, table: ptr, keys: ptr, *, COUNT: static, SIZE: static) -> void:
     """Where each window begins, as a key; SIZE where it is left out."""
     number = block() * 256 + thread()
     if number < COUNT:
@@ -233,7 +288,9 @@ def window_keys(indices: ptr, table: ptr, keys: ptr) -> void:
         u32[keys, number] = u32(SIZE) if start < 0 else u32(start)
 
 
-def element_keys(indices: ptr, table: ptr, keys: ptr) -> void:
+def element_keys(
+    indices: ptr, table: ptr, keys: ptr, *, COUNT: static, WINDOW: static, SIZE: static
+) -> void:
     """Where each update belongs, as a key; SIZE where it is left out."""
     number = block() * 256 + thread()
     if number < COUNT * WINDOW:
@@ -242,7 +299,18 @@ def element_keys(indices: ptr, table: ptr, keys: ptr) -> void:
         u32[keys, number] = u32(SIZE) if start < 0 else u32(at)
 
 
-def scatter_runs(keys: ptr, order: ptr, updates: ptr, table: ptr, out: ptr) -> void:
+def scatter_runs(
+    keys: ptr,
+    order: ptr,
+    updates: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    COUNT: static,
+    WINDOW: static,
+    SIZE: static,
+    WIDE: static,
+) -> void:
     """Updates in the order of their keys: a thread goes through those of one place."""
     number = block() * 256 + thread()
     total = i64(COUNT) * WINDOW

@@ -5,17 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
-from weft.kernel.kinds import f32, i32, i64, ptr, void
+from weft.kernel.kinds import f32, i32, i64, ptr, static, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-ROWS = COLUMNS = COUNT = PARTS = KEEP = CHECKED = CONJUGATED = BYTES = 0
-STRIDE = ROW_STEP = COLUMN_STEP = OUT_STRIDE = LENGTH = 0
 UNKNOWN = float("nan")
 LOWER, UPPER, ALL = range(3)
 
 
-def pick(x: ptr, info: ptr, out: ptr) -> void:
+def pick(
+    x: ptr,
+    info: ptr,
+    out: ptr,
+    *,
+    ROWS: static,
+    COLUMNS: static,
+    COUNT: static,
+    PARTS: static,
+    KEEP: static,
+    CHECKED: static,
+    CONJUGATED: static,
+    STRIDE: static,
+    ROW_STEP: static,
+    COLUMN_STEP: static,
+    OUT_STRIDE: static,
+) -> void:
     """Matrices by rows, from elements at any steps; zeros beside a triangle, NaN after a failure.
 
     Matrices begin ``STRIDE`` elements apart in ``x`` and ``OUT_STRIDE`` in ``out``.
@@ -40,7 +54,7 @@ def pick(x: ptr, info: ptr, out: ptr) -> void:
         C[out, (matrix * OUT_STRIDE + row * COLUMNS + column) * PARTS + part] = value
 
 
-def fail(x: ptr, info: ptr) -> void:
+def fail(x: ptr, info: ptr, *, COUNT: static, LENGTH: static) -> void:
     """NaN for each of the ``LENGTH`` numbers of a matrix whose factorisation failed."""
     number = block() * 256 + thread()
     if number < i64(COUNT) * LENGTH:
@@ -48,21 +62,23 @@ def fail(x: ptr, info: ptr) -> void:
             C[x, number] = C(UNKNOWN)
 
 
-def conjugate(x: ptr) -> void:
+def conjugate(x: ptr, *, LENGTH: static) -> void:
     """Imaginary parts with the other sign, in place."""
     number = block() * 256 + thread()
     if number < i64(LENGTH):
         C[x, number * 2 + 1] = -C[x, number * 2 + 1]
 
 
-def addresses(x: ptr, out: ptr) -> void:
+def addresses(x: ptr, out: ptr, *, COUNT: static, BYTES: static) -> void:
     """Where each of some matrices begins, which are ``BYTES`` apart."""
     number = block() * 256 + thread()
     if number < COUNT:
         i64[out, number] = i64(x) + number * BYTES
 
 
-def pivots_of(x: ptr, swaps: ptr, order: ptr) -> void:
+def pivots_of(
+    x: ptr, swaps: ptr, order: ptr, *, ROWS: static, COLUMNS: static, COUNT: static
+) -> void:
     """Row swaps from 0 on, and the permutation that they make; a thread for each matrix."""
     number = block() * 256 + thread()
     if number < COUNT:
@@ -71,14 +87,14 @@ def pivots_of(x: ptr, swaps: ptr, order: ptr) -> void:
         permute(swaps + 4 * number * COLUMNS, order + 4 * number * ROWS)
 
 
-def permutation_of(swaps: ptr, order: ptr) -> void:
+def permutation_of(swaps: ptr, order: ptr, *, ROWS: static, COLUMNS: static, COUNT: static) -> void:
     """The permutation that row swaps make; a thread for each matrix."""
     number = block() * 256 + thread()
     if number < COUNT:
         permute(swaps + 4 * number * COLUMNS, order + 4 * number * ROWS)
 
 
-def permute(swaps: ptr, order: ptr) -> void:
+def permute(swaps: ptr, order: ptr, *, ROWS: static, COLUMNS: static) -> void:
     for i in range(ROWS):
         i32[order, i] = i32(i)
     for i in range(COLUMNS):
@@ -88,7 +104,7 @@ def permute(swaps: ptr, order: ptr) -> void:
         i32[order, j] = one
 
 
-def unpack_pairs(values: ptr, x: ptr, info: ptr, out: ptr) -> void:
+def unpack_pairs(values: ptr, x: ptr, info: ptr, out: ptr, *, ROWS: static, COUNT: static) -> void:
     """Eigenvectors of real matrices, from columns that hold real and imaginary parts of pairs."""
     number = block() * 256 + thread()
     if number < i64(COUNT) * ROWS * ROWS:

@@ -25,22 +25,28 @@ from weft.backends.cuda.routines.device import (
     thread,
     warp_barrier,
 )
-from weft.kernel.kinds import External, i32, i64, ptr, stack, u8, u32, u64, unrolled, void
+from weft.kernel.kinds import External, i32, i64, ptr, stack, static, u8, u32, u64, unrolled, void
 
 counters = starts = offsets = kept_keys = kept_values = External(ptr, ())  # shared memory
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 K: Any = u32  # a key in memory
 W: Any = u32  # a key in registers
-BITS = KIND = EXACT = DESCENDING = LENGTH = TILES = TILE = ITEMS = WARPS = VALUES = COPIES = 0
-PASSES = LANES = PER = PARTS = AHEAD = 0
-SPAN = 0  # lanes that share a short row
-INNER = WIDTH = STRIDE = PART = PERMUTED = KEPT = ROWS = 0
-SIGN = INFINITE = UNKNOWN = MOST = TOP = 0
 UNSIGNED, SIGNED, FLOAT = range(3)
 
 
-def ordered(k: W) -> W:
+def ordered(
+    k: W,
+    *,
+    KIND: static,
+    EXACT: static,
+    DESCENDING: static,
+    SIGN: static,
+    INFINITE: static,
+    UNKNOWN: static,
+    MOST: static,
+    TOP: static,
+) -> W:
     """The number by which a key is ordered."""
     if KIND == 2:
         if EXACT == 0:
@@ -60,7 +66,20 @@ def digit_of(k: W, shift: i64) -> u32:
     return u32((ordered(k) >> W(shift)) & 255)
 
 
-def count_digits(keys: ptr, counts: ptr) -> void:
+def count_digits(
+    keys: ptr,
+    counts: ptr,
+    *,
+    LENGTH: static,
+    TILES: static,
+    TILE: static,
+    ITEMS: static,
+    WARPS: static,
+    PASSES: static,
+    LANES: static,
+    PER: static,
+    PARTS: static,
+) -> void:
     """How often each digit occurs in a row: counts by row, place of the digit, and digit.
 
     Some lanes of a warp have counters of their own, as they often have the same digit.
@@ -91,7 +110,18 @@ def count_digits(keys: ptr, counts: ptr) -> void:
         atomic_add_u32(counts + 4 * (row * 256 * PASSES + d), total)
 
 
-def load_tile(keys: ptr, values: ptr, row: i64, first: i64, items: ptr, moved: ptr) -> void:
+def load_tile(
+    keys: ptr,
+    values: ptr,
+    row: i64,
+    first: i64,
+    items: ptr,
+    moved: ptr,
+    *,
+    LENGTH: static,
+    ITEMS: static,
+    VALUES: static,
+) -> void:
     """The keys of a thread, and what goes with them; 32 neighbours of a warp at a time."""
     warp = thread() // 32
     lane = thread() % 32
@@ -108,7 +138,9 @@ def load_tile(keys: ptr, values: ptr, row: i64, first: i64, items: ptr, moved: p
             u32[moved, r] = u32(at)
 
 
-def rank_tile(items: ptr, ranks: ptr, first: i64, shift: i64) -> void:
+def rank_tile(
+    items: ptr, ranks: ptr, first: i64, shift: i64, *, LENGTH: static, ITEMS: static, WARPS: static
+) -> void:
     """Where each key belongs in the sorted tile; ``starts`` has where digits begin.
 
     What a tile has behind the row's end belongs behind all keys, so it takes the last digit.
@@ -165,7 +197,9 @@ def scan_counts(counts: ptr) -> void:
     barrier()
 
 
-def keep_tile(items: ptr, moved: ptr, ranks: ptr, first: i64) -> void:
+def keep_tile(
+    items: ptr, moved: ptr, ranks: ptr, first: i64, *, LENGTH: static, ITEMS: static, VALUES: static
+) -> void:
     """Put a tile in order in shared memory."""
     warp = thread() // 32
     lane = thread() % 32
@@ -178,7 +212,7 @@ def keep_tile(items: ptr, moved: ptr, ranks: ptr, first: i64) -> void:
     barrier()
 
 
-def before_tile(state: ptr, at: i64, first: i64, known: u64) -> u32:
+def before_tile(state: ptr, at: i64, first: i64, known: u64, *, AHEAD: static) -> u32:
     """Where the thread's digit of a tile belongs, from what the tiles before it have said."""
     total = u32(0)
     words = stack(AHEAD * 8)
@@ -199,7 +233,21 @@ def before_tile(state: ptr, at: i64, first: i64, known: u64) -> u32:
 
 
 def move_digits(
-    keys: ptr, values: ptr, counts: ptr, state: ptr, new_keys: ptr, new_values: ptr, shift: i64
+    keys: ptr,
+    values: ptr,
+    counts: ptr,
+    state: ptr,
+    new_keys: ptr,
+    new_values: ptr,
+    shift: i64,
+    *,
+    LENGTH: static,
+    TILES: static,
+    TILE: static,
+    ITEMS: static,
+    WARPS: static,
+    VALUES: static,
+    PASSES: static,
 ) -> void:
     """Elements of a tile moved to where their digits belong; GPUs begin blocks in their order.
 
@@ -244,7 +292,17 @@ def move_digits(
                 u32[new_values, at] = u32[kept_values(), i]
 
 
-def sort_block(keys: ptr, values: ptr, new_keys: ptr, new_values: ptr) -> void:
+def sort_block(
+    keys: ptr,
+    values: ptr,
+    new_keys: ptr,
+    new_values: ptr,
+    *,
+    BITS: static,
+    LENGTH: static,
+    ITEMS: static,
+    VALUES: static,
+) -> void:
     """A row for each block."""
     row = block()
     items = stack(ITEMS * 8)
@@ -271,14 +329,25 @@ def sort_block(keys: ptr, values: ptr, new_keys: ptr, new_values: ptr) -> void:
                 u32[new_values, row * LENGTH + at] = u32[moved, r]
 
 
-def other_key(key: W, lane: i64) -> W:
+def other_key(key: W, lane: i64, *, BITS: static) -> W:
     """The key of another lane."""
     if BITS > 32:
         return W(shuffle_u64(u64(key), i32(lane)))
     return W(shuffle_u32(u32(key), i32(lane)))
 
 
-def sort_short(keys: ptr, values: ptr, new_keys: ptr, new_values: ptr) -> void:
+def sort_short(
+    keys: ptr,
+    values: ptr,
+    new_keys: ptr,
+    new_values: ptr,
+    *,
+    LENGTH: static,
+    ITEMS: static,
+    VALUES: static,
+    SPAN: static,
+    ROWS: static,
+) -> void:
     """Short rows, each by ``SPAN`` lanes of a warp with ``ITEMS`` keys each: a key belongs behind
     as many as are smaller, or the same and before it. All lanes take part in shuffles."""
     row = (block() * 256 + thread()) // SPAN
@@ -321,7 +390,18 @@ def sort_short(keys: ptr, values: ptr, new_keys: ptr, new_values: ptr) -> void:
 # --- moves ----------------------------------------------------------------------------------------
 
 
-def pull_keys(x: ptr, order: ptr, out: ptr) -> void:
+def pull_keys(
+    x: ptr,
+    order: ptr,
+    out: ptr,
+    *,
+    LENGTH: static,
+    INNER: static,
+    STRIDE: static,
+    PART: static,
+    PERMUTED: static,
+    ROWS: static,
+) -> void:
     """Keys by row, in the order of a permutation of each, if there is one.
 
     An element has STRIDE keys of which PART is taken.
@@ -336,7 +416,17 @@ def pull_keys(x: ptr, order: ptr, out: ptr) -> void:
         K[out, number] = K[x, place * STRIDE + PART]
 
 
-def push_elements(x: ptr, order: ptr, out: ptr) -> void:
+def push_elements(
+    x: ptr,
+    order: ptr,
+    out: ptr,
+    *,
+    LENGTH: static,
+    COPIES: static,
+    INNER: static,
+    KEPT: static,
+    ROWS: static,
+) -> void:
     """The first elements of each row in the order of a permutation; COPIES words make one."""
     number = block() * 256 + thread()
     if number < ROWS * KEPT * COPIES:
@@ -349,7 +439,9 @@ def push_elements(x: ptr, order: ptr, out: ptr) -> void:
         K[out, number] = K[x, ((outer * LENGTH + source) * INNER + inner) * COPIES + part]
 
 
-def push_places(order: ptr, out: ptr) -> void:
+def push_places(
+    order: ptr, out: ptr, *, LENGTH: static, INNER: static, KEPT: static, ROWS: static
+) -> void:
     """The first numbers of a permutation of each row."""
     number = block() * 256 + thread()
     if number < ROWS * KEPT:
@@ -359,7 +451,9 @@ def push_places(order: ptr, out: ptr) -> void:
         u32[out, number] = u32[order, (outer * INNER + inner) * LENGTH + at]
 
 
-def split_keys(keys: ptr, sorted_keys: ptr, out: ptr) -> void:
+def split_keys(
+    keys: ptr, sorted_keys: ptr, out: ptr, *, LENGTH: static, KEPT: static, ROWS: static
+) -> void:
     """0, 1 or 2 for keys before, at and behind the one at a place of their sorted row."""
     number = block() * 256 + thread()
     if number < ROWS * LENGTH:

@@ -17,15 +17,14 @@ from weft.backends.cuda.routines.stubs.numbers import (
     times,
     write,
 )
-from weft.kernel.kinds import f32, i64, ptr, stack, unrolled, values, void
+from weft.kernel.kinds import f32, i64, ptr, stack, static, unrolled, values, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-PARTS = COUNT = SIZE = COLUMNS = THREADS = GROUP = 0
 UNKNOWN = float("nan")
 
 
-def divisor(x: values) -> values:
+def divisor(x: values, *, PARTS: static) -> values:
     """What is kept of a pivot to divide by it: the inverse of a complex one, which is scaled so
     that no square overflows."""
     if PARTS == 1:
@@ -36,11 +35,25 @@ def divisor(x: values) -> values:
     return [a / norm, -(b / norm)]
 
 
-def quotient(x: values, kept: values) -> values:
+def quotient(x: values, kept: values, *, PARTS: static) -> values:
     return [x[0] / kept[0]] if PARTS == 1 else times(x, kept)
 
 
-def solve(below: ptr, middle: ptr, above: ptr, b: ptr, rows: ptr, out: ptr) -> void:
+def solve(
+    below: ptr,
+    middle: ptr,
+    above: ptr,
+    b: ptr,
+    rows: ptr,
+    out: ptr,
+    *,
+    PARTS: static,
+    COUNT: static,
+    SIZE: static,
+    COLUMNS: static,
+    THREADS: static,
+    GROUP: static,
+) -> void:
     """Elimination with swaps of neighbouring rows, as LAPACK's gtsv does it.
 
     Rows of the triangle that is left have three numbers, which ``rows`` holds side by side for

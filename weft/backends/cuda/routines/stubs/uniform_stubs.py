@@ -6,14 +6,15 @@ from typing import Any
 
 from weft.backends.cuda.routines.device import block, thread
 from weft.backends.cuda.routines.elements import get, put
-from weft.kernel.kinds import f32, f64, i64, ptr, u32, u64, void
+from weft.kernel.kinds import f32, f64, i64, ptr, static, u32, u64, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-COUNT = WIDE = FLOATS = 0
 
 
-def draw(low: ptr, high: ptr, state: ptr, out: ptr) -> void:
+def draw(
+    low: ptr, high: ptr, state: ptr, out: ptr, *, COUNT: static, WIDE: static, FLOATS: static
+) -> void:
     """``state`` is a key and the number of calls there were."""
     number = block() * 256 + thread()
     if number < i64(COUNT):

@@ -12,15 +12,13 @@ from typing import Any
 from weft.backends.cuda.routines.device import block, thread
 from weft.backends.cuda.routines.elements import get, put
 from weft.backends.cuda.routines.stubs.cumulative_stubs import joined
-from weft.kernel.kinds import f32, i32, i64, ptr, stack, u32, unrolled, void
+from weft.kernel.kinds import f32, i32, i64, ptr, stack, static, u32, unrolled, void
 
-# Names that stubs are given; here so that they can be written.
+# Kinds that the stubs are given.
 C: Any = f32
-RANK = NUMBERS = COUNT = WINDOW = DILATED = LEAST = WIDTH = VECTOR = 0
-IDENTITY = 0.0
 
 
-def place(table: ptr, o: i64, w: i64) -> i64:
+def place(table: ptr, o: i64, w: i64, *, RANK: static, NUMBERS: static, DILATED: static) -> i64:
     """Where an element of a window is in the operand; -1 outside of it."""
     found = i64(0)
     results = u32(o)
@@ -44,7 +42,17 @@ def place(table: ptr, o: i64, w: i64) -> i64:
     return found
 
 
-def reduce_windows(x: ptr, table: ptr, out: ptr) -> void:
+def reduce_windows(
+    x: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    COUNT: static,
+    WINDOW: static,
+    WIDTH: static,
+    VECTOR: static,
+    IDENTITY: static,
+) -> void:
     first = (block() * 256 + thread()) * VECTOR
     if first < COUNT:
         found = stack(VECTOR * WIDTH)
@@ -59,7 +67,18 @@ def reduce_windows(x: ptr, table: ptr, out: ptr) -> void:
             put(out, first + j, C[found, j])
 
 
-def choose(x: ptr, table: ptr, first: i64, found: ptr) -> void:
+def choose(
+    x: ptr,
+    table: ptr,
+    first: i64,
+    found: ptr,
+    *,
+    WINDOW: static,
+    LEAST: static,
+    WIDTH: static,
+    VECTOR: static,
+    IDENTITY: static,
+) -> void:
     """Where the first extremum of each window is; -1 in the padding."""
     best = stack(VECTOR * WIDTH)
     for j in unrolled(VECTOR):
@@ -80,7 +99,7 @@ def choose(x: ptr, table: ptr, first: i64, found: ptr) -> void:
                 i32[found, j] = i32(here)
 
 
-def gather_chosen(g: ptr, x: ptr, table: ptr, out: ptr) -> void:
+def gather_chosen(g: ptr, x: ptr, table: ptr, out: ptr, *, COUNT: static, VECTOR: static) -> void:
     first = (block() * 256 + thread()) * VECTOR
     if first < COUNT:
         places = stack(VECTOR * 4)
@@ -93,7 +112,7 @@ def gather_chosen(g: ptr, x: ptr, table: ptr, out: ptr) -> void:
             put(out, first + j, found)
 
 
-def keep_chosen(x: ptr, table: ptr, out: ptr) -> void:
+def keep_chosen(x: ptr, table: ptr, out: ptr, *, COUNT: static, VECTOR: static) -> void:
     first = (block() * 256 + thread()) * VECTOR
     if first < COUNT:
         places = stack(VECTOR * 4)
@@ -102,7 +121,18 @@ def keep_chosen(x: ptr, table: ptr, out: ptr) -> void:
             i32[out, first + j] = i32[places, j]
 
 
-def add_chosen(source: ptr, places: ptr, table: ptr, out: ptr) -> void:
+def add_chosen(
+    source: ptr,
+    places: ptr,
+    table: ptr,
+    out: ptr,
+    *,
+    RANK: static,
+    COUNT: static,
+    WINDOW: static,
+    WIDTH: static,
+    VECTOR: static,
+) -> void:
     """The sum of what the windows have that chose an element.
 
     The table: elements, windows, stride, padding before, windows around an element, and the stride
