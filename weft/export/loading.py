@@ -45,6 +45,11 @@ def deserialize(blob: Any) -> Exported:
     """
     data = bytes(memoryview(blob))
     try:
+        if data.startswith(BYTECODE):
+            raise MalformedExportError(
+                "these bytes are a module without the types of arguments; read it with"
+                " weft.export.from_stablehlo"
+            )
         if not data.startswith(MARK) and BYTECODE in data:
             return from_jax.read(data)
         # types are the program's, whatever the knob says here
