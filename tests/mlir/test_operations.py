@@ -198,7 +198,7 @@ def test_programs_over_a_mesh():
 
 
 def test_modules_are_no_exports():
-    with pytest.raises(export.MalformedExportError, match="a module .* with .*from_stablehlo"):
+    with pytest.raises(export.MalformedExportError, match=r"a module .* with .*from_stablehlo"):
         export.deserialize(b"ML\xefR\x0dStableHLO_v1.0")
     with pytest.raises(export.MalformedExportError, match="damaged"):
         export.deserialize(b"\x14\x00\x00\x00" + bytes(200) + b"ML\xefR\x0dStableHLO_v1.0")
