@@ -316,7 +316,7 @@ def test_donated_arguments_stay():
 
 
 def test_inside_of_a_transformation():
-    with pytest.raises(TypeError, match="inside of a transformation"):
+    with pytest.raises(TypeError, match="inside a transformation"):
         weft.jit(lambda x: weft.verify(jnp.sin)(x).ok)(1.0)
 
 

@@ -153,7 +153,7 @@ def agreement():
     assert utils.broadcast_one_to_all(np.array([index, 7])).tolist() == [0, 7]
     last = index == count - 1
     assert int(utils.broadcast_one_to_all(np.array(index), is_source=last)) == count - 1
-    with raises(ValueError, "say that they are the source"):
+    with raises(ValueError, "claim to be the source"):
         utils.broadcast_one_to_all(1, is_source=True)
     utils.sync_global_devices("here")
     with raises(AssertionError, "sync_global_devices('0')"):

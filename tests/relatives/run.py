@@ -388,7 +388,7 @@ ACCEPTED = {
     r"^index at get refused .*Unknown gather mode 'wrap'": UNREAD,
     r"^scipy.signal.\w+ refused .*the average is 'mean' or 'median'": UNREAD,
     r"^nn.standardize refused .*algorithm=": UNREAD,
-    r"^numpy.full_like class .*sizes that are not negative": TWO,
+    r"^numpy.full_like class .*non-negative sizes": TWO,
     r"^numpy.ravel_multi_index class .*of integer dtypes": TWO,
     r"^(numpy.|method )compress class ValueError, not TypeError: an axis must be": TWO,
     r"^random.\w+ class TypePromotionError, not ValueError: Incompatible shapes": TWO,

@@ -172,7 +172,7 @@ def test_what_cannot_be_sent_is_said():
     with pytest.raises(data.DataError, match="cannot be sent to worker processes"):
         lock = threading.Lock()
         data.source(range(3)).map(lambda x: (x, lock)).iterator(workers=1)
-    with pytest.raises(data.DataError, match="pass a function that returns a new one"):
+    with pytest.raises(data.DataError, match="pass a function that returns a new iterator"):
         data.source(iter(range(3))).iterator(workers=1)
 
 

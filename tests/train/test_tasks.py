@@ -227,7 +227,7 @@ def test_errors_name_task_and_feature():
         text_task(preprocessors=STEPS["span_corruption"]).get_dataset()
     with pytest.raises(tasks.TaskError, match=r"targets of length \d+, more than 5"):
         text_task(preprocessors=STEPS["span_corruption"]).get_dataset({"inputs": 64, "targets": 5})
-    with pytest.raises(TypeError, match="has to be a Feature"):
+    with pytest.raises(TypeError, match="must be a Feature"):
         tasks.Task("x", {"train": []}, {"targets": BYTES})
     with pytest.raises(TypeError, match="needs splits="):
         tasks.Source(lambda split: [])

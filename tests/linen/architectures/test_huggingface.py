@@ -160,7 +160,7 @@ def test_damaged_folders_are_refused(record, tmp_path):
     write(tmp_path, config, tensors, shards=2)
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "../model-00001-of-00002.safetensors"}}))
-    with pytest.raises(CheckpointError, match="a file of the folder"):
+    with pytest.raises(CheckpointError, match="a file in the folder"):
         load_huggingface(tmp_path)
     index.unlink()
     (tmp_path / "model.safetensors").write_bytes(b"\x80\x04not a safetensors file")
