@@ -173,8 +173,8 @@ def test_ds_indexes_arrays():
         (ValueError, "step of 1 or more", lambda r: r[::-1]),
         (ValueError, "longer than the shape", lambda r: r[0, 0]),
         (TypeError, "cannot contain None", lambda r: r[None, 0]),
-        (TypeError, "made of integers", lambda r: r[0.5]),
-        (TypeError, "made of integers", lambda r: r[[0, 1]]),
+        (TypeError, "consists of integers", lambda r: r[0.5]),
+        (TypeError, "consists of integers", lambda r: r[[0, 1]]),
         (IndexError, "one ellipsis", lambda r: r[..., ...]),
         (ValueError, "Convert it", lambda r: r.__setitem__(0, 1)),
         (ValueError, "Convert it", lambda r: r.__setitem__(0, 1j)),
@@ -337,7 +337,7 @@ def test_two_names_for_one_reference_are_refused():
     ],
 )
 def test_references_are_not_returned(use):
-    with pytest.raises(ValueError, match="references cannot be"):
+    with pytest.raises(ValueError, match="references? cannot be|cannot return or carry a reference"):
         use(arange(2))
 
 

@@ -128,11 +128,11 @@ def test_arrays_from_parts():
         weft.make_array_from_callback((6,), sharding, lambda index: np.ones(3))
     tree = weft.make_array_from_process_local_data(sharding, {"a": whole})
     assert (tree["a"] == whole).all()
-    with pytest.raises(ValueError, match="one process"):
+    with pytest.raises(ValueError, match="a single process"):
         weft.make_array_from_process_local_data(sharding, whole, (12,))
     joined = weft.make_array_from_single_device_arrays((6,), sharding, [jnp.asarray(whole)])
     assert (joined == whole).all()
-    with pytest.raises(ValueError, match="as many arrays"):
+    with pytest.raises(ValueError, match="one array each"):
         weft.make_array_from_single_device_arrays((6,), sharding, [])
 
 

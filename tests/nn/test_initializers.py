@@ -76,5 +76,5 @@ def test_errors():
         initializers.variance_scaling(1.0, "fan_in", "flat")(KEY, (3, 3))
     with pytest.raises(ValueError, match="at least 2 dimensions"):
         initializers.orthogonal()(KEY, (3,))
-    with pytest.raises(ValueError, match="no fewer outputs"):
+    with pytest.raises(ValueError, match="at least as many outputs"):
         initializers.delta_orthogonal()(KEY, (3, 4, 2))

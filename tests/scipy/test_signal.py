@@ -156,7 +156,7 @@ def test_stft_boundaries(boundary, padded):
 
 def test_complex_signals_and_unequal_lengths():
     x, y = draw(40, kind="c"), draw(30)
-    with pytest.warns(UserWarning, match="both sides"):
+    with pytest.warns(UserWarning, match="two-sided"):
         got = signal.stft(x, nperseg=8)[2]
     with pytest.warns(UserWarning, match="complex"):
         wanted = reference.stft(x, nperseg=8)[2]

@@ -106,7 +106,7 @@ def test_streams():
     assert list(made.batch(4, drop_remainder=True).map(len)) == [4]
     with pytest.raises(TypeError, match="front to back"):
         made[0]
-    with pytest.raises(TypeError, match="only when it has been read"):
+    with pytest.raises(TypeError, match="until it has been read"):
         len(made)
     with pytest.raises(TypeError, match=r"shuffle\(seed, window="):
         made.shuffle(seed=0)

@@ -230,7 +230,7 @@ def test_bleu(predictions, references, smooth, score):
         (lambda: metrics.Histogram.over(1, 0), "low < high"),
         (lambda: metrics.Images.from_model_output(LOSS), "height, width"),
         (lambda: metrics.Collection.empty(), "struct.dataclass"),
-        (lambda: metrics.Metric.empty(), "of its own"),
+        (lambda: metrics.Metric.empty(), "must define empty"),
     ],
 )
 def test_errors(call, message):

@@ -26,9 +26,9 @@ def test_a_machine_is_described(make_plugin):
     assert len(found.devices) == 6 and found.devices[5].coords == (1, 2, 0)
     assert found.devices[1].device_kind == "abacus" and str(found.devices[1]) == "stand_in:1"
     assert found.machine.platform_version == "stand-in 1"
-    with pytest.raises(RuntimeError, match=r"no machine 'cube'.*no topology 'cube'"):
+    with pytest.raises(RuntimeError, match=r"does not know the machine 'cube'.*no topology 'cube'"):
         topologies.get_topology_desc("cube", platform="stand_in")
-    with pytest.raises(RuntimeError, match="is a description"):
+    with pytest.raises(RuntimeError, match="is only a description"):
         weft.device_put(1.0, found.devices[0])
 
 

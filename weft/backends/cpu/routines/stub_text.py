@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.backends.llvm.code import Effort, Module
-from weft.backends.llvm.text.stub import called_stubs, check_given, known_to, translate
+from weft.backends.llvm.text.stub import called_stubs, known_to, translate
 
 
 def plain_module(
@@ -30,7 +30,6 @@ def calling_module(
     may be given more names, and have nothing in common where each is made ``apart``."""
     stubs = called_stubs([main])
     private = [f.__name__ for f in stubs if f is not main]
-    check_given([main, *others], {**names, **more})
     made = translate(stubs, known_to(main, names), private, outside=[f.__name__ for f in others])
     called = {name for f in made.functions for name in f.calls}
     used = [f for f in others if f.__name__ in called]

@@ -90,7 +90,7 @@ _COMPARE: dict[type, tuple[str, str, str, Callable[..., bool]]] = {
 }
 # The methods that write each class of node.
 _WRITERS = {c: f"{c.__name__.lower()}_" for c in vars(ast).values() if isinstance(c, type)}
-# What stubs are given by names that are no parameters: kinds in annotations, and functions.
+# What stubs are given by names that are not parameters: kinds in annotations, and functions.
 _OTHERWISE = (Kind, External, Intrinsic, FunctionType)
 _FAMILIES = {"signed": 0, "unsigned": 1, "float": 2, "pointer": 1, "truth": 1}
 
@@ -121,7 +121,6 @@ def translate(
     given = dict(names or {})
     known = {name: signature(f, given) for name, f in functions.items()}
     module = Stubs(known, given, frozenset(private), frozenset(outside))
-    check_given(functions.values(), given)
     made: dict[str, Function] = {}
     # functions among the names may be private stubs that are called by those
     renamed = any(isinstance(value, External) for value in given.values())
@@ -153,17 +152,6 @@ def stubs_of(module: Any) -> list[Callable[..., Any]]:
     """The stubs of a module, in their order."""
     own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]
     return [f for f in own if getattr(f, "__annotations__", {}).get("return") in KINDS]
-
-
-def check_given(stubs: Iterable[Callable[..., Any]], given: Mapping[str, Any]) -> None:
-    """Check that stubs, or what they call, have a parameter for all that they are given."""
-    inner = [x for x in given.values() if isinstance(x, FunctionType)]
-    known = _parameters((*stubs, *inner))
-    words = [name for name in given if name not in known]
-    unknown = [name for name in words if not isinstance(given[name], _OTHERWISE)]
-    if unknown:
-        names = ", ".join([f.__name__ for f in stubs])
-        raise StubError(f"{names}: no parameter {', '.join(unknown)}")
 
 
 def known_to(stub: Any, table: Mapping[str, Any], *others: Any) -> dict[str, Any]:
