@@ -127,7 +127,7 @@ def of_w(body):
         (lambda b: of_w(b).update(key_metadata=[]), "a leaf without keys"),
         (lambda b: of_w(b)["key_metadata"][0].update(key="../../x"), "has the key"),
         (lambda b: of_w(b).update(key_metadata=[{"key": ".."}]), "a leaf '..'"),
-        (lambda b: of_w(b)["key_metadata"][1].update(key="z"), "is not there"),
+        (lambda b: of_w(b)["key_metadata"][1].update(key="z"), "does not exist"),
         (lambda b: of_w(b)["value_metadata"].update(value_type="string"), "is text"),
         (lambda b: b["tree_metadata"].update(x=of_w(b)), "appears twice"),
     ],

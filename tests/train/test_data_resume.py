@@ -52,7 +52,7 @@ def test_shards_are_disjoint_and_complete(seed, tmp_path):
 
 def test_a_state_is_not_restored_into_another_pipeline():
     state = iter(data.source(range(9)).shuffle(seed=1).batch(2)).state()
-    with pytest.raises(data.DataError, match=r"another pipeline(.|\n)*shuffle\(seed=1\)"):
+    with pytest.raises(data.DataError, match=r"different pipeline(.|\n)*shuffle\(seed=1\)"):
         iter(data.source(range(9)).shuffle(seed=2).batch(2)).restore(state)
     with pytest.raises(data.DataError, match="changed since"):
         iter(data.source(range(8)).shuffle(seed=1).batch(2)).restore(state)

@@ -148,7 +148,7 @@ def test_wrong_slurm_input(cluster, tmp_path, monkeypatch):
             made.add(programs.add, {"rate": 1.0})
     with pytest.raises(ValueError, match="not an option of sbatch"):
         launch.Slurm(options={"gres=gpu:1 --wrap": ""})
-    with pytest.raises(TypeError, match="is text"):
+    with pytest.raises(TypeError, match="must be a string"):
         launch.Slurm(options={"nodes": 2})
     with pytest.raises(ValueError, match="cannot hold"):
         launch.Slurm(partition="a\nrm -rf b").lines("name", tmp_path)

@@ -207,7 +207,7 @@ def test_own_preprocessors():
     )
     broken = translate(preprocessors=[lambda dataset: 3])
     with pytest.raises(
-        tasks.TaskError, match=r"returned int, not a data set; put\s+map_over_dataset"
+        tasks.TaskError, match=r"returned int, not a data set; decorate\s.*map_over_dataset"
     ):
         broken.get_dataset()
 
@@ -241,7 +241,7 @@ def test_registry():
     task = tasks.add(translate(name="kept"))
     try:
         assert tasks.get("kept") is task and "kept" in tasks.names()
-        with pytest.raises(tasks.TaskError, match="'kept' is there already"):
+        with pytest.raises(tasks.TaskError, match="'kept' already exists"):
             tasks.add(translate(name="kept"))
         mixture = tasks.Mixture("mixed", ["kept"], default_rate=1.0)
         assert mixture.tasks == (task,)
