@@ -100,6 +100,7 @@ LATE = {
     ("weft.prims.special", "weft.prims.special_reference"),
     ("weft.prims.random_draws", "weft.prims.lowerings.draws"),
     ("weft.transforms.masks", "weft.prims.families"),
+    ("weft.transforms.masks", "weft.core.explicit"),
     ("weft.tree.treedef", "weft.tree.proto"),
     ("weft.backends.cuda.program", "weft.backends.cuda.forms.named"),
     ("weft.backends.cuda.program", "weft.backends.cuda.forms.stored"),

@@ -229,6 +229,14 @@ def test_classics(name):
         np.testing.assert_allclose(got, want, rtol=2e-3, atol=1e-5, err_msg=how)
 
 
+def test_explicit_meshes_elsewhere_change_nothing():
+    """A mesh with explicit axes somewhere in the process is not the mesh of these arrays."""
+    weft.make_mesh((1,), ("x",), axis_types=(weft.sharding.AxisType.Explicit,))
+    for name in ("movements", "broadcast", "attention_rows"):
+        f, x, _ = CLASSICS[name]
+        assert np.isfinite(weft.grad(f)(jnp.asarray(x))).all()
+
+
 @pytest.mark.parametrize("name", ["sqrt", "norm_of_rows", "softmax_of_masked", "in_scan", "loop"])
 def test_second_derivatives(name):
     f, x, _ = CLASSICS[name]

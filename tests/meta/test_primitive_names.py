@@ -11,7 +11,7 @@ import weft
 
 ROOT = Path(weft.__file__).parent
 # Comparisons that are left: passes over loops, sums and transforms.
-MAX_COMPARISONS = 8
+MAX_COMPARISONS = 9
 
 
 def comparisons(tree):

@@ -27,6 +27,8 @@ from weft.core.trace import Tracer, typeof
 
 # loaded when a mask is used
 families = Late("weft.prims.families")
+# needed where types carry shardings
+explicit = Late("weft.core.explicit")
 
 Rule = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
@@ -119,13 +121,19 @@ def transposed(
         return rule([settled(ct) for ct in incoming], operands)
     if primitive.masks == "each" and len(given) == 1:
         return _each(primitive, incoming[0], operands, rule)
-    if meshes.explicit_ones:
+    if meshes.explicit_ones and _has_shardings(incoming, operands):
         return rule([settled(ct) for ct in incoming], operands)
     if primitive.masks in ("moved", "summed"):
         return _moved(primitive, incoming, operands, params, rule)
     if primitive.masks == "product":
         return _product(primitive, incoming[0], operands, params, rule)
     return rule([settled(ct) for ct in incoming], operands)
+
+
+def _has_shardings(incoming: Sequence[Any], operands: Sequence[Any]) -> bool:
+    """Whether a type of a cotangent or an operand carries a sharding."""
+    cts = [typeof(ct.value) for ct in incoming if type(ct) is Masked]
+    return explicit.carries([*cts, *[x.aval if is_undef(x) else typeof(x) for x in operands]])
 
 
 def _chosen(primitive: Any, ct: Any, operands: Any, rule: Rule) -> list[Any]:
