@@ -138,6 +138,7 @@ class Primitive:
     # where none does, as the rule need not be linear; "taken" and "untaken" where it begins
     masks = ""
     makes_masks = False  # whether its operands' cotangents have masks
+    overflows = ""  # what it computes of integers, where the result may not fit its dtype
     scales = ""  # whether known operands scale a cotangent ("mul") or divide it ("div")
     taken: Any = None  # (operands) -> for each operand, the mask of elements taken from it, or None
 

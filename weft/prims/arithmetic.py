@@ -88,7 +88,7 @@ class AddAny(Elementwise):
 class Add(Elementwise):
     """Elementwise sum."""
 
-    name, accepts = "add", NUMBER
+    name, accepts, overflows = "add", NUMBER, "sum"
     masks = "each"
     counts = "iufc"
     ref = widened(np.add)
@@ -114,7 +114,7 @@ class Add(Elementwise):
 class Sub(Elementwise):
     """Elementwise difference."""
 
-    name, accepts = "sub", NUMBER
+    name, accepts, overflows = "sub", NUMBER, "difference"
     masks = "each"
     counts = "iufc"
     ref = widened(np.subtract)
@@ -140,7 +140,7 @@ class Sub(Elementwise):
 class Neg(Elementwise):
     """Elementwise negation."""
 
-    name, accepts = "neg", NUMBER
+    name, accepts, overflows = "neg", NUMBER, "negative"
     masks = "each"
     arithmetic = False  # bits are moved
     ref = widened(np.negative)
@@ -161,6 +161,7 @@ class Mul(Elementwise):
     """Elementwise product, in the operands' dtype or in ``out_dtype``."""
 
     name, accepts, result = "mul", NUMBER, staticmethod(_product_dtype)
+    overflows = "product"
     masks, scales = "each", "mul"
     counts = "iufc"
     lower_parts = in_parts("mul")
@@ -226,6 +227,7 @@ class Div(Elementwise):
     """Elementwise quotient; integers round towards zero."""
 
     name, accepts, native_kinds = "div", NUMBER, "c"
+    overflows = "quotient"
     counts, quick_powers, slow_parts = "iufc", True, True
     masks, scales = "each", "div"
     ref = widened(_divide)
@@ -339,6 +341,7 @@ class IntegerPow(Elementwise):
     """Elementwise power with a static integer exponent."""
 
     name, accepts, native_kinds = "integer_pow", NUMBER, "c"
+    overflows = "power"
     holes = {"transpose": "not linear"}
 
     def lower_parts(self, k: Any, x: Any, *, y: int) -> Any:
@@ -405,6 +408,7 @@ class Abs(Elementwise):
     """Absolute value, real for complex operands."""
 
     name, accepts, result = "abs", INT | FLOAT | COMPLEX, staticmethod(real_dtype)
+    overflows = "size"
     native_kinds = "c"
     ref = widened(np.abs)
     lower = lowered("abs")

@@ -70,6 +70,7 @@ class ConvertElementType(Primitive):
     """The same values in another dtype."""
 
     name, form, converts = "convert_element_type", "map", True
+    overflows = "cast"
     masks = "each"
     counts = "iu"
     arithmetic = True

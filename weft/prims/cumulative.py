@@ -191,7 +191,7 @@ class Cumulative(Primitive):
 class CumSum(Cumulative):
     """Partial sums along an axis."""
 
-    name, joins = "cumsum", "add"
+    name, joins, overflows = "cumsum", "add", "running sum"
     masks = "summed"
     kernels = "cumulative.sums"
     neutral = fixed_order = "cumulative.scanned_sums"
@@ -209,7 +209,7 @@ class CumSum(Cumulative):
 class CumProd(Cumulative):
     """Partial products along an axis."""
 
-    name, joins = "cumprod", "mul"
+    name, joins, overflows = "cumprod", "mul", "running product"
     kernels = "cumulative.products"
     neutral = fixed_order = "cumulative.scanned_products"
     holes = {"transpose": "not linear"}

@@ -168,6 +168,7 @@ class ReduceSum(Reduction):
     masks = "moved"
     arithmetic = True
     name, form, combines, ufunc = "reduce_sum", "reduce", "add", np.add
+    overflows = "total"
     fixed_order = "fixed_order.sums"
     linear = True
 
@@ -193,6 +194,7 @@ class ReduceProd(Reduction):
 
     arithmetic = True
     name, form, combines, ufunc = "reduce_prod", "reduce", "mul", np.multiply
+    overflows = "total product"
     fixed_order = "fixed_order.products"
     holes = {"transpose": "not linear"}
 

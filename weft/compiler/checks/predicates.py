@@ -133,7 +133,7 @@ def zero_divisor(eqn: Any, operands: Sequence[Any], each: bool) -> Any:
 
 def wrapped(eqn: Any, operands: Sequence[Any], result: Any) -> Any:
     """Where an integer has wrapped; None for operations that never do."""
-    rule = _WRAPS.get(eqn.primitive.name)
+    rule = _WRAPS.get(eqn.primitive.overflows)
     with enable_x64(True):
         return None if rule is None else rule(eqn, operands, result)
 
@@ -226,18 +226,18 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 
 _WRAPS: dict[str, Callable[..., Any]] = {
-    "add": _wrapped_sum,
-    "sub": _wrapped_difference,
-    "mul": _wrapped_product,
-    "neg": _wrapped_negation,
-    "abs": _wrapped_size,
-    "div": _wrapped_quotient,
-    "integer_pow": _wrapped_power,
-    "reduce_sum": _wrapped_total,
-    "cumsum": _wrapped_total,
-    "reduce_prod": _wrapped_total,
-    "cumprod": _wrapped_total,
-    "convert_element_type": _wrapped_cast,
+    "sum": _wrapped_sum,
+    "difference": _wrapped_difference,
+    "product": _wrapped_product,
+    "negative": _wrapped_negation,
+    "size": _wrapped_size,
+    "quotient": _wrapped_quotient,
+    "power": _wrapped_power,
+    "total": _wrapped_total,
+    "running sum": _wrapped_total,
+    "total product": _wrapped_total,
+    "running product": _wrapped_total,
+    "cast": _wrapped_cast,
 }
 
 

@@ -23,7 +23,7 @@ from weft.core.trace import state
 
 # Equations of a loop that are run again, at most: NumPy takes some microseconds for each.
 MAX_REPLAYED = 2_000_000
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "max": "max", "min": "min"}
+_SIGNS = {"sum": "+", "difference": "-", "product": "*", "quotient": "/", "rem": "%"}
 _ADVICE = {
     "nan": "Guard the operand, as in `jnp.where(ok, {name}(jnp.where(ok, x, 1)), 0)`, or print it"
     " there with `weft.debug.print`.",
@@ -288,8 +288,9 @@ def _operands(eqn: Any, env: dict[Any, Any], at: tuple[int, ...]) -> str:
     name = eqn.primitive.name
     if eqn.primitive.form == "map" and all(v.shape in ((), shape) for v in values):
         shown = [_number(v[at] if v.shape else v) for v in values]
-        if len(shown) == 2 and len(_SIGNS.get(name, "max")) == 1:
-            return f"{shown[0]} {_SIGNS[name]} {shown[1]}"
+        sign = _SIGNS.get(eqn.primitive.overflows or name)
+        if sign is not None and len(shown) == 2:
+            return f"{shown[0]} {sign} {shown[1]}"
         return f"{name}({', '.join(shown)})"
     return f"{name}({', '.join(map(_summary, values))})"
 
@@ -356,11 +357,11 @@ def _overflow(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
     name, kind = eqn.primitive.name, _result_type(eqn)
     values = [np.asarray(_value(env, x)) for x in eqn.invars]
     result = np.asarray(env[eqn.outvars[0]])
-    if name == "convert_element_type":
+    if eqn.primitive.overflows == "cast":
         far = values[0] != result.astype(values[0].dtype)
     else:
         wide = [v.astype(object) for v in values]
-        exact = _EXACT[name](wide, eqn.params)
+        exact = _EXACT[eqn.primitive.overflows](wide, eqn.params)
         far = np.broadcast_to(exact != result.astype(object), result.shape)
     far = np.asarray(far, bool)
     if not far.any():
@@ -378,17 +379,17 @@ def _quotient(values: Any, params: Any) -> Any:
 
 # What operations give without wrapping, on Python's integers.
 _EXACT: dict[str, Any] = {
-    "add": lambda v, p: v[0] + v[1],
-    "sub": lambda v, p: v[0] - v[1],
-    "mul": lambda v, p: v[0] * v[1],
-    "neg": lambda v, p: -v[0],
-    "abs": lambda v, p: abs(v[0]),
-    "div": _quotient,
-    "integer_pow": lambda v, p: v[0] ** p["y"],
-    "reduce_sum": lambda v, p: np.sum(v[0], axis=tuple(p["axes"])),
-    "reduce_prod": lambda v, p: np.prod(v[0], axis=tuple(p["axes"])),
-    "cumsum": lambda v, p: _running(np.cumsum, v[0], p),
-    "cumprod": lambda v, p: _running(np.cumprod, v[0], p),
+    "sum": lambda v, p: v[0] + v[1],
+    "difference": lambda v, p: v[0] - v[1],
+    "product": lambda v, p: v[0] * v[1],
+    "negative": lambda v, p: -v[0],
+    "size": lambda v, p: abs(v[0]),
+    "quotient": _quotient,
+    "power": lambda v, p: v[0] ** p["y"],
+    "total": lambda v, p: np.sum(v[0], axis=tuple(p["axes"])),
+    "total product": lambda v, p: np.prod(v[0], axis=tuple(p["axes"])),
+    "running sum": lambda v, p: _running(np.cumsum, v[0], p),
+    "running product": lambda v, p: _running(np.cumprod, v[0], p),
 }
 
 
@@ -436,6 +437,6 @@ def _looks(kind: str, kinds: Kinds, eqn: Any) -> bool:
         return kinds.indices
     if kind == "division":
         return kinds.division and name in ("div", "rem")
-    known = name in _EXACT or name == "convert_element_type"
+    known = eqn.primitive.overflows != ""
     integers = all(is_integer(x.aval) for x in eqn.invars)
     return known and integers and kinds.wraps(eqn.outvars[0].aval.dtype)
