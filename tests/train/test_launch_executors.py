@@ -152,7 +152,7 @@ def test_wrong_slurm_input(cluster, tmp_path, monkeypatch):
         launch.Slurm(options={"nodes": 2})
     with pytest.raises(ValueError, match="cannot hold"):
         launch.Slurm(partition="a\nrm -rf b").lines("name", tmp_path)
-    with pytest.raises(TypeError, match="list of text"):
+    with pytest.raises(TypeError, match="list of strings"):
         launch.Slurm(setup="module load cuda")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(launch.LaunchError, match="sbatch is not on this machine"):
