@@ -51,7 +51,7 @@ SUITES = (
 LONG = ("sweep", "cuda", "pjrt")
 BRIEF_ROUNDS, BRIEF_SECONDS = 2, 0.01
 SAMPLED = 4  # a quick sweep has one call of so many
-SAVED = 50  # rows after which the figures so far are written
+SAVED = 50  # brief rows after which the figures so far are written
 
 
 def arguments() -> argparse.Namespace:
@@ -238,7 +238,7 @@ def run(options: argparse.Namespace) -> None:
                 results.append(measure(suite, row, peers, options, Path(folder)))
             if sys.stderr.isatty():
                 print(".", end="", file=sys.stderr, flush=True)
-            if options.json and len(results) % SAVED == 0:
+            if options.json and (not row.brief or len(results) % SAVED == 0):
                 save(options.json, results, _versions(peers), command_line())
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)  # what has been measured is shown all the same

@@ -258,8 +258,8 @@ def read(folder, platform):
                 while True:
                     name, how, values = pickle.load(file)
                     found[name] = how, values
-            except EOFError:
-                pass
+            except (EOFError, pickle.UnpicklingError):
+                pass  # the end, or where the process was stopped
     return found
 
 
@@ -278,11 +278,11 @@ def distance(got, want):
     return worst
 
 
-def compare(folder, first, second):
-    """Compare what two platforms have; how many programs are apart."""
+def compared(folder, first, second):
+    """What two platforms have of the same programs: counts of verdicts by kind, and those apart."""
     rows, others = read(folder, first), read(folder, second)
     counts: dict = {}
-    apart = 0
+    apart = {}
     for name in rows:
         if name not in others:
             continue
@@ -296,24 +296,36 @@ def compare(folder, first, second):
             text = f"{far:.2g} times the tolerance"
         counts.setdefault(name.partition("/")[0], Counter())[verdict] += 1
         if verdict in ("apart", "raises"):
-            apart += 1
-            print(f"  {name}: {verdict}: {text}")
+            apart[name] = f"{verdict}: {text}"
+    return {kind: dict(found) for kind, found in counts.items()}, apart
+
+
+def compare(folder, first, second):
+    """Print what two platforms have; how many programs are apart."""
+    counts, apart = compared(folder, first, second)
+    for name, text in apart.items():
+        print(f"  {name}: {text}")
     for kind, found in counts.items():
-        print(f"{kind}: {sum(found.values())} programs: {dict(found)}")
-    return apart
+        print(f"{kind}: {sum(found.values())} programs: {found}")
+    return len(apart)
 
 
 def both(folder, platforms, parts, seconds):
-    """Run all programs on two platforms, in several processes at once, and compare."""
+    """Run all programs on two platforms, in several processes at once."""
     started = []
     for platform in platforms:
         for number in range(parts):
             command = [sys.executable, __file__, "run", str(folder), platform]
             command += ["--part", f"{number}/{parts}", "--seconds", str(seconds)]
             started.append(subprocess.Popen(command))
+    # a program may take longer than the time that is left
+    latest = time.monotonic() + 1.1 * seconds + 5
     for process in started:
-        process.wait()
-    return compare(folder, *platforms)
+        try:
+            process.wait(max(latest - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def main():
@@ -323,7 +335,7 @@ def main():
     parser.add_argument("platforms", nargs="+")
     parser.add_argument("--part", default="0/1")
     parser.add_argument("--parts", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=1e6)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.task == "run":
@@ -333,7 +345,8 @@ def main():
     elif given.task == "compare":
         sys.exit(compare(given.folder, *given.platforms) > 0)
     else:
-        sys.exit(both(given.folder, given.platforms, given.parts, given.seconds) > 0)
+        both(given.folder, given.platforms, given.parts, given.seconds)
+        sys.exit(compare(given.folder, *given.platforms) > 0)
 
 
 if __name__ == "__main__":
