@@ -33,6 +33,10 @@ LOWER = {
     "api": "core transforms control runtime stablehlo",
 }
 
+# The room of division stands on the floors of two others, which say what it may import and who may
+# import it: every primitive has factors, and programs are divided where loops are known.
+FLOORS = {"weft.division": "core", "weft.division.programs": "control"}
+
 # Backends, and those that each may import.
 BACKENDS = {
     "llvm": "",
@@ -100,7 +104,7 @@ LATE = {
     ("weft.prims.special", "weft.prims.special_reference"),
     ("weft.prims.random_draws", "weft.prims.lowerings.draws"),
     ("weft.transforms.masks", "weft.prims.families"),
-    ("weft.transforms.masks", "weft.core.explicit"),
+    ("weft.transforms.masks", "weft.division.explicit"),
     ("weft.tree.treedef", "weft.tree.proto"),
     ("weft.backends.cuda.program", "weft.backends.cuda.forms.named"),
     ("weft.backends.cuda.program", "weft.backends.cuda.forms.stored"),
@@ -127,16 +131,18 @@ LATE = {
         ).split()
     ),
     *(
-        (f"weft.{name}", "weft.core.explicit")
+        (f"weft.{name}", "weft.division.explicit")
         for name in (
             "api.placement core.staging runtime.clients runtime.programs transforms.jvp"
             " transforms.transpose transforms.vmap"
         ).split()
     ),
-    *((f"weft.{name}", "weft.core.marks") for name in ("core.varying", "runtime.array")),
-    ("weft.api.placement", "weft.control.unmade_sums"),
-    ("weft.core.primitive", "weft.core.division_rules"),
-    ("weft.api.placement", "weft.core.division_rules"),
+    ("weft.division.varying", "weft.division.marks"),
+    *(("weft.runtime.observed", f"weft.division.{name}") for name in ("propagate", "specs")),
+    ("weft.runtime.array", "weft.division.marks"),
+    ("weft.api.placement", "weft.division.programs.unmade_sums"),
+    ("weft.core.primitive", "weft.division.rules"),
+    ("weft.api.placement", "weft.division.rules"),
     *(
         ("weft.backends.cpu.routines.table", f"weft.backends.cpu.routines.{name}")
         for name in (
@@ -160,7 +166,7 @@ LATE = {
     ),
     ("weft.backends.cpu.assemble", "weft.backends.cpu.routines.messages"),
     ("weft.api.placement", "weft.runtime.spanning"),
-    ("weft.api.placement", "weft.api.gpus"),
+    ("weft.api.placement", "weft.division.programs.devices"),
     ("weft.backends.llvm.native.machine", "weft.backends.llvm.text.stub"),
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.core.staging", "weft.core.verify"),
@@ -182,7 +188,7 @@ LATE = {
     ("weft.api.learning", "weft.runtime.shapes"),
     ("weft.api.stages", "weft.core.dims.dim"),
     ("weft.control.jit", "weft.control.initial_style"),
-    ("weft.runtime.array", "weft.core.mesh_layout"),
+    ("weft.runtime.array", "weft.division.mesh_layout"),
     ("weft.api.stages", "weft.api.movement"),
     ("weft.api.explain", "weft.api.movement"),
     ("weft.api.stages", "weft.stablehlo.module"),
@@ -218,6 +224,13 @@ def allowed_rooms() -> dict[str, set[str]]:
     return table
 
 
+def room_of(name: str) -> str:
+    """The room of a module; in the room of division, the one on whose floor it stands."""
+    parts = name.split(".")
+    floors = [FLOORS[folder] for n in (3, 2) if (folder := ".".join(parts[:n])) in FLOORS]
+    return (floors + parts[1:] + [""])[0]
+
+
 @dataclass
 class Import:
     """One import statement of one of our own modules."""
@@ -240,7 +253,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        return (self.name.split(".") + [""])[1]
+        return room_of(self.name)
 
 
 class Reader(ast.NodeVisitor):
@@ -393,7 +406,7 @@ def import_faults(module: Module, table: dict[str, set[str]]) -> Iterator[tuple[
         return
     allowed = table[module.room]
     for item in module.imports:
-        room = (item.target.split(".") + [""])[1]
+        room = room_of(item.target)
         if item.deferred:
             yield item.line, f"imports {item.target} inside a function"
         if module.name == REGISTRY and item.late and room == "backends":
@@ -424,7 +437,7 @@ def cycle_faults(modules: list[Module]) -> Iterator[str]:
         graph = files.setdefault(module.room, {})
         edges = graph.setdefault(module.name, set())
         for item in module.imports:
-            room = (item.target.split(".") + [""])[1]
+            room = room_of(item.target)
             if module.name == REGISTRY and item.late:
                 continue
             if room != module.room:

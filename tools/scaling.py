@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 
 import weft
-from weft.control.partition import Partitioned, partition
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import jaxprs_in_params
-from weft.core.propagate import spec_of
 from weft.core.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from weft.division.programs.partition import Partitioned, partition
+from weft.division.specs import spec_of
 
 TOPOLOGIES = ("all-to-all", "ring", "shared")
 

@@ -8,7 +8,7 @@ import pytest
 import weft
 from weft.base.functional import ById
 from weft.core.caches import Mark, ProgramCache, SeparateCache, per_program
-from weft.core.plain import plain
+from weft.division.plain import plain
 from weft.transforms.dce import dce_closed
 
 

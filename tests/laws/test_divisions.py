@@ -18,11 +18,11 @@ import weft.numpy as jnp
 from tests.laws import checks
 from tests.samples import all_samples
 from weft import lax
-from weft.control.partition import partition
-from weft.core.explicit import with_spec
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxprs_in_params
-from weft.core.propagate import results
 from weft.core.sharding import AbstractMesh, AxisType, ShardingTypeError
+from weft.division.explicit import with_spec
+from weft.division.programs.partition import partition
+from weft.division.propagate import results
 
 MESH = AbstractMesh((2, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 MAX_CASES, MAX_PARTITIONED = 40, 2

@@ -228,12 +228,12 @@ def test_operators_of_arrays_are_found() -> None:
 
 def test_primitives_are_declared_where_they_are() -> None:
     declared = load_declared()
-    for room in (weft.prims, weft.control):
+    for room in (weft.prims, weft.control, weft.division):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             importlib.import_module(module.name)
     homes = {name: type(p).__module__ for name, p in primitives.items()}
     assert declared.items() <= homes.items()
-    rooms = ("weft.prims", "weft.control")
+    rooms = ("weft.prims", "weft.control", "weft.division")
     assert {name for name, home in homes.items() if home.startswith(rooms)} <= {*declared}
 
 

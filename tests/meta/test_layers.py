@@ -50,6 +50,17 @@ def test_open_rooms_stand_below_all() -> None:
             "backends/llvm may not import",
         ),
         ({"linen/a.py": "import weft.core.hooks"}, "linen may not import"),
+        (
+            {"core/a.py": "import weft.division.programs.b", "division/programs/b.py": ""},
+            "core may not import",
+        ),
+        (
+            {
+                "core/a.py": "import weft.division.b",
+                "division/b.py": "import weft.core.a",
+            },
+            "files import each other",
+        ),
         ({"debug/a.py": "import weft.stages", "stages.py": "import weft.debug"}, "each other"),
     ],
 )
@@ -69,6 +80,8 @@ def test_what_breaks_the_layers_is_found(tmp_path: Path, files: dict, expected: 
         {"__init__.py": "from weft.core import hooks\nhooks.set_box(1)"},
         {"runtime/registry.py": "Late('weft.backends.cpu.a')", "backends/cpu/a.py": ""},
         {"backends/cuda/a.py": "import weft.backends.llvm.b", "backends/llvm/b.py": ""},
+        {"prims/a.py": "import weft.division.b", "division/b.py": "import weft.core.a",
+         "core/a.py": ""},
         {"linen/a.py": "import weft, weft.numpy as jnp", "numpy/__init__.py": ""},
     ],
 )  # fmt: skip

@@ -13,8 +13,8 @@ import numpy as np
 
 import weft
 from weft import P, lax
-from weft.control import process_program
 from weft.core import processes
+from weft.division.programs import process_program
 from weft.experimental import multihost_utils
 from weft.parallel.transport import mpi
 

@@ -14,8 +14,8 @@ import weft
 from tests.laws import checks
 from tests.parallel.law import MESHES, mesh_of
 from tests.samples import all_samples
-from weft.control.partition import partition
-from weft.core.factors import fitting
+from weft.division.factors import fitting
+from weft.division.programs.partition import partition
 
 # Primitives whose samples the law does not hold for, and why.
 EXCEPT = {

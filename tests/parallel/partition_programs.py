@@ -13,7 +13,7 @@ import weft
 import weft.numpy as jnp
 from tests.parallel.law import MESHES, mesh_of
 from weft import P, lax
-from weft.control.partition import partition
+from weft.division.programs.partition import partition
 from weft.sharding import NamedSharding
 
 N = 8

@@ -10,7 +10,7 @@ from tests.parallel.test_parallel import run
 MOVES = """
 import numpy as np, weft, weft.numpy as jnp
 from weft import P, lax
-from weft.control.partition import partition
+from weft.division.programs.partition import partition
 from weft.sharding import Mesh, NamedSharding
 line = Mesh(np.array(weft.devices()), ("x",))
 grid = Mesh(np.array(weft.devices()).reshape(4, 2), ("x", "y"))

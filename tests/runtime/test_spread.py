@@ -8,7 +8,7 @@ import pytest
 import weft
 from weft import NamedSharding, P
 from weft import numpy as jnp
-from weft.core import propagate
+from weft.division import propagate
 from weft.sharding import AxisType
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft.api.shardings import of_inputs
-from weft.control.partition import Partitioned, partition
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.propagate import spec_of
 from weft.core.sharding import Mesh, NamedSharding
+from weft.division.programs.partition import Partitioned, partition
+from weft.division.specs import spec_of
 from weft.runtime.site import says_where
 
 

@@ -35,16 +35,16 @@ hashlib = Late("hashlib")
 across = Late("weft.runtime.spanning")
 
 # loaded when programs are divided over several devices with memory of their own
-apart = Late("weft.api.gpus")
+apart = Late("weft.division.programs.devices")
 site.set_divider(lambda *args: apart.programs_of_devices(*args))
 
 # loaded when types leave sums to be made
-unmade = Late("weft.control.unmade_sums")
+unmade = Late("weft.division.programs.unmade_sums")
 site.set_sums(lambda closed: unmade.has_sums(closed), lambda closed: unmade.stored(closed))
 
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
-divisions = Late("weft.core.division_rules")
+explicit = Late("weft.division.explicit")
+divisions = Late("weft.division.rules")
 
 
 @api_boundary

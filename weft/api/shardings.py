@@ -26,12 +26,13 @@ from weft.core.sharding import (
     as_given,
 )
 from weft.core.trace import is_tracing, typeof
+from weft.division.specs import spec_of
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl
 from weft.runtime.devices import devices, platform_of
 from weft.runtime.places import default_placement
 from weft.runtime.site import says_where
-from weft.runtime.spread import divided, spec_of
+from weft.runtime.spread import divided
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 

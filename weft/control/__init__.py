@@ -15,7 +15,6 @@ _registry.declare(
         "jit": "jit",
         "linear_call": "linear_call",
         "platform": "platform_index",
-        "process_program": "mesh_collective",
         "reductions": "reduce reduce_window select_and_scatter",
         "remat": "name remat2",
         "remat_opt": "remat_opt",
@@ -25,3 +24,4 @@ _registry.declare(
         "while_loop": "while",
     },
 )
+_registry.declare("weft.division.programs", {"process_program": "mesh_collective"})

@@ -41,11 +41,11 @@ from weft.core.jaxpr import (
     join_effects,
 )
 from weft.core.primitive import Primitive
-from weft.core.propagate import flow_through, joined
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
 from weft.core.verify import check_call
+from weft.division.propagate import flow_through, joined
 from weft.prims.arithmetic import stop_gradient_p
 from weft.prims.families import broadcast_in_dim, const
 from weft.prims.selection import eq, select_n

@@ -18,13 +18,13 @@ from weft.core.ad import Zero, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
 from weft.core.caches import per_program
-from weft.core.factors import Factors, labelled
 from weft.core.interpret import decomposed
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.staging import stage
 from weft.core.verify import check_call, check_combination
+from weft.division.factors import Factors, labelled
 from weft.prims.bits import and_, or_
 from weft.prims.families import const
 from weft.prims.in_turn import MOST as MOST_PLACES

@@ -24,14 +24,14 @@ from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, batch_in_place
 from weft.core.caches import per_program
 from weft.core.effects import observable
-from weft.core.factors import Factors, elementwise
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.propagate import flow_through
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_call
+from weft.division.factors import Factors, elementwise
+from weft.division.propagate import flow_through
 from weft.prims.families import unmoved
 from weft.transforms.dce import close, convert_constvars, dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr

@@ -34,9 +34,9 @@ from weft.core.effects import Effects, observable
 from weft.core.interpret import run, storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.propagate import flow_through, joined
 from weft.core.trace import typeof
 from weft.core.verify import check_call
+from weft.division.propagate import flow_through, joined
 from weft.prims.families import element
 from weft.prims.shape import broadcast_in_dim, concatenate_p
 from weft.transforms.dce import dce_closed

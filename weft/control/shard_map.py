@@ -13,20 +13,20 @@ from math import prod
 from typing import Any
 
 from weft.control.jit import jit_p, jit_parameters, numpy_consts
-from weft.control.process_program import process_program
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.caches import ProgramCache, per_program
 from weft.core.effects import NamedAxisEffect
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
-from weft.core.mesh_layout import whole_aval
-from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from weft.core.staging import stage
 from weft.core.trace import extend_axis_env, loosely, typeof
+from weft.division.mesh_layout import whole_aval
+from weft.division.plain import plain
+from weft.division.programs.process_program import process_program
 from weft.prims.families import element
 from weft.transforms.vmap import batch
 

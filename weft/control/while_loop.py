@@ -34,10 +34,10 @@ from weft.core.effects import Effects, observable
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, eval_jaxpr, jaxpr_as_fun
 from weft.core.primitive import Primitive
-from weft.core.propagate import flow_through, joined
 from weft.core.staging import stage
 from weft.core.trace import Tracer, state, typeof
 from weft.core.verify import check_call
+from weft.division.propagate import flow_through, joined
 from weft.prims.convert import convert
 from weft.prims.reduce import reduce_or_p, reduce_sum
 from weft.prims.selection import select_n_p

@@ -30,15 +30,16 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.lazy import Late
-from weft.core import hooks, varying
+from weft.core import hooks
 from weft.core.ad import Zero, add_tangents, instantiate
 from weft.core.effects import Effects, no_effects, touches_refs
-from weft.core.factors import Factors, all_but, axis_sizes, elementwise, forwards
 from weft.core.registry import primitives
 from weft.core.trace import Trace, eval_trace, state, typeof
+from weft.division import varying
+from weft.division.factors import Factors, all_but, axis_sizes, elementwise, forwards
 
 # needed where types carry shardings
-divisions = Late("weft.core.division_rules")
+divisions = Late("weft.division.rules")
 
 
 class Primitive:
@@ -240,7 +241,7 @@ class Primitive:
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         """A device's part of the results, from its parts of the operands, as factors are divided.
 
-        ``part`` says how, and has what devices can do together; see ``control.moves.Part``.
+        ``part`` (``division.programs.moves.Part``) says how, and has what devices do together.
         """
         return self.bind(*args, **params)
 

@@ -14,7 +14,6 @@ from weft.base.source import NO_NAMES
 from weft.base.spaces import MemorySpace
 from weft.core import debug_info as debug
 from weft.core import sharding as meshes
-from weft.core import varying
 from weft.core.avals import ShapedArray
 from weft.core.effects import Effects, no_effects
 from weft.core.jaxpr import (
@@ -30,9 +29,10 @@ from weft.core.jaxpr import (
 from weft.core.registry import lookup
 from weft.core.sharding import NamedSharding
 from weft.core.trace import Trace, Tracer, check_leaks, escaped_tracer_error, state, typeof
+from weft.division import varying
 
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 # needed where every program is checked
 verify = Late("weft.core.verify")
 

@@ -97,9 +97,10 @@ class State(threading.local):
     axis_env: tuple[tuple[Any, int], ...] = ()
     # the mesh axes over which types say whether values vary, in shard_map
     manual: frozenset[Any] = frozenset()
-    # whether what types leave unclear of shardings is not refused, see core.explicit
+    # whether what types leave unclear of shardings is not refused, see division.explicit
     loosely: bool = False
-    # the mesh axes over which sums that such steps make may be left to be made, see core.marks
+    # the mesh axes over which sums that such steps make may be left to be made, see
+    # division.marks
     sums: frozenset[Any] = frozenset()
     source: Any = None  # overrides the user's line while a staged equation is traced again
     name_stack: NameStack = NO_NAMES

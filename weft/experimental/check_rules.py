@@ -23,7 +23,6 @@ from weft.control.custom_vjp import custom_vjp_call_p
 from weft.control.jit import jit_p
 from weft.control.remat import remat_p
 from weft.control.scan import scan_p
-from weft.control.varying import manual_scope
 from weft.control.while_loop import while_p
 from weft.core.ad import zeros
 from weft.core.caches import per_program
@@ -33,6 +32,7 @@ from weft.core.registry import lookup
 from weft.core.sharding import UNSPECIFIED, PartitionSpec
 from weft.core.staging import stage
 from weft.core.trace import Trace, extend_axis_env, state, typeof
+from weft.division.programs.manual_axes import manual_scope
 from weft.experimental.check_errors import (
     DivisionByZeroError,
     Error,

@@ -10,9 +10,9 @@ from weft import dtypes
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import batch_in_place
-from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
+from weft.division.factors import Factors, elementwise
 from weft.kernel.nodes import Parts
 from weft.prims.convert import convert
 

@@ -13,7 +13,6 @@ import numpy as np
 from weft import dtypes
 from weft.api.placement import device_put, of_rank
 from weft.base import knobs
-from weft.core import varying
 from weft.core.array import Exponent, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, whole
@@ -21,6 +20,7 @@ from weft.core.registry import lookup
 from weft.core.shape_dtype import ShapeDtypeStruct, abstractify
 from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, state, typeof
+from weft.division import varying
 from weft.lax.shape import boxed
 from weft.prims import arithmetic, bits, convert, selection, transcendental
 from weft.prims.families import scalar

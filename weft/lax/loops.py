@@ -25,7 +25,6 @@ from weft.control.initial_style import (
 )
 from weft.control.scan import scan_p
 from weft.control.while_loop import while_p
-from weft.core import varying
 from weft.core.array import Array
 from weft.core.avals import ShapedArray, same_type, varying_of
 from weft.core.debug_info import DebugInfo, hollow
@@ -33,6 +32,7 @@ from weft.core.dims.dim import is_constant_shape
 from weft.core.high import flatten
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer, box, is_tracing, state, typeof
+from weft.division import varying
 from weft.lax.slicing import index_in_dim
 from weft.prims.arithmetic import add
 from weft.prims.convert import convert, convert_values

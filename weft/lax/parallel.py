@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core import varying
 from weft.core.shape_dtype import abstractify
 from weft.core.trace import Tracer, state, typeof
+from weft.division import varying
 from weft.lax.elementwise import add, convert_element_type, div, full_like, lt, mul, select
 from weft.lax.reductions import reduce_max, reduce_min, reduce_sum
 from weft.lax.shape import (

@@ -13,12 +13,12 @@ from weft.api.batching import vmap
 from weft.api.placement import device_put, of_rank, resharded, result_sharding
 from weft.base import knobs
 from weft.base.source import warn
-from weft.core import varying
 from weft.core.array import Array, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, divided_up, is_constant_shape, max_dim, whole
 from weft.core.shape_dtype import ShapeDtypeStruct
 from weft.core.trace import Tracer, canonical_numeric, eval_trace, state, typeof
+from weft.division import varying
 from weft.lax.shape import canonical_shape
 from weft.numpy.broadcasting import broadcast_to, filled
 from weft.numpy.promotion import (

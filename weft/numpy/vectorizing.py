@@ -13,8 +13,8 @@ from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.base import knobs
 from weft.base.functional import wraps
-from weft.core import varying
 from weft.core.array import Array
+from weft.division import varying
 from weft.lax.shape import canonical_axis
 from weft.numpy.creation import asarray
 from weft.numpy.manipulation import concatenate, expand_dims, squeeze

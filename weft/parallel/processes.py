@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.control.partition import partition
-from weft.control.process_program import process_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding, PartitionSpec
+from weft.division.programs.partition import partition
+from weft.division.programs.process_program import process_program
+from weft.division.specs import as_spec, spec_of
 from weft.runtime.site import says_where
-from weft.runtime.spread import as_spec, spec_of
 
 
 def divided(closed: ClosedJaxpr, given: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any], list[Any]]:

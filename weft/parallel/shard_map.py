@@ -11,8 +11,6 @@ from weft.base import knobs
 from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
 from weft.control.shard_map import shard_map_p
-from weft.control.varying import check_out_specs, manual_scope
-from weft.core.mesh_layout import part_aval
 from weft.core.sharding import (
     AbstractMesh,
     AxisType,
@@ -23,6 +21,8 @@ from weft.core.sharding import (
     check_spec,
 )
 from weft.core.trace import eval_trace, extend_axis_env, state, typeof
+from weft.division.mesh_layout import part_aval
+from weft.division.programs.manual_axes import check_out_specs, manual_scope
 from weft.parallel.objects import on_arrays
 from weft.parallel.values import Values
 from weft.tree.compare import broadcast_prefix

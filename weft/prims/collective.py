@@ -17,10 +17,10 @@ from weft.core.ad import filled, instantiate
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import Effects, NamedAxisEffect
-from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import axis_size, state, typeof
+from weft.division.factors import Factors, elementwise
 from weft.prims.arithmetic import add, mul
 from weft.prims.families import broadcast_in_dim, const, positions_along, scalar, unmoved
 from weft.prims.index import gather

@@ -15,9 +15,9 @@ from weft.core.ad import Zero, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.dims.dim import max_dim
-from weft.core.factors import Factors
 from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
+from weft.division.factors import Factors
 from weft.prims.convert import convert
 from weft.prims.dot import contract, inverse, working_dtype
 from weft.prims.families import COMPLEX, FLOAT, INT, INTEGER, kind_of, scalar

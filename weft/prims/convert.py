@@ -11,10 +11,10 @@ from weft.base.source import warn
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, batch_in_place, moveaxis
-from weft.core.factors import Factors, elementwise, leading
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.division.factors import Factors, elementwise, leading
 from weft.prims.arithmetic import is_inexact, mul, real_dtype
 from weft.prims.families import (
     BOOL,

@@ -9,10 +9,10 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
-from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.division.factors import Factors, elementwise
 from weft.prims.arithmetic import (
     abs_,
     add,

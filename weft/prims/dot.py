@@ -14,9 +14,9 @@ from weft.base.functional import lru
 from weft.core.ad import is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
-from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
+from weft.division.factors import Factors, labelled
 from weft.prims.arithmetic import mul
 from weft.prims.convert import convert
 from weft.prims.families import BOOL, COMPLEX, EXTENDED, FLOAT, INTEGER, UINT, is_narrow, kind_of

@@ -13,10 +13,10 @@ from weft.base.polynomials import Polynomial
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
-from weft.core.factors import Factors, elementwise
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import box, typeof
+from weft.division.factors import Factors, elementwise
 
 BOOL, UINT, INT, FLOAT, COMPLEX, EXTENDED = 1, 2, 4, 8, 16, 32
 INTEGER = UINT | INT

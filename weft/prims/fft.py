@@ -11,10 +11,10 @@ import numpy as np
 
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, moveaxis
-from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.division.factors import Factors, leading
 from weft.prims.arithmetic import conj, div, mul
 from weft.prims.families import (
     COMPLEX,

@@ -17,13 +17,13 @@ from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import at_front, moveaxis
 from weft.core.dims.dim import exceeds, min_dim
-from weft.core.factors import Factors, labelled
 from weft.core.interpret import run
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Var, eval_jaxpr
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
 from weft.core.verify import check_combination
+from weft.division.factors import Factors, labelled
 from weft.prims.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from weft.prims.bits import and_
 from weft.prims.families import (

@@ -19,9 +19,9 @@ from weft.base import knobs
 from weft.base.record import Record
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, batch_in_place
-from weft.core.factors import Factors, labelled, leading
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
+from weft.division.factors import Factors, labelled, leading
 from weft.prims import bit_generator, threefry
 from weft.prims.counter_hashes import philox2, philox4, threefry4
 from weft.prims.families import (

@@ -19,9 +19,9 @@ from weft.base.lazy import Late
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
-from weft.core.factors import Factors, leading
 from weft.core.interpret import run_decomposed
 from weft.core.primitive import Primitive
+from weft.division.factors import Factors, leading
 from weft.prims.arithmetic import div, mul
 from weft.prims.families import FLOAT, broadcast_to, const, kind_of
 from weft.prims.random import impl_of, is_key, is_partitionable, key_type

@@ -13,10 +13,10 @@ from weft.core.ad import Zero, filled
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
 from weft.core.dims.dim import exceeds
-from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.division.factors import Factors, labelled
 from weft.prims.arithmetic import add_any_p, div, mul
 from weft.prims.bits import or_
 from weft.prims.families import (

@@ -12,11 +12,11 @@ from weft import dtypes
 from weft.core.ad import Zero, instantiate, is_undef
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front, moveaxis
-from weft.core.factors import Factors, elementwise, labelled, reshaped
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.repeated import remember
 from weft.core.trace import typeof
+from weft.division.factors import Factors, elementwise, labelled, reshaped
 from weft.prims.arithmetic import sub
 from weft.prims.families import broadcast_in_dim as broadcast_in_dim
 from weft.prims.families import (

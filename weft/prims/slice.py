@@ -10,9 +10,9 @@ import numpy as np
 from weft import dtypes
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
-from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive, divisions
 from weft.core.trace import typeof
+from weft.division.factors import Factors, labelled
 from weft.prims.families import element_rule, kernel_elements, scalar
 from weft.prims.index import CLIP, check_same_dtype, gather_p, scatter_p
 from weft.prims.index_dims import (

@@ -1,7 +1,7 @@
 """Between sums that are left to be made and their parts: what ``shard_map`` takes and gives.
 
 The parts of an array over mesh axes have one dimension for each of these behind its own, divided
-over it. Programs are compiled without these primitives: see ``control.unmade_sums``.
+over it. Programs are compiled without these primitives: see ``division.programs.unmade_sums``.
 """
 
 from __future__ import annotations

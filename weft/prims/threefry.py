@@ -15,9 +15,9 @@ from weft.base import knobs
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData
-from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
+from weft.division.factors import Factors, labelled
 from weft.prims.families import (
     align_batched,
     broadcast_in_dim,

@@ -10,7 +10,6 @@ from weft.core.ad import Zero, instantiate
 from weft.core.avals import AbstractToken, abstract_token
 from weft.core.batching import AxisData, batch_in_place
 from weft.core.effects import Effect
-from weft.core.factors import Factors, elementwise, labelled
 from weft.core.primitive import Primitive
 from weft.core.sharding import (
     UNCONSTRAINED,
@@ -21,6 +20,7 @@ from weft.core.sharding import (
     full_spec,
 )
 from weft.core.trace import typeof
+from weft.division.factors import Factors, elementwise, labelled
 from weft.prims.families import forwarded, unmoved
 
 

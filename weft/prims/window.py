@@ -13,10 +13,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, at_front
-from weft.core.factors import Factors, labelled
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.division.factors import Factors, labelled
 from weft.prims.arithmetic import add
 from weft.prims.families import ANY, NUMBER, const, describe_kinds, kind_of
 from weft.prims.reduce import argmax_p, argmin_p, computable, max_identity, min_identity

@@ -40,9 +40,9 @@ from weft.runtime.places import (
 )
 
 # needed where arrays are divided over devices
-mesh_layout = Late("weft.core.mesh_layout")
+mesh_layout = Late("weft.division.mesh_layout")
 # needed for sums that are left to be made
-marks = Late("weft.core.marks")
+marks = Late("weft.division.marks")
 
 
 class Shard(Record):

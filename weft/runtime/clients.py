@@ -25,7 +25,7 @@ replay = Late("weft.compiler.checks.replay")
 instrument = Late("weft.compiler.checks.instrument")
 key_reuse = Late("weft.core.key_reuse")
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 # loaded when single operations become programs
 programs = Late("weft.runtime.programs")
 

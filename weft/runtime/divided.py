@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core import marks, processes
+from weft.core import processes
 from weft.core.sharding import NamedSharding
 from weft.core.trace import state, typeof
+from weft.division import marks
 from weft.runtime import site, spanning, spread
 from weft.runtime.array import ArrayImpl, as_placed, as_sum
 from weft.runtime.client import Client, Told, host

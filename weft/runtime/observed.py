@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core import propagate
+from weft.base.lazy import Late
 from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr, JaxprEqn
 from weft.core.sharding import NamedSharding
-from weft.runtime.spread import as_spec, spec_of
+
+# needed where a program looks at how its values are divided
+propagate = Late("weft.division.propagate")
+specs = Late("weft.division.specs")
 
 
 def looks(closed: ClosedJaxpr) -> bool:
@@ -33,7 +36,7 @@ def observed(closed: ClosedJaxpr, mesh: Any, args: Any) -> ClosedJaxpr:
     """The program on arguments over a mesh, in which those that look are told what they see."""
     avals = closed.in_avals
     given = [
-        spec_of(getattr(x, "sharding", None), mesh, len(getattr(a, "shape", ())))
+        specs.spec_of(getattr(x, "sharding", None), mesh, len(getattr(a, "shape", ())))
         for x, a in zip([*[None] * (len(avals) - len(args)), *args], avals, strict=True)
     ]
     return _told(closed, mesh, tuple(given))
@@ -47,7 +50,7 @@ def _told(closed: ClosedJaxpr, mesh: Any, given: tuple[Any, ...]) -> ClosedJaxpr
     def told(eqn: JaxprEqn) -> JaxprEqn:
         if not _looks(eqn):
             return eqn
-        seen = tuple([NamedSharding(mesh, as_spec(flow.read(x))) for x in eqn.invars])
+        seen = tuple([NamedSharding(mesh, specs.as_spec(flow.read(x))) for x in eqn.invars])
         return eqn.replace(params={**eqn.params, "seen": seen})
 
     return flat.replace(jaxpr=flat.jaxpr.replace(eqns=[told(eqn) for eqn in flat.eqns]))

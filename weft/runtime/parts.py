@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.core import processes
-from weft.core.mesh_layout import bounds, parts_of
 from weft.core.sharding import axes_of
+from weft.division.mesh_layout import bounds, parts_of
 from weft.runtime import guards
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory

@@ -18,12 +18,12 @@ from weft.compiler.plan import Unplannable
 from weft.core import sharding as meshes
 from weft.core.caches import ProgramCache
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.plain import plain
 from weft.core.staging import stage
+from weft.division.plain import plain
 from weft.runtime.code import CODE, CodeKey
 
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 
 # Programs that a user's loop may have, for arrays of several shapes; programs kept by structure.
 MOST_OF_LOOP, MAX_INTERNED = 64, 512

@@ -18,9 +18,9 @@ from weft.core.avals import ShapedArray
 from weft.core.caches import per_program
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr, with_programs
-from weft.core.mesh_layout import Key, local_aval, parts_of
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
 from weft.core.trace import typeof
+from weft.division.mesh_layout import Key, local_aval, parts_of
 from weft.dtypes import canonicalize_dtype
 from weft.runtime.array import ArrayImpl, spanning
 from weft.runtime.client import Client, host

@@ -1,35 +1,20 @@
 """How the results of a program are divided over a mesh, from how its arguments are.
 
 Host devices share memory, so nothing is moved by this; what a program for devices apart would move
-is found by ``control.partition``, from the same specs.
+is found by ``division.programs.partition``, from the same specs.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.core import propagate
 from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr, Literal
 from weft.core.sharding import NamedSharding, PartitionSpec, axes_of
+from weft.division import propagate
+from weft.division.factors import Spec
+from weft.division.specs import as_spec, same_mesh, spec_of
 from weft.runtime.places import Placement, placement
-
-Spec = tuple[tuple[Any, ...], ...]
-
-
-def spec_of(sharding: Any, mesh: Any, ndim: int) -> Spec:
-    """The mesh axes of each dimension; none where an array is whole, or on another mesh."""
-    if not isinstance(sharding, NamedSharding) or not _alike(sharding.mesh, mesh):
-        return ((),) * ndim
-    parts = [axes_of(part) for part in sharding.spec[:ndim]]
-    return (*parts, *((),) * (ndim - len(parts)))
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two meshes are the same but for the types of their axes."""
-    if a is b or a == b:
-        return True
-    return a.shape == b.shape and a.axis_names == b.axis_names
 
 
 def results(program: ClosedJaxpr, where: Placement, args: Any) -> tuple[Placement, ...]:
@@ -75,7 +60,7 @@ def _divided(
 ) -> tuple[Placement, ...]:
     avals, auto = program.out_avals, set(mesh.auto_axes)
     if auto or not mesh.explicit_axes:
-        found = flow(program, list(given), mesh)
+        found = propagate.results(program, list(given), mesh)
     else:
         found = [((),) * len(getattr(a, "shape", ())) for a in avals]
     if mesh.explicit_axes:
@@ -104,7 +89,7 @@ def kept(program: ClosedJaxpr, mesh: Any) -> dict[int, PartitionSpec]:
     found = {}
     for i, v in enumerate(program.jaxpr.outvars):
         sharding: Any = None if isinstance(v, Literal) else wanted.get(v)
-        if getattr(sharding, "as_given", False) and _alike(sharding.mesh, mesh):
+        if getattr(sharding, "as_given", False) and same_mesh(sharding.mesh, mesh):
             found[i] = sharding.spec
     return found
 
@@ -120,16 +105,3 @@ def _marks(aval: Any) -> dict[str, Any]:
     """Over which axes a type is unreduced or reduced."""
     divided = getattr(aval, "divided", None)
     return {} if divided is None else divided.spec.marks()
-
-
-def as_spec(spec: Spec) -> PartitionSpec:
-    """A spec as users write it."""
-    parts = list(spec)
-    while parts and not parts[-1]:
-        parts.pop()
-    return PartitionSpec(*parts)
-
-
-def flow(closed: ClosedJaxpr, given: list[Spec], mesh: Any) -> list[Spec]:
-    """How the results of a program are divided."""
-    return propagate.results(closed, given, mesh)

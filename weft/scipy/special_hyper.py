@@ -10,8 +10,8 @@ import numpy as np
 import weft.numpy as jnp
 from weft import dtypes, lax
 from weft.control.custom_jvp import custom_jvp
-from weft.core import varying
 from weft.core.array import Array
+from weft.division import varying
 from weft.numpy.operands import inexact, is_complex, real
 from weft.scipy.special_gamma import digamma, gamma
 

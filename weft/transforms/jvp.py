@@ -18,7 +18,7 @@ from weft.core.staging import stage
 from weft.core.trace import JVP, Trace, Tracer, box, escaped_tracer_error, state, typeof
 
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 

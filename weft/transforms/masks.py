@@ -28,7 +28,7 @@ from weft.core.trace import Tracer, typeof
 # loaded when a mask is used
 families = Late("weft.prims.families")
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 
 Rule = Callable[[Any, Sequence[Any]], Sequence[Any]]
 

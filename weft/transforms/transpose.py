@@ -15,7 +15,7 @@ from weft.core.trace import state
 from weft.transforms.masks import Masked, settled, summed, transposed
 
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 
 
 def backward_pass(

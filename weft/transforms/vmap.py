@@ -19,7 +19,7 @@ from weft.core.staging import stage
 from weft.core.trace import VMAP, Trace, Tracer, check_leaks, state, typeof
 
 # needed where types carry shardings
-explicit = Late("weft.core.explicit")
+explicit = Late("weft.division.explicit")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 

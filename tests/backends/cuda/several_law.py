@@ -20,11 +20,11 @@ from tests.laws import checks
 from tests.parallel import law, mpi_cases
 from tests.parallel.mpi_law import MORE
 from tests.samples import all_samples
-from weft.api.gpus import programs_of_devices
 from weft.backends.cuda import program
 from weft.backends.cuda.several import Executable
 from weft.compiler.plan import Unplannable
 from weft.core.registry import lookup
+from weft.division.programs.devices import programs_of_devices
 from weft.sharding import Mesh
 
 DEVICES = 4

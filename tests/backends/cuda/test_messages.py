@@ -18,11 +18,11 @@ from tests.backends.cuda.test_program import Target
 from tests.parallel.test_mpi import job, pytestmark  # noqa: F401
 from weft import lax
 from weft import numpy as jnp
-from weft.api.gpus import programs_of_devices
 from weft.backends.cuda import commands, driver, messages, nccl, program, several
 from weft.base.errors import JaxRuntimeError
 from weft.core import processes
 from weft.core.registry import lookup
+from weft.division.programs.devices import programs_of_devices
 from weft.prims.processes import Site
 
 ROOT = Path(__file__).resolve().parents[3]

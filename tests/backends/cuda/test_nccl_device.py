@@ -14,12 +14,12 @@ from tests.backends.cuda.test_messages import SENT, X, sent
 from tests.parallel import test_mpi
 from weft import P, dtypes, lax
 from weft import numpy as jnp
-from weft.api.gpus import programs_of_devices
 from weft.backends.cuda import driver, nccl
 from weft.backends.cuda.memory import Buffer
 from weft.backends.cuda.program import Cuda, get, put
 from weft.backends.cuda.several import Executable
 from weft.core.registry import lookup
+from weft.division.programs.devices import programs_of_devices
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [

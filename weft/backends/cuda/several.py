@@ -20,8 +20,8 @@ from weft.backends.cuda.program import Cuda, get, put
 from weft.base.functional import lru
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.mesh_layout import Key, Layout
 from weft.core.sharding import NamedSharding
+from weft.division.mesh_layout import Key, Layout
 
 Ranks = tuple[int, ...]
 

@@ -12,7 +12,7 @@ from weft.base import checking
 from weft.core import sharding as meshes
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.plain import plain
+from weft.division.plain import plain
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.checked import Study, interpreted, told_plainly
 from weft.runtime.client import Told

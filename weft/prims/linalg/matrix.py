@@ -12,10 +12,10 @@ from weft import dtypes
 from weft.core.ad import Zero, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, all_at_front
-from weft.core.factors import Factors, leading
 from weft.core.primitive import Primitive, divisions
 from weft.core.registry import lookup
 from weft.core.trace import loosely, typeof
+from weft.division.factors import Factors, leading
 from weft.prims.arithmetic import add, conj, div
 from weft.prims.convert import convert
 from weft.prims.families import (

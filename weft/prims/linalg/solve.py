@@ -8,9 +8,9 @@ import numpy as np
 
 from weft.core.ad import Zero, add_tangents, instantiate, is_undef
 from weft.core.batching import AxisData, all_at_front, moveaxis
-from weft.core.factors import Factors, labelled
 from weft.core.primitive import divisions
 from weft.core.trace import typeof
+from weft.division.factors import Factors, labelled
 from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add, conj, mul, neg
 from weft.prims.linalg.elimination import perturbed_solve

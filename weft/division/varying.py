@@ -17,7 +17,7 @@ from weft.core.sharding import SHARED
 from weft.core.trace import state, typeof
 
 # needed where types are unreduced or reduced
-marks = Late("weft.core.marks")
+marks = Late("weft.division.marks")
 
 # How many scopes there are in which types say what varies, in all threads: one look at this costs
 # less than one at a thread's own state.

@@ -18,13 +18,13 @@ from weft import dtypes
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.effects import NamedAxisEffect
 from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun, with_programs
-from weft.core.mesh_layout import Layout, bounds, local_aval, whole_aval
-from weft.core.plain import plain
 from weft.core.primitive import Primitive
 from weft.core.registry import lookup
 from weft.core.sharding import NamedSharding
 from weft.core.staging import stage
 from weft.core.trace import typeof
+from weft.division.mesh_layout import Layout, bounds, local_aval, whole_aval
+from weft.division.plain import plain
 from weft.prims.collective import (
     Collective,
     as_names,

@@ -12,11 +12,9 @@ from math import prod
 from typing import Any
 
 from weft.base import knobs
-from weft.core import marks
 from weft.core import sharding as meshes
 from weft.core.avals import ShapedArray, without_axes
 from weft.core.caches import per_program
-from weft.core.factors import Spec, fitting
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.sharding import (
@@ -29,6 +27,8 @@ from weft.core.sharding import (
 )
 from weft.core.trace import loosely as loosely
 from weft.core.trace import state, typeof
+from weft.division import marks
+from weft.division.factors import Spec, fitting
 
 # Primitives whose results have the types that the programs inside of them say.
 _CALLS = frozenset(

@@ -17,7 +17,18 @@ import numpy as np
 
 from weft.base.functional import split_list
 from weft.base.record import Record
-from weft.control.moves import (
+from weft.control.shard_map import shard_map_p
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, join_effects
+from weft.core.sharding import PartitionSpec
+from weft.core.staging import stage
+from weft.core.trace import extend_axis_env, state, typeof
+from weft.division.factors import Division, Factors, Spec, count, split_axes, whole
+from weft.division.mesh_layout import part_aval
+from weft.division.plain import plain
+from weft.division.programs.joined_sums import joined_sums
+from weft.division.programs.manual_axes import manual_scope
+from weft.division.programs.moves import (
     Move,
     Part,
     Reshard,
@@ -27,18 +38,7 @@ from weft.control.moves import (
     scattered,
     with_axis,
 )
-from weft.control.shard_map import shard_map_p
-from weft.control.sums import joined_sums
-from weft.control.varying import manual_scope
-from weft.core.caches import per_program
-from weft.core.factors import Division, Factors, Spec, count, split_axes, whole
-from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, join_effects
-from weft.core.mesh_layout import part_aval
-from weft.core.plain import plain
-from weft.core.propagate import inline, merged, propagate, specs_under
-from weft.core.sharding import PartitionSpec
-from weft.core.staging import stage
-from weft.core.trace import extend_axis_env, state, typeof
+from weft.division.propagate import inline, merged, propagate, specs_under
 from weft.prims.families import converted
 from weft.transforms.dce import dce_closed
 

@@ -11,11 +11,11 @@ import numpy as np
 from weft.base import source
 from weft.base.record import Record
 from weft.core.ad import filled
-from weft.core.factors import Division, Factors, Spec, count
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import jaxprs_in_params
 from weft.core.registry import lookup
 from weft.core.trace import typeof
+from weft.division.factors import Division, Factors, Spec, count
 from weft.prims.collective import member_index
 from weft.prims.families import along, broadcast_in_dim, converted, positions_along
 

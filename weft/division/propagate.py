@@ -11,24 +11,22 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.caches import per_program
-from weft.core.factors import Division, Factors, Spec, count, fitting, spec_for, split_axes, whole
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, join_effects
-from weft.core.sharding import UNCONSTRAINED, NamedSharding, axes_of
+from weft.core.sharding import UNCONSTRAINED
+from weft.division.factors import (
+    Division,
+    Factors,
+    Spec,
+    count,
+    fitting,
+    spec_for,
+    split_axes,
+    whole,
+)
+from weft.division.specs import spec_of
 
 Sizes = dict[Any, int]
 MAX_ROUNDS = 4
-
-
-def spec_of(sharding: Any, mesh: Any, ndim: int) -> Spec:
-    """The mesh axes of each dimension; none where an array is whole, or on another mesh."""
-    if not isinstance(sharding, NamedSharding) or not _same_mesh(sharding.mesh, mesh):
-        return whole(ndim)
-    parts = [axes_of(part) for part in sharding.spec[:ndim]]
-    return (*parts, *((),) * (ndim - len(parts)))
-
-
-def _same_mesh(a: Any, b: Any) -> bool:
-    return a is b or tuple(a.shape.items()) == tuple(b.shape.items())
 
 
 # --- programs without calls -----------------------------------------------------------------------

@@ -9,11 +9,11 @@ from typing import Any
 
 from weft.base import knobs
 from weft.base.forks import across_forks
-from weft.core import varying
 from weft.core.avals import varying_of
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import SHARED, AxisType, Mesh
 from weft.core.trace import state
+from weft.division import varying
 
 # Beside the names of axes: programs staged with and without this knowledge differ.
 _CHECKED = object()

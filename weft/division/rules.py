@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core.explicit import in_mesh
-from weft.core.factors import Factors, Spec, axis_sizes, forwards
 from weft.core.sharding import PartitionSpec, ShardingTypeError
+from weft.division.explicit import in_mesh
+from weft.division.factors import Factors, Spec, axis_sizes, forwards
 
 
 def shown(spec: Spec) -> str:

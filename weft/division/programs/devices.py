@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.control.partition import partition
-from weft.control.process_program import process_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding, PartitionSpec
-from weft.runtime.spread import as_spec, spec_of
+from weft.division.programs.partition import partition
+from weft.division.programs.process_program import process_program
+from weft.division.specs import as_spec, spec_of
 
 
 def programs_of_devices(

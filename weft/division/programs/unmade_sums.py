@@ -17,7 +17,6 @@ from weft.control.jit import jit_p, jit_parameters
 from weft.control.shard_map import has_marks
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.caches import per_program
-from weft.core.explicit import loosely, moved, spec_of
 from weft.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -25,11 +24,12 @@ from weft.core.jaxpr import (
     jaxprs_in_params,
     with_programs,
 )
-from weft.core.marks import axes_of_sum, stored_aval
 from weft.core.registry import lookup
 from weft.core.sharding import NamedSharding
 from weft.core.staging import stage
 from weft.core.trace import typeof
+from weft.division.explicit import loosely, moved, spec_of
+from weft.division.marks import axes_of_sum, stored_aval
 from weft.transforms.vmap import batch
 
 

@@ -1,0 +1,1 @@
+"""Programs of one device, or of one process, from programs on whole arrays."""
