@@ -22,9 +22,9 @@ part() {
 case ${1:-} in
 tests)
     # as ./weft-test --cuda does, with the Python at hand
-    part tests 420 25 "$PYTHON" -m pytest -q -n "${WEFT_TEST_JOBS:-8}" --dist worksteal -rfE \
+    part tests 420 25 "$PYTHON" -m pytest -q -p no:benchmark -n "${WEFT_TEST_JOBS:-12}" --dist worksteal -rfE \
         tests/backends/cuda tests/compiler/test_attention.py
-    part sanitize 160 25 "$PYTHON" tools/sanitize.py --tools memcheck \
+    part sanitize 160 25 "$PYTHON" tools/sanitize.py --tools "${TOOLS:-memcheck}" \
         --programs 500 --samples 100 --seconds 140 --logs "$OUT/sanitizer"
     ;;
 broad)
