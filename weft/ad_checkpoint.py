@@ -50,7 +50,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
 
 
 def _origins(jaxpr: Jaxpr, names: tuple[str, ...]) -> list[tuple[Any, str]]:
-    rounded = {
+    rounded: dict[Any, Any] = {
         eqn.outvars[0]: eqn.invars[0]
         for eqn in jaxpr.eqns
         if eqn.primitive.name == "reduce_precision"

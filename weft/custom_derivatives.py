@@ -41,7 +41,7 @@ class _Staged:
 register_pytree_node(
     _Staged,
     lambda s: (tuple(s.consts), (s.jaxpr, s.in_tree, s.out_tree)),
-    lambda aux, consts: _Staged(*aux, consts),
+    lambda aux, consts: _Staged(aux[0], aux[1], aux[2], consts),
 )
 
 

@@ -555,7 +555,7 @@ def make_array_from_single_device_arrays(
             f"{name} got a part of shape {wrong[0]}; the parts of an array of shape {tuple(shape)}"
             f" by {sharding} have shape {part_shape}"
         )
-    by_index = {}
+    by_index: dict[str, Any] = {}
     for device, index in indices.items():
         by_index.setdefault(str(index), parts[device])
     return _assembled(name, shape, sharding, lambda index: by_index[str(index)], dtype)

@@ -23,7 +23,7 @@ class Frame(Record):
 
 
 def _user_frames(limit: int | None, filtered: bool) -> list[Frame]:
-    frames = []
+    frames: list[Frame] = []
     frame = sys._getframe(2)
     while frame is not None and (limit is None or len(frames) < limit):
         code = frame.f_code

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,7 +107,7 @@ def checks() -> list[Check]:
             found.append(
                 Check(
                     f"compiled code on {device}",
-                    lambda device=device: _compiled(device, 2e-2),
+                    partial(_compiled, device, 2e-2),
                     "run ./weft-test --cuda and report what fails",
                 )
             )

@@ -197,7 +197,7 @@ def windows(image: Array, weights: Array, axis: int, same: bool = False) -> Arra
     if taps > MAX_UNROLLED_TAPS:
         return _convolved(image, weights, axis)
     part = lambda i: lax.slice_in_dim(image, i, i + size, axis=axis)
-    total = weights[taps // 2] * part(taps // 2) if taps % 2 else 0
+    total: Any = weights[taps // 2] * part(taps // 2) if taps % 2 else 0
     for i in range(taps // 2):
         total = total + weights[i] * (part(i) + part(taps - 1 - i))
     return total

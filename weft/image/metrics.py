@@ -183,7 +183,7 @@ def ssim(
         middles = _middle(a), _middle(b)
         u, v = a - middles[0], b - middles[1]
         whole = jnp.stack([u, v, u * u, v * v, u * v])
-        means = windows(windows(whole, weights, -2), weights, -3)
+        means: Any = windows(windows(whole, weights, -2), weights, -3)
         mean_a, mean_b = means[0] + middles[0], means[1] + middles[1]
     else:
         means = [filter_fn(image) for image in (a, b, a * a, b * b, a * b)]

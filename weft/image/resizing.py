@@ -262,6 +262,8 @@ def resize(
     if kind is ResizeMethod.NEAREST:
         for axis in changed:
             n, m = x.shape[axis], shape[axis]
+            middle: Any
+            index: Any
             if type(n) is int and type(m) is int:
                 middle = (np.arange(m) + 0.5) * np.float32(n) / np.float32(m)
                 index = np.floor(middle.astype(np.float32)).astype(np.int32)

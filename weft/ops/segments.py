@@ -55,7 +55,7 @@ def _reduction(
         count = whole(concrete(num_segments, f"{name} needs a concrete num_segments"))
         if count < 0:
             raise ValueError(f"{name} needs a non-negative num_segments, got {count}")
-        given = {
+        given: dict[str, Any] = {
             "indices_are_sorted": indices_are_sorted,
             "unique_indices": unique_indices,
             "mode": lax.GatherScatterMode.FILL_OR_DROP if mode is None else mode,

@@ -315,7 +315,7 @@ def annotate_function(
         >>> weft.profiler.annotate_function(len)([1, 2])
         2
     """
-    label = name or getattr(func, "__qualname__", type(func).__name__)
+    label = name if name else str(getattr(func, "__qualname__", type(func).__name__))
 
     @wraps(func)
     def annotated(*args: Any, **kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ class NativeFunction:
     """
 
     __slots__ = ("_entries",)
+    _entries: Any  # what native code reads, and the entries that its words point to
 
     # What lets native code have the calls of a class, once it is loaded.
     take_calls: Callable[[type], None] | None = None

@@ -76,6 +76,7 @@ def _checked(kind: Any, function: Any) -> Any:
             held = ctypes.create_string_buffer(text, max(len(text), 1))
             # a pointer to a pointer to a function
             make = ctypes.c_void_p.from_address(args.callback_error).value
+            assert make is not None
             return _ERROR(make)(code, ctypes.addressof(held), len(text))
         return None
 

@@ -152,7 +152,7 @@ def plain(name: str, fields: str) -> type[Struct]:
     """A struct with these fields alone."""
     pairs = [field.split(":") for field in fields.split()]
     typed = [(field, _KINDS[kind]) for field, kind in pairs]
-    made = type(name, (Struct,), {"_fields_": typed})
+    made: type[Struct] = type(name, (Struct,), {"_fields_": typed})
     last = getattr(made, pairs[-1][0])
     made.SIZE = last.offset + last.size
     return made

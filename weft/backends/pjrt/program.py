@@ -113,8 +113,8 @@ class Executable:
         """
         address = ctypes.addressof
         ins = [self._row(*[x.handle for x in row]) for row in given]
-        outs = [self._out() for _ in given]
-        held = options = self._options
+        outs: list[Any] = [self._out() for _ in given]
+        options: Any = self._options
         if kept:
             held = (ctypes.c_int64 * len(kept))(*kept)
             options = header.ExecuteOptions(

@@ -66,7 +66,8 @@ class PjrtDevices(SpreadClient):
         executable = self._compiled(closed, mesh, ins, outs, tuple(donated))
         if executable is None:
             return None
-        lost, kept = [], []
+        lost: list[int] = []
+        kept: list[int] = []
         for i in executable.taken:
             (lost if _is_alone(args[i], ins[i]) else kept).append(i)
         given = zip(args, ins, closed.in_avals, strict=True)
@@ -129,8 +130,8 @@ class PjrtDevices(SpreadClient):
         mesh = self.sharding.mesh
         _, ins, outs = self._division or (None, [None] * len(closed.in_avals), ())
         outs = outs or [None] * len(closed.out_avals)
-        named = [tuple([_named(s, mesh) for s in every]) for every in (ins, outs)]
-        return self._compiled(closed, mesh, *named, tuple(donated))
+        named_ins, named_outs = [tuple([_named(s, mesh) for s in x]) for x in (ins, outs)]
+        return self._compiled(closed, mesh, named_ins, named_outs, tuple(donated))
 
     def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
         """What became of a program here."""

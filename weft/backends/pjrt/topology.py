@@ -29,7 +29,11 @@ class NoMemory(Memory):
             "arguments"
         )
 
-    put = moved = copy = copy_out = begin_copy_out = _refuse
+    put: Any = _refuse
+    moved: Any = _refuse
+    copy: Any = _refuse
+    copy_out: Any = _refuse
+    begin_copy_out: Any = _refuse
 
 
 class Described:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -177,7 +177,7 @@ class _Call:
             self.run(node.body)
 
 
-_RUN = {
+_RUN: dict[type, Callable[[_Call, Any], None]] = {
     Launch: _Call.launch,
     Op: _Call.operation,
     Host: _Call.operation,

@@ -145,11 +145,13 @@ class Primitive(_Primitive):
         lowering = self._lowering
         if lowering is None:
             return None
+        key: Any = None
+        found: ClosedJaxpr | None = None
         try:
             key = (tuple(avals), tuple(params.items()), context_key())
             found = self._programs.get(key)
         except TypeError:  # a parameter without a hash
-            key = found = None
+            key = None
         if found is None:
 
             def flat(*args: Any) -> Any:

@@ -46,7 +46,7 @@ _DEFAULT_TYPE = 1 << 18
 def slot_numbers(cls: type, names: Sequence[str]) -> dict[str, int]:
     """The word of each slot in instances of a class."""
     sentinels = {name: object() for name in names}
-    instance = object.__new__(cls)
+    instance: Any = object.__new__(cls)
     for name, sentinel in sentinels.items():
         setattr(instance, name, sentinel)
     words = (ctypes.c_size_t * (cls.__basicsize__ // _WORD)).from_address(id(instance))

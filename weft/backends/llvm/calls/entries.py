@@ -73,7 +73,7 @@ def recipe(node: Any, leaves: Any, words: list[int]) -> None:
         recipe(child, leaves, words)
 
 
-def _plain(cls: type) -> bool:
+def _plain(cls: Any) -> bool:
     """Whether a class of named tuples makes its instances as ``namedtuple`` itself does."""
     named = next(c for c in reversed(cls.__mro__) if "_fields" in vars(c))
     return cls.__new__ is named.__new__ and cls.__init__ is object.__init__

@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -161,8 +162,12 @@ def _load_all(modules: Mapping[bytes, Module], batch: Batch) -> dict[bytes, Any]
         for key in missing:
             found[key] = _loaded.put(key, loader.load(objects[key]))
     for key in made.new.intersection(missing):
-        disk.save_later(lambda key=key: (key, objects[key]))
+        disk.save_later(partial(_entry, key, objects[key]))
     return found
+
+
+def _entry(key: bytes, blob: bytes) -> tuple[bytes, bytes]:
+    return key, blob
 
 
 def _compare(missing: dict[bytes, Module], objects: dict[bytes, Any], new: set[bytes]) -> None:
@@ -223,7 +228,8 @@ def load_known(keys: Sequence[bytes]) -> list[Address] | None:
         return None
     with _compiling:
         for key, blob in zip(missing, objects, strict=True):
-            found[key] = _loaded.get(key) or _loaded.put(key, loader.load(blob))
+            if blob is not None:
+                found[key] = _loaded.get(key) or _loaded.put(key, loader.load(blob))
     return [Address(found[key], key) for key in keys]
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 
-from weft.backends.llvm.code import Effort, Module
+from weft.backends.llvm.code import Effort, Function, Module
 
 _MARK = "$part"
 _SECTION = re.compile(rb"\.text\.\d+\0")
@@ -45,8 +46,13 @@ def joint(modules: list[Module]) -> Module | None:
             return None
         section = f'section ".text.{number}"'
         module = module.renamed({name: f"{name}{_MARK}{number}" for name in module.names})
-        marked.append(module.mapped(lambda f, s=section: f._replace(attributes=(*f.attributes, s))))
+        in_section = partial(_in_section, section=section)
+        marked.append(module.mapped(in_section))
     return marked[0].joined(*marked[1:]).replaced(groups=_GROUPS)
+
+
+def _in_section(function: Function, section: str) -> Function:
+    return function._replace(attributes=(*function.attributes, section))
 
 
 def was_joint(blob: bytes) -> bool:

@@ -17,7 +17,8 @@ _COUNTED = {*_INT.values(), "ptr"}
 # A bfloat16 is its bits: it is computed with as a float32, and LLVM moves vectors of its own type
 # by functions that few C libraries have.
 _NAMES = {BOOL: "i1", F32: "float", F64: "double", F16: "half", BF16: "i16"}
-MEMORY = {BOOL: np.dtype(np.int8), F16: _I16, BF16: _I16}  # what is moved in their stead
+# What is moved in their stead.
+MEMORY: dict[np.dtype, np.dtype] = {BOOL: np.dtype(np.int8), F16: _I16, BF16: _I16}
 SUFFIXES = {"float": "f32", "double": "f64", "half": "f16"}
 _BINARY_INT = {
     "add": "add",

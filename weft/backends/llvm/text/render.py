@@ -140,7 +140,7 @@ class Function(Instructions):
         """A size, a distance or a bound: itself, or the name under which it is read."""
         return str(number) if self.table is None else self.table.name(number)
 
-    def length(self, low: str, high: str) -> int | None:
+    def length(self, low: str, high: str) -> int | Size | None:
         """How long a range is, where that is known: a number, or a size that has some values."""
         if low.isdigit() and high.isdigit():
             return int(high) - int(low)

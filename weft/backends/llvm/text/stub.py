@@ -142,7 +142,7 @@ def translate(
     return module.finished([made[name] for name in known if name in made], effort)
 
 
-def translate_main(main: FunctionType, names: Mapping[str, Any], **care: bool) -> Module:
+def translate_main(main: FunctionType, names: Mapping[str, Any], **care: Any) -> Module:
     """The module of a stub and of all that it calls, which becomes part of it."""
     stubs = called_stubs([main])
     return translate(stubs, names, [f.__name__ for f in stubs if f is not main], **care)
@@ -180,9 +180,9 @@ def _reached(stubs: list[FunctionType]) -> list[FunctionType]:
         key = f if is_straight(f) else f.__name__
         if key not in found:
             found[key] = f
-            inner = [f.__globals__.get(name) for name in f.__code__.co_names]
+            known = [f.__globals__.get(name) for name in f.__code__.co_names]
             # the stub language itself is no stub, nor is what else straight code calls
-            inner = [g for g in inner if isinstance(g, FunctionType) and g.__annotations__]
+            inner = [g for g in known if isinstance(g, FunctionType) and g.__annotations__]
             stubs += [g for g in inner if g.__module__ != Kind.__module__]
     return [*found.values()]
 
@@ -381,8 +381,8 @@ class Translation(Lines):
             each = self.each(value.generators[0].target, self.sequence(value.generators[0].iter))
             self.assign(target, [self.value(value.elt) for _ in each])
         elif isinstance(target, ast.Tuple):
-            several = isinstance(value, ast.Tuple)
-            found = [self.value(part) for part in value.elts] if several else self.value(value)
+            several = value.elts if isinstance(value, ast.Tuple) else None
+            found = self.value(value) if several is None else [self.value(x) for x in several]
             for part, one in zip(target.elts, found, strict=True):
                 self.assign(part, one)
         else:
@@ -390,6 +390,8 @@ class Translation(Lines):
 
     def annassign_(self, node: ast.AnnAssign) -> None:
         kind = self.constant_name(node.annotation)
+        if node.value is None:
+            raise self.fail(node, "no value")
         self.assign(node.target, self.as_kind(self.value(node.value), kind, node))
 
     def augassign_(self, node: ast.AugAssign) -> None:
@@ -530,7 +532,7 @@ class Translation(Lines):
         """Name one thing that is given, or the parts of one, after the other."""
         for item in given:
             pairs = zip(target.elts, item) if isinstance(target, ast.Tuple) else [(target, item)]
-            self.bound |= {part.id: value for part, value in pairs}
+            self.bound |= {getattr(part, "id", ""): value for part, value in pairs}
             yield
 
     def return_(self, node: ast.Return) -> None:
@@ -739,7 +741,7 @@ class Translation(Lines):
     # --- calls ------------------------------------------------------------------------------------
 
     def call_(self, node: ast.Call) -> Operand:
-        name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+        name: str = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
         if name in ("min", "max"):
             return self.extreme(node, name)
         if name == "stack":
@@ -882,4 +884,6 @@ def _assigned(node: Any) -> Iterator[str]:
 def _met(name: str, edges: list[Edge]) -> str:
     """What a variable is where blocks lead."""
     found = [f"[ {variables[name].text}, %{block} ]" for block, variables in edges]
-    return f"phi {edges[0][1][name].kind.llvm} {', '.join(found)}"
+    kind = edges[0][1][name].kind
+    assert kind is not None
+    return f"phi {kind.llvm} {', '.join(found)}"
