@@ -189,6 +189,7 @@ LATE = {
     ("weft.api.stages", "weft.core.dims.dim"),
     ("weft.control.jit", "weft.control.initial_style"),
     ("weft.runtime.array", "weft.division.mesh_layout"),
+    ("weft.runtime.array", "weft.runtime.printed"),
     ("weft.api.stages", "weft.api.movement"),
     ("weft.api.explain", "weft.api.movement"),
     ("weft.api.stages", "weft.stablehlo.module"),

@@ -175,3 +175,45 @@ def test_buffers_that_cannot_be_had_are_refused_by_the_right_error():
         assert memoryview(jnp.arange(3))[1] == 1
     with pytest.raises((TypeError, BufferError)):
         np.frombuffer(keys, np.uint8)
+
+
+# --- notebooks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "phrases"),
+    [
+        (jnp.arange(6.0).reshape(2, 3), ["[[0. 1. 2.]", "float32", "shape (2, 3)", "cpu:0"]),
+        (jnp.asarray(2.0), ["2.0", "shape ()"]),
+        (weft.numpy.asarray(1.0) * 2.0, ["2.0"]),
+        (jnp.zeros((0, 4), "int8"), ["[]", "int8", "shape (0, 4)"]),
+        (jnp.zeros((300, 300)), ["..."]),
+        (weft.random.key(3), ["key&lt;fry&gt;", "[0 3]"]),
+        (jnp.ones(2, "bfloat16"), ["bfloat16"]),
+    ],
+)
+def test_notebooks_show_elements_dtype_shape_and_place(x, phrases):
+    found = x._repr_html_()
+    for phrase in phrases:
+        assert phrase in found
+    assert len(found) < 2_000
+    assert "<fry>" not in found
+
+
+def test_notebooks_show_arrays_over_devices():
+    mesh = weft.make_mesh((1,), ("<i>",))
+    x = weft.device_put(jnp.ones(4), weft.NamedSharding(mesh, weft.P("<i>")))
+    found = x._repr_html_()
+    assert "<i>" not in found
+    assert "[1. 1. 1. 1.]" in found
+
+
+def test_notebooks_say_that_an_array_was_deleted():
+    x = jnp.ones(3)
+    x.delete()
+    assert "deleted, or donated" in x._repr_html_()
+    assert "shape (3,)" in x._repr_html_()
+
+
+def test_traced_values_have_no_html_form():
+    assert weft.jit(lambda x: x + hasattr(x, "_repr_html_"))(1.0) == 1.0

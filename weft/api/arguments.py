@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from weft.core.debug_info import DebugInfo, hollow
 from weft.core.trace import typeof
 from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
 from weft.tree.keys import keystr
+
+# Characters of an argument that an error still shows as they are.
+_MAX_REPR = 60
 
 
 def check_callable(fun: Any) -> None:
@@ -101,6 +105,34 @@ class Hashed:
                 f"static arguments must be comparable, but comparing two of type"
                 f" {type(self.value).__name__} raised {type(error).__name__}: {error}"
             ) from error
+
+
+def checked_positions(what: str, name: str, given: Any) -> int | tuple[int, ...]:
+    """Positions of arguments as an int or a tuple of ints; TypeError for anything else."""
+    try:
+        if isinstance(given, (tuple, list)):
+            return tuple(map(operator.index, given))
+        return operator.index(given)
+    except TypeError:
+        pass
+    raise TypeError(
+        f"{what} takes {name} as an int or a tuple of ints, got {second_call(what, given)}"
+    )
+
+
+def second_call(what: str, given: Any) -> str:
+    """What was passed as an option, and advice if it is an argument of the function.
+
+    >>> second_call("grad", np.ones((2, 3)))
+    'an array of shape (2, 3); to pass it to the function, write grad(f)(x)'
+    """
+    if isinstance(given, (Array, np.ndarray)):
+        shown = f"an array of shape {given.shape}"
+    elif isinstance(given, (dict, list, tuple, float)):
+        shown = f"a {type(given).__name__}" if len(repr(given)) > _MAX_REPR else repr(given)
+    else:
+        return repr(given)
+    return f"{shown}; to pass it to the function, write {what}(f)(x)"
 
 
 def split_argnums(

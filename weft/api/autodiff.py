@@ -14,6 +14,7 @@ from weft.api.arguments import (
     check_array_leaves,
     check_callable,
     check_results,
+    checked_positions,
     chosen_names,
     debug_info,
     split_argnums,
@@ -529,6 +530,7 @@ def value_and_grad(
         (9.0, 6.0)
     """
     check_callable(fun)
+    argnums = checked_positions("value_and_grad", "argnums", argnums)
     _refuse_reduce_axes("grad", reduce_axes)
 
     @wraps(fun, "The value and the gradient of")
@@ -608,6 +610,7 @@ def grad(
         >>> float(weft.grad(lambda x: x ** 3)(2.0))
         12.0
     """
+    argnums = checked_positions("grad", "argnums", argnums)
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     @wraps(fun, "The gradient of")

@@ -15,6 +15,7 @@ from weft.api.arguments import (
     check_callable,
     check_references,
     check_results,
+    second_call,
 )
 from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
@@ -74,7 +75,7 @@ def vmap(
     if not (plain or vmappable.is_spec(in_axes)):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple with an entry for each positional"
-            f" argument, got {in_axes!r}"
+            f" argument, got {second_call('vmap', in_axes)}"
         )
     for kind, spec in (("in_axes", in_axes), ("out_axes", out_axes)):
         if not all(_is_int(x) or vmappable.is_spec(x) for x in tree_leaves(spec)):

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from weft import dtypes
-from weft.api.arguments import check_callable, split_argnums
+from weft.api.arguments import check_callable, checked_positions, split_argnums
 from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
 from weft.base.functional import wraps
@@ -55,6 +55,7 @@ def jacfwd(
                [0., 4.]], dtype=float32)
     """
     check_callable(fun)
+    argnums = checked_positions("jacfwd", "argnums", argnums)
 
     @wraps(fun, "The Jacobian of")
     @api_boundary
@@ -114,6 +115,7 @@ def jacrev(
                [0., 4.]], dtype=float32)
     """
     check_callable(fun)
+    argnums = checked_positions("jacrev", "argnums", argnums)
 
     @wraps(fun, "The Jacobian of")
     @api_boundary
@@ -174,6 +176,7 @@ def hessian(
         Array([[ 6.,  0.],
                [ 0., 12.]], dtype=float32)
     """
+    argnums = checked_positions("hessian", "argnums", argnums)
     inner = jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic)
 

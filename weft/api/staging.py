@@ -6,7 +6,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from weft.api.arguments import as_tuple, check_callable, check_results, debug_info
+from weft.api.arguments import (
+    as_tuple,
+    check_callable,
+    check_results,
+    checked_positions,
+    debug_info,
+)
 from weft.base import knobs
 from weft.base.functional import name_of, weakref_lru_cache, wraps
 from weft.base.traceback import api_boundary
@@ -98,7 +104,7 @@ def make_jaxpr(
         { lambda ; a:f32[]. let b:f32[] = mul 2.0:f32[] a in (b,) }
     """
     check_callable(fun)
-    static = as_tuple(static_argnums)
+    static = as_tuple(checked_positions("make_jaxpr", "static_argnums", static_argnums))
 
     @wraps(fun)
     @api_boundary

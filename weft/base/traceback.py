@@ -12,6 +12,7 @@ from weft.base.annotations import copy_annotations, signature_of
 from weft.base.errors import locate
 from weft.base.functional import take_names
 from weft.base.source import is_hidden, is_internal
+from weft.base.surplus import advise
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +38,7 @@ def api_boundary(fun: F) -> F:
         try:
             return fun(*args, **kwargs)
         except Exception as error:
+            advise(error, fun)
             locate(error)
             shorten(error)
             # A bare raise keeps the traceback as it is now: this frame is not added again.
@@ -145,6 +147,7 @@ def _wrapped(fun: FunctionType) -> Any:
         except Exception as error:
             given = _converted(args, kwargs) if converts else None
             if given is None:
+                advise(error, fun)
                 locate(error)
                 shorten(error)
                 raise

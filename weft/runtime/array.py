@@ -43,6 +43,8 @@ from weft.runtime.places import (
 mesh_layout = Late("weft.division.mesh_layout")
 # needed for sums that are left to be made
 marks = Late("weft.division.marks")
+# how they look, and the parts of extended dtypes
+printed = Late("weft.runtime.printed")
 
 
 class Shard(Record):
@@ -347,7 +349,7 @@ class ArrayImpl(Array):
     @api_boundary
     def __reduce__(self) -> Any:
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
-            return _unpickle_extended, (_elements(self), self.aval)
+            return _unpickle_extended, (printed.elements(self), self.aval)
         return _unpickle, (np.asarray(self), self.aval.weak_type)
 
     def __copy__(self) -> ArrayImpl:
@@ -365,31 +367,14 @@ class ArrayImpl(Array):
 
     @api_boundary
     def __repr__(self) -> str:
-        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
-            return _repr_extended(self)
-        weak = ", weak_type=True" if self.aval.weak_type else ""
-        suffix = f", dtype={self.aval.dtype.name}{weak})"
-        if self._is_sum:
-            return f"Array(shape={self.shape}{suffix[:-1]}, sharding={self.sharding})"
-        if self._type.placement.spans and not self.is_fully_replicated:
-            return f"Array(shape={self.shape}{suffix}"
-        if self.size == 0:
-            return f"Array([], shape={self.shape}{suffix}"
-        text = np.array2string(self._value, prefix="Array(", suffix=suffix, separator=", ")
-        last = len(text) - text.rfind("\n") - 1 + (6 if "\n" not in text else 0)
-        too_long = last + len(suffix) + 1 > np.get_printoptions()["linewidth"]
-        gap = "\n      " if too_long else " "
-        return f"Array({text},{gap}{suffix[2:]}"
+        return printed.full(self)
 
     @api_boundary
     def __str__(self) -> str:
-        if self._is_sum:
-            return repr(self)
-        if self._type.placement.spans and not self.is_fully_replicated:
-            return repr(self)
-        if isinstance(self.aval.dtype, dtypes.ExtendedDType):
-            return _repr_extended(self)
-        return str(self._value)
+        return printed.short(self)
+
+    def _repr_html_(self) -> str:
+        return printed.html(self)
 
     # --- place ------------------------------------------------------------------------------------
 
@@ -645,17 +630,6 @@ def _unpickle(value: np.ndarray, weak_type: bool) -> ArrayImpl:
 def _unpickle_extended(elements: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     storage = storage_dtype(aval.dtype)
     return box(np.frombuffer(elements.tobytes(), storage).reshape(aval.shape), aval)
-
-
-def _repr_extended(x: ArrayImpl) -> str:
-    return f"Array({x.shape}, dtype={x.aval.dtype}) overlaying:\n{_elements(x)}"
-
-
-def _elements(x: ArrayImpl) -> np.ndarray:
-    """Elements of an extended dtype as the small arrays that they are."""
-    dtype = x.aval.dtype
-    flat = np.frombuffer(x._value.tobytes(), dtype.physical_dtype)
-    return flat.reshape(*x.shape, *dtype.physical_shape)
 
 
 _new = object.__new__
