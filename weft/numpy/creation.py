@@ -921,14 +921,22 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             f"from_dlpack takes arrays that export their memory, got {type(x).__name__}"
         )
     kind, number = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (1, 0)
-    if kind != 1:
-        found = dlpack_client(kind, number).from_dlpack(x, copy)
+    reads = kind == 1 and _reads_host(device)
+    if kind != 1 or reads:
+        client = device.client if reads else dlpack_client(kind, number)
+        found = client.from_dlpack(x, copy)
         dtype = canonical_numeric(found.dtype, found)
         return placed(found if dtype == found.dtype else found.astype(dtype), device, None)
     value = np.from_dlpack(x)
     if copy or canonical_numeric(value.dtype, value) != value.dtype:
         return placed(_from_numpy(value, None), device, None)
     return placed(constant(value, ShapedArray(value.shape, value.dtype)), device, None)
+
+
+def _reads_host(device: Any) -> bool:
+    """Whether a device other than the host's has arrays over memory of the host."""
+    client = getattr(device, "client", None)
+    return hasattr(client, "from_dlpack") and client.dlpack_device[0] == 1
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

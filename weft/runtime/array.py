@@ -210,7 +210,15 @@ class ArrayImpl(Array):
         copy: bool | None = None,
     ) -> Any:
         where = self._type.placement
-        client = host() if dl_device is not None and dl_device[0] == 1 else where.client
+        client = where.client
+        to_host = dl_device is not None and dl_device[0] == 1
+        if to_host and (where.is_spread or client.dlpack_device[0] != 1):
+            if copy is False and not where.memory.is_host:
+                raise BufferError(
+                    f"__dlpack__ with copy=False: the array is on {client.platform}, not in the"
+                    " host's memory; leave copy out to get a copy there"
+                )
+            client = host()
         return client.to_dlpack(self._alias(), stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:

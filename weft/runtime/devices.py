@@ -297,11 +297,12 @@ def described(device: Any) -> Any:
 
 def dlpack_client(kind: int, number: int) -> Any:
     """The client of a device as DLPack numbers it; BufferError where there is none."""
-    for platform in _APART:
-        if _others.get(platform) or os.path.exists(CLIENTS[platform].mark):
-            for device in _found(platform):
-                if device.client.dlpack_device == (kind, number):
-                    return device.client
+    plugins = [p for p in _others if p not in CLIENTS]
+    here = [p for p in _APART if _others.get(p) or os.path.exists(CLIENTS[p].mark)]
+    for platform in [*plugins, *here]:
+        for device in _found(platform):
+            if device.client.dlpack_device == (kind, number):
+                return device.client
     raise BufferError(f"from_dlpack: there is no device number {number} of kind {kind} here")
 
 

@@ -18,6 +18,7 @@ from weft.backends.pjrt.header import ARGS, ERROR_CODES, FUNCTIONS, NUMBERS
 from weft.backends.pjrt.proto import fields
 
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 MAGIC = b"stand-in executable\0"
 MOST = len(FUNCTIONS)
 NAMES = {number: name for name, number in header.TYPES.items()}
@@ -37,6 +38,7 @@ class Event:
 class Buffer:
     def __init__(self, value, device, event=None):
         self.value, self.device, self.event = value, device, event or Event()
+        self.references, self.done = 0, None
 
     @property
     def nbytes(self):
@@ -51,7 +53,8 @@ class Executable:
 class StandIn:
     """A plugin with some devices."""
 
-    def __init__(self, count=4, version=(0, 90), functions=MOST, missing=()):
+    def __init__(self, count=4, version=(0, 90), functions=MOST, missing=(), platform="stand_in"):
+        self.platform, self.tiled = platform, platform == "stand_in"
         self.count, self.version, self.missing = count, version, set(missing)
         self.objects, self.kept, self.options = {}, [], None
         self.calls, self.refuse, self.late = [], {}, False
@@ -174,7 +177,7 @@ class StandIn:
         del self.objects[args.client]
 
     def Client_PlatformName(self, args):
-        self._text(args, "platform_name", "stand_in")
+        self._text(args, "platform_name", self.platform)
 
     def Client_PlatformVersion(self, args):
         self._text(args, "platform_version", "stand-in 1")
@@ -231,7 +234,43 @@ class StandIn:
         args.done_with_host_buffer = self.new(Event())
 
     def Buffer_Destroy(self, args):
-        del self.objects[args.buffer]
+        buffer = self.objects.pop(args.buffer)
+        if buffer.references:
+            raise Fail("INTERNAL", "the buffer is lent")
+        if buffer.done is not None:
+            buffer.done()
+
+    def Client_CreateViewOfDeviceBuffer(self, args):
+        address, dtype = (
+            args.device_buffer_ptr,
+            interpreter.dtype_of(interpreter.ELEMENTS[NAMES[args.element_type]]),
+        )
+        if address % 8:
+            raise Fail("INVALID_ARGUMENT", "memory must be aligned to 8 bytes")
+        shape = list((ctypes.c_int64 * args.num_dims).from_address(args.dims))
+        data = (ctypes.c_char * (prod(shape) * dtype.itemsize)).from_address(address)
+        made = Buffer(np.frombuffer(data, dtype).reshape(shape), args.device)
+        done, given = args.on_delete_callback, args.on_delete_callback_arg
+        made.done = lambda: RELEASE(done)(address, given)
+        args.buffer = self.new(made)
+
+    def Buffer_IncreaseExternalReferenceCount(self, args):
+        self._alive(args.buffer).references += 1
+
+    def Buffer_DecreaseExternalReferenceCount(self, args):
+        self._alive(args.buffer).references -= 1
+
+    def _lent(self, handle):
+        buffer = self._alive(handle)
+        if not buffer.references:
+            raise Fail("FAILED_PRECONDITION", "the buffer has no external references")
+        return buffer.value.ctypes.data
+
+    def Buffer_OpaqueDeviceMemoryDataPointer(self, args):
+        args.device_memory_ptr = self._lent(args.buffer)
+
+    def Buffer_UnsafePointer(self, args):
+        args.buffer_pointer = self._alive(args.buffer).value.ctypes.data
 
     def _alive(self, handle):
         buffer = self.get(handle)
@@ -255,7 +294,7 @@ class StandIn:
         order = (ctypes.c_int64 * max(rank, 1))(*reversed(range(rank)))
         args.minor_to_major, args.minor_to_major_size = self.hold(order), rank
         args.tile_dims = self.hold((ctypes.c_int64 * 2)(8, 128))
-        args.tile_dim_sizes, args.num_tiles = self.list_of([2]), 1
+        args.tile_dim_sizes, args.num_tiles = self.list_of([2]), int(self.tiled)
 
     def Buffer_ReadyEvent(self, args):
         args.event = self.new(self.get(args.buffer).event)

@@ -4,105 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import sys
 from typing import Any
-
-import numpy as np
 
 from weft.backends.cuda import driver
 from weft.backends.cuda.memory import Buffer
-from weft.base.lasting import lasting
 from weft.core.avals import ShapedArray
-from weft.core.interpret import storage_dtype
-from weft.kernel.nodes import BF16
+from weft.runtime import capsules
+from weft.runtime.capsules import CUDA as CUDA
 
-CUDA = 2  # the number of GPUs' memory among devices
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_BRAIN = 4
-_NEW, _OLD = b"dltensor_versioned", b"dltensor"
-_COPIED = 2
 # Streams that DLPack has names for: no order is wanted, none was said.
 _NO_ORDER, _LEGACY = -1, 1
-
-
-class Tensor(ctypes.Structure):
-    """Memory with a type."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("offset", ctypes.c_uint64),
-    ]
-
-
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class Managed(ctypes.Structure):
-    """Memory with who gives it back, in the form before version 1."""
-
-    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER)]
-
-
-class Versioned(ctypes.Structure):
-    """Memory with who gives it back."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", _DELETER),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    ]
-
-
-# What is lent, by the address of what describes it: that, the owner, and the borrower's stream.
-# Other libraries may have it when this module is gone.
-_lent: dict[int, tuple[Any, ...]] = lasting({})
-
-
-def _python(name: str, result: Any, *types: Any) -> Any:
-    function = getattr(ctypes.pythonapi, name)
-    function.restype, function.argtypes = result, types
-    return function
-
-
-_new_capsule = _python(
-    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-)
-# of capsules by address: they may be about to go
-_is_valid = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
-_rename = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-
-
-# Other libraries may call these when a process ends, and this module is empty.
-@lasting
-@_DELETER
-def _give_back(where: int, is_ending: Any = sys.is_finalizing) -> None:
-    if is_ending():
-        return
-    lent = _lent.pop(where, None)
-    if lent is not None:
-        order(lent[-1], driver.device().stream)
-
-
-@lasting
-@_DELETER
-def _unused(capsule: int, is_ending: Any = sys.is_finalizing) -> None:
-    """A capsule that nobody took goes."""
-    if is_ending():
-        return
-    for name in (_NEW, _OLD):
-        if _is_valid(capsule, name):
-            _lent.pop(_pointer(capsule, name), None)
 
 
 def order(first: Any, then: Any) -> None:
@@ -118,85 +29,34 @@ def order(first: Any, then: Any) -> None:
 
 def export(owner: Buffer, aval: Any, number: int, stream: Any, version: Any, copied: bool) -> Any:
     """A capsule over memory of a GPU, ready for what is put on a stream from now on."""
-    dtype = storage_dtype(aval.dtype)
-    code = _BRAIN if dtype == BF16 else _CODES.get(dtype.kind)
-    if code is None:
-        raise BufferError(f"DLPack cannot represent {aval.dtype}; convert the array first")
-    shape = (ctypes.c_int64 * max(len(aval.shape), 1))(*aval.shape)
-    steps = [int(np.prod(aval.shape[i + 1 :])) for i in range(len(aval.shape))]
-    strides = (ctypes.c_int64 * max(len(steps), 1))(*steps)
-    tensor = Tensor(
-        owner.address, (CUDA, number), len(aval.shape), code, 8 * dtype.itemsize, 1, shape, strides
-    )
-    is_new = version is not None and version[0] >= 1
-    if is_new:
-        flags = _COPIED if copied else 0
-        made: Any = Versioned(1, 0, None, _give_back, flags, tensor)
-    else:
-        made = Managed(tensor, None, _give_back)
+    capsules.type_code(aval.dtype)
     stream = _LEGACY if stream is None else stream
     own = driver.device().stream
     if stream == _NO_ORDER:
         stream = _LEGACY
     else:
         order(own, ctypes.c_void_p(stream))
-    where = ctypes.addressof(made)
-    _lent[where] = (made, shape, strides, owner, ctypes.c_void_p(stream))
-    destroy = ctypes.cast(_unused, ctypes.c_void_p)
-    return _new_capsule(where, _NEW if is_new else _OLD, destroy)
+    theirs = ctypes.c_void_p(stream)
+    return capsules.lend(
+        owner,
+        owner.address,
+        (CUDA, number),
+        aval,
+        version,
+        copied,
+        lambda: order(theirs, driver.device().stream),
+    )
 
 
-class Borrowed:
-    """Memory of another library's, which hears when nothing refers to it any more."""
-
-    def __init__(self, managed: Any) -> None:
-        self.managed = managed
-
-    def __del__(self) -> None:
-        # what was computed here with it must be over: the owner knows nothing of our stream
-        with contextlib.suppress(driver.DriverError):
-            driver.synchronize()
-        if self.managed.deleter:
-            self.managed.deleter(ctypes.addressof(self.managed))
+def _settle() -> None:
+    """What was computed here with borrowed memory must be over: its owner knows nothing of our
+    stream."""
+    with contextlib.suppress(driver.DriverError):
+        driver.synchronize()
 
 
 def take(x: Any) -> tuple[Buffer, ShapedArray]:
     """The memory that another library's array has on a GPU, and its type."""
     stream = driver.device().stream.value
-    try:
-        capsule = x.__dlpack__(stream=stream, max_version=(1, 0))
-    except TypeError:  # a library that knows the older protocol
-        capsule = x.__dlpack__(stream=stream)
-    name = _NEW if _is_valid(id(capsule), _NEW) else _OLD
-    kind = Versioned if name == _NEW else Managed
-    managed = kind.from_address(_pointer(id(capsule), name))
-    tensor = managed.tensor
-    shape = tuple(tensor.shape[: tensor.ndim])
-    dtype = _dtype(tensor)
-    size = int(np.prod(shape)) * dtype.itemsize
-    if tensor.strides and size:
-        step = 1
-        for n, found in reversed([*zip(shape, tensor.strides[: tensor.ndim], strict=True)]):
-            if n != 1 and found != step:
-                raise BufferError(
-                    f"from_dlpack takes contiguous arrays; this one, {shape}, has"
-                    f" the strides {tuple(tensor.strides[: tensor.ndim])}: make it contiguous first"
-                )
-            step *= n
-    used = b"used_dltensor_versioned" if name == _NEW else b"used_dltensor"
-    _rename(capsule, used)
-    address = (tensor.data or 0) + tensor.offset
-    return Buffer.over(address, size, Borrowed(managed)), ShapedArray(shape, dtype)
-
-
-def _dtype(tensor: Tensor) -> np.dtype:
-    if tensor.lanes == 1:
-        if tensor.code == _BRAIN and tensor.bits == 16:
-            return BF16
-        kind = {number: kind for kind, number in _CODES.items()}.get(tensor.code)
-        if kind is not None and tensor.bits in (8, 16, 32, 64, 128):
-            return np.dtype(f"{kind}{tensor.bits // 8}")
-    raise BufferError(
-        f"from_dlpack got elements of the code {tensor.code} with {tensor.bits} bits, which arrays"
-        " do not have"
-    )
+    held, address, size, aval = capsules.take(x, stream, _settle)
+    return Buffer.over(address, size, held), aval

@@ -11,6 +11,8 @@ from weft.backends.pjrt import header
 from weft.backends.pjrt.api import Api, PjrtError, pointers
 from weft.backends.pjrt.header import ARGS
 
+# Functions that tell where a buffer is.
+POINTERS = ("Buffer_UnsafePointer", "Buffer_OpaqueDeviceMemoryDataPointer")
 _NAMES = {number: name for name, number in header.TYPES.items()}
 
 
@@ -79,6 +81,19 @@ class Buffer(Fields):
         """Whether the values are computed."""
         return self.api.is_ready(self.api.call("Buffer_ReadyEvent", buffer=self.handle).event)
 
+    @property
+    def address(self) -> int:
+        """Where it is in the device's memory; PjrtError where the plugin does not tell."""
+        api = self.api
+        if api.has(POINTERS[0]):
+            try:
+                return api.call(POINTERS[0], buffer=self.handle).buffer_pointer or 0
+            except PjrtError as error:
+                if error.code != "UNIMPLEMENTED":
+                    raise
+        # needs an external reference
+        return api.call(POINTERS[1], buffer=self.handle).device_memory_ptr or 0
+
     def size(self) -> int:
         """The bytes that it takes on the device, with padding."""
         found = self.api.call("Buffer_OnDeviceSizeInBytes", buffer=self.handle)
@@ -96,6 +111,12 @@ class Buffer(Fields):
         for rank in ranks:
             tiles.append(tuple(next(sizes) for _ in range(rank)))
         return order, tuple(tiles)
+
+
+class View(Buffer):
+    """A buffer over memory that another library owns: no result may take it."""
+
+    __slots__ = ()
 
 
 def _numbers(address: int | None, count: int) -> tuple[int, ...]:
@@ -139,12 +160,7 @@ def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> Arriva
     found = np.empty(shape, dtype)
     there = words(found)
     order = (ctypes.c_int64 * there.ndim)(*reversed(range(there.ndim)))
-    layout = header.Layout(
-        struct_size=header.Layout.SIZE,
-        body_size=header.LAYOUT_BODY_SIZE,
-        minor_to_major=ctypes.addressof(order),
-        minor_to_major_size=there.ndim,
-    )
+    layout = layout_of(order, there.ndim)
     sent = buffer.api.call(
         "Buffer_ToHostBuffer",
         src=buffer.handle,
@@ -153,6 +169,16 @@ def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> Arriva
         dst_size=there.nbytes,
     )
     return Arrival(buffer.api, found, sent.event)
+
+
+def layout_of(order: Any, rank: int) -> Any:
+    """A layout without tiles, by an array of dimensions from the fastest on."""
+    return header.Layout(
+        struct_size=header.Layout.SIZE,
+        body_size=header.LAYOUT_BODY_SIZE,
+        minor_to_major=ctypes.addressof(order),
+        minor_to_major_size=rank,
+    )
 
 
 def copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -71,7 +71,7 @@ class Code:
         members = walks.kept_words([*words, *[0] * 5])
         rows = [(TP_DEALLOC, symbols["plugin_dealloc"]), (_TP_MEMBERS, members)]
         self.kind: Any = walks.new_type(b"weft.runtime.PluginBlock", rows, stubs.BLOCK_WORDS)
-        for name in ("wait", "is_ready", "size", "layout"):
+        for name in ("wait", "is_ready", "address", "size", "layout"):
             setattr(self.kind, name, vars(Buffer)[name])
         walks.kept.append(self.kind)
         walks.shared[tables.PLUGIN_TYPE] = id(self.kind)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.pjrt import buffers
+from weft.backends.pjrt import buffers, sharing
 from weft.backends.pjrt.api import Api, Named, PjrtError, named_values, pointers
 from weft.backends.pjrt.buffers import Buffer
 from weft.backends.pjrt.exchange import Exchange
@@ -140,7 +140,8 @@ class PjrtDevice(DeviceClient):
         self.platform = self.device_prefix = runtime.name
         self.device_name = f"{runtime.name.title().replace('_', '')}Device"
         self.platform_version, self.runtime_type = runtime.version, "pjrt"
-        self.dlpack_device = (12, self.id)  # a device that DLPack has no number for
+        number = api.call("Device_LocalHardwareId", device=handle).local_hardware_id
+        self.dlpack_device = sharing.device_of(api, runtime.platform_name, number)
         self.memory = PluginMemory(self)
         self._pending = WeakMembers()
         self._shelf: Any = None
@@ -237,8 +238,10 @@ class PjrtDevice(DeviceClient):
         """Whether an array is the only one that can see its memory, which is this device's."""
         if type(x) is not ArrayImpl or x._type.placement.client is not self:
             return False
+        if x._owner is None or type(x._owner) is buffers.View:
+            return False
         # a reference from the array, and one of the question itself
-        return x._owner is not None and getrefcount(x._owner) == 2
+        return getrefcount(x._owner) == 2
 
     def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
         """What became of a program here."""
@@ -277,13 +280,13 @@ class PjrtDevice(DeviceClient):
     def to_dlpack(
         self, x: ArrayImpl, stream: Any, max_version: Any, dl_device: Any, copy: bool | None
     ) -> Any:
-        """A copy in the host's memory, if one is asked for; other memory is the plugin's own."""
-        if dl_device is not None and tuple(dl_device) == (1, 0) and copy is not False:
-            return np.array(x._value).__dlpack__()
-        raise BufferError(
-            f"__dlpack__ of an array on {self.platform}: other libraries cannot read PJRT memory; "
-            "move it first: weft.device_put(x, weft.devices('cpu')[0])"
-        )
+        """An array's memory as a capsule; a copy on the host where the plugin lends none."""
+        return sharing.export(self, x, stream, max_version, dl_device, copy)
+
+    def from_dlpack(self, x: Any, copy: bool | None) -> ArrayImpl:
+        """An array over memory that another library exports."""
+        buffer, aval = sharing.take(self, x, copy)
+        return over(buffer, array_type(aval, self.home()))
 
     def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
         raise AttributeError(

@@ -113,6 +113,11 @@ Buffer_CopyToDevice buffer:p dst_device:p dst_buffer:p
 Buffer_ToHostBuffer src:p host_layout:p dst:p dst_size:z event:p
 Buffer_ReadyEvent buffer:p event:p
 Buffer_UnsafePointer buffer:p buffer_pointer:p
+Buffer_IncreaseExternalReferenceCount buffer:p
+Buffer_DecreaseExternalReferenceCount buffer:p
+Buffer_OpaqueDeviceMemoryDataPointer buffer:p device_memory_ptr:p
+Client_CreateViewOfDeviceBuffer client:p device_buffer_ptr:p dims:p num_dims:z element_type:i
+    layout:p device:p on_delete_callback:p on_delete_callback_arg:p stream:l buffer:p
 TopologyDescription_Create topology_name:p topology_name_size:z create_options:p num_options:z
     topology:p
 TopologyDescription_Destroy topology:p

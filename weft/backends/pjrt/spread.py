@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.pjrt.buffers import View
 from weft.backends.pjrt.device import PjrtDevice, aliased, name_of, noted_aliases, warn_of
 from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
@@ -172,7 +173,7 @@ def _is_alone(x: Any, sharding: Any) -> bool:
     # a reference from the array, or from the parts, one of the loop, and that of the question
     if x._owner is None or getrefcount(x._owner) > 2:
         return False
-    return all(getrefcount(b) == 3 for b in x._owner.buffers)
+    return all(getrefcount(b) == 3 and type(b) is not View for b in x._owner.buffers)
 
 
 def _parts(x: Any, sharding: Any, aval: Any) -> Parts:
