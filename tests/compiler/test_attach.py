@@ -308,9 +308,9 @@ def test_everything_is_there_before_it_is_read():
 def test_it_is_told(capsys):
     args = operands([(300, 40), (40, 100), (100,)])
     told = str(weft.explain(bias_relu)(*args))
-    assert re.search(r"k\d+ is fused into dot_general", told) and "never written as a whole" in told
-    assert "1 kernel, 1 own routine" in told and "writes 120 kB" in told
-    assert "which is written once" in str(weft.explain(both)(*args))
+    assert re.search(r"k\d+ is an epilogue of dot_general", told) and "is never written" in told
+    assert "1 kernel, 1 routine" in told and "writes 120 kB" in told
+    assert "is written too" in str(weft.explain(both)(*args))
     text = weft.jit(bias_relu).lower(*args).compile().as_text()
     assert re.search(r", k\d+, ", text) and "b2[100*p0 + p1] = max(" in text
     costs = weft.jit(bias_relu).lower(*args).compile().cost_analysis()

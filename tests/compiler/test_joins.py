@@ -20,7 +20,7 @@ JOINS = {
 @pytest.mark.parametrize("name", JOINS)
 def test_small_joins_call_no_python(name):
     join = JOINS[name]
-    assert "call of Python" not in str(weft.explain(join)(X))
+    assert "Python call" not in str(weft.explain(join)(X))
     with weft.disable_jit():
         expected = join(X)
     np.testing.assert_array_equal(weft.jit(join)(X), expected)

@@ -111,7 +111,7 @@ def explain(
     Example:
         >>> import weft, weft.numpy as jnp
         >>> told = weft.explain(lambda x: jnp.exp(x - x.max()))(jnp.ones(1000))
-        <lambda>: 3 equations → 2 kernels; ...
+        <lambda>: 3 operations → 2 kernels; ...
         >>> told.kernels, told.moved < told.unfused
         (2, True)
         >>> told = weft.explain(jnp.sin, quiet=True, measure=True)(jnp.ones(1000))

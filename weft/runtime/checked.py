@@ -68,8 +68,8 @@ def told_plainly(closed: ClosedJaxpr, name: str, traced: float) -> Told:
     """The story of a program that NumPy runs."""
     count, moved = count_eqns(closed.jaxpr), unfused_costs(closed)["bytes accessed"]
     text = (
-        f"{name}: {count} equations, run by the NumPy reference of each: the backend is not the"
-        " native one, or values of the function are no arrays of numbers"
+        f"{name}: {count} operations, each run with NumPy: native code is off or not available"
+        " here, or the function handles values that are not numeric arrays"
     )
     return Told(text, python=count, moved=moved, unfused=moved, seconds={"trace": traced})
 

@@ -97,7 +97,7 @@ def test_explain_tells_of_commands(blocks):
 
     told = compiled(fun, draws(100)).explain()
     assert "blocks of" in told and "registers" in told and "sort on the host" in told
-    assert "3 times, not one kernel (sort in it):" in told
+    assert "3 iterations, several kernels per iteration (sort in it):" in told
 
 
 def test_loops_are_counted(blocks):

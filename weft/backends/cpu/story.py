@@ -99,7 +99,7 @@ class Told:
             return ""
         text = f", took {1e6 * self.seconds:.1f} us"
         if self.launches > 1:
-            text += f" in {self.launches:,} rounds"
+            text += f" in {self.launches:,} runs"
         moved, told = self._moved_in_call(), [f"{100 * self.share:.0f} %"]
         if moved >= _RATED_BYTES and self.seconds:
             told.insert(0, f"{moved / self.seconds / 1e9:.3g} GB/s")
@@ -218,13 +218,13 @@ class Story:
         kinds = {
             "kernel": self.kernels,
             "library call": self.libraries,
-            "own routine": self.own,
-            "call of Python": self.python,
+            "routine": self.own,
+            "Python call": self.python,
         }
         parts = [counted(n, word) for word, n in kinds.items() if n] or ["nothing to run"]
         total = 1e3 * sum(self.seconds.values())
         return (
-            f"{self.name}: {counted(self.equations, 'equation')} → {', '.join(parts)};"
+            f"{self.name}: {counted(self.equations, 'operation')} → {', '.join(parts)};"
             f" compiled in {total:.1f} ms"
         )
 
@@ -234,19 +234,22 @@ class Story:
         stages = ", ".join(f"{k} {1e3 * v:.1f}" for k, v in self.seconds.items())
         origins = ", ".join(f"{n} from {k}" for k, n in sorted(self.origins.items()))
         moved, alone = size_text(self.moved), size_text(self.unfused.moved)
-        times = f"a call took {1e6 * (self.whole or 0):.1f} us, its steps {1e6 * self.busy:.1f} us"
+        functions, between = sum(self.origins.values()), size_text(self.temporaries)
+        times = (
+            f"one call took {1e6 * (self.whole or 0):.1f} us, {1e6 * self.busy:.1f} us of it below"
+        )
         return [
             *([times] if self.whole is not None else []),
-            f"moves {moved}; equation by equation it would be {alone} ({ratio:.1f}×)",
-            f"arena {size_text(self.arena)} for {size_text(self.temporaries)} of values in between",
-            f"milliseconds: {stages}",
-            f"code of {counted(sum(self.origins.values()), 'function')}: {origins or 'none'}",
+            f"memory traffic {moved}; without fusion {alone} ({ratio:.1f}×)",
+            f"temporary memory {size_text(self.arena)}; intermediate values {between}",
+            f"milliseconds to compile: {stages}",
+            f"machine code of {counted(functions, 'function')}: {origins or 'none'}",
         ]
 
     def __str__(self) -> str:
         lines = [self.summary()]
         if self.simplified != self.equations:
-            lines.append(f"  simplified to {counted(self.simplified, 'equation')}")
+            lines.append(f"  simplified to {counted(self.simplified, 'operation')}")
         lines += [line for told in self.steps for line in told.text()]
         return "\n".join(lines + [f"  {line}" for line in self.totals()])
 
@@ -268,20 +271,20 @@ class Story:
         tasks = [] if seen.lowered is None else seen.lowered.tasks
         libraries = [str(p.what) for t in tasks for p in t.places if p.kind == "library"]
         kind = "python" if seen.lowered is None else "library" if libraries else "own"
-        told = Told(kind, kind if kind != "own" else "own routine", [eqn])
+        told = Told(kind, kind if kind != "own" else "routine", [eqn])
         told.read = sum(size_of(x.aval) for x in eqn.invars)
         told.written = sum(size_of(v.aval) for v in eqn.outvars)
         ins, outs = (", ".join(_types(xs)) for xs in (eqn.invars, eqn.outvars))
-        told.details.append(f"{ins} → {outs}; moves {size_text(told.moved)}")
+        told.details.append(f"{ins} → {outs}; memory traffic {size_text(told.moved)}")
         names = list(dict.fromkeys(t.name for t in tasks))
         if kind == "python":
-            reason = "it has effects" if eqn.effects else "no native form covers it"
-            told.details.append(f"by its NumPy reference in Python: {reason}")
+            reason = "it has side effects" if eqn.effects else "it has no native code"
+            told.details.append(f"runs in Python: {reason}")
         elif kind == "library":
             called = ", ".join(dict.fromkeys(libraries))
-            told.details.append(f"calls {called} on one thread, in {_shares(seen)} ({names[-1]})")
+            told.details.append(f"calls {called}, {_shares(seen)} ({names[-1]})")
         else:
-            told.details.append(f"in {_shares(seen)}: {', '.join(names)}")
+            told.details.append(f"{', '.join(names)}, {_shares(seen)}")
         told.details += _stored(seen, [v for v in eqn.outvars if type(v) is not DropVar])
         return told
 
@@ -293,11 +296,11 @@ class Story:
         told = Told("kernel", name or "no kernel", eqns)
         if not seen.nodes:
             outs = _listed(_types(roots), _NAMES)
-            told.details.append(f"→ {outs}; in the memory of what it is made from")
+            told.details.append(f"→ {outs}; no work, it shares the memory of an input")
             return told
         told.read, told.written = kernel_bytes(kernel)
         told.details.append(told.moves(roots))
-        told.details.append(f"{_shape(seen, roots)}; {_shares(seen)}")
+        told.details.append(f"{_shape(seen, roots)}, {_shares(seen)}")
         told.details += _stored(seen, roots)
         return told
 
@@ -306,44 +309,44 @@ class Story:
         eqns, roots = computed(seen)
         kernel, (v,) = seen.step.kernel, eqn.outvars
         assert kernel is not None
-        told = Told("own", "own routine", [eqn, *eqns])
+        told = Told("own", "routine", [eqn, *eqns])
         told.read, told.written = kernel_bytes(kernel)
         told.read += sum(size_of(x.aval) for x in eqn.invars) - size_of(v.aval)
         told.details.append(told.moves(roots))
         name = self.functions[finish_code(self.program, seen)]
-        kept = "is written once" if v in roots else "is never written as a whole"
+        kept = "is written too" if v in roots else "is never written"
         told.details.append(
-            f"{name} is fused into {eqn.primitive.name}: it goes on with each block of"
-            f" {v.aval.str_short(True)}, which {kept}"
+            f"{name} is an epilogue of {eqn.primitive.name}: it runs on each block of its result"
+            f" while that is in the cache; the whole {v.aval.str_short(True)} {kept}"
         )
-        told.details.append(f"in {_shares(seen)}")
+        told.details.append(_shares(seen))
         told.details += _stored(seen, [x for x in roots if x is not v])
         return told
 
     def _control(self, seen: Seen, eqn: JaxprEqn) -> Told:
         kind = eqn.primitive.nodes
-        told = Told(kind, kind, [eqn])
+        told = Told(kind, "recomputation" if kind == "again" else kind, [eqn])
         told.inner = [self._told(s) for s in seen.inner]
         if kind == "branch":
-            told.details.append(f"one of {len(eqn.params['branches'])} regions")
+            told.details.append(f"runs one of {len(eqn.params['branches'])} branches")
             return told
         if kind == "again":
-            told.details.append("computed again rather than kept, as checkpoint asks")
+            told.details.append("recomputed instead of stored, because checkpoint asks for it")
             return told
         rounds = eqn.primitive.rounds(eqn.params)
         if rounds is not None:
             told.times = rounds
-            times = counted(rounds, "time")
+            times = counted(rounds, "iteration")
         else:
             told.counted = False
-            times = "as long as its condition holds (counted once here)"
+            times = "until its condition is false (figures are for one iteration)"
         ways = {
-            "one": "all in one native function",
-            "calls": "by one native function that calls its kernels",
-            "blocks": "all rounds for a block at a time",
+            "one": "compiled to one native function",
+            "calls": "compiled to one native function that calls the kernels below",
+            "blocks": "all iterations for one block of elements at a time",
         }
         told.way = seen.loop if seen.loop in ways else ""
-        how = ways.get(seen.loop, "its kernels as nodes")
+        how = ways.get(seen.loop, "its kernels are launched one by one")
         told.details.append(f"{times}, {how}")
         return told
 
@@ -359,25 +362,27 @@ def _shape(seen: Seen, roots: list[Any]) -> str:
         return counted(prod(roots[0].aval.shape), "element")
     rows, columns = prod(domain.rows), prod(domain.columns)
     if not rows or not columns:
-        return "nothing to run over"
+        return "no elements"
     passes = max(1, sum(isinstance(s, Loop) for s in peel(kernel).body))
     if not domain.rows:
-        return f"{counted(columns, 'element')} to one, in {counted(passes, 'pass')}"
-    way = "" if domain.trailing else " (across memory)"
-    text = f"{counted(rows, 'row')} of {columns}{way}, {counted(passes, 'pass')} over each"
+        return f"reduces {counted(columns, 'element')} to one, {counted(passes, 'pass')}"
+    way = "" if domain.trailing else " (not contiguous)"
+    text = f"{counted(rows, 'row')} of {columns}{way}, {counted(passes, 'pass')} over each row"
     kept = sum(b.size * b.dtype.itemsize for b in kernel.buffers if b.role == "row")
     widest = max((b.dtype.itemsize for b in kernel.buffers), default=1)
     if passes > 1 and columns * widest <= _CACHED_ROW_BYTES:
-        text += ", one over memory"
-    return text + (f", {size_text(kept)} of it kept on the stack" if kept else "")
+        text += " (one from memory, then from the cache)"
+    return text + (f", {size_text(kept)} of it on the stack" if kept else "")
 
 
 def _shares(seen: Seen) -> str:
-    """How many pieces threads may take."""
+    """Over how many tasks threads may divide it."""
     launches = [node for node in seen.nodes if isinstance(node, Run)]
     most = max((-(-node.extent // max(node.chunk, 1)) for node in launches), default=1)
-    pieces = "one piece" if most <= 1 else f"{most} pieces that threads share"
-    return pieces if len(launches) <= 1 else f"{len(launches)} launches, up to {pieces}"
+    tasks = "on one thread" if most <= 1 else f"{most} parallel tasks"
+    if len(launches) <= 1:
+        return tasks
+    return f"{len(launches)} launches {tasks if most <= 1 else f'of up to {tasks}'}"
 
 
 def _stored(seen: Seen, variables: list[Any]) -> list[str]:
@@ -388,7 +393,7 @@ def _stored(seen: Seen, variables: list[Any]) -> list[str]:
         if reason:
             reasons.setdefault(reason, []).append(v.aval.str_short(True))
     return [
-        f"stores {_listed(list(dict.fromkeys(names)), 3)}: {reason}"
+        f"stores {_listed(list(dict.fromkeys(names)), 3)} because {reason}"
         for reason, names in reasons.items()
     ]
 
@@ -399,17 +404,17 @@ def _why_stored(fusion: Any, v: Any) -> str:
     outside = [eqn for eqn in fusion.users.get(v, ()) if id(eqn) not in fusion.fusible]
     if outside:
         names = list(dict.fromkeys(eqn.primitive.name for eqn in outside))
-        return f"{', '.join(names)} reads it from memory"
+        return f"{', '.join(names)} {'reads' if len(names) == 1 else 'read'} it from memory"
     eqn = fusion.producer[v]
     if id(eqn) not in fusion.fusible:
-        return "kernels begin where operations with algorithms of their own end"
+        return f"{eqn.primitive.name} does not fuse with what follows"
     if eqn.primitive.form == "update":
-        return "an update is made in place, after what it updates is there"
+        return "an in-place update needs the whole array first"
     if v in fusion.shared:
-        return "several kernels need it, and to compute it again costs more"
+        return "several kernels use it, and recomputing it costs more"
     if reduces(eqn):
-        return "what uses it needs the whole reduction first"
-    return "the kernel would grow too large, or compute it at too many places"
+        return "the next step needs the whole reduction"
+    return "fusion would make a kernel too large, or compute it too often"
 
 
 def costs(watch: Watch, program: Assembly) -> dict[str, float]:

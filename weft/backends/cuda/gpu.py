@@ -211,7 +211,7 @@ class Gpu(DeviceClient):
         if args is not None:
             self.use()
             given = [self.owner_of(x, a) for x, a in zip(args, closed.in_avals, strict=True)]
-        return study.told(f"{name}: {{}} equations on {self}: ", seconds, given)
+        return study.told(f"{name}: {{}} operations on {self}: ", seconds, given)
 
     def _is_alone(self, x: Any) -> bool:
         """Whether an array is the only one that can see its memory, which is this GPU's."""

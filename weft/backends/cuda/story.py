@@ -25,12 +25,12 @@ def story(
     """A line for each command, with the milliseconds that were measured, if they were;
     ``bandwidth`` is what the memory gives, in bytes a second. A kernel that takes more than four
     times what its bytes or its operations take at least is called slow."""
-    count, way = c.length(executable.commands), "command by command"
+    count, way = c.length(executable.commands), "launched one by one"
     if executable.capturable:
-        way = "as a graph"
-    lines = [f"{count} commands {way}, arena {_bytes(executable.arena)}"]
+        way = "launched as one CUDA graph"
+    lines = [f"{count} commands {way}, temporary memory {_bytes(executable.arena)}"]
     if executable.saved:
-        lines[0] += f" ({_bytes(executable.saved)} less by values that are computed again)"
+        lines[0] += f" (recomputation saves {_bytes(executable.saved)})"
     for i, command in enumerate(executable.commands):
         first = len(lines)
         _tell(executable, [command], lines, 1, bandwidth)
@@ -41,7 +41,7 @@ def story(
                 lines[first] += f" ({moved / times[i] / 1e9:.2f} TB/s)"
             over = _over(executable, command, times[i] / 1e3, bandwidth, processors)
             if over:
-                lines[first] += f", SLOW: {over:.0f} times what its {_limit(executable, command)}"
+                lines[first] += f", SLOW: {over:.0f} times what {_limit(executable, command)}"
     return "\n".join(lines)
 
 
@@ -80,7 +80,7 @@ def _over(
 
 def _limit(executable: Any, command: Any) -> str:
     known = executable.operations.get(id(command), 0)
-    return "bytes and operations allow" if known else "bytes allow"
+    return "its bytes and operations allow" if known else "its bytes allow"
 
 
 def _where(command: Any) -> str:
@@ -90,7 +90,7 @@ def _where(command: Any) -> str:
 
 
 def _why(command: Any) -> str:
-    return f", not one kernel ({command.why})" if command.why else ""
+    return f", several kernels per iteration ({command.why})" if command.why else ""
 
 
 def _tell(
@@ -105,7 +105,7 @@ def _tell(
             lines.append(
                 f"{pad}{command.told or 'kernel'}: {command.blocks} blocks of {command.threads},"
                 f" {f.attribute('registers')} registers, {shared} shared,"
-                f" touches {_bytes(touched)}, at least {touched / bandwidth * 1e6:.1f} us"
+                f" accesses {_bytes(touched)}, at least {touched / bandwidth * 1e6:.1f} us"
                 f"{_where(command)}"
             )
         elif isinstance(command, c.LoopKernel):
@@ -124,11 +124,11 @@ def _tell(
         elif isinstance(command, c.OnHost):
             lines.append(f"{pad}{command.eqn.primitive.name} on the host")
         elif isinstance(command, c.LoopedFor):
-            lines.append(f"{pad}{command.trips} times{_why(command)}:")
+            lines.append(f"{pad}{command.trips} iterations{_why(command)}:")
         elif isinstance(command, c.LoopedWhile):
             lines.append(f"{pad}while{_why(command)}:")
         elif isinstance(command, c.Branched):
-            lines.append(f"{pad}one of {len(command.regions)}:")
+            lines.append(f"{pad}one of {len(command.regions)} branches:")
         for region in c.regions_of(command):
             _tell(executable, region, lines, depth + 1, bandwidth)
 

@@ -255,7 +255,7 @@ class PjrtDevice(DeviceClient):
         study = self.study(closed)
         seconds = {"trace": traced, "compile": perf_counter() - begin}
         return study.told(
-            f"{name}: {{}} equations on {self}, compiled by {self.runtime.name}: ", seconds
+            f"{name}: {{}} operations on {self}, compiled by {self.runtime.name}: ", seconds
         )
 
     def remember(self, *args: Any) -> bool:

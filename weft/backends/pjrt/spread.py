@@ -142,7 +142,7 @@ class PjrtDevices(SpreadClient):
     def told(
         self, closed: Any, name: str, traced: float, args: Sequence[Any] | None = None
     ) -> Told:
-        head = f"{name}: {{}} equations on {len(self.clients)} devices of {self.platform}: "
+        head = f"{name}: {{}} operations on {len(self.clients)} devices of {self.platform}: "
         return self.study(closed).told(head, {"trace": traced})
 
     def over(self, sharding: Any) -> PjrtDevices:

@@ -57,8 +57,8 @@ class Study:
         text, shape_generic = str(found), is_shape_generic(self.closed)
         if shape_generic:
             text += (
-                "\nSo far calls with arguments of these shapes run shape-generic code, which serves"
-                " other sizes too. Told above is the code for exactly these, which takes over after"
+                "\nCalls with these shapes still run shape-generic code, which serves other sizes,"
+                " too. The report describes the specialised code, which replaces it after"
                 f" {knobs.thread.exact_after} calls (exact_after)."
             )
         return Told(
