@@ -21,13 +21,13 @@ class Helper:
     ([1], False)
     """
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         """RuntimeError where the system gives no thread."""
         self._working = threading.Lock()
         self._working.acquire()
         _thread.start_new_thread(self._run, (work,))
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _run(self, work: Callable[[], object]) -> None:
         try:
             work()
         finally:

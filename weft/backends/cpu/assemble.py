@@ -253,6 +253,7 @@ class Assembler(Slots):
         nodes = []
         for task in lowered.tasks:
             slots = tuple(self._place(place, known) for place in task.places)
+            assert task.module is not None
             code = self._code(task.module, task.name)
             nodes.append(self.add(Run(code, slots, task.extent, task.chunk), *node.outs))
         return nodes

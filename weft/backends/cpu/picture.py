@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from weft.backends.cpu.story import Told
 from weft.compiler.watch import Seen, computed, equations_of
@@ -20,7 +21,8 @@ def _parts(seen: Sequence[Seen], told: Sequence[Told], numbers: Numbers) -> tupl
 
 def _part(seen: Seen, told: Told, numbers: Numbers) -> Part:
     step, eqns = seen.step, equations_of(seen)
-    ins, outs = [], []
+    ins: list[Any] = []
+    outs: list[Any] = []
     if step.kernel is not None:
         _, outs = computed(seen)
         roles = [b.role for b in step.kernel.buffers]

@@ -52,6 +52,7 @@ class Written:
         return lowered._replace(tasks=[self.task(t) for t in lowered.tasks], in_place=inside)
 
     def task(self, task: Task) -> Task:
+        assert task.module is not None
         key = (task.module, task.name, len(task.places))
         found = self.known.get(key)
         module, numbers = found or self.known.setdefault(key, _reading(*key))

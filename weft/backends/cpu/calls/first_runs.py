@@ -105,7 +105,7 @@ def share_by_python(
 sharer: Callable[..., None] = share_by_python
 
 
-def help_with(helpers: list[Helper], work: Callable[[], None], wanted: int) -> None:
+def help_with(helpers: list[Helper], work: Callable[[], object], wanted: int) -> None:
     """Have some threads do a piece of work; fewer where the system gives none."""
     with contextlib.suppress(RuntimeError):
         while len(helpers) < wanted:

@@ -33,6 +33,8 @@ class Instance:
 
     __slots__ = ("call", "generic", "numbers", "out_avals", "table", "types")
 
+    call: Any
+    table: np.ndarray
     taken: tuple[int, ...] = ()
     stops = True
 
@@ -86,8 +88,8 @@ class ShapeGeneric:
         self._lives = {i: (self._place(life.size), life) for i, life in plan.lives.items()}
         guarded = [g.size for g in made.numbers.guards]
         self._guards = [(g.relation == "==", g.holds) for g in made.numbers.guards]
-        elements = native.elements_of(closed)
-        self._compute = evaluator([*self._sizes, *guarded, elements], list(names))
+        wanted: list[Any] = [*self._sizes, *guarded, native.elements_of(closed)]
+        self._compute = evaluator(wanted, list(names))
 
     def _place(self, n: Any) -> int:
         """Where an instance has the number of a size."""
@@ -99,10 +101,11 @@ class ShapeGeneric:
 
     def _lay_out(self) -> None:
         """Lay all tables out, with places for sizes."""
-        closed, made = self.closed, self.made
+        closed, made, walks = self.closed, self.made, self.walks
+        assert walks is not None
         flushes = knobs.flushes()
         arguments, outs = len(closed.in_avals), closed.out_avals
-        found = Layout(made.assembly, made.code, arguments, outs, flushes, self.walks)
+        found = Layout(made.assembly, made.code, arguments, outs, flushes, walks)
         self._template, self._results = found.template, found.results
         words: list[Any] = found.words
         sized = [i for i, word in enumerate(words) if type(word) is Size]

@@ -51,13 +51,17 @@ def select(
     np.cumsum(starts, out=starts)
     results, arrays, kinds = [], [], []
     for what in wanted:
-        taken = isinstance(what, np.ndarray)
-        result = _memory(int(starts[-1]), what.dtype if taken else what)
-        if compares:
-            result[0] = what[0] if taken else 0
+        if isinstance(what, np.ndarray):
+            result = _memory(int(starts[-1]), what.dtype)
+            result[:compares] = what[:compares]
+            arrays.append(address(what) + compares * what.itemsize)
+            kinds.append(("value", 8 * result.itemsize))
+        else:
+            result = _memory(int(starts[-1]), what)
+            result[:compares] = 0
+            arrays.append(0)
+            kinds.append(("place", 8 * result.itemsize))
         results.append(result)
-        arrays.append(address(what) + compares * what.itemsize if taken else 0)
-        kinds.append(("value" if taken else "place", 8 * result.itemsize))
     code = _writing(test, 8 * size, tuple(kinds))
     places = [address(table), begin, address(starts), *map(address, results), *arrays]
     _run(code, places, pieces)

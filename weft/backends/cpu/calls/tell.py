@@ -7,14 +7,14 @@ import re
 import sys
 from collections.abc import Iterable
 
+from weft.backends.cpu.assembly import Assembly
 from weft.backends.cpu.assembly_text import Stage, stages
 from weft.backends.cpu.story import Story
 from weft.base import knobs
 from weft.compiler.watch import Watch
-from weft.kernel.program import Program
 
 
-def tell(watch: Watch, program: Program) -> None:
+def tell(watch: Watch, program: Assembly) -> None:
     """Print and write what this thread's knobs ask for."""
     level, folder = knobs.thread.debug, knobs.thread.dump
     if not level and not folder:
@@ -26,7 +26,7 @@ def tell(watch: Watch, program: Program) -> None:
         _write(os.path.expanduser(folder), story, stages(program, watch))
 
 
-def _ladder(story: Story, watch: Watch, program: Program, level: int) -> str:
+def _ladder(story: Story, watch: Watch, program: Assembly, level: int) -> str:
     """All that is to be seen from a level on: each shows what those below it do, and more."""
     lines = [f"weft: {story.summary() if level == 1 else story}"]
     if level > 2:

@@ -56,7 +56,7 @@ class Memory(Record):
 
     base: int
     offset: int = 0
-    index: int = -1
+    index: int = -1  # type: ignore[assignment]  # a field, not the method of tuples
     scale: int = 1
 
 

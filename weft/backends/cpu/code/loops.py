@@ -249,7 +249,7 @@ def _whole(f: Function, low: str, high: str, step: int) -> bool:
     return pieces % step == 0
 
 
-def _extent(f: Function, low: str, high: str) -> int | None:
+def _extent(f: Function, low: str, high: str) -> int | Size | None:
     """How long a range is, where that is known."""
     known = f.length(low, high)
     if known is not None:

@@ -41,7 +41,7 @@ def names_for(op: str, dtype: np.dtype, reverse: bool) -> dict[str, Any]:
     if not is_float(work):
         low, high = np.iinfo(work).min, np.iinfo(work).max
     identity = {"add": 0, "mul": 1, "min": high}.get(op, low)
-    names = {"F": kind, "V": kind.of(lanes), "N": narrow, "NV": narrow.of(lanes)}
+    names: dict[str, Any] = {"F": kind, "V": kind.of(lanes), "N": narrow, "NV": narrow.of(lanes)}
     names |= {"OP": getattr(stubs, op.upper()), "IDENTITY": identity, "REVERSE": reverse}
     names |= {"FLOATS": is_float(work), "BFLOATS": dtype == BF16, "W": u32 if dtype != F64 else u64}
     names |= {"LANES": lanes, "LAST": [0 if reverse else lanes - 1] * lanes}
@@ -60,7 +60,9 @@ def names_for(op: str, dtype: np.dtype, reverse: bool) -> dict[str, Any]:
 def picked(lanes: int, places: list[int]) -> list[Any]:
     """Which lanes of which vectors, one after the other, are at some places in all of them."""
     first, *others = sorted({p // lanes for p in places})
-    found = [(first, [lanes + p % lanes if p // lanes == first else None for p in places])]
+    found: list[Any] = [
+        (first, [lanes + p % lanes if p // lanes == first else None for p in places])
+    ]
     for k in others:
         order = [lanes + p % lanes if p // lanes == k else i for i, p in enumerate(places)]
         found.append((k, order))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
+from typing import Any
 
 from weft.backends.llvm.native.loader import MACHINES, Object
 
@@ -35,7 +36,7 @@ _CODE_SECTION = 4  # the number of the section that functions are in
 
 def shared_library(blob: bytes, name: str, public: Collection[str]) -> bytes:
     """The bytes of a shared library with this object's code; ``public`` are what it exports."""
-    return _Library(blob, name, public).bytes()
+    return _Library(blob, name, public).content()
 
 
 class _Library(Object):
@@ -65,7 +66,7 @@ class _Library(Object):
                 found.append((table.info, place, what & 0xFFFFFFFF, what >> 32, addend))
         return found
 
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         self._read_symbols()
         relocations = self._relocations()
         needed = [i for i in range(len(self.sections)) if self._is_needed(i)]
@@ -128,7 +129,7 @@ class _Library(Object):
         for i, pair in enumerate(values):
             struct.pack_into("<QQ", self.image, start + _ENTRY * i, *pair)
         file = bytes(start - PAGE - end) + bytes(self.image[start:stop])
-        spans = [
+        spans: list[tuple[Any, ...]] = [
             (b".hash", 5, 2, at["hash"], at["hash"], 4 * (3 + count), 2, 0, 8, 4),
             (b".dynsym", 11, 2, at["symbols"], at["symbols"], _SYMBOL * count, 3, 1, 8, _SYMBOL),
             (b".dynstr", 3, 2, at["names"], at["names"], len(names), 0, 0, 1, 0),
@@ -199,8 +200,8 @@ class _Library(Object):
         for symbol, number in self.numbers.items():
             defined = symbol in exported
             address = self._address(symbol) if defined else 0
-            fields = (place, 0x12, 0, _CODE_SECTION if defined else 0, address, 0)
-            struct.pack_into("<IBBHQQ", self.image, at["symbols"] + _SYMBOL * number, *fields)
+            entry = (place, 0x12, 0, _CODE_SECTION if defined else 0, address, 0)
+            struct.pack_into("<IBBHQQ", self.image, at["symbols"] + _SYMBOL * number, *entry)
             place += len(self.symbols[symbol].name.encode()) + 1
         self.image[at["names"] : at["names"] + len(names)] = names
         for i, (where, kind, number, addend) in enumerate(self.dynamic):
@@ -223,11 +224,11 @@ class _Library(Object):
         ]
         for i, (kind, flags, offset, place, held, size, align) in enumerate(segments):
             at = _HEADER + _PROGRAM_HEADER * i
-            fields = kind, flags, offset, place, place, held, size, align
-            struct.pack_into("<IIQQQQQQ", self.image, at, *fields)
+            segment = kind, flags, offset, place, place, held, size, align
+            struct.pack_into("<IIQQQQQQ", self.image, at, *segment)
 
 
-def _section_headers(at: int, spans: list[tuple[bytes, *tuple[int, ...]]]) -> tuple[bytes, int]:
+def _section_headers(at: int, spans: list[tuple[Any, ...]]) -> tuple[bytes, int]:
     """The table of sections, for linkers: what stands at a place of the file, and its own place."""
     names = b"\0" + b"".join(span[0] + b"\0" for span in spans) + b".shstrtab\0"
     own = (b".shstrtab", 3, 0, at, 0, len(names), 0, 0, 1, 0)

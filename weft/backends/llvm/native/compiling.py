@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from weft.backends.llvm.code import Effort, Module
 from weft.backends.llvm.native.llvm import Llvm, is_crowded, path
@@ -158,7 +158,7 @@ class Batch:
         self.taking = threading.Lock()
         self.sharers = max(1, threads() - 1)  # who adds parts takes none yet
 
-    def __enter__(self) -> Batch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:

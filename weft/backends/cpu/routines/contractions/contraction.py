@@ -20,7 +20,7 @@ from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.processor import vector_bits
 from weft.backends.llvm.tasks import Lowered, Place, Task
 from weft.base.record import Record
-from weft.base.sizes import Size, computed, is_one, is_writing
+from weft.base.sizes import computed, is_one, is_writing
 from weft.kernel.program import Finish
 
 # Bytes that are worth a chunk when numbers are only moved.
@@ -175,7 +175,7 @@ def _named(given: Contraction, values: dict[str, int]) -> Contraction:
     )
 
 
-def unknown(n: int, number: int, size: Size) -> Any:
+def unknown(n: int, number: int, size: Any) -> Any:
     """A number as one that native code reads, beside a size: another one for each ``number``, even
     where they are equal."""
     return computed(_first, n, number, size)

@@ -205,12 +205,12 @@ class Copy:
             begin = text.at(source, text.scaled(place, panels.source), self.have)
             to = text.at(target, text.scaled(number, panels.target), self.want)
 
-            def some(index: str, _: list[str]) -> list[str]:
+            def some(index: Any, _: list[str]) -> list[str]:
                 if self.together > 1:
                     index = text.least(index, row.size - self.together)
                 here = text.at(begin, text.scaled(index, row.source), self.have)
                 there = text.at(to, text.scaled(index, row.target), self.want)
-                for _ in range(self.together):
+                for _turn in range(self.together):
                     self.move(here, there, self.group)
                     here = text.at(here, str(row.source), self.have)
                     there = text.at(there, str(row.target), self.want)
@@ -357,7 +357,7 @@ def copy_task(
     one is compiled in a sixth of the time."""
     quick = is_writing()  # it is to be there quickly, or to be quick itself
     *outer, inner = joined(dims) or [Copied(1, 1, 1)]
-    total, values = prod(d.size for d in dims) * types[1].itemsize, {}
+    total, values = prod(d.size for d in dims) * types[1].itemsize, dict[str, Any]()
     given = (*outer, inner), start
     if not quick:
         (*axes, last), start = named(given, values, lanes + 1)
@@ -405,7 +405,7 @@ def partial_module(have: np.dtype, out: np.dtype, lanes: int, name: str) -> Modu
         begin = text.least(text.scaled(number, lanes), last)
         first = text.at("%b0", begin, have)
         text.lanes = lanes
-        kind, total = text.type_of(work), text.cast(have, work, text.read(first, have))
+        kind, begun = text.type_of(work), text.cast(have, work, text.read(first, have))
 
         def part(_: str, given: list[str]) -> list[str]:
             place = text.at(given[0], "%whole", have)
@@ -413,7 +413,7 @@ def partial_module(have: np.dtype, out: np.dtype, lanes: int, name: str) -> Modu
             value = text.cast(have, work, text.read(place, have))
             return [place, text.emit(f"{add} {kind} {given[1]}, {value}")]
 
-        _, total = text.loop("1", "%parts", [("ptr", first), (kind, total)], part, once=False)
+        total = text.loop("1", "%parts", [("ptr", first), (kind, begun)], part, once=False)[1]
         text.write(text.cast(work, out, total), text.at("%b1", begin, out), out)
         text.lanes = 1
         return []

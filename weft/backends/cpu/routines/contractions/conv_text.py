@@ -4,6 +4,7 @@ order is the caller's plan."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -39,7 +40,7 @@ class Axis(Record):
     distance of tiles in a right operand that was copied tile by tile, ``tiles`` that in a left one.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
     step: int
     size: int
     left: int
@@ -370,7 +371,8 @@ class Tile:
             steps = last._replace(size=factor)
             if lanes == 1 and not self.fits([steps]):
                 factor, steps = 1, last._replace(size=1)
-            turns = Dim(last.size // factor, *(factor * stride for stride in last[1:4]))
+            left, right, out = [factor * stride for stride in last[1:4]]
+            turns = Dim(last.size // factor, left, right, out)
             walks = [Walk(turns, self.offsets([steps]), lanes)]
             if not same(last.size % factor, 0):
                 # one turn is no loop, which would leave places where the rest begins
@@ -402,7 +404,7 @@ class Tile:
 
         found: list[str] = []
         for i, key in enumerate(self.keys):
-            found += self.rule.step(text, self.state(sums, i), lambda n, key=key: value(key, n))
+            found += self.rule.step(text, self.state(sums, i), partial(value, key))
         text.lanes = 1
         return found
 
@@ -450,11 +452,11 @@ class Tile:
     ) -> list[str]:
         """The sums over some dimensions and, for each index, over walks one after another."""
         if dims:
-            inside = lambda *given: self.nest(dims[1:], *given, walks)
+            inside = lambda bases, sums: self.nest(dims[1:], bases, sums, walks)
             return self.along(dims[0], bases, sums, inside)[1]
         for walk in walks:
             self.left_lanes = walk.lanes
-            steps = lambda *given, walk=walk: self.steps(*given, walk.offsets)
+            steps = partial(self.steps, offsets=walk.offsets)
             if is_one(walk.turns.size):
                 sums = steps(bases, sums)
             else:
@@ -602,17 +604,17 @@ def contraction_module(
     runs = [-(-last.count // plan.run)] if plan.run else []
     counts = [axis.count for axis in outer]
 
-    def item(number: str, near: str, before: Sequence[str]) -> None:
+    def item(number: str, near: str, before: Sequence[str]) -> list[str]:
         if plan.together:
             indices = text.indices(number, counts[:-1])
-            inside = lambda i, _: row([*indices, i], "0", near, before) or []
+            inside = lambda i, _: row([*indices, i], "0", near, before)
             text.loop("0", str(counts[-1]), [], inside)
-            return
+            return []
         indices = text.indices(number, [*counts[:-1], *runs, *counts[-1:]])
         run = indices.pop(-2) if runs else "0"
-        row(indices, run, near, before)
+        return row(indices, run, near, before)
 
-    def row(indices: list[str], run: str, near: str, before: Sequence[str]) -> None:
+    def row(indices: list[str], run: str, near: str, before: Sequence[str]) -> list[str]:
         parts = [before, *(_offsets(text, a, i) for a, i in zip(outer, indices, strict=True))]
         totals = [text.total([p[i] for p in parts]) for i in range(3)]
         right = "%b1"
@@ -636,12 +638,12 @@ def contraction_module(
             at = [text.at(base, text.total([n, str(m)]), plan.work) for base, n, m in starts]
             given = [*[f"ptr {p}" for p in at], f"i64 {first}", f"i64 {stop}"]
             own["row"].called(text, given)
-            return
-        if plan.rule is None:
+        elif plan.rule is None:
             given = [f"i64 {n}" for n in (*totals, first, stop, skip)]
             text.call_function("row", ["ptr %buffers", f"ptr {near}", f"ptr {right}", *given])
-            return
-        _swept(text, plan, totals, (first, stop), indices)
+        else:
+            _swept(text, plan, totals, (first, stop), indices)
+        return []
 
     def unit(number: str, _: list[str]) -> list[str]:
         assert border is not None
@@ -658,12 +660,12 @@ def contraction_module(
         numbers = [f"i64 {text.total(places)}", f"i64 {shift}"]
         text.call_function("border", ["ptr %buffers", f"ptr {near}", *numbers])
         before = [text.total([p[i] for p in parts]) for i in range(3)]
-        text.loop("0", str(items), [], lambda i, _: item(i, near, before) or [])
+        text.loop("0", str(items), [], lambda i, _: item(i, near, before))
         return []
 
     items = prod([axis.count for axis in outer])
     if border is None:
-        text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")) or [])
+        text.loop("%start", "%stop", [], lambda i, _: item(i, "%b0", ("0", "0", "0")))
     else:
         if not border.kept:
             text.line(f"%near = alloca [{border.size * plan.work.itemsize} x i8], align 64")

@@ -36,8 +36,9 @@ class Text(Function):
         """``pointers`` are the numbers of the buffers used, after which there is a table of
         ``fields``, if any. With a name, the function is one that the task's calls."""
         super().__init__(None, 1)  # type: ignore[arg-type]  # it is no kernel
-        self.name, self.parameters, self.attributes = name, parameters, ("#0",)
-        self.inside = ""  # the last block of what was done under a condition
+        self.name, self.parameters = name, parameters
+        self.attributes: tuple[str, ...] = ("#0",)
+        self.last_block = ""  # the last block of what was done under a condition
         for i in pointers:
             at = self.emit(f"getelementptr ptr, ptr %buffers, i64 {i}")
             self.line(f"%b{i} = load ptr, ptr {at}")
@@ -55,7 +56,7 @@ class Text(Function):
         self.line(f"br i1 {condition}, label %{yes}, label %{end}")
         self.label(yes)
         body()
-        self.inside = self.block
+        self.last_block = self.block
         self.line(f"br label %{end}")
         self.label(end)
 

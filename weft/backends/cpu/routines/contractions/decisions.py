@@ -177,7 +177,8 @@ def _packs_left(
 def _forms(down: Role, v: Role, lanes: int, itemsize: int, writes: bool, apart: bool) -> Forms:
     """The tiles of a text that serves many shapes, of a result whose writing decides or not; where
     sizes have names a few serve all."""
-    arm, vectors = has_by_element_fma(), VECTORS
+    arm = has_by_element_fma()
+    vectors: tuple[int, ...] = VECTORS
     tallest = 3 * registers() // 8 if arm or not writes else 6
     heights = tuple([n for n in HEIGHTS if n <= min(tallest, down.size)])
     line, step = LINE // (lanes * itemsize), 0.0 if arm else STRIDES_STEP

@@ -57,7 +57,7 @@ class Rule(Record):
         found: list[str] = []
         text.when(exact, lambda: found.append(self.other(text, read)))
         text.lanes = width
-        ways = f"[ {found[0]}, %{text.inside} ], [ {nothing}, %{before} ]"
+        ways = f"[ {found[0]}, %{text.last_block} ], [ {nothing}, %{before} ]"
         return [self.first(text), text.emit(f"phi {text.type_of(goes)} {ways}")]
 
     def step(self, text: Text, state: list[str], read: Read) -> list[str]:

@@ -89,7 +89,7 @@ class Split(Record):
     """A summed dimension cut into ``count`` parts of ``size``, each with sums of its own."""
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
     size: int
     left: int
 
@@ -100,7 +100,7 @@ class Tiling(Record):
     cost: float
     vector: str
     width: int
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
     box: Box
     step: float
     split: Split | None = None
@@ -128,7 +128,7 @@ class Block(Record):
     sizes: dict[str, int]
     strides: dict[str, int]
     apart: dict[str, int]
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
 
 
 class Grid(Record):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cpu.code.loops import render
+from weft.backends.llvm.code import Module
 from weft.base.functional import lru
 from weft.kernel import math as real
 from weft.kernel.build import Builder
@@ -33,7 +34,7 @@ def block_kernel(
     shared: Sequence[Any],
     ins: Sequence[Any],
     build: Callable[..., Sequence[Value]],
-) -> str:
+) -> Module:
     """The text of a kernel over a block: values that all elements share, those of each, results.
 
     It is ``void name(ptr buffers, i64 start, i64 stop)``; the buffers come in that order.
@@ -53,14 +54,17 @@ def block_kernel(
 
 def child(k: Builder, key: Key, number: int) -> Key:
     """One of the keys that a key is split into."""
-    return threefry2x32(k, *key, k.const(0, U32), k.const(number, U32))
+    first, second = key
+    return threefry2x32(k, first, second, k.const(0, U32), k.const(number, U32))
 
 
 def uniform(k: Builder, key: Key, counter: Value, dtype: np.dtype) -> Value:
     """A number from 0 to 1."""
-    high, low = threefry2x32(k, *key, k.const(0, U32), counter)
+    first, second = key
+    high, low = threefry2x32(k, first, second, k.const(0, U32), counter)
     if dtype == F32:
-        raw, unsigned = k.xor(high, low), U32
+        unsigned: np.dtype = U32
+        raw = k.xor(high, low)
     else:
         unsigned = U64
         raw = k.or_(k.shl(k.cast(high, U64), k.const(32, U64)), k.cast(low, U64))
@@ -83,7 +87,7 @@ def normal(k: Builder, key: Key, dtype: np.dtype) -> Value:
 
 
 @lru(8)
-def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[str, str, str]:
+def gamma_kernels(dtype: np.dtype, logs: bool, shared: bool) -> tuple[Module, Module, Module]:
     """The beginning, an attempt and the end of drawing samples, or their logarithms.
 
     The key and the number of the first draw are ``shared``, or each element has its own.
@@ -154,7 +158,7 @@ def _left(k: Builder, condition: Value) -> Value:
 
 
 @lru(8)
-def poisson_kernels(dtype: np.dtype) -> tuple[str, str]:
+def poisson_kernels(dtype: np.dtype) -> tuple[Module, Module]:
     """A factor of Knuth's product, and an attempt of Hoermann's rejection; both take the mean."""
 
     def wait(
@@ -191,7 +195,7 @@ def poisson_kernels(dtype: np.dtype) -> tuple[str, str]:
 
 
 @lru(8)
-def binomial_kernels(dtype: np.dtype) -> tuple[str, str]:
+def binomial_kernels(dtype: np.dtype) -> tuple[Module, Module]:
     """A waiting time, and an attempt of Hoermann's rejection; both take probability and trials."""
     tail = stirling_tail(dtype)
 
@@ -243,7 +247,7 @@ def binomial_kernels(dtype: np.dtype) -> tuple[str, str]:
     return _count_kernels(dtype, wait, reject)
 
 
-def _count_kernels(dtype: np.dtype, wait: Any, reject: Any) -> tuple[str, str]:
+def _count_kernels(dtype: np.dtype, wait: Any, reject: Any) -> tuple[Module, Module]:
     return (
         block_kernel("wait", (U32, U32), (U32, dtype, dtype, dtype, dtype), wait),
         block_kernel("reject", (U32, U32, U32, U32), (U32, dtype, dtype), reject),

@@ -125,7 +125,7 @@ def _svd(ins: Types, outs: Types, params: Any) -> Plan | None:
     if params["subset_by_index"] is not None or by_qr or long > MAX_ROTATED_SIDE:
         return None
     width = 0 if len(outs) == 1 else long if params["full_matrices"] else k
-    names = {"M": m, "N": n, "K": k, "LONG": long, "WIDTH": width, "TALL": tall}
+    names: dict[str, Any] = {"M": m, "N": n, "K": k, "LONG": long, "WIDTH": width, "TALL": tall}
     names["VECTORS"] = len(outs) > 1
     names |= {"LEFT": m * (width if tall else m), "RIGHT": n * (n if tall else width)}
     apart = {"X": (1, n), "T": (n, 1), "B": (1, width)} if tall else {}

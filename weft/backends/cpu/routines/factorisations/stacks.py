@@ -41,7 +41,7 @@ class Array(Record):
     """An array of each matrix: its number among those of a kernel, its elements and their bytes."""
 
     number: int
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
     itemsize: int
 
 
@@ -121,8 +121,8 @@ class Stack:
     def turns(self) -> None:
         """Have the function that transposes at hand."""
         if "TURN_CODE" not in self.names:
-            code = hand_on(*turn_code(self.size))  # which takes LLVM longest
-            self.names["TURN_CODE"] = self.place("code", code)
+            module, name = turn_code(self.size)  # which takes LLVM longest
+            self.names["TURN_CODE"] = self.place("code", hand_on(module, name))
 
     def columns(self, i: int, m: int, n: int) -> Array:
         """An operand's m by n matrix in memory, column after column."""

@@ -30,7 +30,8 @@ def lower(name: str, ins: Types, outs: Types, params: Any) -> Lowered | None:
     """An operation on a few elements, or None where it is not one of these."""
     if name not in PLANS or any(0 in x.shape for x in [*ins, *outs]):
         return None
-    axes, dtypes = 2, ("float32", "float64")
+    axes = 2
+    dtypes: tuple[str, ...] = ("float32", "float64")
     if name == "lu_pivots_to_permutation":
         axes, dtypes = 1, ("int32",)
     dtype, count = ins[0].dtype, prod(ins[0].shape[:-axes])

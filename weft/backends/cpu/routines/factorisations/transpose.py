@@ -29,7 +29,7 @@ def _names(size: int, bits: int) -> dict[str, Any]:
     return names | (square_names(Lanes(size, bits)) if size in (4, 8) else {"LANES": 0})
 
 
-def turn_code(size: int) -> tuple[str, str]:
+def turn_code(size: int) -> tuple[Module, str]:
     """The text and the name of the function for elements of so many bytes."""
     return _turn_code(size, processor.vector_bits())
 

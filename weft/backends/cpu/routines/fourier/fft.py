@@ -244,12 +244,12 @@ class Plan:
             return chirp, spectrum
         j = np.arange(n)
         values = circle(2 * n, 2 * n)[j * j % (2 * n)]
-        padded = np.zeros(size, np.complex128)
-        padded[:n] = values.conj()
-        padded[size - n + 1 :] = padded[n - 1 : 0 : -1]
-        padded /= size
+        wide = np.zeros(size, np.complex128)
+        wide[:n] = values.conj()
+        wide[size - n + 1 :] = wide[n - 1 : 0 : -1]
+        wide /= size
         chirp, spectrum = (
-            Place("data", interleaved(x, v.real)) for x in (values, np.fft.fft(padded))
+            Place("data", interleaved(x, v.real)) for x in (values, np.fft.fft(wide))
         )
         return chirp, spectrum
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def codes_of(n: int) -> list[int]:
     return list(dict.fromkeys([r if r in STRAIGHT else 0 for r in radices_of(n)]))
 
 
-def passes_of(v: Lanes, n: int, paired: bool = True) -> list[tuple[str, str]]:
+def passes_of(v: Lanes, n: int, paired: bool = True) -> list[Any]:
     """The texts and the names of what calls the passes of a length, and of these functions."""
     given = v.itemsize, 8 * v.bytes
     # LLVM begins with what takes it longest; the rest, of a few lines each, it takes together

@@ -26,7 +26,13 @@ def _names(itemsize: int, bits: int) -> dict[str, Any]:
     """What all stubs are given for vectors of one kind."""
     v = Lanes(itemsize, bits)
     kind, n = kind_of(v.real), v.count
-    names = {"F": kind, "V": kind.of(n), "PAIR": kind.of(2), "LANES": n, "ITEM": itemsize}
+    names: dict[str, Any] = {
+        "F": kind,
+        "V": kind.of(n),
+        "PAIR": kind.of(2),
+        "LANES": n,
+        "ITEM": itemsize,
+    }
     names |= {"BYTES": v.bytes, "ELEMENT": v.element, "ROW": v.row, "STEP": kernels.STEP}
     for word, order in (("", 1), ("_BACK", -1)):
         picks = [i + part for i in range(n)[::order] for part in (0, n)]
@@ -126,7 +132,7 @@ def turn_module(itemsize: int, bits: int) -> tuple[Module, str]:
 def rows_module(itemsize: int, bits: int, real: int, gathered: bool) -> Module:
     """Transforms of rows, which may be real, and may be gathered."""
     names = {**_names(itemsize, bits), "REAL": real, "GATHERED": int(gathered)}
-    moves = [kernels.read_rows, kernels.write_rows]
+    moves: list[Any] = [kernels.read_rows, kernels.write_rows]
     if gathered:
         moves = [kernels.gather, kernels.scatter]
     if real:

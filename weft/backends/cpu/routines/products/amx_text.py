@@ -39,7 +39,7 @@ class Blocks(Record):
     rows: Dim
     columns: Dim
     deep: int
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
     out: np.dtype
 
 
@@ -107,7 +107,7 @@ def tiles_module(plan: Tiles, name: str) -> Module:
                 text.line(f"store <{SIDE} x i32> {line}, ptr {at}, align 4")
 
             def copied(i: str, begin: list[str]) -> list[str]:
-                line, after = row(i, *begin, left, rest, mask)
+                line, after = row(i, begin[0], left, rest, mask)
                 write(i, line)
                 return [after]
 

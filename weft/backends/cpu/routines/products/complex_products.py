@@ -6,6 +6,7 @@ left, which is another program for each number of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt, prod
 from typing import Any
 
@@ -26,7 +27,7 @@ CHAINS, CHUNK_BYTES, LONG_COLUMN = 4, 1 << 16, 4096
 NAME = "product"
 
 
-def _times(text: Text, kind: np.dtype, a: tuple[str, str], x: tuple[str, str]) -> list[str]:
+def _times(text: Text, kind: np.dtype, a: Sequence[str], x: Sequence[str]) -> list[str]:
     """The product of complex numbers, or of vectors of them."""
     of = text.type_of(kind)
     both = text.emit(f"fneg {of} {text.emit(f'fmul {of} {a[1]}, {x[1]}')}")
@@ -105,7 +106,7 @@ def strands_module(kind: np.dtype) -> Module:
             body = lambda i, held: _times(text, kind, held, load(place, i))
             return text.loop(low, high, [(of, x) for x in held], body, once=False)
 
-        held = load(text.emit(f"select i1 {some}, ptr {strands}, ptr {rest}"), "0")
+        held: Sequence[str] = load(text.emit(f"select i1 {some}, ptr {strands}, ptr {rest}"), "0")
         low = text.emit(f"select i1 {some}, i64 0, i64 1")
         held = chain(rest, low, "%rest", chain(strands, "1", "%strands", held))
         target = text.at("%b2", text.scaled(number, 2), kind)
@@ -159,7 +160,7 @@ def lower(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Lowered 
         target = memory(outer * inner) if left else Place("out", 0)
         if inner >= unit and n < LONG_COLUMN:
             blocks = -(-inner // unit)
-            numbers = (n, inner, n * inner, blocks)
+            numbers: tuple[int, ...] = (n, inner, n * inner, blocks)
             add(columns_module(kind, lanes), (source, target), numbers, outer * blocks, n * unit)
         else:
             strands, rows = computed(_strands, n, unit), computed(_rows, n, unit)

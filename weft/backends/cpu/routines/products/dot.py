@@ -100,11 +100,11 @@ def lower_dot(
         return plan.lowered() if size else Lowered([])
     axes = axes_of(lhs, rhs, params["dimension_numbers"])
     dims = [d for group in axes for d in group]
-    if _swaps(*axes[1:], None if library else work.itemsize):
+    if _swaps(axes[1], axes[2], axes[3], None if library else work.itemsize):
         plan.left, plan.right, dims = rhs, lhs, swapped(dims)
     problem = joined(dims)
     many = problem is None or len(problem.outer) > BATCH
-    if many or (library and None in library_views(problem)):
+    if problem is None or many or (library and None in library_views(problem)):
         problem = joined(plan.beside(plan.beside(dims, "left"), "right"))
         assert problem is not None
     if library:

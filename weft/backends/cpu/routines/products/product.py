@@ -153,7 +153,7 @@ def one_depth(depth: list[Dim]) -> Dim | None:
     if any(axis.size == 0 for axis in depth):
         return Dim(0, 1, 1, 0)
     for side in (1, 2):
-        found = collapsed(sorted(depth, key=lambda axis: -axis[side]))
+        found = collapsed(sorted(depth, key=lambda axis: -(axis.left, axis.right)[side - 1]))
         if len(found) < 2:
             return found[0] if found else Dim(1, 1, 1, 0)
     return None
@@ -205,7 +205,7 @@ class Product(Plan):
             place = self.copied(operand.place, moved, (dtype, dtype), careless=True)
             setattr(self, side, operand._replace(place=place, shape=sizes))
         steps = iter(contiguous(sizes))
-        return [d._replace(**{side: next(steps)}) if getattr(d, side) else d for d in dims]
+        return [with_stride(d, side, next(steps)) if getattr(d, side) else d for d in dims]
 
     def converted(self, operand: Operand) -> Place:
         """An operand in the type of the work."""
@@ -251,7 +251,8 @@ class Product(Plan):
         right, left = self.converted(self.right), self.converted(self.left)
         if depth.left != 1:
             self.left = self.left._replace(place=left, dtype=self.work)
-            *outer, rows, columns, depth = self.beside([*outer, rows, columns, depth], "left")
+            *others, rows, columns, depth = self.beside([*outer, rows, columns, depth], "left")
+            outer = tuple(others)
             left = self.left.place
         starts = [Axis(d.size, 1, *d[:4]) for d in outer] or [Axis(1, 1, 1, 0, 0, 0)]
         along = Axis(blocks(columns.size, width), width, *columns[:4])
@@ -337,13 +338,18 @@ def in_matrices(plan: Product, problem: Problem) -> bool:
     return has_matrices() and not knobs.thread.reproducible
 
 
+def with_stride(d: Dim, side: str, stride: int) -> Dim:
+    """A dimension along which an operand is walked with another stride."""
+    return d._replace(left=stride) if side == "left" else d._replace(right=stride)
+
+
 def matrix_tasks(plan: Product, problem: Problem) -> None:
     """Both operands in tiles, then their products."""
     outer, rows, columns, depth = problem
     deep, tiled, places = blocks(depth.size, amx.DEPTH), list(outer), []
 
     def add(key: Any, write: Any, given: tuple[Place, ...], extent: int, chunk: int) -> None:
-        task, values = Task(None, "product", given, extent, max(1, chunk)), {}
+        task, values = Task(None, "product", given, extent, max(1, chunk)), dict[str, Any]()
         key = key if is_writing() else named(key, values)
         made = lambda: sized_task(key, values, task, lambda key: write(key, "product"))
         plan.tasks.append(made if write is amx.tiles_module else made())
@@ -356,10 +362,10 @@ def matrix_tasks(plan: Product, problem: Problem) -> None:
         given = [
             Dim(d.size, getattr(d, side), next(steps)) if getattr(d, side) else ONE for d in outer
         ]
-        tiled = [d._replace(**{side: to.right}) for d, to in zip(tiled, given, strict=True)]
-        ends = (Dim(d.size, getattr(d, side), 0) for d in (across, depth))
+        tiled = [with_stride(d, side, to.right) for d, to in zip(tiled, given, strict=True)]
+        end, deepest = [Dim(d.size, getattr(d, side), 0) for d in (across, depth)]
         place = plan.memory(2 * prod(free) * each)
-        key = amx.Tiles(tuple(given), *ends, tiles, deep, side == "right")
+        key: Any = amx.Tiles(tuple(given), end, deepest, tiles, deep, side == "right")
         chunk = CHUNK_BYTES // plain(2 * deep * amx.TILE)
         add(key, amx.tiles_module, (operand.place, place), prod(free) * tiles, chunk)
         places.append(place)

@@ -52,7 +52,7 @@ class Shape(Record):
     """A scatter in numbers: what the stubs are told of it, and what decides how it is run."""
 
     names: dict[str, Any]
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
     elements: int
     keys: int
     row: int  # elements for each key, where keys count the array from its beginning; else 0

@@ -215,7 +215,7 @@ class Quick:
         taken, other, samples = (
             plan.memory(quick_stubs.SAMPLES * rows.count * v.step) for _ in range(3)
         )
-        places = (source, taken, table, self.marks)
+        places: tuple[Place, ...] = (source, taken, table, self.marks)
         plan.add(sample_module(v, order, self.placed), "sort_sample", places, rows.count, 1)
         self.whole(quick_stubs.SAMPLES, taken, other, samples)
         starts = plan.memory(8 * rows.count * pieces * (buckets + 1))
