@@ -328,7 +328,9 @@ class Story:
         told = Told(kind, "recomputation" if kind == "again" else kind, [eqn])
         told.inner = [self._told(s) for s in seen.inner]
         if kind == "branch":
-            told.details.append(f"runs one of {len(eqn.params['branches'])} branches")
+            regions = eqn.params.get("branches")
+            way = "stops the program if a check has failed"
+            told.details.append(f"runs one of {len(regions)} branches" if regions else way)
             return told
         if kind == "again":
             told.details.append("recomputed instead of stored, because checkpoint asks for it")
