@@ -73,7 +73,7 @@ def _joined(x: Any, y: Any) -> Any:
 class AddAny(Elementwise):
     """The sum of tangents; unlike ``add`` it takes any type that has tangents."""
 
-    name = "add_any"
+    name, overflows = "add_any", "sum"
     masks = "each"
     accepts = ANY
     ref = widened(np.add)
@@ -310,6 +310,7 @@ class Square(Elementwise):
     """Elementwise square."""
 
     name, accepts, native_kinds = "square", NUMBER, "c"
+    overflows = "square"
     ref = widened(complex_reference.square)
     holes = {"transpose": "not linear"}
     lower_parts = in_parts("square")

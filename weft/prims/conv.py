@@ -279,6 +279,7 @@ class ConvGeneralDilated(Primitive):
     in_blocks = "again"
 
     products = True
+    overflows = "sums of products"
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         kernel = avals[1].shape

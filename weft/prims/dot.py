@@ -253,6 +253,7 @@ class DotGeneral(Primitive):
 
     products = contracts = True
     masks = "product"
+    overflows = "sums of products"
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         (summed, _), _ = params["dimension_numbers"]

@@ -439,6 +439,7 @@ class ScatterAdd(LinearScatter):
     """Adds updates to windows."""
 
     name = "scatter-add"
+    overflows = "sums of updates"
     masks = "moved"
     kernels, neutral = "scatter.add", "scatter.add_in_turn"
     combine, operator = np.add, add_p
@@ -451,6 +452,7 @@ class ScatterSub(LinearScatter):
     """Subtracts updates from windows."""
 
     name = "scatter-sub"
+    overflows = "sums of updates"
     kernels, neutral = "scatter.sub", "scatter.sub_in_turn"
     combine, operator = np.subtract, sub_p
 
@@ -462,6 +464,7 @@ class ScatterMul(ScatterFamily):
     """Multiplies windows by updates."""
 
     name = "scatter-mul"
+    overflows = "sums of updates"
     kernels, neutral = "scatter.mul", "scatter.mul_in_turn"
     combine, operator = np.multiply, mul_p
 

@@ -232,6 +232,7 @@ class ReduceWindowSum(WindowReduction):
     """The sum of every window."""
 
     name, accepts = "reduce_window_sum", NUMBER
+    overflows = "windows"
     native_kinds = "biufcV"  # users compare with sums over a batch, which are native
     neutral = fixed_order = "windows.sums"
     linear = True

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, lax
+from weft.base import knobs
 from weft.base.errors import NonConcreteBooleanIndexError
 from weft.core.array import Array
 from weft.core.dims.dim import Dim, divided_up, max_dim, whole
@@ -256,7 +257,8 @@ def read(x: Any, transforms: tuple[Step, ...]) -> Any:
         assert type(indexer) is NDIndexer
         index = indexer.numpy()
         known = indexer.is_known and isinstance(x, Array)
-        x = x[index] if known else take_index(x, index, mode="clip")
+        mode = "promise_in_bounds" if knobs.thread.check_index else "clip"
+        x = x[index] if known else take_index(x, index, mode=mode)
     return x
 
 

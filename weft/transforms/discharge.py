@@ -69,9 +69,14 @@ class Discharged(Record):
     written: list[bool]  # of every input, whether it is a reference that is written
 
 
-@per_program
 def discharge_closed(closed: ClosedJaxpr) -> Discharged:
     """The program with the values of references for its references."""
+    # indices that are checked are read as they are
+    return _discharged(closed, knobs.thread.check_index)
+
+
+@per_program
+def _discharged(closed: ClosedJaxpr, checked: bool) -> Discharged:
     written: list[bool] = []
     refs = [a.is_ref for a in closed.in_avals]
 

@@ -201,6 +201,28 @@ def _wrapped_total(eqn: Any, operands: Any, result: Any) -> Any:
     return _far(whole, result)
 
 
+def _wrapped_square(eqn: Any, operands: Any, result: Any) -> Any:
+    return _wrapped_product(eqn, [operands[0], operands[0]], result)
+
+
+def _wrapped_sums(eqn: Any, operands: Any, result: Any) -> Any:
+    """Products of matrices and updates of arrays, compared with those of floats."""
+    places, params = in_floats(eqn)
+    values = [_cast(x, np.float64) if i in places else x for i, x in enumerate(operands)]
+    return _far(eqn.primitive.bind(*values, **params), result)
+
+
+def in_floats(eqn: Any) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """The operands of an equation that are floats where it computes floats, and its parameters."""
+    params = dict(eqn.params)
+    if "preferred_element_type" in params:
+        params["preferred_element_type"] = np.dtype(np.float64)
+    if "update_jaxpr" in params:
+        params.update(update_jaxpr=None, update_consts=())
+        return (0, 2), params
+    return tuple(range(len(eqn.invars))), params
+
+
 def _wrapped_cast(eqn: Any, operands: Any, result: Any) -> Any:
     """A wider integer that does not fit."""
     before, dtype = typeof(operands[0]).dtype, typeof(result).dtype
@@ -238,6 +260,10 @@ _WRAPS: dict[str, Callable[..., Any]] = {
     "total product": _wrapped_total,
     "running product": _wrapped_total,
     "cast": _wrapped_cast,
+    "square": _wrapped_square,
+    "windows": _wrapped_total,
+    "sums of products": _wrapped_sums,
+    "sums of updates": _wrapped_sums,
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.base import errors, source
 from weft.base.checking import Kinds
-from weft.compiler.checks.predicates import bounds
+from weft.compiler.checks.predicates import bounds, in_floats
 from weft.compiler.checks.sites import Site, is_inexact, is_integer
 from weft.core.avals import ShapedArray
 from weft.core.interpret import constant_value, has_data, literal_value, run, run_primitive
@@ -359,6 +359,8 @@ def _overflow(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
     result = np.asarray(env[eqn.outvars[0]])
     if eqn.primitive.overflows == "cast":
         far = values[0] != result.astype(values[0].dtype)
+    elif eqn.primitive.overflows in _IN_FLOATS:
+        far = abs(_of_floats(eqn, values) - result) >= 2.0 ** (8 * result.dtype.itemsize - 1)
     else:
         wide = [v.astype(object) for v in values]
         exact = _EXACT[eqn.primitive.overflows](wide, eqn.params)
@@ -371,13 +373,24 @@ def _overflow(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
     return f"{name} overflowed {kind}{where}: {_operands(eqn, env, at)}"
 
 
+def _of_floats(eqn: Any, values: Sequence[np.ndarray]) -> np.ndarray:
+    """The result of an equation whose operands are floats."""
+    places, params = in_floats(eqn)
+    floats = np.dtype(np.float64)
+    given = [x.astype(floats) if i in places else x for i, x in enumerate(values)]
+    aval = eqn.outvars[0].aval
+    return np.asarray(run_primitive(eqn.primitive, aval.update(dtype=floats), given, params))
+
+
 def _quotient(values: Any, params: Any) -> Any:
     n, d = values
     d = np.where(d == 0, 1, d)
     return np.where((n < 0) != (d < 0), -(abs(n) // abs(d)), abs(n) // abs(d))
 
 
-# What operations give without wrapping, on Python's integers.
+# Operations that are compared with the same on floats.
+_IN_FLOATS = frozenset(["sums of products", "sums of updates", "windows"])
+# What others give without wrapping, on Python's integers.
 _EXACT: dict[str, Any] = {
     "sum": lambda v, p: v[0] + v[1],
     "difference": lambda v, p: v[0] - v[1],
@@ -386,6 +399,7 @@ _EXACT: dict[str, Any] = {
     "size": lambda v, p: abs(v[0]),
     "quotient": _quotient,
     "power": lambda v, p: v[0] ** p["y"],
+    "square": lambda v, p: v[0] * v[0],
     "total": lambda v, p: np.sum(v[0], axis=tuple(p["axes"])),
     "total product": lambda v, p: np.prod(v[0], axis=tuple(p["axes"])),
     "running sum": lambda v, p: _running(np.cumsum, v[0], p),
