@@ -186,4 +186,4 @@ def test_programs_that_stop_are_explained():
     with jax.checks():
         told = str(jax.explain(jax.jit(lambda x: jnp.log(x) @ x), quiet=True)(np.eye(3)))
     assert "stop_if" in told
-    assert "goes on unless a check has failed" in told
+    assert "stops the program if a check has failed" in told
