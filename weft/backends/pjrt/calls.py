@@ -30,6 +30,7 @@ from weft.backends.pjrt.api import Api
 from weft.backends.pjrt.buffers import Buffer, Fields
 from weft.runtime.array import ArrayImpl
 from weft.runtime.evaluate import operands_of
+from weft.runtime.parts import Parts
 from weft.runtime.places import array_type
 
 # What native code takes as numbers, besides arrays.
@@ -42,6 +43,9 @@ _SOURCES = (
     "weft.backends.llvm.calls.tables",
     "weft.backends.pjrt.stubs",
 )
+# Functions that run programs, and make and drop results: on one device, and on several.
+_ONE = ("run_plugin", "no_piece", "give_buffer", "plugin_block")
+_SEVERAL = ("run_parts", "no_piece", "give_parts", "parts_owner")
 _TP_MEMBERS = 72
 _OBJECT, _UNSIGNED = 6, 18  # kinds of members, as structmember.h numbers them
 _READ_ONLY = 1
@@ -51,15 +55,15 @@ class Code:
     """The native code of plugins' programs, and the type of owners that it makes."""
 
     def __init__(self, walks: Native) -> None:
-        code = load_stubs(_SOURCES, {}, light=True)
+        items = {"SLOT_ITEMS": tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p)}
+        code = load_stubs(_SOURCES, items, light=True)
         walks.kept.append(code)
         symbols = code.symbols
         self.blocks = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object)(
             symbols["plugin_blocks"]
         )
-        self.functions = [
-            symbols[name] for name in ("run_plugin", "no_piece", "give_buffer", "plugin_block")
-        ]
+        self.functions = [symbols[name] for name in _ONE]
+        self.functions_of_several = [symbols[name] for name in _SEVERAL]
         named = [
             (b"handle", _UNSIGNED, stubs.BUFFER, _READ_ONLY),
             (b"host", _OBJECT, stubs.HOST, 0),
@@ -76,6 +80,8 @@ class Code:
         walks.kept.append(self.kind)
         walks.shared[tables.PLUGIN_TYPE] = id(self.kind)
         walks.shared[tables.PLUGIN_BUFFER] = id(Buffer)
+        walks.shared[tables.PARTS_TYPE] = id(Parts)
+        walks.shared[tables.PARTS_BUFFERS] = slot_numbers(Parts, ["buffers"])["buffers"]
         walks.shared[tables.PLUGIN_HANDLE] = slot_numbers(Fields, ["handle"])["handle"]
 
 
@@ -115,35 +121,50 @@ class PluginCall:
 
     stops = False
 
-    def __init__(self, client: Any, executable: Any, closed: Any, places: Any) -> None:
+    def __init__(
+        self, clients: Any, executable: Any, closed: Any, places: Any, is_one: bool
+    ) -> None:
+        """``clients`` are the devices; results are parts on each of them unless ``is_one``."""
         walks, code = native(), _code()
         assert walks is not None
-        self.client, self.executable = client, executable
+        self.clients, self.executable = clients, executable
         self.out_avals, self.taken = closed.out_avals, executable.taken
+        first, devices = clients[0], len(clients)
         count, outputs = len(closed.in_avals), len(closed.out_avals)
         self.types = [array_type(a, where) for a, where in zip(closed.out_avals, places)]
         names = [getattr(getattr(a, "dtype", None), "name", "") for a in closed.in_avals]
         self.elements = words_of([header.TYPES.get(name, 0) for name in names])
-        self.raised = client.raised
-        shelf = address(client.shelf().words)
+        self.raised = first.raised
+        self.shelves = words_of([address(client.shelf().words) for client in clients])
+        group = {
+            stubs.GROUP_DEVICES: devices,
+            stubs.GROUP_STEP: outputs,
+            stubs.GROUP_SHELVES: address(self.shelves),
+            stubs.GROUP_TYPE: id(Parts),
+        }
+        self.group = words_of([group[word] for word in range(stubs.GROUP_WORDS)])
+        owner = address(first.shelf().words) if is_one else address(self.group)
         values = {
             stubs.HANDLE: executable.handle,
             stubs.OPTIONS: executable.options_address,
-            stubs.EXECUTE: client.api.address("LoadedExecutable_Execute"),
+            stubs.EXECUTE: first.api.address("LoadedExecutable_Execute"),
             stubs.RAISE: id(self.raised),
-            stubs.SHELF: shelf,
+            stubs.SHELF: owner,
             stubs.OUTPUTS: outputs,
             stubs.ELEMENTS: address(self.elements),
         }
         rest = range(tables.DEVICE_WORDS, stubs.TABLE_WORDS)
-        self.device = words_of([*code.functions, *[values[word] for word in rest]])
+        functions = code.functions if is_one else code.functions_of_several
+        self.device = words_of([*functions, *[values[word] for word in rest]])
         rows: list[int] = []
         for i, kind in enumerate(self.types):
-            row = {tables.KIND: tables.FRESH, tables.NUMBER: count + i, tables.OWNER: shelf}
+            row = {tables.KIND: tables.FRESH, tables.NUMBER: count + i, tables.OWNER: owner}
             row[tables.TYPE] = id(kind)
             rows += [row.get(word, 0) for word in range(tables.RESULT_WORDS)]
         self.results = words_of(rows)
         slots = count + outputs
+        if not is_one:  # handles on each device, and lists of them
+            slots += devices * (count + outputs + 2)
         self.template = words_of([0] * slots)
         table = {
             tables.SHARED: address(walks.shared),
@@ -163,19 +184,18 @@ def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> P
     """What native code calls for arguments like these; None where it can't."""
     if not supported():
         return None
-    for x in leaves:
-        is_array = type(x) is ArrayImpl
-        if is_array and x._type.placement.client is not client:
-            return None
-        if not is_array and not isinstance(x, _NUMBERS):
-            return None
-    executable = client.executable(closed, tuple(donated))
-    if executable is None:
+    if not all(type(x) is ArrayImpl or isinstance(x, _NUMBERS) for x in leaves):
         return None
-    found = executable.native.get(places)
+    found = client.native_program(closed, tuple(donated), places, leaves)
     if found is None:
-        found = executable.native[places] = PluginCall(client, executable, closed, places)
-    return found
+        return None
+    clients, executable = found
+    known = executable.native.get(places)
+    if known is None:
+        is_one = clients[0] is client
+        known = PluginCall(clients, executable, closed, places, is_one)
+        executable.native[places] = known
+    return known
 
 
 def remember(

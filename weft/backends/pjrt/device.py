@@ -258,6 +258,16 @@ class PjrtDevice(DeviceClient):
             f"{name}: {{}} operations on {self}, compiled by {self.runtime.name}: ", seconds
         )
 
+    def native_program(
+        self, closed: ClosedJaxpr, donated: tuple[bool, ...], places: Any, leaves: Any
+    ) -> Any:
+        """What native code runs for arguments like these, and on which devices; None for Python."""
+        arrays = [x for x in leaves if type(x) is ArrayImpl]
+        if any(x._type.placement.client is not self for x in arrays):
+            return None
+        found = self.executable(closed, donated)
+        return None if found is None else ([self], found)
+
     def remember(self, *args: Any) -> bool:
         """Let native code answer calls like one; False if it is too early to say."""
         return calls.remember(self, *args)

@@ -140,7 +140,7 @@ def take(client: PjrtDevice, x: Any, copy: bool | None) -> tuple[Buffer, ShapedA
             raise
         if copy is False:
             raise BufferError(f"from_dlpack with copy=False: {error}; leave copy out") from None
-        data = (ctypes.c_char * size).from_address(address)
+        data: Any = (ctypes.c_char * size).from_address(address)
         value = np.frombuffer(data, aval.dtype).reshape(aval.shape)
         return client.memory.put(value), aval
     return (client.memory.copy(found) if copy else found), aval

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from weft.backends.pjrt.buffers import View
-from weft.backends.pjrt.device import PjrtDevice, aliased, name_of, noted_aliases, warn_of
+from weft.backends.pjrt.device import (
+    PjrtDevice,
+    aliased,
+    calls,
+    name_of,
+    noted_aliases,
+    warn_of,
+)
 from weft.backends.pjrt.program import Executable, compile_for, device_options
 from weft.backends.pjrt.story import Study
 from weft.base.errors import JaxRuntimeError
@@ -122,6 +129,36 @@ class PjrtDevices(SpreadClient):
         return programs.compiled(
             closed, CodeKey("pjrt", donated, (mesh, ins, outs, thread.use_shardy_partitioner)), make
         )
+
+    def native_program(
+        self, closed: ClosedJaxpr, donated: tuple[bool, ...], places: Any, leaves: Any
+    ) -> Any:
+        """What native code runs for arguments like these, and on which devices; None for Python,
+        which moves arguments and names results in other ways."""
+        mesh = self.sharding.mesh
+        if mesh.is_multi_process:
+            return None
+        clients = _own(mesh)
+        ins = tuple([_taken(x, mesh) for x in leaves])
+        outs = tuple([_named(where.sharding, mesh) for where in places])
+        for x, sharding in zip(leaves, ins, strict=True):
+            if type(x) is ArrayImpl:
+                where = x._type.placement
+                there: Any = where.client
+                if where.sharding is not sharding or list(there.clients) != clients:
+                    return None
+        if any(out is not where.sharding for out, where in zip(outs, places, strict=True)):
+            return None
+        found = self._compiled(closed, mesh, ins, outs, donated)
+        return None if found is None else (clients, found)
+
+    def remember(self, *args: Any) -> bool:
+        """Let native code answer calls like one; False if it is too early to say."""
+        return calls.remember(self, *args)
+
+    def remember_operation(self, *args: Any) -> bool:
+        """Let native code answer an operation, if it is ready to."""
+        return calls.remember_operation(self, *args)
 
     def divided_as(self, division: Any) -> PjrtDevices:
         return self if division is None else PjrtDevices(self.sharding, division)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weft.backends.llvm.calls import tables
 from weft.backends.llvm.calls.blocks import HEADER_WORDS
-from weft.backends.llvm.calls.running import run, run_donating
+from weft.backends.llvm.calls.running import are_plugins, run, run_donating
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.native.asking import ask
 from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, static, u8
@@ -52,6 +52,8 @@ def match_array(
         pointer = ptr(capi.PyLong_AsLongLong(ptr[owner, i64[shared, tables.BUFFER_ADDRESS]]))
     elif kind == ptr[shared, tables.PLUGIN_BUFFER]:
         pointer = ptr(capi.PyLong_AsLongLong(ptr[owner, i64[shared, tables.PLUGIN_HANDLE]]))
+    elif kind == ptr[shared, tables.PARTS_TYPE] and are_plugins(shared, owner) != 0:
+        pointer = owner
     else:
         return 0
     ptr[leaves, tables.FOUND + 2 * i64[leaves, tables.ROOM] + i64[leaves, tables.COUNT]] = thing

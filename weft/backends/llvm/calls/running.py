@@ -240,6 +240,20 @@ def hold_donated(
         row = row + tables.DONATED_WORDS * 8
 
 
+def are_plugins(shared: ptr, parts: ptr, *, SLOT_ITEMS: static) -> i64:
+    """Whether parts on several devices are a plugin's buffers: 2 where nothing else holds them."""
+    buffers = ptr[parts, i64[shared, tables.PARTS_BUFFERS]]
+    found = 2 if references(buffers) == 1 else 1
+    for i in range(i64[buffers, 2]):
+        buffer = ptr[buffers, SLOT_ITEMS + i]
+        kind = ptr[buffer, 1]
+        if kind != ptr[shared, tables.PLUGIN_TYPE] and kind != ptr[shared, tables.PLUGIN_BUFFER]:
+            return 0
+        if references(buffer) != 1:
+            found = 1
+    return found
+
+
 def is_ours(shared: ptr, owner: ptr) -> i64:
     """Whether memory is our own, and nothing but the owner of it holds what is below."""
     kind = ptr[owner, 1]
@@ -247,6 +261,8 @@ def is_ours(shared: ptr, owner: ptr) -> i64:
         return 1
     if kind == ptr[shared, tables.PLUGIN_TYPE] or kind == ptr[shared, tables.PLUGIN_BUFFER]:
         return 1
+    if kind == ptr[shared, tables.PARTS_TYPE]:
+        return 1 if are_plugins(shared, owner) == 2 else 0
     if kind == ptr[shared, tables.BUFFER_TYPE]:
         return (
             1 if ptr[owner, i64[shared, tables.BUFFER_FOREIGN]] == ptr[shared, tables.NONE] else 0

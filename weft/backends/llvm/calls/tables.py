@@ -39,8 +39,10 @@ from weft.backends.llvm.native.processor import counter
     PLUGIN_TYPE,
     PLUGIN_BUFFER,
     PLUGIN_HANDLE,
+    PARTS_TYPE,
+    PARTS_BUFFERS,
     SERVICES,
-) = range(34)
+) = range(36)
 
 # Words of the table of one program.
 (
