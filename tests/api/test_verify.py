@@ -1,7 +1,10 @@
 """``verify``: programs that lose digits, wrong rules and wrong code are found, with their lines."""
 
 import importlib
+import os
 import pathlib
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -10,6 +13,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from tests.samples import all_samples
 from weft import lax
 from weft.api.verifying import sampling
 from weft.api.verifying.walk import MAX_ROUNDS
@@ -195,6 +199,53 @@ def test_the_edge_of_what_is_defined():
     report.check()
     report = weft.verify(lambda v: jnp.sqrt(v) * 2 + v)(jnp.array([0.0, 1.0]))
     assert not any(f.name == "jvp against finite differences" for f in report.failures)
+
+
+def test_poles_and_overflows_are_no_failures():
+    edges = jnp.array([0.0, -1.0, -2.0, np.inf, np.nan, 1.5, 3e38])
+    for fun in (lax.lgamma, jnp.exp, lambda x: 1 / x):
+        weft.verify(fun, schedules=False)(edges).check()
+    report = weft.verify(lambda x: jnp.sqrt(x).sum(), schedules=False)(jnp.array([0.0, 1.5]))
+    assert "not comparable: a derivative is not finite here" in report.check().skipped
+    # 0 in float32, and the root of a negative number in float64
+    x = next(x for x in RANDOM.random(99).astype(np.float32) if float(x) ** 2 < float(x * x))
+    report = weft.verify(lambda x, y: jnp.sqrt(x * x - y), derivatives=False)(x, x * x)
+    assert "not comparable: 1 element is not finite in float64" in report.check().skipped
+
+
+def test_an_infinity_that_has_digits_is_a_failure():
+    naive = lambda x: jnp.log(jnp.exp(x).sum())
+    assert not weft.verify(naive, schedules=False)(jnp.array([100.0, 1.0])).ok
+    mixed = weft.custom_jvp(jnp.sqrt)
+    mixed.defjvp(lambda x, t: (jnp.sqrt(x[0]), -0.5 * t[0] / jnp.sqrt(x[0])))
+    report = weft.verify(lambda x: mixed(x).sum(), schedules=False)(jnp.array([2.0, 1.5]))
+    assert [f.name for f in report.failures] == ["jvp against finite differences"]
+
+
+def test_what_is_asked_for_is_no_failure():
+    """Derivatives that are cut, digits that are dropped, vectors of either sign."""
+    x = floats(3, 4)
+    said = lambda fun, *args: " ".join(weft.verify(fun, schedules=False)(*args).check().skipped)
+    assert "stop_gradient has" in said(lambda x: jnp.sin(x) * lax.stop_gradient(x), x)
+    assert "stop_gradient has" in said(weft.jit(lambda x: weft.jit(lax.stop_gradient)(x) * x), x)
+    assert "drops digits" in said(lambda x: lax.reduce_precision(x, 4, 3), x)
+    assert "drops digits" not in said(lambda x: lax.reduce_precision(x, 8, 23), x)
+    flipped = [m for m in (floats(5, 5) for _ in range(40)) if "schur" in said(lax.linalg.schur, m)]
+    assert flipped
+
+
+_SAMPLES = [s for s in all_samples() if s.axis is None and "float32" in s.dtypes]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_sample_is_a_false_alarm(part):
+    random = np.random.default_rng(0)
+    picked = _SAMPLES[part :: max(4, len(_SAMPLES) // 35)]
+    assert len(picked) > 25
+    for sample in picked:
+        args = sample.operands("float32", random)
+        check = weft.verify(sample.function("float32"), schedules=False, allow_effects=True)
+        check(*args).check()
 
 
 def test_a_tolerance():
@@ -418,6 +469,39 @@ def test_functions_with_effects_are_left_alone(mismatches):
         f(2.0)
     weft.effects_barrier()
     assert len(seen) == 2
+
+
+ENDING = """
+import sys, threading, numpy as np, weft, weft.numpy as jnp
+def variance(x):
+    return jnp.mean(x * x) - jnp.mean(x) ** 2
+f, x = weft.jit(variance), jnp.asarray(np.random.default_rng(0).normal(1000, 1, 300), "float32")
+weft.config.verify_rate = 1.0
+threads = [threading.Thread(target=f, args=(x,)) for _ in range(int(sys.argv[1]))]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+f(x)
+"""
+
+
+@pytest.mark.parametrize("threads", [0, 6])
+def test_the_end_of_a_process_tells_what_no_call_has_told(threads):
+    command = [sys.executable, "-W", "always", "-c", ENDING, str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert "verify_rate found a mismatch in the call of variance" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_verifies_too(mismatches, monkeypatch):
+    sampling._waiting.extend([None] * sampling.MAX_WAITING)
+    try:
+        child = os.fork()
+        if not child:
+            os._exit(len(sampling._waiting))
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        sampling._waiting.clear()
 
 
 def test_no_thread_is_started_when_off():

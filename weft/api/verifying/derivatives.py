@@ -14,10 +14,10 @@ from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.api.verifying.report import Finding, Verification
-from weft.api.verifying.wide import Narrow, is_float, widened, widened_value
+from weft.api.verifying.wide import Narrow, drops_digits, is_float, widened, widened_value
 from weft.base import knobs
 from weft.core.interpret import constant_value, run
-from weft.core.jaxpr import ClosedJaxpr, jaxpr_as_fun
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun, jaxprs_in_params
 
 # Relative step of finite differences, and what may differ: between them at two steps, between them
 # and derivatives, between derivatives, and between float32 and float64.
@@ -33,6 +33,7 @@ class Flat:
         self.program = widened(closed)
         self.args = [widened_value(x, v) for x, v in zip(args, closed.in_avals, strict=True)]
         self.places = [i for i, x in enumerate(self.args) if _is_real(x)]
+        self.cuts, self.rounds = _cuts(closed.jaxpr), _any(closed.jaxpr, drops_digits)
         outs = self.program.out_avals
         self.outs = [i for i, a in enumerate(outs) if _is_real(a)]
         held = zip(self.program.consts, self.program.jaxpr.constvars, strict=True)
@@ -56,6 +57,23 @@ class Flat:
         with np.errstate(all="ignore"):
             outs = run(self.program.jaxpr, self._consts, self.given(floats))
         return [outs[i] for i in self.outs]
+
+
+def _any(jaxpr: Jaxpr, test: Callable[[Any], Any]) -> Any:
+    """What a test says of an operation of a program for which it holds, or None."""
+    for eqn in jaxpr.eqns:
+        found = test(eqn)
+        for inner in () if found else jaxprs_in_params(eqn.params):
+            found = found or _any(inner, test)
+        if found:
+            return found
+    return None
+
+
+def _cuts(jaxpr: Jaxpr) -> str | None:
+    """An operation of a program whose derivative is meant to be another, or None."""
+    cut = lambda eqn: eqn.primitive.name if eqn.primitive.name == "stop_gradient" else None
+    return _any(jaxpr, cut)
 
 
 def _is_real(x: Any) -> bool:
@@ -92,7 +110,9 @@ def compare(closed: ClosedJaxpr, args: Sequence[Any], report: Verification) -> N
         found.floor = NOTHING * dot([np.abs(w) for w in weights], [np.abs(y) for y in outs])
         found.directional()
         found.batched()
-    if found.pulled is not None:
+    if flat.rounds:
+        report.skipped.append("compiled gradient: reduce_precision drops digits of it")
+    elif found.pulled is not None:
         _compiled(closed, args, flat, weights, found.pulled, report)
 
 
@@ -152,7 +172,10 @@ class Derivatives:
         noise = 10 * magnified * np.finfo(np.float64).eps / STEP
         noise += 10 * abs(slopes[0] - slopes[1]) / max(scale, 1e-30)
         noise += self._kink() / max(scale, 1e-30)
-        if not noise <= SMOOTH * 100:
+        if self.flat.cuts:
+            name = self.flat.cuts
+            self.report.skipped.append(f"finite differences: {name} has a derivative of its own")
+        elif not noise <= SMOOTH * 100:
             self.report.skipped.append("finite differences: the function is not smooth enough here")
         else:
             if forward is not None:
@@ -163,7 +186,11 @@ class Derivatives:
                 self._add(
                     "vjp against finite differences", backward, slopes[1], scale, RULES + noise
                 )
-        if forward is not None and backward is not None:
+        if forward is None or backward is None:
+            return
+        if not np.isfinite(forward):
+            self.report.skipped.append("not comparable: a derivative is not finite here")
+        else:
             self._add("vjp against jvp", backward, forward, scale, SAME)
 
     def _cotangents(self) -> list[Any]:
@@ -171,7 +198,9 @@ class Derivatives:
 
     def _along(self, t: float) -> float:
         """The weighted results at a point along the direction."""
-        moved = [x + t * v for x, v in zip(self.flat.floats, self.tangents, strict=True)]
+        moved = [
+            np.asarray(x + t * v) for x, v in zip(self.flat.floats, self.tangents, strict=True)
+        ]
         return dot(self.weights, self.flat.by_numpy(moved))
 
     def _kink(self) -> float:
@@ -188,7 +217,10 @@ class Derivatives:
     def batched(self) -> None:
         """``vmap`` against a loop, and ``grad`` of ``vmap`` against ``vmap`` of ``grad``."""
         flat, vs = self.flat, self.tangents
-        points = [flat.floats, [x + 0.01 * v for x, v in zip(flat.floats, vs, strict=True)]]
+        points = [
+            flat.floats,
+            [np.asarray(x + 0.01 * v) for x, v in zip(flat.floats, vs, strict=True)],
+        ]
         stacked = [np.stack(column) for column in zip(*points, strict=True)]
         alone = self._attempt("vmap", lambda: [flat(*p) for p in points])
         together = self._attempt("vmap", lambda: vmap(flat)(*stacked))
@@ -233,6 +265,8 @@ def _compiled(
     # gradients that cancel to nothing have no digits: they are measured by what results are
     total = dot([np.abs(w) for w in weights], [np.abs(y) for y in flat.by_numpy(flat.floats)])
     sizes = [float(np.sqrt(np.mean(np.square(x)))) if np.size(x) else 0.0 for x in flat.floats]
+    # an element of the gradient that is not finite is no number to compare with
+    found = [np.where(np.isfinite(b), a, b) for a, b in zip(found, want, strict=True)]
     off = _apart(found, want, [CANCELLED * total / (size or 1.0) for size in sizes])
     ok = bool(off <= report.rtol * 10)
     detail = f"relative difference {off:.1g}"
@@ -248,7 +282,8 @@ def _apart(found: Sequence[Any], want: Sequence[Any], floors: Any = None) -> flo
         with np.errstate(all="ignore"):
             gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
             worst = float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
-        size = float(np.sqrt(np.mean(np.square(b)))) if b.size else 0.0
+        known = b[np.isfinite(b)]
+        size = float(np.sqrt(np.mean(np.square(known)))) if known.size else 0.0
         off = max(off, worst / max(size, floor, 1e-30) if worst else 0.0)
     return off
 

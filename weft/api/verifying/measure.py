@@ -25,19 +25,37 @@ def _tiny(dtype: Any) -> float:
     return float(dtypes.finfo(dtype).tiny)
 
 
-def error(low: Any, high: Any) -> float:
-    """The relative error of values against others with more digits, of most elements."""
+def error(low: Any, high: Any, finite: bool = False) -> float:
+    """The relative error of values against others with more digits, of most elements; with
+    ``finite``, of those that are finite with more digits."""
     tiny = _tiny(low.dtype)
     with np.errstate(all="ignore"):
         a, b = np.asarray(low).astype(high.dtype), np.asarray(high)
         off = np.abs(a - b) / np.maximum(np.abs(b), tiny)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        same = (a == b) | (np.isnan(a) & np.isnan(b)) | _leaves_range(low, b)
+        if finite:
+            same |= ~np.isfinite(b)
         off = np.where(same, 0.0, np.where(np.isnan(off), np.inf, off)).reshape(-1)
     if not off.size:
         return 0.0
     if off.size < LARGE:
         return float(off.max())
     return float(np.partition(off, int(SHARE * (off.size - 1)))[int(SHARE * (off.size - 1))])
+
+
+def _leaves_range(low: Any, high: Any) -> Any:
+    """Where values are infinite or zero because those with more digits are too large or too small
+    for their dtype."""
+    low = np.asarray(low)
+    too_large = np.isinf(low) & (low == high.astype(low.dtype))
+    return too_large | ((low == 0) & (np.abs(high) < _tiny(low.dtype)))
+
+
+def not_comparable(low: Any, high: Any) -> int:
+    """How many values differ from others with more digits that are not finite."""
+    with np.errstate(all="ignore"):
+        a, b = np.asarray(low).astype(high.dtype), np.asarray(high)
+        return int((~np.isfinite(b) & (a != b) & ~(np.isnan(a) & np.isnan(b))).sum())
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import math
+import os
 import random
 import threading
 from collections import deque
@@ -34,6 +36,17 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+
+def _end() -> None:
+    """Tell at the end of the process what no further call has told."""
+    while _mismatches:
+        logs.log(logs.WARNING, f"verify_rate found a mismatch in {_mismatches.popleft()}")
+
+
+atexit.register(_end)
+if hasattr(os, "register_at_fork"):  # the threads that verify are the parent's
+    os.register_at_fork(after_in_child=_waiting.clear)
 
 
 def start() -> Any:

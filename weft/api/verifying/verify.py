@@ -11,7 +11,7 @@ import numpy as np
 from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
 from weft.api.verifying import derivatives
-from weft.api.verifying.measure import epsilon, error, same_bits
+from weft.api.verifying.measure import epsilon, error, not_comparable, same_bits
 from weft.api.verifying.report import Finding, Verification
 from weft.api.verifying.walk import Value, Walk
 from weft.api.verifying.wide import is_float
@@ -159,6 +159,10 @@ class Check:
         if not floats:
             report.skipped.append("digits: no result is a float below float64")
             return
+        apart = sum(not_comparable(v.low, v.high) for v in floats)
+        if apart:
+            elements = "1 element is" if apart == 1 else f"{apart} elements are"
+            report.skipped.append(f"not comparable: {elements} not finite in float64")
         off = max(v.error for v in floats)
         eps = max(epsilon(v.low.dtype) for v in floats)
         ok = off <= report.rtol

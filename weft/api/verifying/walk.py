@@ -22,6 +22,8 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 MAX_ROUNDS = 64
 # Runs with random rounding errors.
 NOISY = 2
+# Operations with several right results: vectors of either sign, blocks in any order.
+SEVERAL = frozenset(["eig", "eigh", "hessenberg", "qr", "schur", "svd", "tridiagonal"])
 
 
 class Value:
@@ -34,7 +36,7 @@ class Value:
         self.high = _wide(low) if high is None else high
         self.noisy = [self.high] * NOISY if noisy is None else noisy
         self.inexact = inexact
-        self.error = error(low, self.high) if high is not None and self.is_float else 0.0
+        self.error = error(low, self.high, True) if high is not None and self.is_float else 0.0
 
     @property
     def is_float(self) -> bool:
@@ -178,9 +180,18 @@ class Walk:
             noisy = [run_wide(eqn, [v.noisy[k] for v in values], wide) for k in range(NOISY)]
         except Narrow:
             return [Value(r, inexact=inexact) for r in results]
-        except Exception as error:  # a rule for one dtype, a foreign function: it stays as it is
-            self.notes[f"{primitive.name} has no float64 form ({type(error).__name__})"] = None
+        except Exception as failure:  # a rule for one dtype, a foreign function: it stays as it is
+            self.notes[f"{primitive.name} has no float64 form ({type(failure).__name__})"] = None
             return [Value(r, inexact=inexact) for r in results]
+        pairs = zip(results, local, strict=True)
+        if primitive.name in SEVERAL and any(
+            f and error(a, b, True) > math.sqrt(epsilon(a.dtype))
+            for f, (a, b) in zip(floats, pairs, strict=True)
+        ):
+            self.notes[f"digits of {primitive.name}: it found another right result in float64"] = (
+                None
+            )
+            return [Value(r, inexact=True) for r in results]
         made = []
         for i, low in enumerate(results):
             if not floats[i]:
@@ -220,8 +231,8 @@ class Walk:
         if lost > op.digits or op.count == 1:
             op.digits = min(max(float(lost), 0.0), -math.log10(eps))
             op.error = value.error
-            op.rounding = error(value.low, local) / eps
-            inherited = error(local, value.high)
+            op.rounding = error(value.low, local, True) / eps
+            inherited = error(local, value.high, True)
             op.condition = inherited / before if before > 0 else 0.0
 
 

@@ -55,6 +55,14 @@ def _typed(x: Any) -> bool:
     return hasattr(x.aval, "dtype")
 
 
+def drops_digits(eqn: Any) -> bool:
+    """Whether an operation rounds to fewer digits than its dtype has, because it was asked to."""
+    if eqn.primitive.name != "reduce_precision":
+        return False
+    held = dtypes.finfo(eqn.outvars[0].aval.dtype)
+    return eqn.params["mantissa_bits"] < held.nmant or eqn.params["exponent_bits"] < held.nexp
+
+
 def widened_params(eqn: Any) -> dict[str, Any]:
     """The parameters of an operation with more digits; raises Narrow where there is none."""
     if is_narrow(eqn):
@@ -144,7 +152,7 @@ def widened_value(value: Any, aval: Any) -> Any:
 def run_wide(eqn: Any, values: list[Any], params: dict[str, Any]) -> list[Any]:
     """The results of an operation on NumPy arrays with more digits."""
     primitive = eqn.primitive
-    if primitive.name == "reduce_precision":
+    if primitive.name == "reduce_precision" and not drops_digits(eqn):
         return [values[0]]
     given = zip(eqn.invars, values, strict=True)
     avals = [widened_aval(x.aval) for x, _ in given]

@@ -71,6 +71,7 @@ def _rotated(r: np.ndarray, w: np.ndarray) -> np.ndarray:
         row = r[..., k, :].copy()
         r[..., k, :] = cos * row + sin * w
         w = cos * w - sin * row
+        w[..., k] = 0  # not the difference of two roundings
     return r
 
 

@@ -134,4 +134,7 @@ def _turn(w: Any, row: Any, unit: Any) -> list[Any]:
     length = _unless(turned, abs_(complex_(x, y)), 1)
     cos = insert_axis(_unless(turned, div(x, length), 1), -1)
     sin = insert_axis(_unless(turned, div(y, length), 0), -1)
-    return [sub(mul(cos, w), mul(sin, row)), add(mul(cos, row), mul(sin, w))]
+    left = sub(mul(cos, w), mul(sin, row))
+    # what the turn makes zero is zero, not the difference of two roundings
+    left = _unless(eq(unit, _filled(unit, 1)), left, 0)
+    return [left, add(mul(cos, row), mul(sin, w))]
