@@ -104,7 +104,7 @@ class Call:
     __slots__ = (
         "function",
         "owner",
-        "where",
+        "_where",
         "stages",
         "reasons",
         "first",
@@ -115,13 +115,25 @@ class Call:
 
     def __init__(self, function: str, owner: Any = None) -> None:
         self.function, self.owner = function, owner
-        self.where = source.current()
-        self.stages: list[str] = []
-        self.reasons: list[str] = []
+        self._where: source.SourceInfo | None = None
+        self.stages: Sequence[str] = ()
+        self.reasons: Sequence[str] = ()
         self.first = False
         self.seconds, self.depth = 0.0, 0
         # why it compiles what has been traced before
         self.why: Reasons | None = None
+
+    @property
+    def where(self) -> source.SourceInfo:
+        """The user's line; most calls make and copy nothing, so it's looked for when asked for."""
+        if self._where is None:
+            self._where = source.current()
+        return self._where
+
+    def made(self, stage: str) -> None:
+        """Note a stage of what it makes, and where it was called."""
+        self.stages = (*self.stages, stage)
+        _ = self.where
 
     def recompile(self) -> Recompile:
         """What is known of it."""
@@ -145,15 +157,18 @@ thread = _Thread()
 
 def is_on() -> bool:
     """Whether somebody is to be told of what this thread does."""
-    values = knobs.thread
-    if thread.in_background:
+    own = thread
+    if own.in_background:
         return False
-    return bool(thread.scopes or values.log_recompiles or values.log_transfers)
+    if own.scopes:
+        return True
+    values = knobs.thread
+    return bool(values.log_recompiles or values.log_transfers)
 
 
 def begins() -> bool:
     """Whether a call is to be observed: those within it are a part of it."""
-    return is_on() and thread.call is None
+    return thread.call is None and is_on()
 
 
 def watches_transfers() -> bool:
@@ -217,16 +232,16 @@ def making(stage: str, function: str, why: Reasons, first: bool = False) -> Iter
         pass  # a part of what is being made
     elif not call.stages:
         call.first = first
-        call.reasons += why()
-        call.stages.append(stage)
+        call.reasons = (*call.reasons, *why())
+        call.made(stage)
         try:
             for scope in thread.scopes:
                 scope.begins(call)
         except Exception:
-            call.stages.clear()
+            call.stages = ()
             raise
     else:
-        call.stages.append(stage)
+        call.made(stage)
     began = perf_counter()
     thread.call = call
     call.depth += 1

@@ -38,6 +38,13 @@ def looks() -> bool:
 
 def observed(function: Any, name: str, args: Any, kwargs: Any) -> Any:
     """The result of a call that scopes are told of; native code answers it where it can."""
+    for x in args:
+        if type(x) is not ArrayImpl:
+            break
+    else:
+        if not kwargs:  # arrays alone are where they are
+            with observing.calling(name, function):
+                return function(*args)
     if observing.watches_transfers() and not is_tracing():
         _tell_of(tree_leaves((args, kwargs)), name.partition(" at ")[0], False)
     with observing.calling(name, function):
