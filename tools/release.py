@@ -1,18 +1,24 @@
 """Builds a release and checks it: python tools/release.py [--tag].
 
-Builds the wheel and the source distribution, compresses the wheel with zopfli, checks the size,
-contents and description of both, installs the wheel into an empty environment, and runs it there.
-With `--tag` and no problems, tags the commit with the version. The files are in `dist/`.
+Builds the wheel and the source distribution, leaves comments out of the wheel's code and compresses
+it with zopfli, checks the size, contents and description of both, installs the wheel into an empty
+environment, and runs it there. With `--tag` and no problems, tags the commit with the version. The
+files are in `dist/`.
 """
 
 import argparse
+import ast
+import base64
+import csv
 import hashlib
+import io
 import re
 import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tokenize
 import tomllib
 import venv
 import zipfile
@@ -109,20 +115,58 @@ def zip_of(files: list[tuple[zipfile.ZipInfo, bytes]], deflate: Callable[[bytes]
     return bytes(body + directory + b"PK\5\6" + end)
 
 
+def without_comments(text: str) -> str:
+    """Python code without its comments; statements and docstrings stay, at their lines.
+
+    >>> without_comments("x = 1  # one\\n# two\\ny = '#'\\n")
+    "x = 1\\n\\ny = '#'\\n"
+    """
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    found = "".join(lines)
+    before, after = (ast.dump(ast.parse(t), include_attributes=True) for t in (text, found))
+    assert before == after
+    return found
+
+
+def record_of(files: dict[str, bytes], name: str) -> bytes:
+    """The list of a wheel's files with their digests and sizes; ``name`` is its own."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    for path, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+        rows.writerow([path, "", ""] if path == name else [path, f"sha256={digest}", len(data)])
+    return out.getvalue().encode()
+
+
+def bare(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files of a wheel without comments in their code, and with a list that says so."""
+    made = {
+        name: without_comments(data.decode()).encode() if name.endswith(".py") else data
+        for name, data in files.items()
+    }
+    (record,) = [name for name in files if name.endswith(".dist-info/RECORD")]
+    return made | {record: record_of(made, record)}
+
+
 def shrink(wheel: Path) -> None:
-    """Compresses a wheel with zopfli, which finds shorter codes of the same format."""
+    """Leaves the comments out of a wheel, and compresses it with zopfli, which finds shorter codes
+    of the same format."""
     import zopfli.zlib
 
     def deflate(data: bytes) -> bytes:  # without the header and checksum of zlib's format
         return zopfli.zlib.compress(data)[2:-4]
 
     with zipfile.ZipFile(wheel) as opened:
-        files = [(info, opened.read(info)) for info in opened.infolist()]
-    wheel.write_bytes(zip_of(files, deflate))
+        infos = opened.infolist()
+        made = bare({info.filename: opened.read(info) for info in infos})
+    wheel.write_bytes(zip_of([(info, made[info.filename]) for info in infos], deflate))
     with zipfile.ZipFile(wheel) as opened:
-        for info, data in files:
-            found = opened.read(info.filename)
-            assert hashlib.sha256(found).digest() == hashlib.sha256(data).digest(), info.filename
+        for name, data in made.items():
+            assert opened.read(name) == data, name
 
 
 def environment(folder: Path) -> str:

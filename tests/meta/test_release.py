@@ -1,5 +1,7 @@
 """What a release must have, and what `python -m weft` says of an installation."""
 
+import base64
+import hashlib
 import io
 import subprocess
 import sys
@@ -45,6 +47,37 @@ def test_a_wheel_is_packed_again_as_it_was(deflate):
     else:
         with pytest.raises(zipfile.BadZipFile):
             packed.read("a/b.py")
+
+
+CODE = '''"""A module."""
+
+# why
+def f(x):  # type: ignore
+    """What it returns; # stays."""
+    text = "# stays"
+    return x  # why
+'''
+
+
+def test_comments_stay_out_of_the_wheel():
+    """Code, docstrings and lines stay, and the list of files has the new digests."""
+    name, record = "weft/a.py", "weft-0.1.0.dist-info/RECORD"
+    files = {name: CODE.encode(), "weft/b.html": b"# stays", record: b"old"}
+    made = release.bare(files)
+    text = made[name].decode()
+    assert "why" not in text and "type:" not in text and text.count("# stays") == 2
+    assert len(text.splitlines()) == len(CODE.splitlines())
+    assert made["weft/b.html"] == b"# stays"
+    rows = dict(line.split(",", 1) for line in made[record].decode().splitlines())
+    assert rows.keys() == files.keys() and rows[record] == ","
+    digest = hashlib.sha256(made[name]).digest()
+    assert rows[name] == f"sha256={base64.urlsafe_b64encode(digest).decode()[:43]},{len(text)}"
+
+
+@pytest.mark.parametrize("path", ["weft/numpy/creation.py", "weft/backends/llvm/text/stub.py"])
+def test_code_without_comments_is_the_same_code(path):
+    text = (release.ROOT / path).read_text(encoding="utf-8")
+    assert len(release.without_comments(text)) < len(text)  # and it has checked itself
 
 
 def test_an_installation_tells_what_it_is():
