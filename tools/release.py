@@ -2,14 +2,15 @@
 
 Builds the wheel and the source distribution, leaves comments out of the wheel's code and compresses
 it with zopfli, checks the size, contents and description of both, installs the wheel into an empty
-environment, and runs it there. With `--tag` and no problems, tags the commit with the version. The
-files are in `dist/`.
+environment, and runs it there. With `--tag` and no problems, tags the commit with the version; with
+`--record`, adds the sizes to the history of benchmarks. The files are in `dist/`.
 """
 
 import argparse
 import ast
 import base64
 import csv
+import datetime
 import hashlib
 import io
 import re
@@ -175,9 +176,42 @@ def environment(folder: Path) -> str:
     return str(folder / "bin" / "python")
 
 
+def installed(python: str) -> dict[str, int]:
+    """Bytes of weft and of everything but pip in an environment, byte code included."""
+    (packages,) = (Path(python).parent.parent / "lib").glob("python*/site-packages")
+    sizes: dict[str, int] = {}
+    for path in packages.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            name = path.relative_to(packages).parts[0]
+            sizes[name] = sizes.get(name, 0) + path.stat().st_size
+    everything = sum(size for name, size in sizes.items() if not name.startswith("pip"))
+    return {"weft with byte code": sizes["weft"], "with all dependencies": everything}
+
+
+def record(sizes: dict[str, int]) -> None:
+    """Add sizes to the history that the benchmark pages show."""
+    sys.path.insert(0, str(ROOT))
+    from bench import machine, publish
+
+    rows = [
+        {"name": name, "unit": "MB", "figures": {"weft": float(f"{size / 1e6:.3g}")}}
+        for name, size in sizes.items()
+    ]
+    run = {
+        "date": datetime.date.today().isoformat(),
+        "commit": machine.commit(),
+        "command": "python tools/release.py --record",
+        "machine": {"processor": "x86-64", "cores": 2},
+        "versions": {"python": machine.versions()["python"]},
+        "rows": rows,
+    }
+    print(publish.add("install", run))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tag", action="store_true", help="tag the commit if all is well")
+    parser.add_argument("--record", action="store_true", help="add the sizes to bench/history")
     parser.add_argument("--shrink", type=Path, metavar="WHEEL", help="only compress this wheel")
     options = parser.parse_args()
     if options.shrink:
@@ -207,6 +241,7 @@ def main() -> None:
         empty = environment(Path(folder) / "empty")
         run(empty, "-m", "pip", "install", "-q", str(wheel))
         assert run(empty, "-c", PROGRAM, cwd=Path(folder)).strip() == version()
+        sizes = {"wheel": wheel.stat().st_size, **installed(empty)}
         print(run(empty, "-m", "weft", cwd=Path(folder)))
         for extra, program in EXTRAS.items():
             how = ["--dry-run"] if program is None else []
@@ -215,6 +250,9 @@ def main() -> None:
                 run(empty, "-c", program, cwd=Path(folder))
     print(f"{wheel.name}: {wheel.stat().st_size:,} bytes, {len(names)} files")
     print(f"{source.name}: {source.stat().st_size:,} bytes")
+    print(", ".join(f"{name}: {size:,} bytes" for name, size in sizes.items()))
+    if options.record:
+        record(sizes)
     if options.tag:
         run("git", "tag", "-a", f"v{version()}", "-m", f"weft {version()}")
         print(f"tagged v{version()}")

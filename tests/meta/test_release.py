@@ -104,3 +104,17 @@ def test_the_release_checks_every_extra_of_users():
     project = tomllib.loads((release.ROOT / "pyproject.toml").read_text())["project"]
     of_developers = {"test", "dev", "demo", "docs", "oracle"}
     assert {*release.EXTRAS} == {*project["optional-dependencies"]} - of_developers
+
+
+def test_sizes_of_an_environment_leave_pip_out(tmp_path):
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    for name, size in {
+        "weft/a.py": 10,
+        "weft/__pycache__/a.pyc": 5,
+        "numpy/b.py": 7,
+        "pip/c": 9,
+    }.items():
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_bytes(b"x" * size)
+    found = release.installed(str(tmp_path / "bin" / "python"))
+    assert found == {"weft with byte code": 15, "with all dependencies": 22}
