@@ -206,6 +206,11 @@ class Kernel(Record):
     axes: tuple[tuple[str, int], ...] = ()  # what the grid counts, the last fastest, if several
     serial: bool = False  # it has statements other than loops, stores and reductions
 
+    @property
+    def grid_axes(self) -> tuple[tuple[str, int], ...]:
+        """The axes of the grid, the last fastest; none of a single iteration."""
+        return self.axes or ((self.grid,) if self.grid is not None else ())
+
 
 def statements(body: list[Any]) -> Iterator[Any]:
     """All statements of a kernel's body, loops before what they hold."""

@@ -114,7 +114,7 @@ class _Writer:
         if kernel.grid is None:
             self._body(kernel.body)
             return
-        axes = kernel.axes or (kernel.grid,)
+        axes = kernel.grid_axes
         for axis, extent in axes:
             self._open(f"for (i64 {axis} = 0; {axis} < {extent}; {axis}++)")
         self._body(kernel.body)

@@ -264,10 +264,20 @@ class Assembler:
 
     def gathered(self, commands: tuple[Any, ...]) -> Assembled:
         """The whole, of which these are the commands."""
-        memory = ([], 0, self.roles, self.sizes, self.constants)
-        known = (self.only_read, self.operations, self.around, self.sources)
-        begin = tuple(self.beginnings.values())
-        return Assembled(self.program, commands, *memory, *known, begin)
+        return Assembled(
+            self.program,
+            commands,
+            [],
+            0,
+            self.roles,
+            self.sizes,
+            self.constants,
+            self.only_read,
+            self.operations,
+            self.around,
+            self.sources,
+            tuple(self.beginnings.values()),
+        )
 
     def noted(self, node: Any, made: list[Any]) -> list[Any]:
         """Commands, with a note of the operation that they are of."""
@@ -288,7 +298,7 @@ class Assembler:
             if len(together) < 2:
                 together, repeated = self.together(units[:MAX_JOINED])
             if len(together) == MAX_JOINED and not repeated:
-                read = lambda unit, last: self.accesses(*unit, last)
+                read = lambda unit, last: self.accesses(unit[0], unit[1], last)
                 rest = units[MAX_JOINED:MAX_SMALL_JOINED]
                 together = groups.more(together, rest, read, self.same_memory)
             count = max(1, len(together))
@@ -343,8 +353,7 @@ class Assembler:
     def summing(self, sums: Sums) -> Part:
         """The kernel that sums what the clusters of a chain have."""
         spots = tuple(map(c.Spot, sums.slots))
-        key = signature(sums.schedule.kernel), sums.schedule._replace(kernel=None)
-        return Part(key, sums.schedule, spots, sums.reads)
+        return Part(sums.schedule.key, sums.schedule, spots, sums.reads)
 
     def matrix(self, part: Part | Linked | None) -> _Ahead:
         """Where what a kernel copies near before it begins is, and its bytes."""
@@ -388,7 +397,7 @@ class Assembler:
 
     def together(self, units: Sequence[Any]) -> tuple[list[groups.Accesses], int]:
         """The first of some units that are one launch, and how many of them all blocks do."""
-        read = lambda unit, last: self.accesses(*unit, last)
+        read = lambda unit, last: self.accesses(unit[0], unit[1], last)
         return groups.together(units, read, self.same_memory)
 
     def accesses(self, node: Any, part: Part | None, last: bool) -> groups.Accesses | None:

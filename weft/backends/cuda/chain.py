@@ -30,7 +30,7 @@ from weft.backends.cuda.schedule import (
 from weft.base.record import Record
 from weft.compiler.passes.rewrite import Rewrite, loads, position
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Loop, Reduce, Store, affine, signature, statements
+from weft.kernel.kernel import Affine, Loop, Reduce, Store, affine, statements
 from weft.kernel.nodes import F32, Value
 from weft.kernel.program import Op, inner_regions
 
@@ -51,7 +51,7 @@ class Part(Record):
 
     schedule: Any
     elements: int = 0
-    near: str = ""
+    near: Any = ""
 
 
 class Step(Record):
@@ -62,7 +62,7 @@ class Step(Record):
     is ``own`` times its own and ``apart`` times the turn's.
     """
 
-    what: Schedule | Part
+    what: Any  # a Schedule or a Part
     places: tuple[int, ...]
     turns: int = 0
     own: int = 1
@@ -90,13 +90,14 @@ class Chain(Record):
     @property
     def key(self) -> tuple[Any, ...]:
         """What two chains of the same text have in common."""
-        own = []
+        own: list[Any] = []
         for step in self.steps:
-            what, rest = step.what, step._replace(what=None)
+            what = step.what
+            rest: Any = step._replace(what=None)
             if isinstance(what, Part):
                 what, rest = what.schedule, (rest, what.elements, what.near)
             if isinstance(what, Schedule):
-                own.append((signature(what.kernel), what._replace(kernel=None), rest))
+                own.append((*what.key, rest))
             else:
                 own.append((what, rest))
         return (*own, *self._replace(steps=()))
@@ -204,7 +205,7 @@ def _made(first: Product) -> int | None:
     if len(first.stores) != 1 or first.stores[0].offset is not None:
         return None
     (store,) = first.stores
-    axis, _ = kernel.grid
+    axis, _ = kernel.grid_axes[-1]
     return (
         first.slots[first.schedule.buffers.index(store.buffer)]
         if store.at == affine(0, {axis: 1})
@@ -250,7 +251,7 @@ def _halves(second: Product, clusters: int, unread: set[int]) -> tuple[Schedule,
         kernel=one, columns=columns, rows=rows, cluster=1, distinct=False
     )
     between, k = len(kernel.buffers), Builder()
-    axis, count = kernel.grid
+    axis, count = kernel.grid_axes[-1]
     parts = [
         k.make("load", (), F32, (between, affine(piece * count, {axis: 1})))
         for piece in range(clusters)
@@ -289,7 +290,7 @@ class _Found(Record):
     second: Product
     vectors: tuple[int, int]
     clusters: int
-    count: int
+    count: int  # type: ignore[assignment]  # a field, not the method of tuples
 
 
 def link(
@@ -401,7 +402,7 @@ def _part(
         return None
     if vector not in slots:
         return None
-    axes = [axis for axis in kernel.axes or (kernel.grid,) if axis[1] > 1]
+    axes = [axis for axis in kernel.grid_axes if axis[1] > 1]
     here, names = position(axes), {name for name, _ in axes}
 
     def own(at: Affine) -> bool:

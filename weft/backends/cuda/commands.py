@@ -82,7 +82,9 @@ class Launched(Record):
     told: str = ""
     lines: tuple[Any, ...] = ()
 
-    capturable = True
+    @property
+    def capturable(self) -> bool:
+        return True
 
     def slots(self) -> list[int]:
         return [s.slot for s in self.spots]
@@ -112,7 +114,9 @@ class LoopKernel(Record):
     told: str = ""
     lines: tuple[Any, ...] = ()
 
-    capturable = True
+    @property
+    def capturable(self) -> bool:
+        return True
 
     def slots(self) -> list[int]:
         return [*(s.slot for s in self.spots), *self.uses]
@@ -133,7 +137,9 @@ class Filled(Record):
     value: int
     size: int
 
-    capturable = True
+    @property
+    def capturable(self) -> bool:
+        return True
 
     def slots(self) -> list[int]:
         return [self.spot.slot]
@@ -149,7 +155,9 @@ class Moved(Record):
     source: Spot
     size: int
 
-    capturable = True
+    @property
+    def capturable(self) -> bool:
+        return True
 
     def slots(self) -> list[int]:
         return [self.target.slot, self.source.slot]
@@ -181,7 +189,9 @@ class OnHost(Record):
     ins: tuple[int, ...]
     outs: tuple[int, ...]
 
-    capturable = False
+    @property
+    def capturable(self) -> bool:
+        return False
 
     def slots(self) -> list[int]:
         return [*self.ins, *self.outs]
@@ -209,7 +219,9 @@ class Pointed(Record):
     view: int
     base: int
 
-    capturable = True
+    @property
+    def capturable(self) -> bool:
+        return True
 
     def slots(self) -> list[int]:
         return [self.view, self.base]
@@ -225,7 +237,9 @@ class Swapped(Record):
     second: int
     size: int
 
-    capturable = True
+    @property
+    def capturable(self) -> bool:
+        return True
 
     def slots(self) -> list[int]:
         return [self.first, self.second]

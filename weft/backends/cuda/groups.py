@@ -12,11 +12,10 @@ from itertools import combinations
 from math import prod
 from typing import Any
 
-from weft.backends.cuda.chain import Chain
 from weft.backends.cuda.ptx import GpuModule
 from weft.backends.cuda.schedule import MAX_TRIPS, VECTOR, Schedule, nest
 from weft.base.record import Record
-from weft.kernel.kernel import Affine, Atomic, Loop, Store, signature, statements
+from weft.kernel.kernel import Affine, Atomic, Loop, Store, statements
 from weft.kernel.nodes import walk
 
 # Whether two slots may be the same memory.
@@ -90,7 +89,7 @@ class Piece(Record):
     """A kernel of a launch, and the numbers of the launch's parameters that its own are, with
     whether they are only read."""
 
-    schedule: Schedule | Stub | Chain
+    schedule: Any  # a Schedule, a Stub or a Chain
     places: tuple[int, ...]
     reads: tuple[bool, ...]
 
@@ -131,7 +130,7 @@ class Joined(Record):
 class Accesses(Record):
     """What a kernel that may be joined is, its slots, and those that it reads and writes."""
 
-    schedule: Schedule | Stub | Chain
+    schedule: Any  # a Schedule, a Stub or a Chain
     slots: tuple[int, ...]
     reads: frozenset[int]
     writes: frozenset[int]
@@ -278,11 +277,7 @@ def more(
 
 def code_of(schedule: Any) -> Any:
     """What two kernels of the same code have in common."""
-    if isinstance(schedule, Chain):
-        return schedule.key
-    if isinstance(schedule, Stub):
-        return schedule
-    return signature(schedule.kernel), schedule._replace(kernel=None)
+    return schedule if isinstance(schedule, Stub) else schedule.key
 
 
 def _is_light(one: Accesses) -> bool:

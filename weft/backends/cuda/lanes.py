@@ -119,7 +119,8 @@ def capture(executable: Any, addresses: list[int], streams: Sequence[Any]) -> No
     """Put the commands of a program on streams that are captured: the first, and those that wait
     for it."""
     start = driver.moment(streams[0])
-    begun, events = {0}, []
+    begun = {0}
+    events: list[Any] = []
     last: dict[int, Any] = {}
     for step, command in zip(executable.lanes, executable.commands, strict=True):
         stream = streams[step.lane]

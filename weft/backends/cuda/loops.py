@@ -268,7 +268,7 @@ def choose(items: Sequence[Any], multiprocessors: int) -> tuple[int, int]:
     apart = len({x.origin for x in work if isinstance(x, Part) and x.schedule.apart})
     joined = sum(isinstance(x, Part) and x.schedule.apart for x in work)
     several += GRID_BARRIER * max(len(work) - joined + apart - 1, 1)
-    commands = sum(CALL if isinstance(x, Multiply) else LAUNCH for x in work)
+    commands: float = sum(CALL if isinstance(x, Multiply) else LAUNCH for x in work)
     commands -= LAUNCH * (joined - apart)
     for x in work:
         if not isinstance(x, Multiply):

@@ -204,6 +204,9 @@ class Buffer:
     """
 
     __slots__ = ("address", "pool", "size", "foreign", "host")
+    pool: Any  # a Pool; None of memory that is another library's
+    foreign: Any
+    host: np.ndarray | None
 
     def __init__(self, size: int, of: Pool | None = None) -> None:
         """Memory of a pool; without one, of that of the GPU that this thread uses."""

@@ -274,7 +274,7 @@ class Executable:
         lines = []
         for size, number in values[:5]:
             slots = self.program.slots
-            what = slots[number].what if number < len(slots) else None
+            what: Any = slots[number].what if number < len(slots) else None
             aval = self.out_avals[what] if self.roles[number] == "out" else what
             told = aval.str_short() if hasattr(aval, "str_short") else "memory of an operation"
             kind = "result" if self.roles[number] == "out" else "temporary"

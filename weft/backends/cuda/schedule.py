@@ -28,6 +28,7 @@ from weft.kernel.kernel import (
     Reduce,
     Store,
     affine,
+    signature,
     statements,
 )
 from weft.kernel.nodes import F32, walk
@@ -130,6 +131,11 @@ class Schedule(Record):
     apart: bool = False
     written: bool = False
     each: int = 1
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What schedules of the same text have in common."""
+        return signature(self.kernel), self[1:]
 
     @property
     def block_threads(self) -> int:
@@ -265,8 +271,8 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
         made = Schedule(kernel, False, threads, 1, buffers)
         if not reduces_columns(kernel):
             return made
-        last = (kernel.axes or (kernel.grid,))[-1]
-        fits = aligned and last and last[1] % VECTOR == 0 and iterations >= VECTOR * ENOUGH_THREADS
+        whole = all(n % VECTOR == 0 for _, n in kernel.grid_axes[-1:])
+        fits = aligned and whole and iterations >= VECTOR * ENOUGH_THREADS
         return made._replace(vector=VECTOR if fits else 1, rows=ROWS_AT_A_TIME)
     inner = [nest(loop)[0] for loop in loops]
     length = max(prod(n for _, n in axes) for axes in inner)
@@ -385,7 +391,7 @@ def largest(kernel: Kernel) -> int:
 
 def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:
     """How many neighbouring elements a thread of a kernel that only stores has."""
-    axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+    axes = kernel.grid_axes
     iterations = prod(n for _, n in axes)
     vector = _neighbours(kernel)
     # of a single axis, the last thread may have fewer than the others
@@ -417,7 +423,7 @@ def _width(kernel: Kernel) -> int:
 def _shares_operand(kernel: Kernel) -> bool:
     """Whether many rows are reduced together with what is the same for neighbouring ones, as those
     of a matrix are that a vector is multiplied by."""
-    axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+    axes = kernel.grid_axes
     if not axes or not reduces_columns(kernel):
         return False
     last, extent = axes[-1]
@@ -438,7 +444,7 @@ def _shares_operand(kernel: Kernel) -> bool:
 
 def _several_rows(kernel: Kernel) -> Kernel:
     """A kernel of which an iteration has several neighbouring rows."""
-    axes = list(kernel.axes or (kernel.grid,))
+    axes = list(kernel.grid_axes)
     last, extent = axes[-1]
     axes[-1] = (last, extent // SHARED_ROWS)
     symbols = [s.symbol for s in statements(kernel.body) if isinstance(s, Reduce)]
@@ -573,7 +579,7 @@ def _by_blocks(
     products of vectors and matrices, which would take longer to begin a second kernel than to read
     their columns."""
     loops = [s for s in kernel.body if isinstance(s, Loop)]
-    axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+    axes = kernel.grid_axes
     if not loops or not axes or not aligned or not reduces_columns(kernel):
         return None
     if any(loop.whole is not None for loop in loops) or reads_along_loops(kernel):
@@ -603,7 +609,7 @@ def _by_clusters(kernel: Kernel, buffers: tuple[int, ...], vector: int) -> Sched
     """The same by clusters of blocks: a thread has so few rows that all are read at once."""
     if any(s.dtype != F32 for s in statements(kernel.body) if isinstance(s, Reduce)):
         return None
-    last = (kernel.axes or (kernel.grid,))[-1][1]
+    last = kernel.grid_axes[-1][1]
     total = prod(n for s in kernel.body if isinstance(s, Loop) for _, n in nest(s)[0])
     best: tuple[int, Schedule] | None = None
     for columns in CLUSTER_COLUMNS:
@@ -627,7 +633,7 @@ def _copied_at_once(schedule: Schedule) -> bool:
     load = read_once(schedule)
     if load is None or load.dtype.itemsize * schedule.vector != 16:
         return False
-    last, index = (schedule.kernel.axes or (schedule.kernel.grid,))[-1][0], load.attr[1]
+    last, index = schedule.kernel.grid_axes[-1][0], load.attr[1]
     others = [index.const, *(n for axis, n in index.terms if axis != last)]
     return index.coefficient(last) == 1 and all(n % schedule.vector == 0 for n in others)
 
@@ -685,9 +691,9 @@ def halves(
 ) -> tuple[Kernel, Kernel, list[Buffer]]:
     """``around`` has the iterations and the axes of loops around these, if there are such: each has
     all pieces."""
-    axes = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
+    axes = list(kernel.grid_axes)
     times, outer = around or (1, [""] * len(loops))
-    more = (*([("outer", times)] if around else []), ("piece", count), *axes)
+    more = [*([("outer", times)] if around else []), ("piece", count), *axes]
     place, again = position(more), position([("piece", times * count), *axes])
     total = prod(n for _, n in more)
     first: list[Any] = []
@@ -714,7 +720,7 @@ def halves(
     one = kernel._replace(
         buffers=buffers,
         grid=("piece", count) if len(more) == 1 else ("grid", total),
-        axes=() if len(more) == 1 else more,
+        axes=() if len(more) == 1 else tuple(more),
         body=[*first, *stores],
     )
     known = [b._replace(role="in") for b in scratch]

@@ -84,7 +84,8 @@ class Team:
         """What each GPU's thread returns for its task; where one raises, the others are stopped."""
         with self.order:
             answers = [w.begin(task) for w, task in zip(self.workers, tasks, strict=True)]
-        found, failed = [], []
+        found: list[Any] = []
+        failed: list[Any] = []
         for answer in answers:
             value, error = answer.get() if failed else self._answer(answer, answers)
             found.append(value)

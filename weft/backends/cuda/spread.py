@@ -39,7 +39,8 @@ def _executable(
     numbers = [d.client.number for d in mesh.devices.flat]
     try:
         with programs.observed(closed):
-            return Executable(*site.divide(closed, mesh, given, wanted), numbers, donated=donated)
+            made, ins, outs = site.divide(closed, mesh, given, wanted)
+            return Executable(made, ins, outs, numbers, donated=donated)
     except Unplannable:
         return None
 

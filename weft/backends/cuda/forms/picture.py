@@ -36,7 +36,7 @@ class _Drawn:
 
     def value(self, slot: int) -> Value:
         slots = self.executable.program.slots
-        what = slots[slot].what if slot < len(slots) else None
+        what: Any = slots[slot].what if slot < len(slots) else None
         size = self.executable.sizes[slot]
         known = what.str_short(True) if hasattr(what, "str_short") else f"{size} bytes"
         return Value(slot, known, size)

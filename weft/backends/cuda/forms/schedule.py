@@ -119,7 +119,7 @@ def _one(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Schedule:
     loops = [s for s in kernel.body if isinstance(s, Loop)]
     iterations = 1 if kernel.grid is None else kernel.grid[1]
     if not loops:
-        axes = kernel.axes or ((kernel.grid,) if kernel.grid else ())
+        axes = kernel.grid_axes
         fits = aligned and axes and _is_whole(axes[-1][1])
         return Schedule(kernel, False, THREADS, VECTOR if fits else 1, buffers)
     count = _near(iterations)

@@ -123,8 +123,9 @@ def _primitive(kind: type, name: str) -> Any:
 
 
 def _equation(primitive: Any, params: Any, ins: Any, outs: Any, lines: Any) -> JaxprEqn:
-    made = ([Var(aval) for aval in avals] for avals in (ins, outs))
-    return JaxprEqn(*made, primitive, params, source_info=lines)
+    given: list[Any] = [Var(aval) for aval in ins]
+    made = [Var(aval) for aval in outs]
+    return JaxprEqn(given, made, primitive, params, source_info=lines)
 
 
 class _Writer(pickle.Pickler):

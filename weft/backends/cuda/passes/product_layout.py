@@ -170,7 +170,7 @@ class Turned(Record):
 
 def turned(kernel: Kernel) -> list[Turned] | None:
     """The axes of a kernel that does nothing but bring an array's axes to another order."""
-    axes = kernel.axes or ((kernel.grid,) if kernel.grid is not None else ())
+    axes = kernel.grid_axes
     if len(kernel.body) != 1 or not isinstance(kernel.body[0], Store) or not axes:
         return None
     (store,) = kernel.body

@@ -29,7 +29,7 @@ class GpuTarget(Target):
     general, neutral, recomputes = False, True, True
     # on an H200, writing and reading a float32 takes as long as about 50 instructions on it
     min_stored_ops = 96
-    passes = (
+    passes: tuple[Pass, ...] = (
         Pass("decode", "program", lambda closed, _: decode(closed, row_supported)),
         Pass("attention", "program", lambda closed, _: attention(closed, supported)),
         Pass("straighten", "program", lambda closed, _: straighten(closed)),

@@ -290,7 +290,7 @@ def _decoded(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routi
 
 
 @lru(16)
-def _cluster_texts(threads: int, blocks: int, **names: Any) -> tuple[str, str]:
+def _cluster_texts(threads: int, blocks: int, **names: Any) -> tuple[GpuModule, GpuModule]:
     warps, row = threads // 32, 4 * (names["D"] + 2)
     sizes = {"THREADS": threads, "WARPS": warps, "BLOCKS": blocks, "DEEP": 1}
     sizes["LINES"] = ceil_div(names["SIZE"] * names["D"], 128)
@@ -299,7 +299,7 @@ def _cluster_texts(threads: int, blocks: int, **names: Any) -> tuple[str, str]:
     return near, module(row_stubs.decode_head, names | sizes, rooms)
 
 
-def part_of_attention(node: Any, blocks: int, threads: int) -> tuple[str, str] | None:
+def part_of_attention(node: Any, blocks: int, threads: int) -> tuple[GpuModule, GpuModule] | None:
     """Texts by which a cluster of so many blocks has the attention of a head, of an operation that
     says how many columns are seen: a kernel of keys, values and that, which brings them near, and
     one of all operands and the result."""

@@ -447,7 +447,7 @@ def _as_plane(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Any:
         return ins, outs, params
     arrays = [t._replace(shape=(*t.shape, 1)) for t in (*ins, *outs)]
     # the column comes last in memory, whatever axis is it in the specification
-    more = {"dimension_numbers": tuple((*spec, 3) for spec in specs)}
+    more: dict[str, Any] = {"dimension_numbers": tuple((*spec, 3) for spec in specs)}
     for name, value in (("window_strides", 1), ("lhs_dilation", 1), ("rhs_dilation", 1)):
         more[name] = (*params[name], value)
     more["padding"] = (*params["padding"], (0, 0))

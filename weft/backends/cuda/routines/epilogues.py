@@ -128,7 +128,9 @@ class Offer(Record):
     beta: float = 0.0
     added: int | None = None
 
-    overwrites = False  # the library takes half as long again for it
+    @property
+    def overwrites(self) -> bool:
+        return False  # the library takes half as long again for it
 
     @property
     def kind(self) -> int:

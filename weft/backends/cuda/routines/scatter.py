@@ -53,7 +53,7 @@ _COMBINING = {stubs.ADD: "add", stubs.SUB: "add", stubs.MIN: "min", stubs.MAX: "
 
 def _elements(t: Type, op: int) -> tuple[np.dtype, int] | None:
     """What an element is made of, and how many there are; None where it can't be combined."""
-    dtype = t.dtype
+    dtype: Any = t.dtype
     if op == stubs.SET:
         size = getattr(dtype, "itemsize", 0)
         physical = getattr(dtype, "physical_dtype", None)
@@ -134,7 +134,8 @@ def _any_order(names: dict[str, Any], dtype: np.dtype, table: Place) -> Run:
     names = {**names, "combine": combine, "NEGATED": int(negated)}
     if negated:
         names["OP"] = stubs.ADD
-    main, total = stubs.scatter_any_order, names["COUNT"] * names["WINDOW"]
+    main: Any = stubs.scatter_any_order
+    total = names["COUNT"] * names["WINDOW"]
     if names["WINDOW"] == 1:
         main = stubs.scatter_neighbours
     elif dtype == np.float32 and _in_fours(names, table.what) and driver.reduces_vectors():

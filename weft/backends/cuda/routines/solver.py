@@ -104,8 +104,8 @@ def parts_of(dtype: np.dtype) -> tuple[int, Any]:
 
 def picked(
     dtype: np.dtype,
-    sizes: tuple[int, int, int],
-    steps: tuple[int, int, int],
+    sizes: Sequence[int],
+    steps: Sequence[int],
     places: Sequence[Place],
     keep: int = stubs.ALL,
     conjugated: bool = False,

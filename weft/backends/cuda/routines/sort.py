@@ -151,12 +151,12 @@ def sort_rows(
     none = keys
     if length <= SHORT and (length <= 32 or rows >= SHORT_ROWS):
         span = min(32, 1 << (length - 1).bit_length())
-        told = {**common, "BITS": names["BITS"], "ITEMS": ceil_div(length, span)}
-        told |= {"SPAN": span, "ROWS": rows}
+        names = {**common, "BITS": names["BITS"], "ITEMS": ceil_div(length, span)}
+        names |= {"SPAN": span, "ROWS": rows}
         new_keys = target or room.new(rows * length * size)
         new_values = room.new(rows * length * 4) if carries else none
         places = (keys, values or none, new_keys, new_values)
-        step = _each(sort_stubs.sort_short, rows * span, places, **told)
+        step = _each(sort_stubs.sort_short, rows * span, places, **names)
         return [step], new_keys, new_values
     if length <= 32 * WARPS * items:
         common |= {"WARPS": warps, "TILE": 32 * warps * items}
@@ -182,13 +182,14 @@ def sort_rows(
     last = target or room.new(rows * length * size)
     pairs = [room.new(rows * length * 4) for _ in range(2)] if carries else [none, none]
     now_keys, now_values = keys, values or none
+    moved: tuple[Place, ...]
     for i in range(passes):
         shift = (8 * i,)
         to_keys = last if (passes - i) % 2 else other
         to_values = pairs[i % 2]
         code = _module(sort_stubs.move_digits, **common)
-        places = (now_keys, now_values, counts, state, to_keys, to_values)
-        steps.append(Run(code, rows * tiles, 32 * WARPS, places, shift))
+        moved = (now_keys, now_values, counts, state, to_keys, to_values)
+        steps.append(Run(code, rows * tiles, 32 * WARPS, moved, shift))
         now_keys, now_values = to_keys, to_values
         if numbered:
             common["VALUES"] = 1

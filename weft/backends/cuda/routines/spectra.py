@@ -155,7 +155,7 @@ def _eig(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine |
     steps.append(_any_type(room, name, head, places, arguments, (), count))
     steps.append(failing(outs[0].dtype, count, n, (made(0), info)))
     if vectors and x.dtype.kind == "c":
-        own = (found, info, made(1))
+        own: tuple[Place, ...] = (found, info, made(1))
         steps.append(picked(x.dtype, (count, n, n), (n * n, 1, n), own, checked=True))
     elif vectors:
         _, real = parts_of(x.dtype)
@@ -243,8 +243,8 @@ def _svd_by_qr(
     narrow = outs[0].dtype.itemsize
     first = room.new(count * rows * left * size if vectors else 16)
     second = room.new(count * least * least * size if vectors else 16)
-    places = (columns, made(0), first, second, room.new(length * size))
-    places = (*places, room.new(least * narrow), info)
+    work, rest_of_work = room.new(length * size), room.new(least * narrow)
+    places = (columns, made(0), first, second, work, rest_of_work, info)
 
     def one(i: int, a: int, s: int, u: int, v: int, w: int, r: int, told: int) -> tuple[Any, ...]:
         at, values = PTR(a + i * m * n * size), PTR(s + i * k * narrow)

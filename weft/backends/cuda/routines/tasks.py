@@ -53,6 +53,7 @@ def _module(made: Module, name: str, count: int, extent: int) -> GpuModule:
 
 
 def _run(task: Task) -> Run:
+    assert task.module is not None
     module = _module(task.module, task.name, len(task.places), task.extent)
     places = tuple(_place(p) for p in task.places)
     return Run(module, ceil_div(task.extent, THREADS), THREADS, places)

@@ -153,7 +153,7 @@ class Text:
     def early(self) -> str:
         """What has rows of both matrices on their way to shared memory."""
         first, last = self.chain.steps[0], self.chain.steps[-1]
-        body = []
+        body: list[str] = []
         writers = (_EarlyTurns(first), _EarlySums(last.what))
         for step, writer in zip((first, last), writers, strict=True):
             name = f"{self.name}_early{len(body)}"

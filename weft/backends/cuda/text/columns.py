@@ -27,7 +27,7 @@ class Columns(Threads):
 
     def _run(self, number: str) -> None:
         self._open_grid(number)
-        axis = (self.kernel.axes or (self.kernel.grid,))[-1][0]
+        axis = self.kernel.grid_axes[-1][0]
         first = self.axes[axis]
         columns = range(self.schedule.vector)
         self.columns = [first, *(self.emit(f"add i64 {first}, {i}") for i in columns[1:])]
@@ -142,7 +142,7 @@ class BlockColumns(Columns):
         """Find the columns and the first row of a thread; the axis of columns, and the first column
         of the block."""
         schedule = self.schedule
-        *outer, (axis, extent) = self.kernel.axes or (self.kernel.grid,)
+        *outer, (axis, extent) = self.kernel.grid_axes
         self._count(number, [*outer, (axis, extent // schedule.columns)])
         base = self.emit(f"mul i64 {self.axes[axis]}, {schedule.columns}")
         self.across = schedule.columns // schedule.vector  # threads along a row

@@ -58,10 +58,10 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
             writer = writer_of(schedule)
             made = writer.piece(f"piece{i}")
             modules += [*writer.words.values(), Module([made], writer.declared, writer.shared)]
-        names = [f"ptr %{'k' if n in kept else 'p'}{n}" for n in places]
+        called = [f"ptr %{'k' if n in kept else 'p'}{n}" for n in places]
         if isinstance(schedule, Chain):
-            names.insert(0, "ptr %held")
-        calls.append(_Called(f"piece{shared.get(i, i)}", tuple(names)))
+            called.insert(0, "ptr %held")
+        calls.append(_Called(f"piece{shared.get(i, i)}", tuple(called)))
     number = "own" if _side_by_side(joined) else "block"
     body: list[str] = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
     for n, size in kept.items():
@@ -87,17 +87,17 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
     first_lines: list[str] = []
     schedule, places, _ = joined.pieces[-1]
     if len(ranges) == 1 and isinstance(schedule, Schedule):
-        names = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
-        modules_early, first_lines = early(schedule, names)
+        buffers = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
+        modules_early, first_lines = early(schedule, buffers)
         modules += modules_early
     if isinstance(schedule, Chain):
         first_lines = _held_early(schedule, places, begun)
     noalias = ["noalias"] if joined.distinct else []
     told = [" ".join([*["readonly"] * read, *noalias, "align 16"]) for read in joined.only_read]
-    given = [Parameter("ptr", f"p{n}", how) for n, how in enumerate(told)]
+    own_parameters = [Parameter("ptr", f"p{n}", how) for n, how in enumerate(told)]
     first_lines += prefetch_next(joined.blocks, ahead)
     own = kernel_module(
-        [*given, *prefetched(ahead)],
+        [*own_parameters, *prefetched(ahead)],
         ["entry:", *first_lines, *WAIT, *body],
         schedule,
         joined.blocks <= MOST_EARLY_BLOCKS,

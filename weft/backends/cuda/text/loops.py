@@ -385,7 +385,7 @@ class Writer(Lines):
             "LEFT_KEPT": int(kept[0]),
             "RIGHT_KEPT": int(kept[1]),
         }
-        mains = [stubs.product]
+        mains: list[Any] = [stubs.product]
         for i, stub in enumerate((stubs.keep_left, stubs.keep_right)):
             if kept[i]:
                 mains.append(stub)

@@ -157,7 +157,7 @@ class Threads(Function):
             self.line("br label %done")
             self.label("done")
             return
-        last = (self.kernel.axes or (self.kernel.grid,))[-1]
+        axes = self.kernel.grid_axes
         vector, iterations = self.schedule.vector, self.schedule.iterations
         rest = iterations % vector
         if type(rest) is int and rest:  # the last thread has fewer
@@ -165,7 +165,7 @@ class Threads(Function):
             whole = self.emit(f"icmp sle i64 {end}, {iterations}")
             self.line(f"br i1 {whole}, label %whole, label %rest")
             self.label("rest")
-            axis = (self.kernel.axes or (self.kernel.grid,))[0][0]
+            axis = axes[0][0]
 
             def one(now: str) -> None:
                 self.axes[axis] = now
@@ -175,7 +175,7 @@ class Threads(Function):
             self.line("br label %done")
             self.label("whole")
             self._open_grid(number)
-        self._several(self.kernel.body, last[0] if last else "", range(vector))
+        self._several(self.kernel.body, axes[-1][0] if axes else "", range(vector))
         self.line("br label %done")
         self.label("done")
 
@@ -245,8 +245,8 @@ class Threads(Function):
                 self.words[name] = _remainder(v.dtype)
                 return self.call_function(name, [f"{kind} {x}" for x in args], kind)
             wide = [self.float_cast(v.dtype, F32, x) for x in args]
-            name = self._remainder(F32)
-            found = self.emit(f"call float {name}(float {wide[0]}, float {wide[1]})")
+            self.words["remainder_float"] = _remainder(F32)
+            found = self.call_function("remainder_float", [f"float {x}" for x in wide], "float")
             return self.float_cast(F32, v.dtype, found)
         return super().float_operation(v, args)
 
@@ -316,7 +316,7 @@ class Threads(Function):
         kernel = self.kernel
         if kernel.grid is None:
             return
-        axes = kernel.axes or (kernel.grid,)
+        axes = kernel.grid_axes
         self._count(number, list(axes))
 
     def _count(self, number: str, axes: Sequence[tuple[str, int]]) -> None:
@@ -541,10 +541,10 @@ class Threads(Function):
             self._shared_end(own, body)
             return
         stop: Any = self._stop(s)
-        known = s.whole is None and type(stop * inner) is int
-        if known and len(axes) == 1 and stop >= 4 * step:
+        fixed = s.whole is None and type(stop * inner) is int
+        if fixed and len(axes) == 1 and stop >= 4 * step:
             self._two_by_two(first, stop, step, run)
-        elif known and stop * inner % step == 0:  # the same for all threads
+        elif fixed and stop * inner % step == 0:  # the same for all threads
             self._loop("0", stop * inner // step, 1, at)
         else:
             if s.whole is not None:
