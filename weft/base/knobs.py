@@ -936,7 +936,7 @@ raise_persistent_cache_errors = _flag(
     "raise_persistent_cache_errors", False, "Raise instead of warning when the disk cache fails."
 )
 use_shardy_partitioner = _flag(
-    "use_shardy_partitioner", False,
+    "use_shardy_partitioner", True,
     "Write shardings for PJRT plugins in the form of XLA's partitioner Shardy, not of GSPMD.",
     in_key=True,
 )

@@ -18,8 +18,10 @@ from weft.stablehlo.types import ELEMENTS
 DTYPES = {text: name for name, text in ELEMENTS.items()}
 HEAD = re.compile(
     r'(?:(?P<left>%\w+)(?::(?P<count>\d+))? = )?"(?P<name>[\w.]+)"\((?P<args>[^)]*)\)'
-    r"(?: <\{(?P<attributes>.*?)\}>)?"
+    r"(?: <\{(?P<attributes>.*?)\}>(?= : \(| \(\{| \{))?"
 )
+MESH = re.compile(r"sdy.mesh @(\w+) = <\[(.*?)\](?:, device_ids=\[([\d, ]+)\])?>")
+DIVISION = re.compile(r"<@(\w+), \[((?:\{[^}]*\}(?:, )?)*)\]")
 FUNCTION = re.compile(r"func\.func (\w+) @(\w+)\(")
 
 
@@ -29,6 +31,56 @@ class Bad(Exception):
 
 class Shards(list):
     """A part for each partition."""
+
+
+class Meshes(dict):
+    """The meshes of a module in Shardy's form: axes with sizes, and partitions in order."""
+
+    def __init__(self, text):
+        for name, axes, ids in MESH.findall(text):
+            sizes = {axis: int(n) for axis, n in re.findall(r'"(\w+)"=(\d+)', axes)}
+            count = prod(sizes.values())
+            order = [int(n) for n in ids.split(",")] if ids else range(count)
+            grid = np.array(order).reshape(list(sizes.values()))
+            self[name] = list(sizes.items()), grid
+
+    def divisions(self, text):
+        """The shardings in a text: of each, the mesh and the axes along each dimension."""
+        found = []
+        for name, dims in DIVISION.findall(text):
+            axes = [re.findall(r'"(\w+)"', d) for d in re.findall(r"\{([^}]*)\}", dims)]
+            found.append(Division(*self[name], axes))
+        return found
+
+
+class Division:
+    """How an array is divided over a mesh."""
+
+    def __init__(self, axes, grid, dims):
+        self.axes, self.grid, self.dims = axes, grid, dims
+
+    def coordinates(self, partition):
+        """A partition's number along each axis."""
+        (index,) = np.argwhere(self.grid == partition)
+        return {name: int(i) for (name, _), i in zip(self.axes, index, strict=True)}
+
+    def places(self, shape, partitions):
+        sizes, made = dict(self.axes), []
+        for partition in range(partitions):
+            where, cut = self.coordinates(partition), []
+            for n, names in zip(shape, self.dims, strict=True):
+                number = 0
+                for name in names:
+                    number = number * sizes[name] + where[name]
+                step = n // prod(sizes[name] for name in names)
+                cut.append(slice(number * step, (number + 1) * step))
+            made.append(tuple(cut))
+        return made
+
+    def groups(self, manual, partitions):
+        """Which partitions differ along manual axes alone: the same key for each of them."""
+        rows = [self.coordinates(k) for k in range(partitions)]
+        return [tuple(v for name, v in row.items() if name not in manual) for row in rows]
 
 
 def dtype_of(text):
@@ -146,6 +198,7 @@ class Module:
             raise Bad("a module begins with its name")
         self.partitions = int((re.search(r"mhlo.num_partitions = (\d+)", text) or [0, 1])[1])
         self.functions, self.said = {}, {}
+        self.meshes, self.depth = Meshes(text), 0
         for found in FUNCTION.finditer(text):
             end = text.index(" {\n", found.end())
             head = text[found.end() : end]
@@ -157,9 +210,9 @@ class Module:
             self.functions[found[2]] = [a.partition(":")[0] for a in args], body
             if found[1] == "public":
                 self.main = found[2]
-                self.takes = [_described(a.partition(": ")[2]) for a in args]
+                self.takes = [self.described(a.partition(": ")[2]) for a in args]
                 self.gives = [
-                    _described(t) for t in re.split(r", (?=tensor)", gives[:-1]) if t.strip()
+                    self.described(t) for t in re.split(r", (?=tensor)", gives[:-1]) if t.strip()
                 ]
 
     def run(self, args):
@@ -175,7 +228,7 @@ class Module:
         for op in ops:
             if isinstance(op, tuple):
                 return [env[name] for name in op[1]]
-            if op.name == "return":
+            if op.name in ("return", "sdy.return"):
                 return [env[name] for name in op.args]
             found = self.apply(op, [env[name] for name in op.args], env)
             many = op.count > 1
@@ -197,6 +250,10 @@ class Module:
             return args
         if op.name == "case":
             return self.region(op.regions[int(_agreed(args[0]))], env)()
+        if op.name == "sdy.sharding_constraint":
+            return args
+        if op.name == "sdy.manual_computation":
+            return self.manual(op, args, env)
         if op.name in SPMD:
             rows = [a if isinstance(a, Shards) else Shards([a] * self.partitions) for a in args]
             return [
@@ -224,6 +281,39 @@ class Module:
                     value = value.reshape(shape)
             made.append(value.astype(dtype, copy=False))
         return made
+
+    def manual(self, op, args, env):
+        """A region whose operations see parts along some axes of the mesh."""
+        ins, _, outs = op.attributes.partition("out_shardings")
+        axes = re.search(r"manual_axes\{(.*?)\}", op.attributes)[1]
+        manual, count = re.findall(r'"(\w+)"', axes), self.partitions
+        parts = []
+        for x, division in zip(args, self.meshes.divisions(ins), strict=True):
+            whole = x if isinstance(x, Shards) else [x] * count
+            cuts = division.places(whole[0].shape, count)
+            parts.append(Shards([part[at] for part, at in zip(whole, cuts, strict=True)]))
+        self.depth += 1
+        found = self.region(op.regions[0], env)(*parts)
+        self.depth -= 1
+        made = []
+        rows = zip(found, self.meshes.divisions(outs), op.types, strict=True)
+        for column, division, (shape, dtype) in rows:
+            column = column if isinstance(column, Shards) else [column] * count
+            groups = division.groups(manual, count)
+            wholes = {group: np.empty(shape, dtype) for group in groups}
+            cuts = division.places(shape, count)
+            for at, part, group in zip(cuts, column, groups, strict=True):
+                wholes[group][at] = part
+            every = Shards([wholes[group].copy() for group in groups])
+            made.append(every if self.depth else every[0])
+        return made
+
+    def described(self, text):
+        """The shape, dtype and attributes of an argument or a result."""
+        found = _described(text)
+        if "sdy.sharding" in text:
+            (found["sharding"],) = self.meshes.divisions(text)
+        return found
 
     def custom(self, op, x):
         target = op.word("call_target_name")
@@ -272,6 +362,8 @@ def _described(text):
 
 def places(sharding, shape, partitions):
     """The slices that each partition has of an array."""
+    if isinstance(sharding, Division):
+        return sharding.places(shape, partitions)
     if sharding is None or sharding in ("{replicated}", "{manual}"):
         return [(slice(None),) * len(shape)] * partitions
     grid = grid_of(sharding, partitions)

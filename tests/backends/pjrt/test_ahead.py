@@ -117,7 +117,7 @@ def test_meshes_of_described_devices(make_plugin):
         weft.jit(f).lower(struct((8, 4), where), struct((4, 6), NamedSharding(mesh, P()))).compile()
     )
     text = made.as_text()
-    assert "mhlo.num_partitions = 4" in text and '"{devices=[2,2]<=[4]}"' in text
+    assert "mhlo.num_partitions = 4" in text and '<@mesh, [{"x"}, {"y"}]>' in text
     alone = struct((8, 4), SingleDeviceSharding(machine.devices[2]))
     assert "num_partitions" not in weft.jit(jnp.sin).lower(alone).compile().as_text()
 
@@ -129,7 +129,8 @@ def test_meshes_without_devices(make_plugin, shape):
     mesh = AbstractMesh(shape, ("x", "y")[: len(shape)])
     where = NamedSharding(mesh, P("x"))
     lowered = weft.jit(lambda x: x @ x.T).lower(struct((8, 4), where))
-    assert f"devices=[{shape[0]},1" in lowered.compile(topology=machine).as_text()
+    text = lowered.compile(topology=machine).as_text()
+    assert f'"x"={shape[0]}' in text and '<@mesh, [{"x"}, {}]>' in text
     small = topologies.get_topology_desc("box:1x2", platform="stand_in")
     with pytest.raises(ValueError, match="has 2 devices, and the program is sharded over 4"):
         lowered.compile(topology=small)
@@ -141,4 +142,4 @@ def test_meshes_of_other_devices(plugin):
     mesh = Mesh(np.array(plugin.places), ("x",))
     x = weft.device_put(jnp.ones((8, 2)), NamedSharding(mesh, P("x")))
     text = weft.jit(lambda x: x * 2).lower(x).compile(topology=machine).as_text()
-    assert '"{devices=[4,1]<=[4]}"' in text
+    assert 'sdy.mesh @mesh = <["x"=4]>' in text and '<@mesh, [{"x"}, {}]>' in text

@@ -6,11 +6,19 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.base.knobs import use_shardy_partitioner
 from weft.sharding import AbstractMesh, Mesh, NamedSharding
 from weft.sharding import PartitionSpec as P
 from weft.stablehlo.sharded import Partitions
 
 pytestmark = pytest.mark.filterwarnings("error::weft.base.errors.HostFallbackWarning")
+
+
+@pytest.fixture(autouse=True, params=["Shardy", "GSPMD"])
+def partitioner(request):
+    """The form of the modules."""
+    with use_shardy_partitioner(request.param == "Shardy"):
+        yield request.param
 
 
 @pytest.fixture
@@ -125,7 +133,7 @@ def _axes(part):
 
 
 @pytest.mark.parametrize("first", "ab")
-def test_regions_in_regions(plugin, mesh, first):
+def test_regions_in_regions(plugin, mesh, first, partitioner):
     """A shard_map inside of another, over the other axis; with collectives along both."""
     second = "ab".replace(first, "")
 
@@ -145,7 +153,10 @@ def test_regions_in_regions(plugin, mesh, first):
     assert y.devices() == set(plugin.places)
     np.testing.assert_allclose(np.asarray(y), _nested(first), rtol=1e-6)
     text = weft.jit(f).lower(x).as_text()
-    assert "last_tile_dims={manual" in text and '"{manual}"' in text
+    if partitioner == "GSPMD":
+        assert "last_tile_dims={manual" in text and '"{manual}"' in text
+    else:
+        assert f'manual_axes{{"{first}"}}' in text and f'manual_axes{{"{second}"}}' in text
 
 
 def _nested(first):
@@ -166,14 +177,16 @@ def test_pmap(plugin):
     np.testing.assert_allclose(np.asarray(y), x / x.sum(0) + x, rtol=1e-6)
 
 
-def test_a_sharded_program_is_told_as_stablehlo(plugin, mesh):
+def test_a_sharded_program_is_told_as_stablehlo(plugin, mesh, partitioner):
     x = weft.device_put(X, NamedSharding(mesh, P("a", "b")))
     text = weft.jit(lambda x: x @ x).lower(x).as_text()
-    assert "mhlo.num_partitions = 4" in text and text.count('"{devices=[2,2]<=[4]}"') >= 1
+    division = {"GSPMD": '"{devices=[2,2]<=[4]}"', "Shardy": '<@mesh, [{"a"}, {"b"}]>'}[partitioner]
+    assert "mhlo.num_partitions = 4" in text and division in text
     g = weft.shard_map(lambda x: lax.psum(x, "a"), mesh=mesh, in_specs=P("a"), out_specs=P())
     told = weft.jit(g).lower(x).as_text()
     assert '"stablehlo.all_reduce"' in told and "[[0, 2], [1, 3]]" in told
-    assert "SPMDFullToShardShape" in told
+    region = {"GSPMD": "SPMDFullToShardShape", "Shardy": "sdy.manual_computation"}[partitioner]
+    assert region in told
     compiled = weft.jit(g).lower(x).compile()
     assert "stablehlo.all_reduce" in compiled.as_text()
     assert compiled.cost_analysis()["flops"] > 0
