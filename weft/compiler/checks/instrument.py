@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.checking import Kinds
-from weft.compiler.checks import predicates
+from weft.compiler.checks import early, predicates
 from weft.compiler.checks.flow import Flow
 from weft.compiler.checks.replay import Culprit
 from weft.compiler.checks.sites import Site, is_integer
@@ -23,7 +23,7 @@ from weft.core.caches import per_program
 from weft.core.interpret import literal_value
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from weft.core.staging import stage
-from weft.core.trace import state
+from weft.core.trace import state, typeof
 
 _SCALAR = np.int32
 
@@ -67,6 +67,8 @@ class _Writer:
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
         self.sites: list[Site] = []
+        self.ends_early = False  # whether a loop in it may
+        self.before: Any = None  # where a loop has ended early, the failure that did it
 
     def site(self, site: Site) -> int:
         """The number of a check."""
@@ -102,6 +104,12 @@ class _Writer:
         self.equations(Flow(jaxpr), env, found)
         first = (_SCALAR(0),)
         for failed, failure in reversed(failures):
+            if self.ends_early:  # what ends a loop comes before others
+                kept = predicates.both(
+                    predicates.below(first[0], 0),
+                    predicates.negated(predicates.below(failure[0], 0)),
+                )
+                failed = predicates.both(failed, predicates.negated(kept))
             first = predicates.chosen(failed, failure, first)
         return [_value(env, x) for x in jaxpr.outvars], first
 
@@ -182,15 +190,23 @@ class _Writer:
             return False
         env.update(zip(eqn.outvars, outs, strict=True))
         found(eqn, predicates.differs(failure[0], 0), failure)
+        if self.ends_early:  # the loops that follow need not begin
+            before = _SCALAR(0) if self.before is None else self.before
+            self.before = predicates.least(before, failure[0])
         return True
 
-    def body(self, eqn: Any, closed: ClosedJaxpr, consts: Any, args: Any) -> Any:
-        """The results and the failure of a program that an equation carries."""
+    def body(
+        self, eqn: Any, closed: ClosedJaxpr, args: Any, before: Any, asks: bool = False
+    ) -> Any:
+        """The results and the failure of a program that an equation carries, or of its predicate if
+        that ``asks``; ``before`` is the number of an earlier failure."""
         inner = flat(closed)
         begin = len(self.sites)
+        around, self.before = self.before, before
         outs, failure = self.region(inner.jaxpr, inner.consts, args)
+        self.before = around
         for i in range(begin, len(self.sites)):
-            self.sites[i] = self.sites[i].inside(eqn, inner)
+            self.sites[i] = self.sites[i].inside(eqn, inner, asks)
         return outs, failure
 
     def scan(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
@@ -218,95 +234,145 @@ class _Writer:
         eqn = eqn.replace(params=params, invars=[eqn.invars[i] for i in taken])
         values = [values[i] for i in taken]
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
-        closed, condition = params["body_jaxpr"], params["cond_jaxpr"]
-        depth = [0]
+        condition, closed = params["cond_jaxpr"], params["body_jaxpr"]
+        depth, asks = self.trial(closed), self.trial(condition)
+        if not depth and not asks:
+            return [], None
+        wide = 1 + max(depth, asks)
+        init, clean = values[n_cond + n_body :], early.clean(self.kinds, params, values)
+        marks = clean is not None
+        self.ends_early = self.ends_early or marks
+        own = values[n_cond : n_cond + n_body]
+        given = [*([clean] if marks else []), *(values[:n_cond] if asks else []), *own]
+
+        def asked(given: Any, carry: Any, number: Any, known: Any) -> tuple[list[Any], Any]:
+            """The predicate before a round, and the first failure up to there."""
+            args = [*given[marks : marks + n_cond], *carry]
+            more, failure = self.body(eqn, condition, args, known[0], asks=True)
+            return more, self.first(known, given, marks, (failure[0], number, *failure[1:]))
 
         def step(*args: Any) -> list[Any]:
-            consts, rest = args[:n_body], args[n_body:]
-            outs, state = self.round(eqn, closed, [*consts, *rest[depth[0] :]], rest, depth[0])
-            return [*state, *outs]
+            """A round. A predicate with checks of its own is asked at the end of the round before,
+            and is part of the state."""
+            given, (*_, number), known, carry = _parted(args, count, asks, wide)
+            outs, failure = self.body(
+                eqn, closed, [*given[len(given) - n_body :], *carry], known[0]
+            )
+            known = self.first(known, given, marks, (failure[0], number, *failure[1:]))
+            number = predicates.next_number(number)
+            more: list[Any] = []
+            if asks:
+                more, known = asked(given, outs, number, known)
+            return [*more, number, *known, *outs]
 
-        made = self.staged(step, closed, n_body, depth)
-        if made is None:
-            return [], None
-        scalars = [predicates.SCALAR] * depth[0]
-        asked = condition.in_avals
+        count = len(given)
+        known: Any = [_SCALAR(0)] * wide
+        if self.before is not None:
+            known[0] = predicates.least(self.before, known[0])
+        more: list[Any] = []
+        if asks:
+            more, known = asked(given, init, _SCALAR(0), known)
+        state = [*more, _SCALAR(0), *known]
         inner = flat(condition)
 
         def goes_on(*args: Any) -> list[Any]:
-            env = _environment(
-                inner.jaxpr, inner.consts, [*args[:n_cond], *args[n_cond + depth[0] :]]
-            )
-            for each in inner.eqns:
-                self.plain(each, env)
-            return [_value(env, x) for x in inner.jaxpr.outvars]
+            consts, (*more, _), known, carry = _parted(args, 0 if asks else n_cond, asks, wide)
+            if not asks:
+                env = _environment(inner.jaxpr, inner.consts, [*consts, *carry])
+                for each in inner.eqns:
+                    self.plain(each, env)
+                more = [_value(env, x) for x in inner.jaxpr.outvars]
+            if self.ends_early:
+                more = [predicates.both(more[0], predicates.negated(predicates.below(known[0], 0)))]
+            return more
 
-        test = stage(goes_on, [*asked[:n_cond], *scalars, *asked[n_cond:]], condition.debug_info)
-        new = dict(params, body_jaxpr=made, cond_jaxpr=test)
-        first = n_cond + n_body
-        initial = [_SCALAR(0)] * depth[0]
-        bound = eqn.primitive.bind(*values[:first], *initial, *values[first:], **new)
-        return bound[depth[0] :], tuple(bound[1 : depth[0]])
+        avals = [typeof(x) for x in given]
+        around = [*[typeof(x) for x in state], *closed.out_avals]
+        tested = [] if asks else values[:n_cond]
+        new = {
+            **params,
+            "cond_nconsts": len(tested),
+            "cond_jaxpr": stage(
+                goes_on, [*[typeof(x) for x in tested], *around], condition.debug_info
+            ),
+            "body_nconsts": len(given),
+            "body_jaxpr": stage(step, [*avals, *around], closed.debug_info),
+        }
+        bound = eqn.primitive.bind(*tested, *given, *state, *init, **new)
+        lead = len(state)
+        return bound[lead:], tuple(bound[lead - wide : lead])
+
+    def trial(self, closed: ClosedJaxpr) -> int:
+        """How many numbers a failure in a program has; 0 if nothing in it is checked."""
+        inner, count = flat(closed), len(self.sites)
+        failure: Any = None
+
+        def look(*args: Any) -> list[Any]:
+            nonlocal failure
+            failure = self.region(inner.jaxpr, inner.consts, args)[1]
+            return []
+
+        around, self.before = self.before, None
+        stage(look, closed.in_avals)
+        self.before = around
+        if len(self.sites) == count:
+            return 0
+        del self.sites[count:]
+        return len(failure)
 
     def staged(self, step: Any, closed: ClosedJaxpr, first: int, depth: list[int]) -> Any:
         """A loop's body with its state behind its constants; None if nothing in it is checked.
 
         The state is the number of this round, then the first failure.
         """
-        avals, count = closed.in_avals, len(self.sites)
-        trial = flat(closed)
-        failure: Any = None
-
-        def look(*args: Any) -> list[Any]:
-            nonlocal failure
-            failure = self.region(trial.jaxpr, trial.consts, args)[1]
-            return []
-
-        stage(look, avals)
-        if len(self.sites) == count:
+        count = self.trial(closed)
+        if not count:
             return None
-        del self.sites[count:]
-        depth[0] = 2 + len(failure)
+        depth[0] = 2 + count
         scalars = [predicates.SCALAR] * depth[0]
+        avals = closed.in_avals
         return stage(step, [*avals[:first], *scalars, *avals[first:]], closed.debug_info)
 
     def round(self, eqn: Any, closed: Any, args: Any, rest: Any, depth: int) -> Any:
         """The results of one round, and the state after it."""
         number, *known = rest[:depth]
-        outs, failure = self.body(eqn, closed, (), args)
-        failure = (failure[0], number, *failure[1:])
-        none = predicates.differs(known[0], 0)
-        known = predicates.chosen(none, tuple(known), failure)
+        outs, failure = self.body(eqn, closed, args, known[0])
+        known = self.first(known, (), False, (failure[0], number, *failure[1:]))
         return outs, [predicates.next_number(number), *known]
+
+    def first(self, known: Any, given: Any, marks: bool, failure: Any) -> tuple[Any, ...]:
+        """The first failure, with that of a round; one that has ended a loop comes before others.
+
+        ``given`` begins with whether the loop began clean, if it ``marks`` failures by that.
+        """
+        if marks:
+            failure = early.marked(given[0], failure)
+        later = predicates.differs(known[0], 0)
+        if self.ends_early:
+            ended = predicates.both(
+                predicates.below(failure[0], 0), predicates.negated(predicates.below(known[0], 0))
+            )
+            later = predicates.both(later, predicates.negated(ended))
+        return predicates.chosen(later, tuple(known), failure)
 
     def branches(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
         branches = eqn.params["branches"]
-        count = len(self.sites)
-        depths = []
-        for branch in branches:
-            inner = flat(branch)
-            kept: list[Any] = []
-
-            def look(*args: Any, inner: Any = inner, kept: Any = kept) -> list[Any]:
-                kept.append(self.region(inner.jaxpr, inner.consts, args)[1])
-                return []
-
-            stage(look, branch.in_avals)
-            depths.append(len(kept[0]))
-        if len(self.sites) == count:
+        depths = [self.trial(branch) for branch in branches]
+        if not any(depths):
             return [], None
-        del self.sites[count:]
         depth = max(depths)
         made = []
         for branch in branches:
 
-            def run(*args: Any, branch: Any = branch) -> list[Any]:
-                outs, failure = self.body(eqn, branch, (), args)
+            def run(before: Any, *args: Any, branch: Any = branch) -> list[Any]:
+                outs, failure = self.body(eqn, branch, args, before)
                 return [*predicates.padded(failure, depth), *outs]
 
-            made.append(stage(run, branch.in_avals, branch.debug_info))
+            avals = [predicates.SCALAR, *branch.in_avals]
+            made.append(stage(run, avals, branch.debug_info))
         new = dict(eqn.params, branches=tuple(made))
-        bound = eqn.primitive.bind(*values, **new)
+        before = _SCALAR(0) if self.before is None else self.before
+        bound = eqn.primitive.bind(values[0], before, *values[1:], **new)
         return bound[depth:], tuple(bound[:depth])
 
 
@@ -314,6 +380,15 @@ def _environment(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> di
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     return env
+
+
+def _parted(args: Any, consts: int, asks: int, wide: int) -> tuple[Any, Any, Any, Any]:
+    """The operands of a loop's programs: constants, a predicate and the number of the round, the
+    first failure, and what the loop itself carries."""
+    lead = consts + 1 + (asks > 0)
+    parts = slice(consts), slice(consts, lead), slice(lead, lead + wide), slice(lead + wide, None)
+    a, b, c, d = [list(args[part]) for part in parts]
+    return a, b, c, d
 
 
 def _value(env: dict[Any, Any], x: Any) -> Any:

@@ -55,6 +55,26 @@ def differs(x: Any, number: int) -> Any:
     return _bind("ne", x, _const(number, typeof(x).dtype))
 
 
+def negated(x: Any) -> Any:
+    return _bind("not", x)
+
+
+def minus(x: Any) -> Any:
+    return _bind("neg", x)
+
+
+def least(x: Any, y: Any) -> Any:
+    return _bind("min", x, y)
+
+
+def below(x: Any, number: int) -> Any:
+    return _bind("lt", x, _const(number, typeof(x).dtype))
+
+
+def is_inexact_value(x: Any) -> bool:
+    return is_inexact(typeof(x))
+
+
 def next_number(x: Any) -> Any:
     return _bind("add", x, np.int32(1))
 

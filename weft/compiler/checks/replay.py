@@ -58,7 +58,13 @@ class Culprit:
         """The error of a failed check; None if the bad values came from outside of the program."""
         failure, *given = values
         numbers = [int(n) for n in np.asarray(failure).reshape(-1)]
-        site, rounds = self.sites[numbers[0] - 1], numbers[1:]
+        site, rounds = self.sites[abs(numbers[0]) - 1], numbers[1:]
+        error = self.replayed(site, rounds, given)
+        if error is None and numbers[0] < 0:  # it has ended a loop, which began clean
+            return self.unseen(site, rounds)
+        return error
+
+    def replayed(self, site: Site, rounds: list[int], given: Sequence[Any]) -> Exception | None:
         with np.errstate(all="ignore"):
             try:
                 env = dict(zip(self.given, given, strict=True))
@@ -100,7 +106,7 @@ class Culprit:
 
     def made(self, kind: str, told: str, eqn: Any, site: Site, rounds: Sequence[int]) -> Exception:
         text = errors.located(told, where=eqn.source_info or source.UNKNOWN)
-        loops = [step for step, _ in site.path if step.primitive.nodes == "loop"]
+        loops = [step for step, *_ in site.path if step.primitive.nodes == "loop"]
         for loop, number in zip(loops, rounds, strict=False):
             text += f"; iteration {number} of the {_loop(loop)}"
         advice = _ADVICE[kind].format(name=eqn.primitive.name)
@@ -156,14 +162,14 @@ def _entered(
 ) -> tuple[dict[Any, Any], Sequence[Any]]:
     """The values of the program in which a check stands, in the rounds in which it failed."""
     numbers = list(rounds)
-    for eqn, body in site.path:
+    for eqn, body, asks in site.path:
         env = _evaluated(eqns, env, eqn, False)
         values = [_value(env, x) for x in eqn.invars]
         name = eqn.primitive.name
         if name == "scan":
             args = _scanned(eqn.params, body, values, numbers.pop(0))
         elif name == "while":
-            args = _repeated(eqn.params, body, values, numbers.pop(0))
+            args = _repeated(eqn.params, asks, values, numbers.pop(0))
         else:
             args = values[1:]
         jaxpr = body.jaxpr
@@ -200,14 +206,16 @@ def _scanned(params: Any, body: ClosedJaxpr, values: list[Any], number: int) -> 
     return [*consts, *carry, *[x[at] for x in xs]]
 
 
-def _repeated(params: Any, body: ClosedJaxpr, values: list[Any], number: int) -> list[Any]:
-    """The arguments of one round of a loop of unknown length."""
+def _repeated(params: Any, asks: bool, values: list[Any], number: int) -> list[Any]:
+    """The arguments of one round of a loop of unknown length, or of its predicate if that
+    ``asks``."""
+    body = params["body_jaxpr"]
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     consts, carry = values[n_cond : n_cond + n_body], values[n_cond + n_body :]
     held, jaxpr = _constants(body), _quiet(body, number)
     for _ in range(number):
         carry = run(jaxpr, held, [*consts, *carry])
-    return [*consts, *carry]
+    return [*(values[:n_cond] if asks else consts), *carry]
 
 
 # --- the operation that did it --------------------------------------------------------------------

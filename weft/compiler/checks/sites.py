@@ -12,16 +12,17 @@ from weft.base.record import Record
 
 class Site(Record):
     """A check: its kind, the equation it is about, and the loops and branches around that,
-    outermost first, each with the flat program that has the equation in it."""
+    outermost first, each with the flat program that has the equation in it, and whether that is a
+    loop's predicate."""
 
     kind: str  # value, index, division or overflow
     eqn: Any
     variable: Any  # what is looked at, of a check of values
-    path: tuple[tuple[Any, Any], ...] = ()
+    path: tuple[tuple[Any, Any, bool], ...] = ()
 
-    def inside(self, eqn: Any, body: Any) -> Site:
+    def inside(self, eqn: Any, body: Any, asks: bool = False) -> Site:
         """The same, seen from outside of a loop or branch."""
-        return Site(self.kind, self.eqn, self.variable, ((eqn, body), *self.path))
+        return Site(self.kind, self.eqn, self.variable, ((eqn, body, asks), *self.path))
 
 
 def is_inexact(aval: Any) -> bool:

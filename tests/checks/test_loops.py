@@ -1,0 +1,144 @@
+"""Loops of unknown length: their conditions are looked at, and a failure ends them."""
+
+import numpy as np
+import pytest
+
+import weft as jax
+import weft.numpy as jnp
+from weft import lax
+
+
+def error_of(kind, function, *args, **kinds):
+    with jax.checks(**kinds), pytest.raises(kind) as caught:
+        function(*args)
+    return str(caught.value).split("\n")[0]
+
+
+def test_conditions_are_looked_at():
+    def halve(x):
+        return lax.while_loop(lambda c: jnp.sqrt(c[0] - 1.0) > 0.5, lambda c: (c[0] - 1, c[1]), x)
+
+    x = (np.float32(4.5), np.float32(0))
+    got = error_of(FloatingPointError, jax.jit(halve), x)
+    assert got.startswith("sqrt made nan: sqrt(-0.5) — "), got
+    assert "iteration 4 of the loop at test_loops.py:" in got
+    mapped = jax.jit(jax.vmap(halve))
+    got = error_of(FloatingPointError, mapped, (np.full(3, 4.5, np.float32), np.zeros(3)))
+    assert got.startswith("sqrt made nan at [0]: sqrt(-0.5) — "), got
+    with jax.checks():
+        assert float(jax.jit(halve)((np.float32(4.125), np.float32(1)))[0]) == 1.125
+    first = error_of(FloatingPointError, jax.jit(halve), (np.float32(0), np.float32(0)))
+    assert "sqrt(-1)" in first
+    assert "iteration 0" in first
+
+
+def test_indices_and_divisors_of_conditions():
+    table = jnp.array([5, 4, 3, 2])
+
+    def walk(i):
+        return lax.while_loop(lambda i: table[i] > 0, lambda i: i + 1, i)
+
+    got = error_of(IndexError, jax.jit(walk), 1)
+    assert got.startswith("dynamic_slice got index 4 for axis 0 of size 4"), got
+    assert "iteration 3 of the loop" in got
+
+    def divide(i):
+        return lax.while_loop(lambda i: 12 % i != 5, lambda i: i - 1, i)
+
+    got = error_of(ZeroDivisionError, jax.jit(divide), 3)
+    assert "rem divided by zero: 12 % 0" in got
+    assert "iteration 3 of the loop" in got
+
+
+def test_a_failure_ends_the_loop():
+    """Without that these would go on for ever: no comparison with a NaN is true."""
+
+    def forever(x):
+        return lax.while_loop(lambda x: ~(x < 1e-3), lambda x: jnp.sqrt(x - 1), x)
+
+    for function, x in (
+        (jax.jit(forever), np.float32(4)),
+        (jax.jit(jax.vmap(forever)), np.array([4, 0.0001], np.float32)),
+        (jax.jit(lambda x: lax.scan(lambda c, i: (forever(c), i), x, jnp.arange(3))[0]), 4.0),
+    ):
+        got = error_of(FloatingPointError, function, x, nan=True)
+        assert got.startswith("sqrt made nan"), got
+    outside = jax.jit(lambda x, n: lax.while_loop(lambda i: i != n, lambda i: i // (i - i), x))
+    assert "divided by zero" in error_of(ZeroDivisionError, outside, 1, 2, division=True)
+
+
+def test_loops_that_get_nans_go_on():
+    x = np.array([np.nan, 2.0], np.float32)
+
+    def grow(x):
+        return lax.while_loop(lambda s: s[1] < 5, lambda s: (s[0] * 1.5 + 1, s[1] + 1), (x, 0))[0]
+
+    def filled(x):
+        step = lambda s: (jnp.where(s[1] == 1, jnp.nan, s[0]) * 2.0 + x, s[1] + 1)
+        return lax.while_loop(lambda s: s[1] < 5, step, (x, 0))[0]
+
+    def asked(x):
+        def step(s):
+            y = jax.pure_callback(
+                lambda x: x * np.float32(np.nan), jax.ShapeDtypeStruct((2,), np.float32), s[0]
+            )
+            return y, s[1] + 1
+
+        return lax.while_loop(lambda s: (s[1] < 4) | (s[0].sum() > 0), step, (x, 0))
+
+    for function in (grow, filled):
+        want = jax.jit(lambda x, f=function: f(x))(x)
+        with jax.checks():
+            np.testing.assert_array_equal(jax.jit(function)(x), want)
+    with jax.checks(), pytest.raises(FloatingPointError, match="pure_callback made nan"):
+        jax.jit(asked)(np.ones(2, np.float32))
+
+
+def test_a_mistake_beside_a_given_nan():
+    """A failure that ends a loop comes before one of a NaN that was given."""
+
+    def f(x, y):
+        def step(c, i):
+            odd = (x * c > 3).sum()  # a NaN ends here, in every round
+            inner = lax.while_loop(lambda v: ~(v < 1e-3), lambda v: jnp.sqrt(v - 1), y + i)
+            return c + odd + inner, i
+
+        return lax.scan(step, 1.0, jnp.arange(4.0))[0]
+
+    x = np.array([np.nan, 1.0], np.float32)
+    got = error_of(FloatingPointError, jax.jit(f), x, np.float32(4), nan=True)
+    assert got.startswith("sqrt made nan: sqrt(-"), got
+
+    def g(x, y):
+        def step(s):
+            c, i = s
+            inner = lax.while_loop(lambda v: v > 1e-3, lambda v: v * 0.5, c)
+            return jnp.log(y - i) + inner, i + 1
+
+        return lax.while_loop(lambda s: s[1] < 8, step, (1.0, 0.0))[0]
+
+    got = error_of(FloatingPointError, jax.jit(g), x, np.float32(2.5), nan=True)
+    assert got.startswith("log made nan: log(-0.5)"), got
+    assert "iteration 3 of the loop" in got
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_results_have_the_same_bits(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.random((3, 5), np.float32) + 0.5
+
+    def power(x):
+        def going(s):
+            return (jnp.linalg.norm(s[0]) > 1e-2) & (s[1] < 20)
+
+        return lax.while_loop(
+            going, lambda s: (jnp.tanh(s[0] @ s[0].T) @ x * 0.3, s[1] + 1), (x, 0)
+        )
+
+    for function, args in ((power, x), (jax.vmap(power), x[None] * np.ones((4, 1, 1), "f"))):
+        want = jax.jit(function)(args)
+        again = jax.jit(lambda x, f=function: f(x))
+        with jax.checks(nan=True, inf=True, overflow=True):
+            got = again(args)
+        for mine, plain in zip(got, want, strict=True):
+            np.testing.assert_array_equal(mine, plain)
