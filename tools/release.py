@@ -13,6 +13,8 @@ import csv
 import datetime
 import hashlib
 import io
+import os
+import platform
 import re
 import struct
 import subprocess
@@ -201,7 +203,7 @@ def record(sizes: dict[str, int]) -> None:
         "date": datetime.date.today().isoformat(),
         "commit": machine.commit(),
         "command": "python tools/release.py --record",
-        "machine": {"processor": "x86-64", "cores": 2},
+        "machine": {"processor": platform.machine().replace("_", "-"), "cores": os.cpu_count()},
         "versions": {"python": machine.versions()["python"]},
         "rows": rows,
     }
