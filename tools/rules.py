@@ -21,45 +21,68 @@ RULES = ("shape", "ref", "jvp", "transpose", "batch")
 EXTRA = ("partial_eval", "dce", "decompose")
 
 LEFT_OUT = {
-    "all_gather_invariant": "all_gather, then pshared",
-    "psum_invariant": "psum, whose type says over which axes its result varies",
-    "pallas_call": "kernels for TPU and GPU",
-    "run_state": "mutable references of Pallas kernels",
-    "xla_pmap": "replaced in JAX itself by jit over a mesh",
+    "all_gather_invariant": "weft uses all_gather, then pshared",
+    "psum_invariant": "weft uses psum; its type says over which axes the result varies",
+    "pallas_call": "Pallas is not supported",
+    "run_state": "Pallas is not supported",
+    "xla_pmap": "JAX itself replaced it with jit over a mesh",
+}
+
+# The sections of the page, by the room that defines their primitives.
+TITLES = {
+    "control": "Calls, control flow and custom rules",
+    "division": "Arrays over devices",
+    "experimental": "Sparse matrices and checks",
+    "prims": "Arrays",
+    "state": "Mutable references",
 }
 
 ON_HOST = """\
-The host computes these primitives while the rest of a program runs on a GPU. A
-`HostFallbackWarning` names each once, except callbacks. Matrices of 16-bit floats run on the host,
-too."""
+In a program for a GPU, these primitives run on the CPU, and their operands and results are copied.
+Except for callbacks, a `HostFallbackWarning` names each of them once. Factorisations of 16-bit
+floats run on the CPU, too."""
 
 HEAD = """\
 # Rules
 
-`tools/rules.py` writes this page from the primitives; edit those instead. It shows the rules of
-every primitive: derivative, transpose, batching, and lowering.
+A *primitive* is an operation that weft's transformations know, such as `add` or `dot_general`. The
+functions of `weft.numpy`, `weft.lax` and the rest are made of primitives. This page lists all
+primitives and says where each gets its rules. `tools/rules.py` writes it from the source; do not
+edit it.
 
-| word | meaning |
+| column | the rule gives |
 |---|---|
-| own | the primitive's class defines it |
-| family | a shared base class defines it |
-| linear | the primitive is linear: it applies to tangents as it is |
-| zero | the primitive is piecewise constant or has no differentiable operand |
-| – | absent, for the reason in the last column |
+| shape | the shape and dtype of the result |
+| ref | the result itself, computed with NumPy |
+| jvp | the derivative in forward mode |
+| transpose | the transpose of a linear primitive; reverse mode uses it |
+| batch | the primitive under `vmap` |
+| partial_eval | the split of a program that it contains into a known and an unknown part |
+| dce | the removal of unused results of such a program |
+| decompose | an equivalent program of simpler primitives |
+| lowering | the form in compiled code, see below |
+| why not | the reason for each – |
 
-The next columns concern primitives that carry a program (special rules for partial evaluation and
-pruning) and primitives that are functions of others. "Lowering" says what the compiler makes of a
-primitive on any device:
-
-| word | meaning |
+| entry | meaning |
 |---|---|
-| map, move, reduce, … | its form inside fused kernels |
-| kernels | separate kernels, in `prims/lowerings` |
-| program | a function of other primitives, there or in its class |
-| call, nodes | the program that it calls; control flow of the planner |
-| library | a backend's library computes it; the specification follows |
-| collective | devices communicate; one device computes it by batching |
-| host | Python computes it: an effect, or for the reason that follows |
+| own | the class of the primitive defines the rule |
+| family | a base class defines the rule for several primitives |
+| linear | the primitive is linear, so it is its own derivative |
+| zero | the derivative is zero, or no operand can be differentiated |
+| – | there is no rule, for the reason in the last column |
+| empty | not needed |
+
+| lowering | compiled to |
+|---|---|
+| map, move, element, iota | a part of a fused kernel: element-wise work or index arithmetic |
+| reduce, update | a part of a fused kernel: a reduction, or an update in place |
+| kernels | kernels of its own, from `prims/lowerings` |
+| program | a program of other primitives |
+| call | the program that it contains |
+| nodes | a loop, a branch or a recomputation |
+| library | a call of BLAS or LAPACK, or of weft's own code; the specification follows |
+| collective | communication between devices; on one device, an operation on a batch |
+| host | a call of Python, for the reason that follows |
 """
 
 
@@ -147,7 +170,10 @@ def _row(name: str, primitive: Primitive) -> str:
     cells = [f"`{name}`", *(status(primitive, rule) or "**missing**" for rule in RULES)]
     cells += [status(primitive, rule) for rule in EXTRA]
     cells.append(lowering(primitive) or "**missing**")
-    cells.append("; ".join(f"{rule}: {reason}" for rule, reason in primitive.holes.items()))
+    reasons: dict[str, list[str]] = {}
+    for rule, reason in primitive.holes.items():
+        reasons.setdefault(reason, []).append(rule)
+    cells.append("; ".join(f"{', '.join(rules)}: {why}" for why, rules in reasons.items()))
     return f"| {' | '.join(cells)} |"
 
 
@@ -159,12 +185,24 @@ def render() -> str:
     title = " | ".join(["primitive", *RULES, *EXTRA, "lowering", "why not"])
     lines = [HEAD]
     for room, rows in sorted(rooms.items()):
-        lines += [f"## {room}", "", f"| {title} |", "|---" * (len(RULES) + len(EXTRA) + 3) + "|"]
+        lines += [
+            f"## {TITLES[room]}",
+            "",
+            f"| {title} |",
+            "|---" * (len(RULES) + len(EXTRA) + 3) + "|",
+        ]
         lines += [*rows, ""]
-    lines += ["## On the host", "", ON_HOST, "", "| primitive | why |", "|---|---|"]
+    lines += [
+        "## On the CPU, in programs for GPUs",
+        "",
+        ON_HOST,
+        "",
+        "| primitive | why |",
+        "|---|---|",
+    ]
     lines += [f"| `{name}` | {reason} |" for name, reason in sorted(HOST.items())]
     lines.append("")
-    lines += ["## Left out", "", "Primitives of JAX that weft does without.", ""]
+    lines += ["## Primitives of JAX that weft lacks", ""]
     lines += ["| primitive | why |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in sorted(LEFT_OUT.items())]
     return "\n".join(lines) + "\n"

@@ -128,7 +128,7 @@ def stopped(x):
     return x
 
 
-LATE = "made for one process, after all transformations"
+LATE = "the compiler adds it after all transformations"
 SAMPLES += [
     *(
         Sample(f"{name}_own", name, [normal(*shape)], fun=sent(name, **params),

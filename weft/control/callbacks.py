@@ -185,7 +185,7 @@ class PureCallback(PythonCall):
     """A call of a Python function that has no effects."""
 
     name = "pure_callback"
-    host = "it calls a function of the user's"
+    host = "it calls a Python function"
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         raise ValueError(

@@ -36,7 +36,10 @@ class Composite(Composed):
     """
 
     name = "composite"
-    holes = {"jvp": "users give one by custom_jvp", "transpose": "users give one by custom_jvp"}
+    holes = {
+        "jvp": "users define one with custom_jvp",
+        "transpose": "users define one with custom_jvp",
+    }
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         if all(type(t) is Zero for t in tangents):

@@ -239,12 +239,12 @@ class CustomLin(Primitive):
     """The linear map of a custom_vjp function: it can only be transposed, by the bwd rule."""
 
     name, masks = "custom_lin", "end"
-    host = "it is there while functions are differentiated, not in what is compiled"
+    host = "it exists during differentiation only, never in compiled programs"
     multiple_results = True
     takes_refs = True
     holes = {
         "ref": "a custom_vjp function has no forward-mode derivative to compute",
-        "jvp": "it stands in a linear program that is transposed, not differentiated",
+        "jvp": "it appears only in linear programs, which are transposed, not differentiated",
         "batch": "a custom_vjp function has no forward-mode derivative to batch",
     }
 

@@ -16,9 +16,9 @@ class PlatformIndex(Primitive):
     name = "platform_index"
     host = "it says which platform runs the program"
     holes = {
-        "jvp": "has no operands",
-        "transpose": "has no operands",
-        "batch": "has no operands",
+        "jvp": "it has no operands",
+        "transpose": "it has no operands",
+        "batch": "it has no operands",
     }
 
     def shape(self, *, platforms: Platforms) -> ShapedArray:

@@ -53,7 +53,7 @@ class Name(Primitive):
 
     name, form = "name", "move"
     pull = unmoved
-    holes = {"transpose": "its jvp hands tangents on without a name"}
+    holes = {"transpose": "its jvp passes tangents through without it"}
 
     divided_as = 0
 

@@ -13,9 +13,9 @@ from weft.core.avals import ShapedArray
 from weft.core.primitive import Primitive
 
 _HOLES = {
-    "jvp": "the compiler finds it in programs that are differentiated already",
-    "transpose": "the compiler finds it in programs that are differentiated already",
-    "batch": "the compiler finds it in programs that are batched already",
+    "jvp": "the compiler introduces it after differentiation",
+    "transpose": "the compiler introduces it after differentiation",
+    "batch": "the compiler introduces it after batching",
 }
 CANONICAL = "bhtd"
 
@@ -69,7 +69,7 @@ class Attention(Primitive):
     """
 
     name = "attention"
-    host = "found only for targets that have a kernel for it"
+    host = "used only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 
@@ -93,7 +93,7 @@ class AttentionBackward(Primitive):
     """Gradients of attention by queries, keys and values, each with the axes of its operand."""
 
     name = "attention_backward"
-    host = "found only for targets that have a kernel for it"
+    host = "used only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 
@@ -131,7 +131,7 @@ class DecodeAttention(Primitive):
     """
 
     name = "decode_attention"
-    host = "found only for targets that have a kernel for it"
+    host = "used only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 
@@ -177,7 +177,7 @@ class PackedAttention(Primitive):
     """
 
     name = "packed_attention"
-    host = "found only for targets that have a kernel for it"
+    host = "used only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 
@@ -198,7 +198,7 @@ class PackedAttentionBackward(Primitive):
     """The gradient of packed attention, an array like its operand."""
 
     name = "packed_attention_backward"
-    host = "found only for targets that have a kernel for it"
+    host = "used only for targets that have a kernel for it"
     multiple_results = True
     holes = _HOLES
 

@@ -114,7 +114,7 @@ class RngBitGenerator(Primitive):
     name = "rng_bit_generator"
     neutral = "generators.rng_bit_generator"
     multiple_results = True
-    holes = {"transpose": "integers have no cotangents"}
+    holes = {"transpose": "integers have no gradient"}
 
     def shape(
         self, key: Any, *, shape: Any, dtype: Any, algorithm: Any, out_sharding: Any
@@ -155,11 +155,11 @@ class RngUniform(Primitive):
     """Numbers between two bounds that differ at every evaluation."""
 
     name = "rng_uniform"
-    host = "its numbers come from a generator of the process"
+    host = "it draws from a random generator of the process"
     holes = {
-        "jvp": "its results are not a function of its operands",
-        "transpose": "its results are not a function of its operands",
-        "batch": "its results are not a function of its operands",
+        "jvp": "it draws new numbers at every call",
+        "transpose": "it draws new numbers at every call",
+        "batch": "it draws new numbers at every call",
     }
 
     def shape(self, a: Any, b: Any, *, shape: Any) -> ShapedArray:

@@ -178,7 +178,7 @@ class PSum(AllReduce):
 class Extremum(AllReduce):
     """The greatest or least over axes."""
 
-    holes = {"transpose": "not linear", "jvp": "ties between members have no agreed derivative"}
+    holes = {"transpose": "not linear", "jvp": "the derivative at ties is not defined"}
     function: Any = None
 
     def ref(self, x: Any, *, axes: Names, axis_index_groups: Any) -> Any:
@@ -684,7 +684,7 @@ class AxisIndex(Collective):
     """The position of a member on a named axis."""
 
     name = "axis_index"
-    holes = {"jvp": "no operands", "transpose": "no operands"}
+    holes = {"jvp": "it has no operands", "transpose": "it has no operands"}
 
     def shape(self, *, axis_name: Any) -> ShapedArray:
         axis_size(axis_name)

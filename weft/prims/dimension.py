@@ -23,7 +23,7 @@ class DimAsValue(Primitive):
 
     name = "dim_as_value"
     form = "element"
-    holes = {"transpose": "no operands", "batch": "no operands"}
+    holes = {"transpose": "it has no operands", "batch": "it has no operands"}
 
     def shape(self, *, dim: Any) -> ShapedArray:
         return dim_aval()

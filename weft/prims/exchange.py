@@ -205,8 +205,8 @@ class OneSided(Collective):
     """One half of a transfer; the other half is known to it by a token."""
 
     holes = {
-        "ref": "there is no other member to speak to on one device",
-        "transpose": "the halves are joined by a token, which has no cotangent",
+        "ref": "one device has no partner to communicate with",
+        "transpose": "a token joins the two halves, and tokens have no gradient",
         "batch": "a token carries no data between the elements of a batch; ppermute does",
     }
 

@@ -17,7 +17,7 @@ from weft.core.avals import ShapedArray
 from weft.core.primitive import Primitive
 from weft.core.trace import state
 
-_LATE = "made for one process, after all transformations"
+_LATE = "the compiler adds it after all transformations"
 
 
 class Site:
@@ -50,7 +50,7 @@ class Message(Primitive):
 
     costly = collective = True
     holes = {"jvp": _LATE, "transpose": _LATE, "batch": _LATE}
-    host = "another process answers; the CPU calls the transport's functions itself"
+    host = "it communicates with another process"
 
 
 class ProcessAllGather(Message):

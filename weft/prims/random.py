@@ -153,7 +153,7 @@ def is_key(dtype: Any) -> bool:
 class OnKeys(Primitive):
     """A primitive on keys; the batch dimension of its operand stays where it is."""
 
-    holes = {"transpose": "keys have no cotangents"}
+    holes = {"transpose": "random keys have no gradient"}
 
     def _check(self, aval: Any) -> None:
         if not is_key(aval.dtype):

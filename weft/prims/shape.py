@@ -753,7 +753,7 @@ class Iota(Primitive):
 
     name = "iota"
     form = "iota"
-    holes = {"transpose": "no operands", "batch": "no operands"}
+    holes = {"transpose": "it has no operands", "batch": "it has no operands"}
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return labelled([], [range(len(outs[0].shape))], avals, outs)
@@ -788,7 +788,7 @@ class Empty(Primitive):
 
     name, form = "empty", "element"
     element = element_rule(kernel_elements, "empty")
-    holes = {"transpose": "no operands", "batch": "no operands"}
+    holes = {"transpose": "it has no operands", "batch": "it has no operands"}
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         return labelled([], [range(len(outs[0].shape))], avals, outs)

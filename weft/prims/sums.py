@@ -28,7 +28,7 @@ class _Parts(Primitive):
     """A change between an array and its parts over ``axes`` of ``mesh``."""
 
     linear = True
-    host = "programs are compiled without it: parts of sums are arrays of their own"
+    host = "it is removed before compilation"
     mark = ""  # what the array is over the axes
     apart = False  # whether the result is the parts
 

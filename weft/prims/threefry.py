@@ -74,7 +74,7 @@ class Threefry2x32(Primitive):
     def lower(self, k: Any, *words: Any) -> Any:
         return kernel_random.threefry2x32(k, *words)
 
-    holes = {"transpose": "integers have no cotangents"}
+    holes = {"transpose": "integers have no gradient"}
     ref = staticmethod(hash_words)
 
     def shape(self, *avals: Any) -> list[ShapedArray]:

@@ -172,7 +172,11 @@ class CreateToken(Primitive):
 
     name = "create_token"
     host = "tokens are not memory"
-    holes = {"jvp": "no operands", "transpose": "no operands", "batch": "no operands"}
+    holes = {
+        "jvp": "it has no operands",
+        "transpose": "it has no operands",
+        "batch": "it has no operands",
+    }
 
     def shape(self) -> Any:
         return abstract_token

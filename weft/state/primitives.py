@@ -37,7 +37,7 @@ from weft.transforms.partial_eval import PartialEvalTrace
 from weft.transforms.vmap import batch
 from weft.tree.functions import tree_flatten, tree_unflatten
 
-_holes = {"transpose": "linear programs are rewritten without references before transposition"}
+_holes = {"transpose": "references are removed before transposition"}
 
 
 # --- making and ending references -----------------------------------------------------------------

@@ -64,7 +64,11 @@ class MeshCollective(Primitive):
     """A collective along axes of a mesh over several processes, until it is made for one."""
 
     name = "mesh_collective"
-    holes = {"jvp": "made after it", "transpose": "made after it", "ref": "never evaluated"}
+    holes = {
+        "jvp": "the compiler adds it after this step",
+        "transpose": "the compiler adds it after this step",
+        "ref": "it is never evaluated",
+    }
 
     def shape(self, *avals: Any, of: Any, params: Any, layout: Any) -> Any:
         return of.shape(*avals, **dict(params))

@@ -87,7 +87,7 @@ class PivotsToPermutation(MatrixPrimitive):
     kernels = "permutations.of_pivots"
     ranks = (1,)
     accepts = INT
-    holes = {"transpose": "of integers"}
+    holes = {"transpose": "its operands are integers"}
 
     def cores(self, dtype: Any, *shapes: Shape, **params: Any) -> list[tuple[Shape, Any]]:
         size, count = params["permutation_size"], shapes[0][0]

@@ -33,7 +33,7 @@ FILES = (
 
 # What the host computes for GPUs: operations without a routine, or some cases of them, and why.
 _NO_FUNCTION = "cuSOLVER has no function for it"
-_PYTHON = "it calls a function of the user's"
+_PYTHON = "it calls a Python function"
 HOST = {
     "schur": _NO_FUNCTION,
     "hessenberg": _NO_FUNCTION,
