@@ -133,8 +133,10 @@ def _device(id: int, platform: str = "cpu") -> Device:
     return next(d for d in devices(platform) if d.id == id)
 
 
-# Platforms with memory of their own, and all by their other names.
-_APART = [name for name, platform in CLIENTS.items() if not platform.on_host]
+# Platforms in the host's memory, those with memory of their own and the files that exist where they
+# may be usable, and all by their other names. Any other platform is a plugin's.
+_HOST = {"cpu", *(name for name, platform in CLIENTS.items() if platform.on_host)}
+_APART = {name: platform.mark for name, platform in CLIENTS.items() if not platform.on_host}
 _NAMES = {other: name for name, platform in CLIENTS.items() for other in platform.names}
 _devices: list[Device] = []  # of the host
 _others: dict[str, list[Device]] = {}  # by platform
@@ -185,10 +187,9 @@ def devices(backend: str | None = None) -> list[Device]:
     """
     name = default_backend() if backend is None else backend
     name = _NAMES.get(name, name)
-    if name == "cpu" or (name in CLIENTS and name not in _APART):
+    if name in _HOST:
         return host_devices()
-    apart = name in _APART or (name not in CLIENTS and name in PLUGINS.names())
-    if apart and name in _wanted(name):
+    if (name in _APART or name in PLUGINS.names()) and name in _wanted(name):
         return list(_found(name))
     known = ", ".join(["cpu", *(p for p in _others if _others.get(p))])
     raise RuntimeError(
@@ -206,8 +207,8 @@ def _found(platform: str) -> list[Device]:
     """The devices of a platform with memory of its own; RuntimeError where it can't be used."""
     if platform not in _others:
         try:
-            known = platform in CLIENTS
-            clients = CLIENTS[platform].module.clients() if known else PLUGINS.clients(platform)
+            plugin = _is_plugins(platform)
+            clients = PLUGINS.clients(platform) if plugin else CLIENTS[platform].module.clients()
         except Exception as error:
             raise RuntimeError(f"the platform {platform!r} can't be used: {error}") from None
         _others[platform] = _of_all_processes(platform, clients)
@@ -220,11 +221,19 @@ def _of_all_processes(platform: str, clients: list[Any]) -> list[Device]:
         return [Device(i, client) for i, client in enumerate(clients)]
     if processes.platform != platform:
         raise RuntimeError(f"not every process has a device of the platform {platform!r}")
-    if platform not in CLIENTS:
+    if _is_plugins(platform):
         return [Device(c.id, c, c.process_index) for c in clients]
     own = clients[processes.place % len(clients)]
     every = [own if i == processes.index else Elsewhere(own) for i in range(processes.count)]
     return [Device(i, client, i) for i, client in enumerate(every)]
+
+
+def _is_plugins(platform: str) -> bool:
+    return platform not in _HOST and platform not in _APART
+
+
+def _may_be_usable(platform: str) -> bool:
+    return os.path.exists(_APART[platform])
 
 
 def wanted_plugin() -> str | None:
@@ -233,7 +242,7 @@ def wanted_plugin() -> str | None:
     if not isinstance(chosen, str):
         return None
     chosen = _NAMES.get(chosen, chosen)
-    return None if chosen == "cpu" or chosen in CLIENTS else chosen
+    return chosen if _is_plugins(chosen) else None
 
 
 def platform_of(name: str) -> str:
@@ -250,12 +259,11 @@ def choose_platform(named: str | None = None) -> None:
     if current == "cpu" or not isinstance(current, str | None):
         return
     wanted = _wanted(named=named or "")[:1]
-    wanted = wanted or [p for p in _APART if os.path.exists(CLIENTS[p].mark)]
+    wanted = wanted or [*filter(_may_be_usable, _APART)]
     first = wanted[0] if wanted else "cpu"
-    if first in CLIENTS and first not in _APART:
+    if first in _HOST and first != "cpu":
         knobs.config.update("backend", first)
-    apart = first in _APART or (first not in CLIENTS and first != "cpu")
-    chosen = first if apart and knobs.backend.value == "native" else None
+    chosen = first if first not in _HOST and knobs.backend.value == "native" else None
     if chosen != knobs.default_device.value:
         knobs.config.update("default_device", chosen)
 
@@ -266,17 +274,16 @@ def _settle() -> str | None:
     if chosen is None or not isinstance(chosen, str):
         return None if chosen is None else chosen.platform
     chosen = _NAMES.get(chosen, chosen)
-    if chosen not in CLIENTS or chosen in _APART:
-        if chosen == "cpu" or chosen in _others:
-            return chosen
-        try:
-            _found(chosen)
-        except RuntimeError as error:
-            if _wanted() or knobs.default_device.value != chosen:
-                raise
-            warn(f"{error}; arrays are on the CPU")
-            knobs.config.update("default_device", None)
-            return None
+    if chosen in _HOST or chosen in _others:
+        return chosen
+    try:
+        _found(chosen)
+    except RuntimeError as error:
+        if _wanted() or knobs.default_device.value != chosen:
+            raise
+        warn(f"{error}; arrays are on the CPU")
+        knobs.config.update("default_device", None)
+        return None
     return chosen
 
 
@@ -297,8 +304,8 @@ def described(device: Any) -> Any:
 
 def dlpack_client(kind: int, number: int) -> Any:
     """The client of a device as DLPack numbers it; BufferError where there is none."""
-    plugins = [p for p in _others if p not in CLIENTS]
-    here = [p for p in _APART if _others.get(p) or os.path.exists(CLIENTS[p].mark)]
+    plugins = [*filter(_is_plugins, _others)]
+    here = [p for p in _APART if _others.get(p) or _may_be_usable(p)]
     for platform in [*plugins, *here]:
         for device in _found(platform):
             if device.client.dlpack_device == (kind, number):
