@@ -33,7 +33,8 @@ OTHERS = ("MLP step", "chain", "softmax", "layer norm", "cumsum", "gelu", "sort"
 
 def limited(name, command, seconds, out):
     """Run a command for a time; its log is kept, and what it has written so far counts."""
-    environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONPATH": str(ROOT)}
+    found = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONPATH": found}
     begin = time.perf_counter()
     with (out / f"{name}.log").open("w") as log:
         process = subprocess.Popen(

@@ -2,7 +2,7 @@
 
 Each library has a process of its own, one after the other, so that neither waits for the other's
 memory or clock. A time is that of calls that follow each other, waited for at the end, over their
-number; the best of three counts. The same process as a module, ``python -m bench.broad.run``, times
+number; the best of some counts. The same process as a module, ``python -m bench.broad.run``, times
 one library and writes a line of JSON for each program.
 """
 
@@ -32,6 +32,8 @@ from bench.publish import record
 FILES = (layers, science, arrays, signals, training)
 # Seconds that the calls of one measurement take, about, and calls of it at most.
 SPAN, MOST_CALLS = 0.02, 500
+# Measurements, of which the best counts: what a library compiles in the background ends meanwhile.
+ROUNDS = 7
 # Seconds of calls before the first program: libraries go on loading after their first call.
 WARM = 1.0
 # How far means of results may be apart, of their mean magnitude.
@@ -95,7 +97,7 @@ def time_one(m: Any, name: str, seed: list[int], grad: bool) -> dict[str, Any]:
         m.block_until_ready(run(*args))
     best = math.inf
     count = 3
-    for _ in range(4):
+    for _ in range(ROUNDS):
         began = time.perf_counter()
         for _ in range(count):
             out = run(*args)

@@ -22,7 +22,7 @@ def in_background(task: Callable[[], None]) -> None:
         def run() -> None:
             if before is not None:
                 before.join()
-            if threading.main_thread().is_alive():  # whoever leaves does not wait for more of it
+            if not is_leaving():
                 with knobs.scope(**settings), observing.in_background():
                     task()
 
@@ -36,6 +36,11 @@ def in_background(task: Callable[[], None]) -> None:
             _last = thread
     if thread is None:
         run()
+
+
+def is_leaving() -> bool:
+    """Whether the process is about to end: whoever leaves does not wait for more of such work."""
+    return not threading.main_thread().is_alive()
 
 
 def settle() -> None:

@@ -892,6 +892,12 @@ gpu_rematerialise = Knob(
     " elementwise operations give, instead of keeping them; 0 for all programs.",
     accepts=(lambda x: x >= 0, "a number from 0 up"), in_key=True, env=("WEFT_GPU_REMATERIALISE",),
 )
+gpu_compile_twice = _flag(
+    "gpu_compile_twice", True,
+    "Compile a GPU program's kernels quickly for its first calls, and in the background again with"
+    " all optimisations; results are the same to the bit.",
+    env=("WEFT_GPU_COMPILE_TWICE",),
+)
 cpu_collectives_implementation = _choice(
     "cpu_collectives_implementation", "gloo mpi megascale", "gloo",
     "MPI carries messages between processes.", effect=False,

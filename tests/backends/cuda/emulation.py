@@ -367,6 +367,10 @@ def hosted(module):
         call = rf'call {kind} asm "{re.escape(word)} [^"]*", "[^"]*"'
         call += r"\((\w+) ([^)]*)\) memory\(none\)[a-z ]*"
         text = re.sub(call, made, text)
+    turned = r'asm "shf\.l\.wrap\.b32 \$0, \$1, \$1, (\d+);", "[^"]*"\((i32 [^)]*)\)[a-z() ]*'
+    text, count = re.subn(turned, r"@llvm.fshl.i32(\2, \2, i32 \1)", text)
+    if count:
+        text = f"declare i32 @llvm.fshl.i32(i32, i32, i32)\n{text}"
     return HEAD + re.sub(shuffles, r"@shuffle_xor_u32(\1, \2)", text)
 
 

@@ -20,8 +20,8 @@ from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, 
 from weft.backends.cuda.text.join import render as render_joined
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import render
-from weft.backends.llvm.code import Effort
-from weft.base import disk, knobs, progress
+from weft.base import disk, knobs, observing, progress
+from weft.base.background import is_leaving
 from weft.base.cores import threads
 from weft.base.functional import lru
 from weft.base.record import Record
@@ -62,7 +62,8 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     """A kernel from its module, compiled by another thread, or from the disk, where its
     machine code is kept as the CPU's is; it has to be loaded before it is launched.
 
-    Its name, which profilers show, begins with what it does.
+    Its name, which profilers show, begins with what it does. Its first code may be made quickly;
+    `improve` has it made with care.
     """
     known = "".join([x if x.isalnum() else "_" for x in label])
     name = f"{known}_{disk.digest(str(module).encode()).hex()[:8]}"
@@ -71,11 +72,40 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     key = disk.digest(f"cuda sm_{device.architecture} {ptx.version()}\n{module}".encode())
     code = disk.load(key)
     waits = module.waits and device.architecture >= ptx.HOPPER
+    if code is not None:
+        return driver.Function(code, name, dynamic, waits, key)
+    where, quick = knobs.thread.cache, None
+    if knobs.gpu_compile_twice.value and not dynamic and not observing.thread.in_background:
+        quick = ptx.soon(module)
+    submit = _compilers().submit
+    if quick is None:
+        later = submit(_compiled, module, key, device, where, progress.expect(1)).result
+        return driver.Function(later, name, dynamic, waits, key)
+    first = disk.digest(b"soon" + key)
+    code = disk.load(first)
     if code is None:
-        where = knobs.thread.cache
-        line = progress.expect(1)
-        code = _compilers().submit(_compiled, module, key, device, where, line).result
-    return driver.Function(code, name, dynamic, waits, key)
+        code = submit(_compiled, quick, first, device, where, progress.expect(1)).result
+    function = driver.Function(code, name, dynamic, waits, key)
+    function.better = lambda: _compiled(module, key, device, where)
+    return function
+
+
+def improve(kernels: Sequence[driver.Function]) -> bool:
+    """Make better code of kernels that were made quickly; whether all of them have it."""
+    device = driver.device()
+
+    def make(kernel: driver.Function) -> bool:
+        if is_leaving():
+            return False
+        device.use()
+        kernel.improve()
+        return True
+
+    try:
+        made = [_improvers().submit(make, kernel) for kernel in kernels]
+        return False not in [x.result() for x in made]
+    except RuntimeError:  # the process ends, or the device is lost, which calls say
+        return False
 
 
 @driver.per_device(1024)
@@ -93,11 +123,19 @@ def _compilers() -> Any:
     return ThreadPoolExecutor(min(threads(), MAX_COMPILERS), "weft compiles")
 
 
+@lru(1)
+def _improvers() -> Any:
+    """Threads that make better code while programs run."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(max(threads() // 4, 1), "weft improves")
+
+
 def _compiled(
-    module: ptx.GpuModule, key: bytes, device: driver.Device, where: str, line: Any
+    module: ptx.GpuModule, key: bytes, device: driver.Device, where: str, line: Any = None
 ) -> bytes:
     device.use()
-    level = 1 if module.effort is Effort.BRIEF else 4
+    level = 1 if module.effort.is_quick else 4
     code = driver.link(ptx.assemble(module, device.architecture), level=level)
     with knobs.cache(where):  # that of the thread that asked
         disk.save(key, code)

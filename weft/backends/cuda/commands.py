@@ -379,6 +379,12 @@ def load_all(commands: Sequence[Any]) -> None:
             load_all(region)
 
 
+def quick_kernels(commands: Sequence[Any]) -> list[driver.Function]:
+    """The kernels that were made quickly, each once."""
+    kernels = [c.function for c in leaves(commands) if isinstance(c, (Launched, LoopKernel))]
+    return [f for f in dict.fromkeys(kernels) if getattr(f, "better", None) is not None]
+
+
 def leaves(commands: Sequence[Any]) -> Iterator[Any]:
     """All commands, those of regions after the one that they are of."""
     for command in commands:

@@ -446,6 +446,9 @@ class Function:
         """``waits``: whether the kernel waits by itself for the one before it; ``key`` is what its
         code is found by on the disk."""
         self.name, self.dynamic, self.waits, self.key = name, dynamic, waits, key
+        # what makes better code, where this was made quickly
+        self.better: Callable[[], bytes] | None = None
+        self._improving = threading.Lock()
         self.begins_early = False
         self.function: Any = None
         self._launch = library().cuLaunchKernel
@@ -459,6 +462,13 @@ class Function:
         if self.function is None:
             self._load(self._waiting())
 
+    def improve(self) -> None:
+        """Make better code, where this was made quickly, and launch that from now on."""
+        with self._improving:
+            if self.better is not None:
+                self._load(self.better())  # graphs may launch the code before, which stays
+                self.better = None
+
     def _load(self, code: str | bytes) -> None:
         text = code.encode() if isinstance(code, str) else code
         with _logged() as options:
@@ -466,6 +476,8 @@ class Function:
         function = _created("cuModuleGetFunction", module, self.name.encode())
         if self.dynamic:  # with what the text declares it may be more than is given unasked
             call("cuFuncSetAttribute", function, _MOST_DYNAMIC, self.dynamic)
+        if self.begins_early:
+            call("cuFuncSetAttribute", function, _SHARED_PART, 100)
         self.module, self.function = module, function
 
     @property

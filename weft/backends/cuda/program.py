@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda import driver, lanes, profile
+from weft.backends.cuda import assemble, driver, lanes, profile
 from weft.backends.cuda.assemble import Assembled, Assembler
-from weft.backends.cuda.commands import State, length, load_all, mostly_small
+from weft.backends.cuda.commands import State, length, load_all, mostly_small, quick_kernels
 from weft.backends.cuda.memory import Buffer, pool
 from weft.backends.cuda.passes.target import GpuTarget, SavingTarget
 from weft.backends.cuda.story import story
 from weft.base import knobs
+from weft.base.background import in_background
 from weft.base.errors import JaxRuntimeError
 from weft.base.lazy import Late
 from weft.compiler.plan import Planner
@@ -131,6 +132,10 @@ class Executable:
         self.plain = [tuple(r) for r in program.results] == wanted
         profile.announce()
         profile.programs.add(self)
+        # graphs of quickly made kernels, which may be launched still
+        self.retired: list[Any] = []
+        if quick_kernels(self.commands):
+            in_background(self.improve)
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         driver.device().use()
@@ -234,6 +239,20 @@ class Executable:
             graph = driver.end_capture(stream)
         return driver.Graph(graph)
 
+    def improve(self) -> None:
+        """Make better code of kernels that were made quickly, and launch that from now on."""
+        kernels = quick_kernels(self.commands)
+        if not kernels or not assemble.improve(kernels):
+            return
+        with self.lock:
+            # whoever looks at the graphs there were may go on to do so
+            before, self.graphs = self.graphs, {}
+            self.retired += [graph for graph in before.values() if graph is not None]
+            for call in list(self.native.values()):
+                if call is not None:
+                    call.know_graphs()
+                    call.know_kernels()
+
     def _forget(self) -> None:
         """Keep no more graphs than there may be, and notes of calls that came once."""
         while len(self.graphs) > MOST_GRAPHS:
@@ -247,6 +266,7 @@ class Executable:
     def explain(self, args: Sequence[Buffer] | None = None) -> str:
         """What is done, with the blocks, registers and memory of each kernel; for arguments, also
         how long each command takes."""
+        self.improve()
         self.times = None if args is None else self._measured(args)
         device = driver.device()
         return story(self, self.times, device.bandwidth(), device.multiprocessors)

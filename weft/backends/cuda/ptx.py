@@ -43,6 +43,10 @@ QUICK_OPERATIONS, QUICK_TEXT, QUICK_ELEMENTS = 1 << 25, 1 << 13, 1 << 17
 # longer code, there are so many that the driver's assembler takes longer than LLVM would have.
 BRIEF_TEXT = 1 << 16
 
+# Characters of code that is made twice, quickly at first (`Effort.SOON`): shorter code is made with
+# care in no time, and of longer code the driver's assembler takes longer than LLVM would have.
+SOON_TEXT = range(1 << 11, 1 << 16)
+
 _ENTRY = re.compile(r"(\.entry [^{]*)\{")
 
 NAME = "kernel"  # of a kernel's function
@@ -165,10 +169,20 @@ def quickly(module: GpuModule, operations: int, elements: int) -> GpuModule:
     return module.with_effort(Effort.BRIEF) if few and len(str(module)) > QUICK_TEXT else module
 
 
+def soon(module: GpuModule) -> GpuModule | None:
+    """A module that does the same to the bit, for the first calls of a program; None where it would
+    not be made sooner."""
+    if module.effort is not Effort.OPTIMISE or module.cluster:
+        return None
+    if len(str(module)) not in SOON_TEXT:
+        return None
+    return module.with_effort(Effort.SOON)
+
+
 def level_of(module: GpuModule) -> int:
     """LLVM's level of optimisation for the instructions of a module."""
     brief = module.effort is Effort.INLINE and len(str(module)) <= BRIEF_TEXT
-    return 0 if brief or module.effort is Effort.BRIEF else _LEVEL
+    return 0 if brief or module.effort.is_quick else _LEVEL
 
 
 def assemble(module: GpuModule, architecture: int = 90) -> str:

@@ -24,7 +24,8 @@ class Effort(Enum):
     ``KERNEL`` is code that needs none of LLVM's passes, ``OPTIMISE`` has all of them. ``INLINE``
     makes functions one without more, ``LIGHT`` does little besides moving variables to registers,
     ``LOOP`` also has what goes round in a loop there. The others are compiled as quickly as can be:
-    after functions are made one (``BRIEF``), or as they are (``QUICK``).
+    after functions are made one (``BRIEF``), or as they are (``QUICK``). ``SOON`` is code of GPUs
+    for the first calls of a program, which better code follows.
     """
 
     KERNEL = ""
@@ -34,11 +35,12 @@ class Effort(Enum):
     BRIEF = "brief"
     QUICK = "quick"
     LOOP = "loop"
+    SOON = "soon"
 
     @property
     def is_quick(self) -> bool:
         """Whether time to compile counts more than time to run."""
-        return self in (Effort.BRIEF, Effort.QUICK)
+        return self in (Effort.BRIEF, Effort.QUICK, Effort.SOON)
 
 
 class Call(str):

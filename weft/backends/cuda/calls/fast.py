@@ -216,6 +216,14 @@ class DeviceCall:
             self.graphs[i * row : (i + 1) * row] = [graph.handle, *found]
         self.device[stubs.GRAPH_COUNT] = len(known[-MOST_GRAPHS:])
 
+    def know_kernels(self) -> None:
+        """Have native code launch the kernels that there are now."""
+        at = 0
+        for command in self._kernels() if self.takes_numbers else ():
+            if command.blocks:
+                self.launches[at + 1] = command.function.handle
+                at += int(self.launches[at])
+
     def refill(self, where: int) -> None:
         """Put a block into a list that is empty."""
         self.client.use()
@@ -243,6 +251,7 @@ def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> D
     found = executable.native.get(places)
     if found is None:
         found = executable.native[places] = DeviceCall(client, executable, closed.in_avals, places)
+        found.know_kernels()  # which may have become better meanwhile
     if not all(arrays) and not found.takes_numbers:
         return None
     if any(not arrays[number] for number in found.passed):

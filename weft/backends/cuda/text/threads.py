@@ -6,6 +6,7 @@ have the same bits; loops, reductions and the grid are the GPU's own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from math import prod
@@ -22,7 +23,7 @@ from weft.backends.llvm.text.rare import rare
 from weft.backends.llvm.text.render import Function
 from weft.base.sizes import room_for
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
-from weft.kernel.nodes import BF16, F16, F32, F64, Value, is_float, walk
+from weft.kernel.nodes import BF16, F16, F32, F64, U32, Value, is_float, walk
 
 # Bytes of values in shared memory, by type; others have 8.
 _WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4}
@@ -56,6 +57,30 @@ def _computed_with(kernel: Kernel) -> set[int]:
     return {v.number for v in values if v.number in found and v.args[0].dtype == F64}
 
 
+def _turns(kernel: Kernel) -> dict[int, int]:
+    """Values of 32 bits that are a number with its bits turned left, by how many, and 0 for shifts
+    that are only parts of such."""
+    roots = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    values = walk(roots)
+    found = {v.number: turn for v in values if (turn := _turn(v))}
+    if found:
+        parts = {x.number for v in values if v.number in found for x in v.args}
+        others = {x.number for v in values if v.number not in found for x in v.args}
+        found |= dict.fromkeys(parts - others - {v.number for v in roots}, 0)
+    return found
+
+
+def _turn(v: Value) -> int:
+    """By how many bits a value of 32 bits is a number turned left; 0 where it is no such value."""
+    if v.op != "or" or v.dtype != U32 or [x.op for x in v.args] != ["shl", "lshr"]:
+        return 0
+    (x, left), (y, right) = (shift.args for shift in v.args)
+    if x is not y or left.op != "const" or right.op != "const":
+        return 0
+    turned, rest = (int.from_bytes(by.attr, sys.byteorder) for by in (left, right))
+    return turned if 0 < turned < 32 and turned + rest == 32 else 0
+
+
 def counted(f: Lines, at: str, stop: Any, step: int, run: Callable[[str], None]) -> None:
     """A loop of numbers up to one, counted in a variable from what that is."""
     f.count += 1
@@ -87,7 +112,7 @@ class Threads(Function):
         self.shared: list[Memory] = []  # memory that the threads of a block share
         self.shared_bytes = 0
         self.words: dict[str, Module] = {}  # functions that it calls
-        self.computed_with = _computed_with(self.kernel)
+        self.computed_with, self.turns = _computed_with(self.kernel), _turns(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
         self.place = 0  # which of its own elements of a row a thread is at
         self.serial: list[str] = []  # lines of the entry block, for what loops count
@@ -259,11 +284,26 @@ class Threads(Function):
                 return self._converted("cvt.f64.f32", "double", "=d,f", f"float {args[0]}")
             if v.dtype == F32 and v.number in self.computed_with:
                 return self._converted("cvt.rn.f32.f64", "float", "=f,d", f"double {args[0]}")
+        if v.number in self.turns:
+            return self._turned(v, self.turns[v.number])
         if v.op == "cast" and BF16 in (v.dtype, v.args[0].dtype):
             found = self._bfloat(v, args)
             if found is not None:
                 return found
         return super().render(v, args)
+
+    def _turned(self, v: Value, by: int) -> str:
+        """A number with its bits turned left by one instruction; nothing for the shifts.
+
+        For shifts, LLVM looks for bits that it knows in what was shifted before: for the 20 rounds
+        of a random number that takes it a tenth of a second.
+        """
+        if not by:
+            return ""
+        x = self.known[v.args[0].args[0].number, self.lanes]
+        word = f"shf.l.wrap.b32 $0, $1, $1, {by};"
+        # LLVM puts instructions that touch no memory in order anew, which takes as long
+        return self.emit(f'call i32 asm "{word}", "=r,r"(i32 {x})')
 
     def _bfloat(self, v: Value, args: list[str]) -> str | None:
         """A conversion from or to bfloat16 by one instruction, or by none."""

@@ -24,11 +24,14 @@ _INLINE_PASSES = ("AlwaysInliner", "GlobalDCE", *_LIGHT_PASSES)
 # Functions made one, and what goes round in a loop in registers. NewGVN, which would make nothing
 # faster here, does not come to an end for some loops inside of loops, and LLVM ends the process.
 _LOOP_PASSES = (*_INLINE_PASSES[:2], "SROA", "InstCombine", "LoopRotate", "SimplifyCFG")
+# Functions made one, and variables in registers: what the driver's assembler does not do itself.
+_SOON_PASSES = (*_INLINE_PASSES[:2], "SROA", "SimplifyCFG")
 _PASSES = {
     Effort.LIGHT: _LIGHT_PASSES,
     Effort.INLINE: _INLINE_PASSES,
     Effort.BRIEF: _INLINE_PASSES,
     Effort.LOOP: _LOOP_PASSES,
+    Effort.SOON: _SOON_PASSES,
 }
 # Functions that take long: other threads run meanwhile. To let them run for less than it takes
 # to come to terms with them would cost more than it gives.
