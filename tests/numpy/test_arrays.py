@@ -208,7 +208,10 @@ def test_methods(name: str) -> None:
     args, options = METHODS[name]  # type: ignore[misc]
     ours_args = [jnp.array(a) if isinstance(a, list) else a for a in args]
     ours = getattr(X, name)(*ours_args, **options)
-    theirs = getattr(np.asarray(X), name)(*args, **options)
+    if hasattr(np.ndarray, name):
+        theirs = getattr(np.asarray(X), name)(*args, **options)
+    else:  # NumPy's arrays have lost some of their methods
+        theirs = getattr(np, name)(np.asarray(X), *args, **options)
     np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-6)
 
 
