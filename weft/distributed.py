@@ -139,6 +139,12 @@ def _joined(address, count, number, limit, method, bind):
                 )
             timeout = _knobs.distributed_timeout.value
             return _store.Messages(address, count, number, timeout, limit, bind)
+        missing = [n for n, v in zip(("num_processes", "process_id"), given[1:]) if v is None]
+        if address is not None and method is None:
+            raise ValueError(
+                f"weft.distributed.initialize was given coordinator_address={address!r} without"
+                f" {' and '.join(missing)}, and MPI did not start this process; give all three"
+            )
         if (count or 1) > 1:
             raise ValueError(
                 f"weft.distributed.initialize was asked for {count} processes, and this one was"

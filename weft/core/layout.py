@@ -105,5 +105,9 @@ def row_major(ndim: int, sharding: Any) -> Format:
 
 
 def format_of(array: Any) -> Format:
-    """How and where an array lies."""
-    return row_major(array.ndim, array.sharding)
+    """How and where an array lies; memory that lays arrays out in its own way says how."""
+    found = array._device_layout() if hasattr(array, "_device_layout") else None
+    if found is None or len(found[0]) != array.ndim:
+        return row_major(array.ndim, array.sharding)
+    order, tiles = found
+    return Format(Layout(tuple(reversed(order)), tiles, 0), array.sharding)

@@ -166,6 +166,11 @@ class ArrayImpl(Array):
         rows.flags.writeable = False
         return rows
 
+    def _device_layout(self) -> Any:
+        """How the device lays it out, where that is its own choice."""
+        where = self._type.placement.memory
+        return None if where.is_host else where.layout(self._alias()._owner)
+
     def _memory(self) -> Any:
         """The memory that the owner is a piece of."""
         return self._type.placement.memory

@@ -44,6 +44,10 @@ class Memory(ABC):
     def begin_copy_out(self, owner: Any, dtype: Any, shape: tuple[int, ...]) -> None:
         """Begin to copy values to the host, for ``copy_out`` to find."""
 
+    def layout(self, owner: Any) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]] | None:
+        """The dimensions from the fastest on, and the sizes of tiles; None for rows in order."""
+        return None
+
 
 class HostMemory(Memory):
     """Memory of the process: what arrays on host devices own are NumPy arrays and native blocks."""

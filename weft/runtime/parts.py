@@ -81,6 +81,10 @@ class SpreadMemory(Memory):
         for client, buffer in zip(self.clients, owner.buffers, strict=True):
             client.memory.begin_copy_out(buffer, dtype, part)
 
+    def layout(self, owner: Parts) -> Any:
+        """How the first device lays its part out."""
+        return self.clients[0].memory.layout(owner.buffers[0])
+
     def copy(self, owner: Parts) -> Parts:
         """A copy on the devices."""
         rows = zip(self.clients, owner.buffers, strict=True)

@@ -207,10 +207,7 @@ class Emitter:
                 )
             finally:
                 self.expanding.pop()
-        raise Unlowered(
-            f"the program holds {primitive}, which weft can't write as StableHLO; weft itself can "
-            "compile it"
-        )
+        raise Unlowered(f"the program holds {primitive}, which weft can't write as StableHLO")
 
     def staged(self, fun: Callable[..., Any], avals: Any, ins: Sequence[Typed]) -> list[Typed]:
         """The results of a function of other primitives."""
@@ -291,10 +288,7 @@ def _quoted(notes: Any) -> dict[str, str]:
 
 def _as_list(primitive: Any, out: Any) -> list[Any]:
     if out is None:
-        raise Unlowered(
-            f"the program holds {primitive}, which weft can't write as StableHLO; weft itself can "
-            "compile it"
-        )
+        raise Unlowered(f"the program holds {primitive}, which weft can't write as StableHLO")
     return list(out) if primitive.multiple_results else [out]
 
 

@@ -292,3 +292,24 @@ def test_other_libraries_get_copies_or_an_error(plugin):
 def test_checks_look_at_what_devices_compute(plugin):
     with knobs.scope(debug_nans=True), pytest.raises(FloatingPointError, match="log"):
         jnp.log(there(-jnp.ones(3), plugin))
+
+
+def test_formats_say_how_the_plugin_lays_arrays_out(plugin):
+    x = there(jnp.ones((3, 4)), plugin)
+    layout = x.format.layout
+    assert layout.major_to_minor == (0, 1) and layout.tiling == ((8, 128),)
+    assert x.format.sharding == x.sharding
+    mesh = weft.sharding.Mesh(np.array(plugin.places), ("a",))
+    y = weft.device_put(jnp.ones((4, 4)), weft.sharding.NamedSharding(mesh, weft.P("a")))
+    assert y.format.layout.tiling == ((8, 128),)
+    assert weft.random.key(0).format.layout.tiling == ()
+    plugin.refuse["Buffer_GetMemoryLayout"] = ("UNIMPLEMENTED", "not here")
+    assert x.format.layout.tiling == ()
+    told = str(weft.explain(weft.jit(lambda x: x @ x), quiet=True)(y))
+    assert "on each of 4 devices" in told
+
+
+def test_warnings_of_the_host_name_the_operation(plugin):
+    x = there(jnp.ones(3), plugin)
+    with pytest.warns(HostFallbackWarning, match=r"holds pure_callback.*host computes the program"):
+        weft.jit(lambda x: weft.pure_callback(np.sin, x, x))(x)

@@ -140,4 +140,8 @@ def test_arguments_are_checked():
         joined(f"127.0.0.1:{free_port()}", 2, 1)
     with pytest.raises(ValueError, match="give each of them coordinator_address"):
         joined(None, 2, None)
+    with pytest.raises(ValueError, match="without process_id, and MPI did not start"):
+        joined("localhost:1", 2, None)
+    with pytest.raises(ValueError, match="without num_processes and process_id"):
+        joined("localhost:1", None, None)
     assert not weft.distributed.is_initialized()

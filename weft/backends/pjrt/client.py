@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.backends.pjrt import plugins
+from weft.backends.pjrt.api import PjrtError
 from weft.backends.pjrt.device import Described, PjrtDevice, Runtime
 from weft.base.lazy import Late
 from weft.core import processes
@@ -26,7 +27,15 @@ def names() -> list[str]:
 
 def clients(name: str) -> list[Any]:
     """A client for each device of a plugin; those of other processes are only known by name."""
-    runtime = Runtime(plugins.named(name))
+    try:
+        runtime = Runtime(plugins.named(name))
+    except PjrtError as error:
+        if name != "tpu" or error.code != "NOT_FOUND":
+            raise
+        raise RuntimeError(
+            f"{error}. To compile for a TPU that isn't here, write"
+            " jit(f).lower(x).compile(topology='v5e:2x2')"
+        ) from None
     own = [PjrtDevice(runtime, device, _over) for device in runtime.devices()]
     if not own:
         raise RuntimeError(f"the plugin {name!r} finds no device that this process can use")

@@ -108,6 +108,14 @@ class PluginMemory(Memory):
         client = self.client
         return buffers.copied(owner, client.runtime.handle, client.handle)
 
+    def layout(self, owner: Buffer) -> Any:
+        try:
+            return owner.layout()
+        except PjrtError as error:
+            if error.code != "UNIMPLEMENTED":
+                raise
+            return None
+
     def put(self, value: np.ndarray) -> Buffer:
         client = self.client
         return buffers.put(client.api, client.runtime.handle, client.handle, value)

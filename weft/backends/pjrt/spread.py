@@ -174,7 +174,7 @@ class PjrtDevices(SpreadClient):
     def study(self, closed: ClosedJaxpr, donated: tuple[bool, ...] = ()) -> Study:
         """What became of a program here."""
         found = self.executable(closed, donated)
-        return Study(closed, None if found is None else found.code)
+        return Study(closed, None if found is None else found.code, len(self.clients))
 
     def told(
         self, closed: Any, name: str, traced: float, args: Sequence[Any] | None = None

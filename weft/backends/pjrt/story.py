@@ -18,8 +18,8 @@ MAX_KINDS = 12
 class Study:
     """One program and what was compiled of it; None where the host computes it."""
 
-    def __init__(self, closed: ClosedJaxpr, code: Code | None) -> None:
-        self.closed, self.code = closed, code
+    def __init__(self, closed: ClosedJaxpr, code: Code | None, devices: int = 1) -> None:
+        self.closed, self.code, self.devices = closed, code, devices
 
     def text(self) -> str:
         """The program after the compiler's passes, as HLO."""
@@ -45,7 +45,7 @@ class Study:
         """The operations by kind, and what they cost, in a few lines."""
         if self.code is None:
             return "the host computes it"
-        return explained(self.code)
+        return explained(self.code, self.devices)
 
     def told(self, head: str, seconds: dict[str, float]) -> Told:
         """The figures and the story of a program, for ``explain``."""
@@ -61,7 +61,7 @@ class Study:
         )
 
 
-def explained(code: Code) -> str:
+def explained(code: Code, devices: int = 1) -> str:
     """What an executable does: operations by kind, FLOPs, bytes, and the time it should take."""
     costs, memory = code.costs(), code.memory()
     form, data = code.optimized()
@@ -69,7 +69,10 @@ def explained(code: Code) -> str:
     lines = [f"{sum(n for _, n in kinds)} operations after fusion"]
     lines.append("  " + ", ".join(f"{n} {kind}" for kind, n in kinds))
     flops, moved = costs.get("flops", 0.0), costs.get("bytes accessed", 0.0)
-    lines.append(f"  {flops:,.0f} floating-point operations, {moved:,.0f} bytes read and written")
+    where = f", on each of {devices} devices" if devices > 1 else ""
+    lines.append(
+        f"  {flops:,.0f} floating-point operations, {moved:,.0f} bytes read and written{where}"
+    )
     if "optimal_seconds" in costs:
         lines.append(f"  expected time {costs['optimal_seconds'] * 1e6:,.1f} us, by the compiler")
     names = "argument output alias temp generated_code".split()

@@ -76,8 +76,9 @@ class Topology:
                 num_options=named.count,
             )
         except PjrtError as error:
+            named = "; write v5e:2x2, v4:2x2x1, v5p:2x2x1 or the like" if platform == "tpu" else ""
             raise RuntimeError(
-                f"the plugin {platform!r} does not know the machine {name!r}: {error}"
+                f"the plugin {platform!r} does not know the machine {name!r}: {error}{named}"
             ) from None
         self.handle: int = made.topology
         found = self.api.call("TopologyDescription_GetDeviceDescriptions", topology=self.handle)
@@ -111,7 +112,7 @@ class Topology:
             text = sharded_text(closed, name, mesh, ins, outs, False, noted)
             ids = self._ids(mesh)
         options = device_options(ids, division is not None, overrides, text)
-        return Study(closed, compile_ahead(self.api, self.handle, text, options))
+        return Study(closed, compile_ahead(self.api, self.handle, text, options), len(ids))
 
     def check_count(self, count: int) -> None:
         """Raise ValueError where the machine has fewer devices."""
