@@ -241,6 +241,29 @@ DAMAGED = {
 }
 
 
+@pytest.mark.parametrize("name", ["nesting", "nested keys"])
+def test_deep_values_are_a_value_error_of_each_reader(name):
+    with pytest.raises(ValueError, match="nested too deeply"):
+        msgpack.unpackb(DAMAGED[name])
+
+
+def test_values_of_any_depth_are_read_or_refused():
+    """The bytes may be read at depths at which pieces of arrays are not joined."""
+    read = 0
+    for depth in range(100, 1200, 20):
+        data = b"\x81\xa1a" * depth + b"\x01"
+        try:
+            found = serialization.msgpack_restore(data)
+        except ValueError as error:
+            assert "nested too deeply" in str(error)
+            continue
+        for _ in range(depth):
+            found = found["a"]
+        assert found == 1
+        read += 1
+    assert 0 < read < 55
+
+
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_bytes_are_a_value_error(name):
     with pytest.raises(ValueError):

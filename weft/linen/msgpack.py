@@ -175,11 +175,6 @@ class _Reader:
         raise ValueError(f"byte {first:#x} at {self.at - 1} does not start a MessagePack value")
 
 
-def too_deep() -> ValueError:
-    """The error of values that are nested more deeply than Python can follow."""
-    return ValueError("the data have values that are nested too deeply")
-
-
 def unpackb(data, ext_hook: Callable[[int, bytes], Any] = ExtType) -> Any:
     """The value that the bytes hold; ``ext_hook`` makes values of extension types.
 
@@ -190,7 +185,7 @@ def unpackb(data, ext_hook: Callable[[int, bytes], Any] = ExtType) -> Any:
     try:
         value = reader.value()
     except RecursionError:
-        raise too_deep() from None
+        raise ValueError("the data have values that are nested too deeply") from None
     if reader.at != len(reader.data):
         raise ValueError(f"{len(reader.data) - reader.at} extra bytes follow the value")
     return value

@@ -329,10 +329,7 @@ def msgpack_serialize(pytree, in_place: bool = False) -> bytes:
 
 def msgpack_restore(encoded_pytree):
     """The state dictionary that the bytes hold, with NumPy arrays as leaves."""
-    try:
-        return _join_pieces(msgpack.unpackb(encoded_pytree, ext_hook=_decode))
-    except RecursionError:
-        raise msgpack.too_deep() from None
+    return _join_pieces(msgpack.unpackb(encoded_pytree, ext_hook=_decode))
 
 
 def to_bytes(target) -> bytes:
