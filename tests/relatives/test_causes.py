@@ -335,6 +335,26 @@ def test_products_of_other_dtypes_in_a_third():
     np.testing.assert_array_equal(found, [3, 3, 3])
 
 
+@pytest.mark.parametrize("other", ["bool", "float32"])
+def test_products_of_booleans_are_refused_in_any_dtype(other):
+    truth, y = jnp.array(True), jnp.ones((1, 5), other)
+    for args in ((truth, y), (y, truth)):
+        with pytest.raises(TypeError, match="mul does not accept dtype bool"):
+            lax.mul(*args, out_dtype="float32")
+        with pytest.raises(TypeError, match="mul does not accept dtype bool"):
+            weft.jit(lambda x, y: lax.mul(x, y, out_dtype="float32"))(*args)
+
+
+def test_products_in_a_complex_dtype_or_out_of_one():
+    x, z = jnp.arange(2.0), jnp.array([1 + 2j, 3j])
+    for f in (lax.mul, weft.jit(lax.mul, static_argnames="out_dtype")):
+        np.testing.assert_array_equal(f(x, x, out_dtype="complex64"), [0, 1 + 0j])
+        np.testing.assert_array_equal(f(x, z, out_dtype="complex64"), [0, 3j])
+        assert f(z, z, out_dtype="float32").tolist() == [1, 0]
+    grad = weft.grad(lambda x: jnp.abs(lax.mul(x, x, out_dtype="complex64")).sum())
+    np.testing.assert_allclose(grad(x + 1), [2, 4], rtol=1e-6)
+
+
 def test_hermitian_parts_of_integers():
     vectors, values = lax.linalg.eigh(jnp.array([[2, 1], [1, 2]]))
     assert vectors.dtype == values.dtype == jnp.float32

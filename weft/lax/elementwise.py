@@ -1107,9 +1107,21 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
         >>> lax.mul(2.0, 3.0).item()
         6.0
     """
-    if out_dtype is not None and typeof(x).dtype != typeof(y).dtype:
-        x, y = (convert.convert(v, np.dtype(out_dtype)) for v in (x, y))
+    if out_dtype is not None:
+        x, y = _multiplied_in(np.dtype(out_dtype), x, y)
     return arithmetic.mul(x, y, out_dtype)
+
+
+def _multiplied_in(dtype: np.dtype, x: Any, y: Any) -> tuple[Any, Any]:
+    """Operands of a product in a dtype: converted where they differ, or one is complex."""
+    kinds = [typeof(v).dtype for v in (x, y)]
+    for v, kind in zip((x, y), kinds, strict=True):
+        if kind == np.bool_:
+            arithmetic.mul(v, v)  # which says so
+    is_complex = [kind.kind == "c" for kind in (*kinds, dtype)]
+    if kinds[0] == kinds[1] and len(set(is_complex)) == 1:
+        return x, y
+    return convert.convert(x, dtype), convert.convert(y, dtype)
 
 
 def mulhi(x: Any, y: Any, /) -> Any:
