@@ -9,6 +9,7 @@ import weft
 import weft.numpy as jnp
 from tests.backends.pjrt import test_shardy
 from tools import ahead_programs
+from weft import lax
 from weft.backends.pjrt import plugins
 from weft.backends.pjrt.topology import Topology
 from weft.base.knobs import use_shardy_partitioner
@@ -72,6 +73,22 @@ def test_rules_of_libtpus_counts():
             found[name] = flops / counts[0]
     assert set(found) == set(wanted)
     assert max(abs(ratio - 1) for ratio in found.values()) < 0.01, found
+
+
+def test_places_that_move_into_the_batch_count_more():
+    """Of few images, columns are divided into parts with halos: 48 pairs with taps, not 36."""
+
+    def gradient(g, w):
+        convolve = lambda x: lax.conv_general_dilated(x, w, (1, 1), "VALID")
+        return weft.vjp(convolve, jnp.zeros((4, 16, 14, 14)))[1](g)[0]
+
+    struct = weft.ShapeDtypeStruct
+    args = struct((4, 32, 12, 12), "float32"), struct((32, 16, 3, 3), "float32")
+    made = weft.jit(gradient).lower(*args).compile(topology="v5e:2x2")
+    assert "f32[14,32,2,16]" in made.as_text()
+    products = 2 * 4 * 32 * 16 * (12 * 3) ** 2
+    halos = 6 * 32 * 12 * 4 * 8 * 4 + 14 * 32 * 2 * 16
+    assert made.cost_analysis()["flops"] == products * 48 / 36 + halos
 
 
 def test_both_partitioners_divide_programs():

@@ -76,9 +76,9 @@ class Topology:
                 num_options=named.count,
             )
         except PjrtError as error:
-            named = "; write v5e:2x2, v4:2x2x1, v5p:2x2x1 or the like" if platform == "tpu" else ""
+            advice = "; write v5e:2x2, v4:2x2x1, v5p:2x2x1 or the like" if platform == "tpu" else ""
             raise RuntimeError(
-                f"the plugin {platform!r} does not know the machine {name!r}: {error}{named}"
+                f"the plugin {platform!r} does not know the machine {name!r}: {error}{advice}"
             ) from None
         self.handle: int = made.topology
         found = self.api.call("TopologyDescription_GetDeviceDescriptions", topology=self.handle)
