@@ -28,7 +28,7 @@ FORMAT = "1"
 # Values that are written as they are.
 _PLAIN = frozenset([type(None), bool, int, float, complex, str, bytes])
 # Where primitives are whose rules are weft's own.
-_ROOMS = ("weft.prims.", "weft.control.")
+_ROOMS = ("weft.prims.", "weft.control.", "weft.compiler.checks.")
 # Calls of users' functions: all that a plan says of them is when Python is asked.
 _CALLBACKS = "weft.control.callbacks"
 
