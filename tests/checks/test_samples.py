@@ -11,6 +11,7 @@ from tests.laws.test_laws import one_of_each_kind
 from tests.samples import all_samples
 from weft.core.registry import lookup
 from weft.errors import CheckError, NaNCheckError
+from weft.experimental import checkify
 
 SAMPLES = [s for s in all_samples() if s.axis is None and not s.prim.startswith("random")]
 # Operands that mathematical functions have no values for, or infinite ones.
@@ -43,6 +44,40 @@ def test_checks_are_silent_unless_a_result_is_bad(sample):
                 got = function(*args)
             for mine, plain in zip(laws.arrays(got), laws.arrays(want), strict=True):
                 laws.assert_same_bits(np.asarray(mine), np.asarray(plain))
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if "int32" in s.dtypes], ids=repr)
+def test_no_sample_overflows(sample):
+    """All samples of integers hold small ones, but for those of extremes."""
+    args = sample.operands("int32", np.random.default_rng(laws.seed_of(sample)))
+    with jax.checks(overflow=True):
+        jax.jit(sample.function("int32"))(*args)
+
+
+def indexes(sample):
+    """Whether a sample has indices; where their mode says what they mean, nothing is checked.
+
+    ``checkify`` does not look at ``scatter-sub``, as JAX's, nor at references.
+    """
+    has_indices = sample.prim.startswith(("gather", "scatter", "dynamic"))
+    meant = "clip" in sample.name or "wrap" in sample.name
+    return has_indices and not meant and sample.prim != "scatter-sub"
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if indexes(s)], ids=repr)
+def test_indices_are_refused_where_checkify_refuses_them(sample):
+    dtype = sample.dtypes[0]
+    with laws.precision(dtype):
+        args = sample.operands(dtype, np.random.default_rng(laws.seed_of(sample)))
+        checked = checkify.checkify(sample.function(dtype), errors=checkify.index_checks)
+        outside = checked(*args)[0].get() is not None
+        function = jax.jit(sample.function(dtype))
+        with jax.checks(index=True):
+            if not outside:
+                function(*args)
+                return
+            with pytest.raises(IndexError, match="got index"):
+                function(*args)
 
 
 def is_function_of_numbers(sample):
