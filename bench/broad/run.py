@@ -2,7 +2,7 @@
 
 Each library has a process of its own, one after the other, so that neither waits for the other's
 memory or clock. A time is that of calls that follow each other, waited for at the end, over their
-number; the best of some counts. The same process as a module, ``python -m bench.broad.run``, times
+number; the best of three counts. The same process as a module, ``python -m bench.broad.run``, times
 one library and writes a line of JSON for each program.
 """
 
@@ -32,8 +32,11 @@ from bench.publish import record
 FILES = (layers, science, arrays, signals, training)
 # Seconds that the calls of one measurement take, about, and calls of it at most.
 SPAN, MOST_CALLS = 0.02, 500
-# Measurements, of which the best counts: what a library compiles in the background ends meanwhile.
-ROUNDS = 7
+# Measurements, of which the best counts.
+ROUNDS = 4
+# Programs that are called for the first time before they are timed: what a library compiles in the
+# background ends meanwhile.
+TOGETHER = 32
 # Seconds of calls before the first program: libraries go on loading after their first call.
 WARM = 1.0
 # How far means of results may be apart, of their mean magnitude.
@@ -81,31 +84,35 @@ def _summary(out: Any, leaves: Any) -> list[list[float]]:
     return found
 
 
-def time_one(m: Any, name: str, seed: list[int], grad: bool) -> dict[str, Any]:
-    """A program's first call and its time, in seconds, and what its results are like."""
-    fun, args, draw = made(m, name, seed, grad)
-    title = f"{name}, gradient" if grad else name
-    told = {"name": title, "dtype": str(draw.dtype), "shapes": _shapes(args), "seed": seed}
-    args = m.tree.map(m.numpy.asarray, args)
-    m.block_until_ready(args)
-    run = m.jit(fun)
-    began = time.perf_counter()
-    out = m.block_until_ready(run(*args))
-    first = time.perf_counter() - began
-    values = _summary(out, m.tree.leaves)
-    for _ in range(3):
-        m.block_until_ready(run(*args))
-    best = math.inf
-    count = 3
-    for _ in range(ROUNDS):
+class Program:
+    """A program, called for the first time; ``told`` is what is known of it, times in seconds."""
+
+    def __init__(self, m: Any, name: str, seed: list[int], grad: bool) -> None:
+        fun, args, draw = made(m, name, seed, grad)
+        title = f"{name}, gradient" if grad else name
+        self.m, self.args = m, m.tree.map(m.numpy.asarray, args)
+        m.block_until_ready(self.args)
+        self.run = m.jit(fun)
         began = time.perf_counter()
-        for _ in range(count):
-            out = run(*args)
-        m.block_until_ready(out)
-        took = time.perf_counter() - began
-        best = min(best, took / count)
-        count = max(3, min(MOST_CALLS, int(SPAN / best)))
-    return {**told, "first": first, "seconds": best, "values": values}
+        out = m.block_until_ready(self.run(*self.args))
+        first = time.perf_counter() - began
+        told = {"name": title, "dtype": str(draw.dtype), "shapes": _shapes(args), "seed": seed}
+        self.told = {**told, "first": first, "values": _summary(out, m.tree.leaves)}
+        for _ in range(3):
+            m.block_until_ready(self.run(*self.args))
+
+    def timed(self) -> dict[str, Any]:
+        """What is known of the program, with the time of a call."""
+        best, count = math.inf, 3
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            for _ in range(count):
+                out = self.run(*self.args)
+            self.m.block_until_ready(out)
+            took = time.perf_counter() - began
+            best = min(best, took / count)
+            count = max(3, min(MOST_CALLS, int(SPAN / best)))
+        return {**self.told, "seconds": best}
 
 
 def warm(m: Any) -> None:
@@ -122,15 +129,26 @@ def work(library: str, seed: int, times: int, wanted: str, every: int, out: Path
     for name in ("scipy.linalg", "image", "ops"):
         importlib.import_module(f"{library}.{name}")
     warm(m)
+    wanted_cases = list(cases(seed, times, wanted, every))
     with out.open("w") as lines:
-        for name, key, grad in cases(seed, times, wanted, every):
-            try:
-                found = time_one(m, name, key, grad)
-            except Exception as error:  # a program that fails is a row as well
-                said = traceback.format_exception_only(error)[-1].strip()
-                found = {"name": name, "seed": key, "error": said[:300]}
-            lines.write(json.dumps(found) + "\n")
-            lines.flush()
+        for start in range(0, len(wanted_cases), TOGETHER):
+            begun = []
+            for name, key, grad in wanted_cases[start : start + TOGETHER]:
+                begun.append((name, key, _tried(Program, m, name, key, grad)))
+            for name, key, program in begun:
+                found = program if isinstance(program, str) else _tried(program.timed)
+                if isinstance(found, str):  # a program that fails is a row as well
+                    found = {"name": name, "seed": key, "error": found}
+                lines.write(json.dumps(found) + "\n")
+                lines.flush()
+
+
+def _tried(function: Any, *given: Any) -> Any:
+    """The result of a function, or the text of its error."""
+    try:
+        return function(*given)
+    except Exception as error:
+        return traceback.format_exception_only(error)[-1].strip()[:300]
 
 
 # --- both -----------------------------------------------------------------------------------------

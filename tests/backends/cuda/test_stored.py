@@ -13,7 +13,7 @@ from weft import lax
 from weft import numpy as jnp
 from weft.backends.cuda import assemble, driver, program
 from weft.backends.cuda.forms import stored
-from weft.base import knobs, later
+from weft.base import background, knobs, later
 from weft.compiler import identity
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="no disk cache here")
@@ -64,6 +64,7 @@ def plans(monkeypatch):
 def again(fun, gpu):
     """The results of a function, traced anew, as another process does."""
     found = weft.jit(lambda x: fun(x))(weft.device_put(X, gpu))
+    background.settle()  # kernels are kept when they are made with care
     later.settle()
     return [np.asarray(x) for x in weft.tree.leaves(found)]
 

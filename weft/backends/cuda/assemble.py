@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from weft.backends.cuda.text.render import render
 from weft.base import disk, knobs, observing, progress
 from weft.base.background import is_leaving
 from weft.base.cores import threads
+from weft.base.forks import across_forks
 from weft.base.functional import lru
 from weft.base.record import Record
 from weft.compiler.arena import Life, arrange
@@ -55,6 +57,8 @@ MAX_APART_BLOCKS = 1 << 24
 JOINED_ROUTINES = frozenset(["decode_attention"])
 # Threads that compile at a time.
 MAX_COMPILERS = 16
+# Seconds for which better code is put off while calls wait for other code.
+LONGEST_PASS = 1.0
 
 
 @driver.per_device(1024)
@@ -77,14 +81,16 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     where, quick = knobs.thread.cache, None
     if knobs.gpu_compile_twice.value and not dynamic and not observing.thread.in_background:
         quick = ptx.soon(module)
-    submit = _compilers().submit
+    line = progress.expect(1)
     if quick is None:
-        later = submit(_compiled, module, key, device, where, progress.expect(1)).result
+        later = _waited_for.submit(_compiled, module, key, device, where, line)
         return driver.Function(later, name, dynamic, waits, key)
     first = disk.digest(b"soon" + key)
     code = disk.load(first)
     if code is None:
-        code = submit(_compiled, quick, first, device, where, progress.expect(1)).result
+        code = _waited_for.submit(_compiled, quick, first, device, where, line)
+    else:
+        progress.finish(line, 1)
     function = driver.Function(code, name, dynamic, waits, key)
     function.better = lambda: _compiled(module, key, device, where)
     return function
@@ -95,6 +101,7 @@ def improve(kernels: Sequence[driver.Function]) -> bool:
     device = driver.device()
 
     def make(kernel: driver.Function) -> bool:
+        _waited_for.let_pass()
         if is_leaving():
             return False
         device.use()
@@ -121,6 +128,37 @@ def _compilers() -> Any:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(min(threads(), MAX_COMPILERS), "weft compiles")
+
+
+class _WaitedFor:
+    """Compiles that a call waits for, which others let pass."""
+
+    def __init__(self) -> None:
+        self._count, self._changed = 0, across_forks(threading.Condition())
+
+    def submit(self, function: Callable[..., bytes], *given: Any) -> Callable[[], bytes]:
+        """Have code made, and what waits for it."""
+        self._add(1)
+        try:
+            made = _compilers().submit(function, *given)
+        except RuntimeError:  # the process ends
+            self._add(-1)
+            raise
+        made.add_done_callback(lambda made: self._add(-1))
+        return made.result
+
+    def _add(self, count: int) -> None:
+        with self._changed:
+            self._count += count
+            self._changed.notify_all()
+
+    def let_pass(self) -> None:
+        """Wait until no call waits for code, but not for long."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count, LONGEST_PASS)
+
+
+_waited_for = _WaitedFor()
 
 
 @lru(1)
