@@ -20,10 +20,8 @@ SAMPLES = all_samples()
 # Operations that StableHLO has only as several others, which round more often, and the bound in
 # units of the last place of the largest result.
 NEAR = {
-    "integer_pow": 4,  # in float16 and bfloat16: every product is rounded
     "ragged_dot_general": 4,
     "reduce": 4,  # by a function that is a sum
-    "square": 2,  # of complex numbers
     "tridiagonal_solve": 16,
 }
 

@@ -146,23 +146,39 @@ def _round(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
 
 @rule("square")
 def _square(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
-    return [e.one("multiply", [*ins, *ins], *out_of(eqn))]
+    shape, dtype = out_of(eqn)
+    if dtype.kind != "c":
+        return [e.one("multiply", [*ins, *ins], shape, dtype)]
+    # as weft computes it: the real part without cancellation
+    real = np.empty(0, dtype).real.dtype
+    each = lambda name, *xs: e.one(name, xs, shape, real)
+    a, b = each("real", *ins), each("imag", *ins)
+    product = each("multiply", a, b)
+    parts = (
+        each("multiply", each("subtract", a, b), each("add", a, b)),
+        each("add", product, product),
+    )
+    return [e.one("complex", parts, shape, dtype)]
 
 
 @rule("integer_pow")
 def _integer_pow(e: Emitter, eqn: Any, ins: Any) -> list[Any]:
     (x,), (shape, dtype) = ins, out_of(eqn)
-    power = eqn.params["y"]
+    power, kept = eqn.params["y"], dtype
+    if dtype.name.startswith(("bfloat16", "float16", "float8")) and power not in (0, 1):
+        # one operation rounds once
+        dtype = np.dtype(np.float32)
+        x = e.one("convert", [x], shape, dtype)
     result, square, left = None, x, abs(power)
     while left:
         if left & 1:
             result = square if result is None else e.one("multiply", [result, square], shape, dtype)
         left >>= 1
         square = e.one("multiply", [square, square], shape, dtype) if left else square
-    if power > 0:
-        return [result]
-    one = e.broadcast(e.constant(np.ones((), dtype)), shape)
-    return [one if result is None else e.one("divide", [one, result], shape, dtype)]
+    if power <= 0:
+        one = e.broadcast(e.constant(np.ones((), dtype)), shape)
+        result = one if result is None else e.one("divide", [one, result], shape, dtype)
+    return [result if dtype == kept else e.one("convert", [result], shape, kept)]
 
 
 @rule("exp2")
