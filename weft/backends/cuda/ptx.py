@@ -61,6 +61,27 @@ def group(number: int, *more: str) -> str:
     return f"attributes #{number} = {{ {' '.join([FLUSH, 'convergent', *more])} }}"
 
 
+def shared_memory(name: str, count: int, kind: str = "i8") -> Memory:
+    """Memory that the threads of a block share, for so many values; of none, a launch says how many
+    bytes it has."""
+    # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
+    what = f"internal addrspace(3) global [{count} x {kind}] undef, align 16"
+    if not count:
+        what = f"external addrspace(3) global [0 x {kind}], align 128"
+    return Memory(name, what, constant=False)
+
+
+def room(word: str, size: int) -> Module:
+    """Shared memory, and the function of that name that gives its address."""
+    line = f"  ret ptr addrspacecast (ptr addrspace(3) @room_{word} to ptr)"
+    return Module([giving(word, (line,))], memory=[shared_memory(f"room_{word}", size)])
+
+
+def giving(word: str, lines: tuple[str, ...]) -> Function:
+    """A function that gives the address of shared memory."""
+    return Function(word, (), lines, "ptr", ("alwaysinline",), internal=True)
+
+
 class GpuModule(Module):
     """The module of a kernel.
 

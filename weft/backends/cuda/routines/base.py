@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.ptx import NAME, GpuModule, group
+from weft.backends.cuda.ptx import NAME, GpuModule, group, room
 from weft.backends.cuda.routines.device import definitions
 from weft.backends.llvm.code import Function, Memory, Module
 from weft.backends.llvm.text.scalar_math import translate_with_math
@@ -119,7 +119,7 @@ def entry(
     numbers: dict[str, tuple[int, ...]] | None = None,
 ) -> GpuModule:
     """A module of stubs as one with a kernel."""
-    rooms = [_room(word, size) for word, size in (shared or {}).items()]
+    rooms = [room(word, size) for word, size in (shared or {}).items()]
     main, first = made.function(name), list[str]()
     given = [p._replace(attributes="align 16" * (p.kind == "ptr")) for p in main.parameters]
     for word, values in (numbers or {}).items():
@@ -164,16 +164,6 @@ def module_of(main: Any, **names: Any) -> GpuModule:
 def launch(main: Any, total: int, places: Sequence[Place], **names: Any) -> Run:
     """A stub run by a thread for each of a number of elements."""
     return Run(module_of(main, **names), ceil_div(total, 256), 256, tuple(places))
-
-
-def _room(name: str, size: int) -> Module:
-    """Shared memory, and the function that gives its address."""
-    what = f"internal addrspace(3) global [{size} x i8] undef, align 16"
-    if not size:
-        what = "external addrspace(3) global [0 x i8], align 128"
-    lines = (f"  ret ptr addrspacecast (ptr addrspace(3) @room_{name} to ptr)",)
-    function = Function(name, (), lines, "ptr", ("alwaysinline",), internal=True)
-    return Module([function], memory=[Memory(f"room_{name}", what, constant=False)])
 
 
 def deterministic() -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.backends.cuda.chain import Chain, Part, Step
-from weft.backends.cuda.ptx import GpuModule
+from weft.backends.cuda.ptx import GpuModule, shared_memory
 from weft.backends.cuda.schedule import COPIED, Schedule, copied_bytes
 from weft.backends.cuda.text.columns import COPIES, BlockColumns, Clusters
 from weft.backends.cuda.text.threads import Threads, inlined
-from weft.backends.llvm.code import Call, Memory, Module, Parameter, parameters
+from weft.backends.llvm.code import Call, Module, Parameter, parameters
 from weft.kernel.kernel import Loop, Reduce
 
 # What a thread holds of the last product's rows.
 HELD = Parameter("ptr", "held")
 # Memory of a block for copies, of which a launch says how much it is.
-ROOM = Memory(COPIES, "external addrspace(3) global [0 x i8], align 128", constant=False)
+ROOM = shared_memory(COPIES, 0)
 # Makes a function, under a name, of the kernel of a routine.
 AsFunction = Callable[[GpuModule, str], Module]
 
@@ -127,10 +127,7 @@ class Text:
         self.modules = [Module((), memory=[ROOM])]
 
     def _add(self, writer: Threads, name: str) -> None:
-        made = writer.piece(name)
-        if isinstance(writer, Clusters):
-            made = made._replace(parameters=(HELD, *made.parameters))
-        self.modules += [*writer.words.values(), Module([made], writer.declared, writer.shared)]
+        self.modules += writer.modules(name, (HELD,) if isinstance(writer, Clusters) else ())
 
     def _call(self, name: str, step: Step, number: str) -> str:
         own = self.chain.parameters
@@ -143,8 +140,7 @@ class Text:
         kept, memory = [], []
         for n, size in enumerate(self.chain.kept, self.chain.parameters):
             place = f"{self.name}_kept{n}"
-            room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
-            memory.append(Memory(place, room, constant=False))
+            memory.append(shared_memory(place, size))
             kept.append(f"  %k{n} = addrspacecast ptr addrspace(3) @{place} to ptr")
         lines = ("entry:", *kept, *body, "  ret void")
         made = inlined(name, (HELD, *places, *parameters("i32", "block")), lines)

@@ -14,14 +14,14 @@ from typing import Any
 
 from weft.backends.cuda.chain import Chain, held
 from weft.backends.cuda.groups import MIN_SHARING, Joined, Piece, Stub, code_of
-from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, quickly
+from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, quickly, shared_memory
 from weft.backends.cuda.routines.device import words
 from weft.backends.cuda.schedule import Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
 from weft.backends.cuda.text.render import DECLARED, kernel_module, writer_of
 from weft.backends.cuda.text.threads import inlined
-from weft.backends.llvm.code import Call, Function, Memory, Module, Parameter, parameters
+from weft.backends.llvm.code import Call, Function, Module, Parameter, parameters
 from weft.base.record import Record
 from weft.compiler.passes.rewrite import loads, position
 from weft.kernel.kernel import Loop, Store
@@ -55,9 +55,7 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
         else:
             if i in parts:
                 schedule = schedule._replace(threads=parts[i], vector=1)
-            writer = writer_of(schedule)
-            made = writer.piece(f"piece{i}")
-            modules += [*writer.words.values(), Module([made], writer.declared, writer.shared)]
+            modules += writer_of(schedule).modules(f"piece{i}")
         called = [f"ptr %{'k' if n in kept else 'p'}{n}" for n in places]
         if isinstance(schedule, Chain):
             called.insert(0, "ptr %held")
@@ -65,8 +63,7 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
     number = "own" if _side_by_side(joined) else "block"
     body: list[str] = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
     for n, size in kept.items():
-        room = f"internal addrspace(3) global [{size} x i8] undef, align 16"
-        modules.append(Module((), memory=[Memory(f"kept{n}", room, constant=False)]))
+        modules.append(Module((), memory=[shared_memory(f"kept{n}", size)]))
         body.append(f"%k{n} = addrspacecast ptr addrspace(3) @kept{n} to ptr")
     more, lines = _beforehand(joined, parts, kept, calls)
     modules.append(Module(more))
@@ -311,13 +308,12 @@ def _kept(joined: Joined) -> dict[int, int]:
 def _makes_all(schedule: Schedule, number: int) -> bool:
     """Whether a kernel writes all of a buffer, one place at a time."""
     kernel = schedule.kernel
-    grid = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
     size, dtype = kernel.buffers[number].size, kernel.buffers[number].dtype
     for s in kernel.body:
         axes, body = nest(s) if isinstance(s, Loop) else ([], [s])
         for store in body:
             if isinstance(store, Store) and store.buffer == number and store.offset is None:
-                whole = [(a, n) for a, n in (*grid, *axes) if n > 1]
+                whole = [(a, n) for a, n in (*kernel.grid_axes, *axes) if n > 1]
                 if prod(n for _, n in whole) == size and store.at == position(whole):
                     return dtype.kind != "b"
     return False

@@ -11,13 +11,13 @@ from typing import Any
 
 from weft.backends.cuda.groups import Access, collide
 from weft.backends.cuda.loops import Moved, Multiply, Part, Region, Unfit, items_of, tile_of
-from weft.backends.cuda.ptx import NAME, GpuModule, group
+from weft.backends.cuda.ptx import NAME, GpuModule, giving, group, room
 from weft.backends.cuda.routines.device import definitions
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
 from weft.backends.cuda.text.render import SerialText
 from weft.backends.cuda.text.threads import Threads, counted, inlined
-from weft.backends.llvm.code import Call, Function, Memory, Module, parameters
+from weft.backends.llvm.code import Call, Function, Module, parameters
 from weft.backends.llvm.text.instructions import Lines, memory_type
 from weft.backends.llvm.text.scalar_math import translate_with_math
 from weft.backends.llvm.text.stub import called_stubs, known_to
@@ -554,7 +554,7 @@ class Writer(Lines):
             raise Unfit("too much shared memory")
         given = parameters("ptr", *[f"a{s}" for s in slots])
         main = Function(NAME, given, tuple(lines), attributes=("#1",), convention="ptx_kernel")
-        found = [_DYNAMIC] if dynamic else []
+        found = [room("dynamic", 0)] if dynamic else []
         found += [self.room(x) if isinstance(x, tuple) else x for x in self.stubs.values()]
         found += [*self.modules, Module([main])]
         used = definitions(f for m in found for f in m.functions)
@@ -571,18 +571,4 @@ class Writer(Lines):
             f"  %q = getelementptr i8, ptr %p, i64 {offset}",
             "  ret ptr %q",
         )
-        return Module([_room(f"{word}{tag}", lines)])
-
-
-def _room(name: str, lines: tuple[str, ...]) -> Function:
-    """A function that gives the address of shared memory."""
-    return Function(name, (), lines, "ptr", ("alwaysinline",), internal=True)
-
-
-# Shared memory of which a launch says how much it is.
-_DYNAMIC = Module(
-    [_room("dynamic", ("  ret ptr addrspacecast (ptr addrspace(3) @room_dynamic to ptr)",))],
-    memory=[
-        Memory("room_dynamic", "external addrspace(3) global [0 x i8], align 128", constant=False)
-    ],
-)
+        return Module([giving(f"{word}{tag}", lines)])

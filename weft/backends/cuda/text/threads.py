@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda.ptx import shared_memory
 from weft.backends.cuda.schedule import WARP, Schedule, nest, private_rows
 from weft.backends.llvm import code
 from weft.backends.llvm.code import Memory, Module
@@ -112,7 +113,7 @@ class Threads(Function):
         self.shared: list[Memory] = []  # memory that the threads of a block share
         self.shared_bytes = 0
         self.words: dict[str, Module] = {}  # functions that it calls
-        self.computed_with, self.turns = _computed_with(self.kernel), _turns(self.kernel)
+        self.computed_with, self.turned = _computed_with(self.kernel), _turns(self.kernel)
         self.private = private_rows(schedule.kernel) if schedule.trips else set()
         self.place = 0  # which of its own elements of a row a thread is at
         self.serial: list[str] = []  # lines of the entry block, for what loops count
@@ -126,11 +127,16 @@ class Threads(Function):
         lines = ("entry:", *self.serial, *self.lines)
         return inlined(name, (*given, *code.parameters("i32", "block")), lines)
 
+    def modules(self, name: str, first: Sequence[code.Parameter] = ()) -> list[Module]:
+        """The module of that function, which has some parameters ahead of its own, and those of
+        what it calls."""
+        made = self.piece(name)
+        made = made._replace(parameters=(*first, *made.parameters))
+        return [*self.words.values(), Module([made], self.declared, self.shared)]
+
     def share(self, name: str, count: int, kind: str) -> str:
         """Shared memory for so many values of a type, and its name."""
-        # LLVM joins loads of it, and takes for granted an alignment that it doesn't declare
-        room = f"internal addrspace(3) global [{count} x {kind}] undef, align 16"
-        self.shared.append(Memory(name, room, constant=False))
+        self.shared.append(shared_memory(name, count, kind))
         self.shared_bytes += count * _WIDTHS.get(kind, 8)
         return f"@{name}"
 
@@ -284,8 +290,8 @@ class Threads(Function):
                 return self._converted("cvt.f64.f32", "double", "=d,f", f"float {args[0]}")
             if v.dtype == F32 and v.number in self.computed_with:
                 return self._converted("cvt.rn.f32.f64", "float", "=f,d", f"double {args[0]}")
-        if v.number in self.turns:
-            return self._turned(v, self.turns[v.number])
+        if v.number in self.turned:
+            return self._turned(v, self.turned[v.number])
         if v.op == "cast" and BF16 in (v.dtype, v.args[0].dtype):
             found = self._bfloat(v, args)
             if found is not None:
