@@ -8,7 +8,6 @@ and a barrier between two that collide.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -48,11 +47,6 @@ class Access(Record):
 def collide(one: Access, other: Access, same_memory: SameMemory) -> bool:
     """Whether the order of two accesses matters."""
     return (one.writes or other.writes) and same_memory(one.slot, other.slot)
-
-
-def are_distinct(slots: Sequence[int], same_memory: SameMemory) -> bool:
-    """Whether no two slots are the same memory."""
-    return not any(same_memory(a, b) for a, b in combinations(slots, 2))
 
 
 def accesses_of(part: Schedule, slots: Sequence[int]) -> tuple[Access, ...]:

@@ -28,14 +28,6 @@ class Code:
     def name(self) -> str:
         return self.api.text("Executable_Name", "executable_name", executable=self.handle)
 
-    def output_count(self) -> int:
-        return int(self.api.call("Executable_NumOutputs", executable=self.handle).num_outputs)
-
-    def code_bytes(self) -> int:
-        """Bytes of machine code."""
-        found = self.api.call("Executable_SizeOfGeneratedCodeInBytes", executable=self.handle)
-        return int(found.size_in_bytes)
-
     def costs(self) -> dict[str, Any]:
         """The compiler's own count of operations and bytes, and the seconds it expects."""
         found = self.api.call("Executable_GetCostAnalysis", executable=self.handle)
