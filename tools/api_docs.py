@@ -31,6 +31,7 @@ HEAD = "<!-- Written by tools/api_docs.py; change the docstrings instead. -->\n\
 ADDRESS = re.compile(r"<(?:[^<>]|<locals>)* at 0x[0-9a-fA-F]+>")
 EXAMPLE = re.compile(r"(?m)^( *)>>> (?:.*\S.*\n?)+")
 SECTION = re.compile(r"(?m)^(Args|Returns|Yields|Raises|Examples?):\n((?: .*\n|\n(?= ))*)")
+UNDERLINED = re.compile(r"(?m)^([A-Z][\w ]*)\n-{3,}$")  # a heading in NumPy's own docstrings
 ARGUMENT = re.compile(r"(?m)^(\*{0,2}\w+): ")
 
 
@@ -115,6 +116,7 @@ def first_line(text: str | None) -> str:
 
 def fenced(text: str) -> str:
     """A docstring as Markdown: its sections under a heading, its examples in fences."""
+    text = UNDERLINED.sub(r"**\1**\n", text)
     text = SECTION.sub(lambda found: section(*found.groups()), text + "\n")
     found = EXAMPLE.sub(lambda found: f"```python\n{dedent(found[0]).rstrip()}\n```\n", text)
     return found.rstrip()

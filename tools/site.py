@@ -60,6 +60,8 @@ theme:
       scheme: slate
       toggle: {icon: material/weather-sunny, name: Light}
 plugins: [search, offline]
+# Ours takes the place of one that the plugin would fetch from the network.
+extra: {polyfills: [assets/iframe-worker.js]}
 markdown_extensions:
   [admonition, attr_list, tables, toc: {permalink: true}, pymdownx.highlight, pymdownx.superfences]
 validation:
@@ -117,10 +119,13 @@ def stage(folder: Path) -> list[str]:
             target.write_text(linked(text, name, path, places), encoding="utf-8")
         else:
             shutil.copyfile(path, target)
+    (folder / "assets").mkdir(exist_ok=True)
+    shutil.copyfile(ROOT / "tools" / "iframe-worker.js", folder / "assets" / "iframe-worker.js")
     api_docs.write(folder / "api")
     if (folder / "api" / "README.md").exists():
         (folder / "api" / "README.md").rename(folder / "api" / "index.md")
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*.md"))
+    pages = (p.relative_to(folder) for p in folder.rglob("*.md"))
+    return [str(p) for p in sorted(pages, key=lambda p: (p.parent, p.name != "index.md", p.stem))]
 
 
 def menu(names: list[str], folder: Path) -> str:

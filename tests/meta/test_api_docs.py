@@ -84,3 +84,8 @@ def test_sections_are_headings_and_arguments_a_list() -> None:
 def test_pages_are_not_committed() -> None:
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert f"{FOLDER.relative_to(ROOT).as_posix()}/" in ignored
+
+
+def test_headings_of_numpy_do_not_become_headings_of_the_page():
+    text = fenced("Give it back.\n\nSee Also\n--------\nother : which does\n")
+    assert "---" not in text and "**See Also**" in text

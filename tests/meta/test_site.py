@@ -22,6 +22,17 @@ def test_every_page_is_in_the_menu_and_links_lead_to_pages(tmp_path, monkeypatch
     assert not lost, lost
 
 
+def test_pages_fetch_nothing_and_modules_come_before_what_is_in_them(tmp_path, monkeypatch):
+    from tools import api_docs
+
+    pages = {f"{name}.md": f"# {name}\n" for name in ("README", "weft.nn", "weft", "weft.ad")}
+    monkeypatch.setattr(api_docs, "render", lambda: pages)
+    names = [name for name in site.stage(tmp_path) if name.startswith("api/")]
+    assert names == ["api/index.md", "api/weft.md", "api/weft.ad.md", "api/weft.nn.md"]
+    assert "polyfills: [assets/iframe-worker.js]" in site.SETTINGS  # else one from the network
+    assert (tmp_path / "assets" / "iframe-worker.js").exists()
+
+
 def test_links_are_those_of_the_site():
     docs = site.ROOT / "docs"
     places = {docs / "tour.md": "tour.md", site.ROOT / "README.md": "index.md"}
