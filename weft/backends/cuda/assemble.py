@@ -86,12 +86,13 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
         later = _waited_for.submit(_compiled, module, key, device, where, line)
         return driver.Function(later, name, dynamic, waits, key)
     first = disk.digest(b"soon" + key)
-    code = disk.load(first)
-    if code is None:
-        code = _waited_for.submit(_compiled, quick, first, device, where, line)
+    soon = disk.load(first)
+    if soon is None:
+        made = _waited_for.submit(_compiled, quick, first, device, where, line)
+        function = driver.Function(made, name, dynamic, waits, key)
     else:
         progress.finish(line, 1)
-    function = driver.Function(code, name, dynamic, waits, key)
+        function = driver.Function(soon, name, dynamic, waits, key)
     function.better = lambda: _compiled(module, key, device, where)
     return function
 

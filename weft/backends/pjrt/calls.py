@@ -37,6 +37,7 @@ from weft.runtime.places import array_type
 _NUMBERS = (bool, int, float, range, np.generic)
 _SOURCES = (
     "weft.kernel.kinds",
+    "weft.backends.llvm.text.stub_expressions",
     "weft.backends.llvm.text.stub",
     "weft.backends.llvm.native.capi",
     "weft.backends.llvm.native.asking",

@@ -27,6 +27,7 @@ from weft.kernel.program import Copy, Slot, with_regions
 _SOURCES = (
     "weft.backends.llvm.native.float_mode",
     "weft.kernel.kinds",
+    "weft.backends.llvm.text.stub_expressions",
     "weft.backends.llvm.text.stub",
     "weft.backends.llvm.native.capi",
     "weft.backends.llvm.calls.timing_stubs",

@@ -181,6 +181,7 @@ class Native:
 _SOURCES = (
     "weft.backends.llvm.native.float_mode",
     "weft.kernel.kinds",
+    "weft.backends.llvm.text.stub_expressions",
     "weft.backends.llvm.text.stub",
     "weft.backends.llvm.native.capi",
     "weft.backends.llvm.native.asking",

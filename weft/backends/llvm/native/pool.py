@@ -95,6 +95,7 @@ def _code() -> Any:
 _SOURCES = (
     "weft.backends.llvm.native.float_mode",
     "weft.kernel.kinds",
+    "weft.backends.llvm.text.stub_expressions",
     "weft.backends.llvm.text.stub",
     "weft.backends.llvm.native.capi",
     "weft.backends.llvm.native.pool_stubs",
