@@ -102,7 +102,7 @@ def test_results_and_story(monkeypatch):
         with knobs.scope(gpu_rematerialise=share):
             got = run(*there)
             said = str(weft.explain(run)(*there))
-        assert ("computed again" in said) == (share == 0)
+        assert ("recomputation saves" in said) == (share == 0)
         for g, w in zip(weft.tree.leaves(got), weft.tree.leaves(want), strict=True):
             np.testing.assert_allclose(g, w, rtol=2e-4, atol=2e-4)
 
