@@ -8,9 +8,13 @@ if (location.protocol === "file:") {
       frame.hidden = true;
       document.body.append(frame);
       this.inside = frame.contentWindow;
+      frame.contentDocument.open(); // gives the frame the page's address, and its right to load files
+      frame.contentDocument.write("<body></body>");
+      frame.contentDocument.close();
+      const home = new URL(url, document.baseURI);
       const script = (source) => new Promise((loaded, failed) => {
         const element = frame.contentDocument.createElement("script");
-        Object.assign(element, { src: new URL(source, url), onload: loaded, onerror: failed });
+        Object.assign(element, { src: new URL(source, home), onload: loaded, onerror: () => failed(Error(source)) });
         frame.contentDocument.body.append(element);
       });
       window.addEventListener("message", (event) => {
@@ -22,7 +26,7 @@ if (location.protocol === "file:") {
       this.inside.importScripts = (...sources) => Promise.all(sources.map(script));
       this.send = this.inside.postMessage.bind(this.inside);
       this.inside.eval("window.postMessage = (data) => window.parent.postMessage(data, '*')");
-      this.started = script(url);
+      this.started = script(home);
     }
 
     postMessage(data) {
