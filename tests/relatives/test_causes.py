@@ -554,3 +554,13 @@ def test_dtypes_come_before_other_faults():
         lax.broadcasted_iota(int, (5,), -3)
     with pytest.raises(TypeError, match="int32"):
         lax.linalg.schur(jnp.ones((2, 2), int), sort_eig_vals=True)
+
+
+def test_axes_of_istft_are_checked():
+    for axes in ({"time_axis": 3}, {"freq_axis": -3}):
+        with pytest.raises(ValueError, match="out of bounds"):
+            weft.scipy.signal.istft(jnp.ones((4, 3)), **axes)
+
+
+def test_schur_gives_a_list():
+    assert weft.tree.structure(weft.scipy.linalg.schur(jnp.eye(2))) == weft.tree.structure([1, 1])

@@ -505,7 +505,7 @@ def _eigh(a: Any, b: Any, lower: bool, subset: Any, kind: int) -> tuple[Array, A
     return w, side(v, left_side=True, transpose_a=True)
 
 
-def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
+def schur(a: Any, output: str = "real") -> list[Array]:
     """Return T and Z of the Schur form A = Z T Zᴴ.
 
     Args:
@@ -514,7 +514,7 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
             ``'complex'`` (T is triangular).
 
     Returns:
-        The pair (T, Z).
+        The list [T, Z].
 
     Example:
         >>> import weft.numpy as jnp
@@ -529,8 +529,7 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
     (a,) = _inexact(a)
     if output == "complex":
         a = a.astype(np.result_type(a.dtype, np.complex64))
-    form, vectors = lax.linalg.schur(a)
-    return form, vectors
+    return list(lax.linalg.schur(a))
 
 
 def hessenberg(

@@ -507,7 +507,7 @@ def istft(
     if z.ndim < 2:
         raise ValueError(f"istft needs at least two dimensions, got shape {z.shape}")
     rank = z.ndim
-    time_axis, freq_axis = time_axis % rank, freq_axis % rank
+    time_axis, freq_axis = (canonical_axis(i, rank) for i in (time_axis, freq_axis))
     if time_axis == freq_axis:
         raise ValueError(f"istft needs two axes, got {time_axis} for time and for frequency")
     z = jnp.moveaxis(z.astype(dtypes.to_complex_dtype(z.dtype)), (time_axis, freq_axis), (-2, -1))
