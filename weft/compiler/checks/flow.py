@@ -19,7 +19,7 @@ from weft.core.jaxpr import Jaxpr, Literal
 _ASKS = frozenset(["is_finite", "zero_untaken"])
 _EQUAL = frozenset(["eq", "ne"])
 # Movements that keep all elements, which a check may go through.
-_VIEWS = frozenset(
+VIEWS = frozenset(
     "reshape transpose broadcast_in_dim squeeze expand_dims rev copy stop_gradient".split()
 )
 
@@ -57,7 +57,7 @@ class Flow:
         """What a value was before it was moved."""
         while (eqn := self.producer.get(x)) is not None:
             name = eqn.primitive.name
-            if name not in _VIEWS or type(eqn.invars[0]) is Literal:
+            if name not in VIEWS or type(eqn.invars[0]) is Literal:
                 break
             x = eqn.invars[0]
         return x
@@ -67,7 +67,7 @@ class Flow:
         if eqn is None or is_closed(eqn):
             return False
         name, written = eqn.primitive.name, all(type(x) is Literal for x in eqn.invars)
-        return not (written and name in _VIEWS)
+        return not (written and name in VIEWS)
 
     def _looked_at(self, kept: set[Any]) -> set[Any]:
         """The values that are checked."""
