@@ -81,9 +81,8 @@ def _of(x: Any, known: dict[Any, Range], flow: Flow) -> Range | None:
 def _range(eqn: Any, known: dict[Any, Range], flow: Flow) -> Range | None:
     """The range of the result of an equation; None if nothing is known of it."""
     (out,) = eqn.outvars
-    rule = _RULES.get(eqn.primitive.overflows)
-    if eqn.primitive.name in VIEWS:
-        rule = _same
+    name = eqn.primitive.name
+    rule = _same if name in VIEWS else _RULES.get(eqn.primitive.overflows)
     if rule is None or is_closed(eqn) or not _fits(out.aval):
         return None
     parts: list[Range] = []
