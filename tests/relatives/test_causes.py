@@ -564,3 +564,44 @@ def test_axes_of_istft_are_checked():
 
 def test_schur_gives_a_list():
     assert weft.tree.structure(weft.scipy.linalg.schur(jnp.eye(2))) == weft.tree.structure([1, 1])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32"])
+def test_quantiles_take_numbers_that_parameters_promote(dtype):
+    """JAX refuses these, because of the dtype of the first argument alone."""
+    q, scale = jnp.array([0, 1], dtype), jnp.float32(2)
+    found = stats.norm.ppf(q / 2 + 0.25, scale=scale)
+    np.testing.assert_allclose(found, [-1.349, 1.349], rtol=5e-3)
+    assert stats.norm.ppf(q, scale=scale).tolist() == [-np.inf, np.inf]
+    assert stats.norm.isf(q, scale=scale).tolist() == [np.inf, -np.inf]
+
+
+def test_own_nans_of_fresnel_are_not_blamed():
+    def total(x):
+        s, c = special.fresnel(x)
+        return s.sum() + c.sum()
+
+    x = jnp.array([-2.0, 0.0, 1.0])
+    with weft.debug_nans(True):
+        found = weft.grad(weft.checkpoint(total))(x)
+    half = np.pi / 2 * np.asarray(x, "f8") ** 2
+    np.testing.assert_allclose(found, np.sin(half) + np.cos(half), atol=2e-5)
+
+
+def test_exports_may_have_dictionaries_with_any_keys():
+    made = weft.export.export(weft.jit(lambda d: d[1] * 2))({1: zeros(3) + 1})
+    assert weft.export.deserialize(made.serialize()).call({1: zeros(3) + 1}).tolist() == [2, 2, 2]
+
+
+def test_a_reference_on_one_device_is_passed_to_shard_map():
+    mesh = weft.make_mesh((1,), ("x",), axis_types=(weft.sharding.AxisType.Auto,))
+
+    def double(ref):
+        ref[...] *= 2
+
+    def run(ref):
+        over = weft.shard_map(double, mesh=mesh, in_specs=weft.P("x"), out_specs=None)
+        over(ref)
+        return ref[...]
+
+    assert weft.jit(run)(weft.new_ref(jnp.arange(4.0))).tolist() == [0, 2, 4, 6]
