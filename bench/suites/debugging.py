@@ -262,6 +262,25 @@ def _rows_loop(size: int, skewed: bool) -> Any:
     return setup
 
 
+def _matrices_loop(size: int, skewed: bool) -> Any:
+    """A loop of small matrices, mapped, until their rounds are done or they hardly change."""
+
+    def setup(jax: Any) -> Program:
+        jnp = jax.numpy
+
+        def one(n: Any, a: Any) -> Any:
+            step = lambda s: (jnp.tanh(a @ s[0]) * 0.9 + 0.1 * a, s[1] - 1)
+            goes = lambda s: (s[1] > 0) & (jnp.sum(s[0] ** 2) > 1e-12)
+            return jax.lax.while_loop(goes, step, (a, n))[0]
+
+        a = np.random.default_rng(1).standard_normal((size, 6, 6)).astype(np.float32)
+        return Program(
+            jax.jit(jax.vmap(one)), (jnp.asarray(_lengths(size, skewed)), jnp.asarray(a))
+        )
+
+    return setup
+
+
 def _branches(jax: Any) -> Program:
     """A costly branch that one element in ten takes."""
     jnp = jax.numpy
@@ -298,7 +317,8 @@ ROWS += [
     )
     for what, loop, sizes in (
         ("numbers", _numbers_loop, (8, 1000, 1000000)),
-        ("rows", _rows_loop, (64, 5000)),
+        ("rows", _rows_loop, (8, 64, 2000, 5000)),
+        ("matrices", _matrices_loop, (8, 2000)),
     )
     for size in sizes
     for skewed in (False, True)

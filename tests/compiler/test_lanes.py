@@ -228,6 +228,11 @@ def test_small_arrays_without_sums_go_one_after_the_other(name, monkeypatch):
     fun, shape, given = _IN_TURN[name]
     x = floats(*shape[-2:])
     args = lengths(*shape[:-1]), x.T if name == "columns" else x, floats(*given, seed=3)
+    assert in_turn(fun, args, monkeypatch)
+
+
+def in_turn(fun, args, patch):
+    """Whether all elements of a loop run one after the other; bits must be as without that."""
     made = []
     own = While.compacted
 
@@ -235,11 +240,117 @@ def test_small_arrays_without_sums_go_one_after_the_other(name, monkeypatch):
         made.append(own(self, params, judge))
         return made[-1]
 
-    with monkeypatch.context() as inside:
+    with patch.context() as inside:
         inside.setattr(While, "compacted", seen)
         new = weft.jit(lambda *a: fun(*a))(*args)
-    assert any(eqn.primitive.name == "scan" for eqn in made[0].eqns)
-    assert bits(new) == bits(masked(fun, *args, patch=monkeypatch))
+    assert bits(new) == bits(masked(fun, *args, patch=patch))
+    return all(p is not None and any(e.primitive.name == "scan" for e in p.eqns) for p in made)
+
+
+def normalised(n, x):
+    return until(lambda x: (jnp.sin(x) / (1 + jnp.linalg.norm(x)),))(n, x)
+
+
+def two_axes(n, x):
+    step = lambda x: x * 0.5 + jnp.sum(x, (0, 2))[None, :, None] * 0.1 + jnp.sum(x, 0)
+    return until(lambda x: (step(x),))(n, x)
+
+
+def counted(n, x):
+    step = lambda x, k: (x * 0.9 + k.sum() / (1 + jnp.sum(x * x)), (k * 3 + 1) % 11)
+    return until(step)(n, x, jnp.arange(5))
+
+
+def matrices(n, x, a):
+    return until(lambda x: (jnp.tanh(a @ x) + x @ a,))(n, x)
+
+
+def rows_of_probabilities(n, x):
+    return until(lambda x: (weft.nn.softmax(x) * 3 + jnp.cumsum(x) * 0.01,))(n, x)
+
+
+def products(n, x):
+    return until(lambda x: (jnp.tanh(x + jnp.prod(1 + x * 0.01)),))(n, x)
+
+
+def until_small(n, x):
+    goes = lambda s: (jnp.sum(s[0] ** 2) > 1e-2) & (s[1] > 0)
+    return lax.while_loop(goes, lambda s: (s[0] * 0.7, s[1] - 1), (x, n))
+
+
+def slope(n, x):
+    return weft.jvp(lambda x: normalised(n, x), (x,), (jnp.ones_like(x),))
+
+
+def rounds_of_loops(n, x):
+    step = lambda x, _: (weft.vmap(normalised)(n, x)[0] + 1, x.sum())
+    return lax.scan(step, x, None, length=3)
+
+
+_narrow = lambda *shape: jnp.asarray(floats(*shape)).astype(jnp.bfloat16)
+_SUMS = {
+    **{
+        f"rows of {n}": (weft.vmap(normalised), lambda total, n=n: (floats(total, n),))
+        for n in (2, 7, 16, 33, 100)
+    },
+    "two axes": (weft.vmap(two_axes), lambda total: (floats(total, 3, 4, 5) * 0.1,)),
+    "batch inside": (weft.vmap(two_axes, (0, 1)), lambda total: (floats(3, total, 4, 5) * 0.1,)),
+    "integers": (weft.vmap(counted), lambda total: (floats(total, 13),)),
+    "matrices": (
+        weft.vmap(matrices),
+        lambda total: (floats(total, 6, 6) * 0.1, floats(total, 6, 6, seed=3) * 0.2),
+    ),
+    "one matrix": (
+        weft.vmap(matrices, (0, 0, None)),
+        lambda total: (floats(total, 6, 6) * 0.1, floats(6, 6, seed=3) * 0.2),
+    ),
+    "softmax": (weft.vmap(rows_of_probabilities), lambda total: (floats(total, 10),)),
+    "prod": (weft.vmap(products), lambda total: (floats(total, 10),)),
+    "condition": (weft.vmap(until_small), lambda total: (floats(total, 21),)),
+    "narrow": (weft.vmap(normalised), lambda total: (_narrow(total, 17),)),
+    "narrow matrices": (
+        weft.vmap(matrices),
+        lambda total: (_narrow(total, 4, 4), _narrow(total, 4, 4)),
+    ),
+    "tangents": (weft.vmap(slope), lambda total: (floats(total, 17),)),
+    "in a scan": (rounds_of_loops, lambda total: (floats(total, 17),)),
+}
+
+
+@pytest.mark.parametrize("total", [8, 300])
+@pytest.mark.parametrize("name", _SUMS)
+def test_small_arrays_with_sums_go_one_after_the_other(name, total, monkeypatch):
+    fun, make = _SUMS[name]
+    assert in_turn(fun, (lengths(total, most=30), *make(total)), monkeypatch)
+
+
+def test_sums_of_64_bits_and_lanes_that_end_at_once_go_one_after_the_other(monkeypatch):
+    with weft.enable_x64(True):
+        x = np.random.default_rng(0).standard_normal((40, 19))
+        assert in_turn(weft.vmap(normalised), (lengths(40), x), monkeypatch)
+    x = floats(40, 19)
+    none = np.zeros(40, np.int32)
+    assert in_turn(weft.vmap(normalised), (none, x), monkeypatch)
+    np.testing.assert_array_equal(weft.jit(weft.vmap(normalised))(none, x)[0], x)
+
+
+def test_vectors_times_one_matrix_stay_one_product(monkeypatch):
+    """One product of many vectors is quicker than a loop over them."""
+    w = floats(24, 24) / 5
+    fun = weft.vmap(lambda n, x: until(lambda x: (jnp.tanh(w @ x),))(n, x))
+    for total, alone in ((16, True), (600, False)):
+        assert in_turn(fun, (lengths(total), floats(total, 24)), monkeypatch) == alone
+
+
+def test_sums_of_small_arrays_are_right():
+    """The order of sums changes rounding, and nothing else."""
+    n, x, a = lengths(30), floats(30, 5, 5) * 0.1, floats(30, 5, 5, seed=3) * 0.2
+    (found,) = weft.jit(weft.vmap(matrices))(n, x, a)
+    for i in range(30):
+        y = x[i].astype(np.float64)
+        for _ in range(n[i]):
+            y = np.tanh(a[i] @ y) + y @ a[i]
+        np.testing.assert_allclose(found[i], y, rtol=1e-3, atol=1e-5)
 
 
 def test_what_must_not_be_compacted(monkeypatch):

@@ -34,7 +34,7 @@ from weft.prims.reduce import reduce_sum
 from weft.prims.selection import gt_p, select_n_p
 from weft.prims.shape import full, iota, reshape
 from weft.transforms.dce import dce_closed
-from weft.transforms.vmap import batch_jaxpr
+from weft.transforms.vmap import batch_jaxpr, batch_to, batched
 
 # Elements of a batch from which on smaller ones are worth their code.
 MIN_LANES = 8
@@ -136,20 +136,62 @@ def rungs(total: int, least: int) -> list[int]:
     return found
 
 
+def ordered(params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
+    """The parameters of a mapped loop whose elements may run one after the other, with sums in an
+    order that is part of the program; None where they may not."""
+    found = _eligible(params)
+    if found is None:
+        return None
+    both = [_mapped(found, size)[1] for size in (prod(found.sizes), 1)]
+    programs = judge.ordered(*both, found.cond, found.body, prod(found.sizes))
+    if programs is None:
+        return None
+    found = found._replace(cond=programs[0], body=programs[1])
+    cond, body = (
+        _mapped_again(program, found.sizes, dims, len(found.body.out_avals))
+        for program, dims in zip(programs, (found.cond_dims, found.body_dims), strict=True)
+    )
+    mapped_from.set(body, None, found._replace(predicate=cond))
+    return params | {"cond_jaxpr": cond, "body_jaxpr": body}
+
+
+def _mapped_again(
+    program: ClosedJaxpr, sizes: Sequence[int], dims: Sequence[Sequence[int | None]], count: int
+) -> ClosedJaxpr:
+    """The predicate or the body of a loop over all of its batch."""
+    for i in reversed(range(len(sizes))):
+        program = _over_one_axis(program, sizes[i], [*[d[i] for d in dims], *[0] * count])
+    return program
+
+
+def _over_one_axis(program: ClosedJaxpr, size: int, dims: Sequence[int | None]) -> ClosedJaxpr:
+    axis, fun, outs = AxisData(None, size), jaxpr_as_fun(program), [0] * len(program.out_avals)
+    avals = [batched(a, size, d) for a, d in zip(program.in_avals, dims, strict=True)]
+    return stage(lambda *args: batch_to(fun, axis, args, dims, outs), avals)
+
+
+def _eligible(params: dict[str, Any]) -> Unbatched | None:
+    """What was mapped, where a loop may run in another way."""
+    found = mapped_from.get(params["body_jaxpr"], None)
+    if found is None or found.predicate is not params["cond_jaxpr"]:
+        return None
+    if prod(found.sizes) < MIN_LANES or any(a.is_ref for a in params["body_jaxpr"].in_avals):
+        return None
+    return found
+
+
 def ladder(params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
     """A program that does what a mapped loop does, in smaller and smaller batches; None where that
     isn't cheaper, or where the bits might be others.
 
     ``judge`` is the compiler: it gives the smallest batch that pays and has the same bits.
     """
-    found = mapped_from.get(params["body_jaxpr"], None)
-    if found is None or found.predicate is not params["cond_jaxpr"]:
+    found = _eligible(params)
+    if found is None:
         return None
     total = prod(found.sizes)
-    if total < MIN_LANES or any(a.is_ref for a in params["body_jaxpr"].in_avals):
-        return None
     both = [_mapped(found, size)[1] for size in (total, max(1, total // 2))]
-    if judge.in_turn(*both, found.body, total, len(found.sizes) == 1):
+    if judge.in_turn(found.body):
         return _in_turn(params, found)
     least = judge.least(*both, found.body, total, len(found.sizes) == 1)
     sizes = [] if least is None else rungs(total, least)

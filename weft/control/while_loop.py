@@ -76,6 +76,9 @@ class While(Primitive):
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         return lanes.ladder(params, judge)
 
+    def ordered(self, params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
+        return lanes.ordered(params, judge)
+
     def rounds(self, params: dict[str, Any]) -> None:
         return None
 

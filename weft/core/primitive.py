@@ -104,6 +104,8 @@ class Primitive:
     # (params, judge) -> the program in place of one over a batch that works on the elements that
     # need it, or None where that is not cheaper; the judge is the compiler's passes/compact.py
     compacted: Any = None
+    # (params, judge) -> parameters with which an element's sums do not depend on the batch, or None
+    ordered: Any = None
     stage: Any = None
     partial_eval: Any = None
     dce: Any = None

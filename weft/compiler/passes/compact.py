@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.base.record import Record
 from weft.compiler.analysis.cost import cost
+from weft.compiler.passes.fix_order import in_any_batch
 from weft.compiler.passes.inline import inline
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 
@@ -16,14 +17,19 @@ MAX_ROW_ELEMENTS, SHORT_ROW, MIN_SHORT_ROWS = 1 << 14, 32, 64
 # Rows of a product from which on its order does not depend on their number, and the least sides of
 # products of which each element has its own.
 MIN_PRODUCT_ROWS, MIN_PRODUCT_SIDE = 64, 32
+# Vectors times one matrix from which on a product of all of them is quicker than each alone,
+# although it goes on until the last one ends.
+MIN_SHARED_ROWS = 256
 # Matrices of a stack from which on factorisations take them side by side.
 MIN_STACK = 8
-# Work of a round from which on threads share it.
-MAX_IN_TURN_WORK = 1 << 20
+# Work of a round from which on threads share it; and of an element, whose arrays are in a cache, up
+# to which elements run one after the other all the same: rounds over all go through memory.
+MAX_IN_TURN_WORK, MAX_ELEMENT_WORK = 1 << 20, 1 << 17
 # What a function of numbers costs next to an operation; bytes that do.
 FUNCTION_OPS, BYTES_PER_OP = 8, 4
 
 _ANY_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
+_ELEMENT = frozenset(["map", "move", "iota", "element", "reduce"])
 _SUMS = frozenset("reduce_sum reduce_prod cumsum cumprod cumlogsumexp cummax cummin".split())
 _STACKS = frozenset("lu cholesky triangular_solve qr householder_product lu_pivots_to_perm".split())
 _OUTSIDE = frozenset("pure_callback io_callback debug_callback ffi_call custom_vmap_call".split())
@@ -36,15 +42,28 @@ def compact(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
         return closed
     judge = Judge(target)
     found: dict[int, Any] = {}
+    eqns = []
     for eqn in closed.eqns:
         if eqn.primitive.compacts(eqn.params):
+            eqn = eqn if target.general else _ordered(eqn, judge)
             program = None if target.general else eqn.primitive.compacted(eqn.params, judge)
             if program is None:
                 program = eqn.primitive.program([x.aval for x in eqn.invars], eqn.params)
             found[id(eqn)] = program
+        eqns.append(eqn)
+    if any(a is not b for a, b in zip(eqns, closed.eqns, strict=True)):
+        closed = closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))
     if all(program is None for program in found.values()):
         return closed
     return inline(inline(closed, lambda eqn: found.get(id(eqn))))
+
+
+def _ordered(eqn: JaxprEqn, judge: Judge) -> JaxprEqn:
+    """An equation whose sums are the same in every batch, where that lets elements run alone."""
+    if eqn.primitive.ordered is None:
+        return eqn
+    params = eqn.primitive.ordered(eqn.params, judge)
+    return eqn if params is None else eqn.replace(params=params)
 
 
 class Judge:
@@ -52,6 +71,7 @@ class Judge:
 
     def __init__(self, target: Any) -> None:
         self.target = target
+        self.alone: list[ClosedJaxpr] = []  # bodies of elements that run one after the other
 
     def least(
         self,
@@ -78,16 +98,32 @@ class Judge:
         paying = int(self.target.min_lane_work * total / (4 * work))
         return max(bits, paying, 1)
 
-    def in_turn(
-        self, whole: ClosedJaxpr, half: ClosedJaxpr, one: ClosedJaxpr, total: int, products: bool
-    ) -> bool:
-        """Whether a loop for each element, one after the other, is cheaper and has the same bits:
-        where all elements together are no work for several threads, and one is a kernel."""
-        if not self.target.same_rows or _is_scalar(one) or self.work(whole) > MAX_IN_TURN_WORK:
-            return False
-        if not all(_is_plain(eqn) for eqn in inline(one).eqns):
-            return False
-        return Same(total, True, products).batch(whole.jaxpr, half.jaxpr) == 1
+    def ordered(
+        self, whole: ClosedJaxpr, single: ClosedJaxpr, cond: ClosedJaxpr, body: ClosedJaxpr,
+        total: int,
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr] | None:  # fmt: skip
+        """Predicate and body of one element, with sums in an order of their own, if elements are to
+        run one after the other; the body is given over all elements and over one, too."""
+        if not self.target.same_rows or _is_scalar(body) or not self._is_small(whole, body):
+            return None
+        # as rows of one product, vectors times a matrix read the matrix once for all of them
+        pairs = zip(inline(whole).eqns, inline(single).eqns, strict=False)
+        if total >= MIN_SHARED_ROWS and any(_gains(a, b) for a, b in pairs):
+            return None
+        found = (in_any_batch(inline(cond)), in_any_batch(inline(body)))
+        if not all(map(_is_plain, found)):
+            return None
+        self.alone.append(found[1])
+        return found
+
+    def in_turn(self, body: ClosedJaxpr) -> bool:
+        """Whether elements whose body this is run one after the other."""
+        return any(body is known for known in self.alone)
+
+    def _is_small(self, whole: ClosedJaxpr, one: ClosedJaxpr) -> bool:
+        """Whether a round is little work for threads, or an element so little that going through
+        all of them takes longer than its own work."""
+        return self.work(whole) <= MAX_IN_TURN_WORK or self.work(one) <= MAX_ELEMENT_WORK
 
     def work(self, closed: ClosedJaxpr) -> float:
         """Operations of a program, roughly."""
@@ -96,12 +132,31 @@ class Judge:
         return found.flops + FUNCTION_OPS * found.transcendentals + moved
 
 
-def _is_plain(eqn: JaxprEqn) -> bool:
-    """Whether an operation on one element is part of a kernel, and has the same bits in one over a
-    batch: sums of floats have partial sums by the kernel that they are in."""
-    if eqn.effects or eqn.primitive.form not in ("map", "move", "iota", "element", "reduce"):
+def _is_plain(closed: ClosedJaxpr) -> bool:
+    """Whether a program over one element is a kernel, and has the same bits over a batch: sums of
+    floats have partial sums by the kernel that they are in."""
+    for eqn in closed.eqns:
+        if eqn.effects or eqn.primitive.form not in _ELEMENT:
+            return False
+        floats = any(getattr(v.aval.dtype, "kind", "V") not in "biu" for v in eqn.outvars)
+        if eqn.primitive.name in _SUMS and floats:
+            return False
+    return True
+
+
+def _gains(eqn: JaxprEqn, other: JaxprEqn) -> bool:
+    """Whether a product, which is given over all elements and over one, is quicker over all: where
+    each is a vector times a matrix that all have."""
+    if eqn.primitive is not other.primitive or not eqn.primitive.contracts:
         return False
-    return eqn.primitive.name not in _SUMS or eqn.outvars[0].aval.dtype.kind not in "fc"
+    (x_sum, y_sum), (x_batch, y_batch) = other.params["dimension_numbers"]
+    sides = [
+        (prod(n for i, n in enumerate(x.aval.shape) if i not in axes), x.aval.shape != z.aval.shape)
+        for x, z, axes in zip(
+            other.invars, eqn.invars, ({*x_sum, *x_batch}, {*y_sum, *y_batch}), strict=True
+        )
+    ]
+    return [n for n, grows in sides if grows] == [1]
 
 
 def _is_scalar(closed: ClosedJaxpr) -> bool:

@@ -1,5 +1,5 @@
-"""Sums and products in an order that no machine, no vector and no batch can change, for the knob
-``reproducible``."""
+"""Sums and products in an order that no machine, no vector and no batch can change: for the knob
+``reproducible``, and for loops whose elements run one after the other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 from weft.base import knobs
 from weft.compiler.expand import decomposition, substituted
-from weft.compiler.lower import find
+from weft.compiler.lower import find, fits
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+
+# Products of few numbers, as sums in a given order.
+SMALL_DOT = "fixed_order.small_dot"
 
 
 def is_asked() -> bool:
@@ -32,6 +35,25 @@ def _fixed(jaxpr: Jaxpr) -> Jaxpr:
         return _fixed(decomposition(eqn, find(name)))
 
     return substituted(jaxpr, inner)
+
+
+def in_any_batch(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A small program over one element that gives the same bits over each element of a batch, but
+    for products that are too large to be written as sums."""
+
+    def inner(eqn: JaxprEqn) -> Jaxpr | None:
+        primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
+        if not any(_is_rounded(v.aval) for v in eqn.outvars):
+            return None
+        if primitive.contracts and eqn.outvars[0].aval.dtype.kind != "c":
+            if not fits(SMALL_DOT, avals, eqn.params):
+                return None
+            return decomposition(eqn, find(SMALL_DOT))
+        name = primitive.fixed_order
+        return None if not name else _fixed(decomposition(eqn, find(name)))
+
+    jaxpr = substituted(closed.jaxpr, inner)
+    return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
 
 
 def _is_rounded(aval: Any) -> bool:
