@@ -1,35 +1,29 @@
 """Builds a release and checks it: python tools/release.py [--tag].
 
-Builds the wheel and the source distribution, leaves comments out of the wheel's code and compresses
-it with zopfli, checks the size, contents and description of both, installs the wheel into an empty
-environment, and runs it there. With `--tag` and no problems, tags the commit with the version; with
-`--record`, adds the sizes to the history of benchmarks. The files are in `dist/`.
+Builds the wheel and the source distribution, compresses the wheel with zopfli, checks the size,
+contents and description of both, installs the wheel into an empty environment, and runs it there.
+With `--tag` and no problems, tags the commit with the version; with `--record`, adds the sizes to
+the history of benchmarks. The files are in `dist/`.
 """
 
 import argparse
-import ast
-import base64
-import csv
 import datetime
-import hashlib
-import io
 import os
 import platform
 import re
-import struct
 import subprocess
 import sys
 import tarfile
 import tempfile
-import tokenize
 import tomllib
 import venv
 import zipfile
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools" / "wheels"))
+import weft_wheel  # noqa: E402
+
 MAX_WHEEL_BYTES = 3_000_000
 # What a wheel must have, and what neither distribution may have.
 NEEDED = ("weft/__init__.py", "weft/py.typed", "weft/__main__.py", "weft/train/report/page.html")
@@ -92,84 +86,14 @@ def run(*command: str, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def deflated(data: bytes) -> bytes:
-    """`data` compressed by zlib, as in every wheel."""
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
-    return deflate.compress(data) + deflate.flush()
-
-
-def zip_of(files: list[tuple[zipfile.ZipInfo, bytes]], deflate: Callable[[bytes], bytes]) -> bytes:
-    """A zip file with these files; `zipfile` itself accepts no other compressor."""
-    body, directory = bytearray(), bytearray()
-    for info, data in files:
-        name, packed = info.filename.encode(), deflate(data)
-        year, month, day, hour, minute, second = info.date_time
-        fields = struct.pack(
-            "<HHHHHLLLHH", 20, 0x800, zipfile.ZIP_DEFLATED, hour << 11 | minute << 5 | second // 2,
-            (year - 1980) << 9 | month << 5 | day, zlib.crc32(data), len(packed), len(data),
-            len(name), 0,
-        )  # fmt: skip
-        unix, at = 3, len(body)
-        directory += b"PK\1\2" + struct.pack("<BB", 20, unix) + fields
-        directory += struct.pack("<HHHLL", 0, 0, 0, info.external_attr, at) + name
-        body += b"PK\3\4" + fields + name + packed
-    count = len(files)
-    end = struct.pack("<HHHHLLH", 0, 0, count, count, len(directory), len(body), 0)
-    return bytes(body + directory + b"PK\5\6" + end)
-
-
-def without_comments(text: str) -> str:
-    """Python code without its comments; statements and docstrings stay, at their lines.
-
-    >>> without_comments("x = 1  # one\\n# two\\ny = '#'\\n")
-    "x = 1\\n\\ny = '#'\\n"
-    """
-    lines = text.splitlines(keepends=True)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
-    found = "".join(lines)
-    before, after = (ast.dump(ast.parse(t), include_attributes=True) for t in (text, found))
-    assert before == after
-    return found
-
-
-def record_of(files: dict[str, bytes], name: str) -> bytes:
-    """The list of a wheel's files with their digests and sizes; ``name`` is its own."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    for path, data in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-        rows.writerow([path, "", ""] if path == name else [path, f"sha256={digest}", len(data)])
-    return out.getvalue().encode()
-
-
-def bare(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files of a wheel without comments in their code, and with a list that says so."""
-    made = {
-        name: without_comments(data.decode()).encode() if name.endswith(".py") else data
-        for name, data in files.items()
-    }
-    (record,) = [name for name in files if name.endswith(".dist-info/RECORD")]
-    return made | {record: record_of(made, record)}
-
-
 def shrink(wheel: Path) -> None:
-    """Leaves the comments out of a wheel, and compresses it with zopfli, which finds shorter codes
-    of the same format."""
+    """Compresses a wheel with zopfli, which finds shorter codes of the same format."""
     import zopfli.zlib
 
     def deflate(data: bytes) -> bytes:  # without the header and checksum of zlib's format
         return zopfli.zlib.compress(data)[2:-4]
 
-    with zipfile.ZipFile(wheel) as opened:
-        infos = opened.infolist()
-        made = bare({info.filename: opened.read(info) for info in infos})
-    wheel.write_bytes(zip_of([(info, made[info.filename]) for info in infos], deflate))
-    with zipfile.ZipFile(wheel) as opened:
-        for name, data in made.items():
-            assert opened.read(name) == data, name
+    weft_wheel.shrink(wheel, deflate)
 
 
 def environment(folder: Path) -> str:

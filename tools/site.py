@@ -62,6 +62,7 @@ theme:
 plugins: [search, offline]
 # Ours takes the place of one that the plugin would fetch from the network.
 extra: {polyfills: [assets/iframe-worker.js]}
+extra_css: [assets/site.css]
 markdown_extensions:
   [admonition, attr_list, tables, toc: {permalink: true}, pymdownx.highlight, pymdownx.superfences]
 validation:
@@ -120,7 +121,8 @@ def stage(folder: Path) -> list[str]:
         else:
             shutil.copyfile(path, target)
     (folder / "assets").mkdir(exist_ok=True)
-    shutil.copyfile(ROOT / "tools" / "iframe-worker.js", folder / "assets" / "iframe-worker.js")
+    for name in ("iframe-worker.js", "site.css"):
+        shutil.copyfile(ROOT / "tools" / name, folder / "assets" / name)
     api_docs.write(folder / "api")
     if (folder / "api" / "README.md").exists():
         (folder / "api" / "README.md").rename(folder / "api" / "index.md")

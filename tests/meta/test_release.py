@@ -1,16 +1,19 @@
 """What a release must have, and what `python -m weft` says of an installation."""
 
+import ast
 import base64
 import hashlib
 import io
 import subprocess
 import sys
+import tokenize
 import tomllib
 import zipfile
 
 import pytest
 
 from tools import release
+from tools.release import weft_wheel
 
 
 def test_all_pages_name_the_version():
@@ -26,7 +29,9 @@ def test_distributions_are_looked_at():
     assert len(release.problems(bad, 1000, True)) == 2
 
 
-@pytest.mark.parametrize("deflate", [release.deflated, lambda data: release.deflated(data[::-1])])
+@pytest.mark.parametrize(
+    "deflate", [weft_wheel.deflated, lambda data: weft_wheel.deflated(data[::-1])]
+)
 def test_a_wheel_is_packed_again_as_it_was(deflate):
     """Names, times, modes and contents stay; a compressor that changes them is found out."""
     first = io.BytesIO()
@@ -37,11 +42,11 @@ def test_a_wheel_is_packed_again_as_it_was(deflate):
             archive.writestr(info, text)
     with zipfile.ZipFile(first) as archive:
         files = [(info, archive.read(info)) for info in archive.infolist()]
-    packed = zipfile.ZipFile(io.BytesIO(release.zip_of(files, deflate)))
+    packed = zipfile.ZipFile(io.BytesIO(weft_wheel.zip_of(files, deflate)))
     for info, (before, data) in zip(packed.infolist(), files, strict=True):
         assert info.filename == before.filename and info.date_time == before.date_time
         assert info.external_attr == before.external_attr and info.file_size == len(data)
-    if deflate is release.deflated:
+    if deflate is weft_wheel.deflated:
         assert packed.testzip() is None
         assert [packed.read(info) for info in packed.infolist()] == [data for _, data in files]
     else:
@@ -63,7 +68,7 @@ def test_comments_stay_out_of_the_wheel():
     """Code, docstrings and lines stay, and the list of files has the new digests."""
     name, record = "weft/a.py", "weft-0.1.0.dist-info/RECORD"
     files = {name: CODE.encode(), "weft/b.html": b"# stays", record: b"old"}
-    made = release.bare(files)
+    made = weft_wheel.bare(files)
     text = made[name].decode()
     assert "why" not in text and "type:" not in text and text.count("# stays") == 2
     assert len(text.splitlines()) == len(CODE.splitlines())
@@ -74,10 +79,93 @@ def test_comments_stay_out_of_the_wheel():
     assert rows[name] == f"sha256={base64.urlsafe_b64encode(digest).decode()[:43]},{len(text)}"
 
 
-@pytest.mark.parametrize("path", ["weft/numpy/creation.py", "weft/backends/llvm/text/stub.py"])
-def test_code_without_comments_is_the_same_code(path):
-    text = (release.ROOT / path).read_text(encoding="utf-8")
-    assert len(release.without_comments(text)) < len(text)  # and it has checked itself
+def _without_docstrings(text):
+    """The syntax tree with positions, without the docstrings of functions."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > 1:
+            del node.body[0]
+    return ast.dump(tree, include_attributes=True)
+
+
+def _commented(text):
+    """The text without the comments that Python's own tokenizer finds."""
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_code_in_the_wheel_is_the_same_code(part):
+    """Statements and their positions stay. One file in five is looked at."""
+    paths = sorted((release.ROOT / "weft").rglob("*.py"))[part * 5 :: 40]
+    assert len(paths) > 20
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        found = weft_wheel.without_comments(text)
+        assert found == _commented(text), path
+        less = weft_wheel.without_private_docstrings(found)
+        assert less.count("\n") == text.count("\n"), path
+        assert _without_docstrings(less) == _without_docstrings(text), path
+
+
+HIDDEN = '''"""A module."""
+
+def _called(x):
+    """Hidden."""
+    def _inner():
+        "Hidden."
+        return x
+    return _inner()
+
+def _method(x):
+    """Shown by the class below."""
+    return _called(x)
+
+class A:
+    """Shown."""
+    method = _method
+    def _of_a_class(self):
+        """Hidden
+        in two lines."""
+        return 1
+    def shown(self):
+        """Shown."""
+        return self._of_a_class()
+'''
+
+
+def test_docstrings_that_help_shows_stay_in_the_wheel():
+    found = weft_wheel.without_private_docstrings(HIDDEN)
+    assert "Hidden" not in found and "two lines" not in found and found.count("Shown") == 3
+    scope: dict = {}
+    exec(found, scope)
+    assert scope["A"]().shown() == 1 and scope["_called"](3) == 3
+
+
+def test_pip_builds_with_this_backend():
+    """The source distribution has the backend; editable installations keep setuptools' hook."""
+    project = tomllib.loads((release.ROOT / "pyproject.toml").read_text())
+    system = project["build-system"]
+    assert system["build-backend"] == "weft_wheel" and system["backend-path"] == ["tools/wheels"]
+    assert "include tools/wheels/weft_wheel.py" in (release.ROOT / "MANIFEST.in").read_text()
+    assert weft_wheel.build_editable is weft_wheel.build_meta.build_editable
+    assert weft_wheel.build_wheel is not weft_wheel.build_meta.build_wheel
+
+
+def test_the_wheel_that_pip_builds_is_small(tmp_path):
+    """Below 3 MB, estimated from the files of the source tree, which the wheel takes over."""
+    files = [*(release.ROOT / "weft").rglob("*.py")]
+    size = 0
+    for path in files:
+        text = weft_wheel.without_comments(path.read_text(encoding="utf-8"))
+        data = weft_wheel.deflated(weft_wheel.without_private_docstrings(text).encode())
+        digest, headers = 34, 76  # of the list of files, compressed, and of the zip format
+        size += len(data) + 2 * len(str(path.relative_to(release.ROOT))) + digest + headers
+    assert 2_000_000 < size < release.MAX_WHEEL_BYTES - 45_000  # pages, licence, paths in the list
 
 
 def test_an_installation_tells_what_it_is():

@@ -31,6 +31,8 @@ def test_pages_fetch_nothing_and_modules_come_before_what_is_in_them(tmp_path, m
     assert names == ["api/index.md", "api/weft.md", "api/weft.ad.md", "api/weft.nn.md"]
     assert "polyfills: [assets/iframe-worker.js]" in site.SETTINGS  # else one from the network
     assert (tmp_path / "assets" / "iframe-worker.js").exists()
+    assert "extra_css: [assets/site.css]" in site.SETTINGS
+    assert (tmp_path / "assets" / "site.css").exists()
 
 
 def test_links_are_those_of_the_site():
