@@ -192,7 +192,7 @@ def gather(
         at[axis] = at[axis].plus(k.place(start, most + 1))
         inside = test if inside is None else k.and_(inside, test)
     value = yield 0, tuple(at)
-    if mode.name != "FILL_OR_DROP" or inside is None:
+    if not mode.drops or inside is None:
         return value
     return k.select(inside, value, filling(k, fill_value, ins[0].dtype))
 

@@ -390,7 +390,7 @@ def gather(
         _static_integers("gather", "slice_sizes", slice_sizes),
         unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
-        mode=mode,
+        mode=GatherScatterMode.asked(mode),
         fill_value=fill_value,
     )
 
@@ -477,7 +477,7 @@ def scatter(
         _scatter_numbers(dimension_numbers),
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
-        mode=mode,
+        mode=GatherScatterMode.asked(mode),
     )
 
 
@@ -502,7 +502,7 @@ def _combining(name: str, primitive: Any, verb: str, result: str) -> Callable[..
             _scatter_numbers(dimension_numbers),
             indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices,
-            mode=mode,
+            mode=GatherScatterMode.asked(mode),
         )
 
     function.__name__ = function.__qualname__ = f"scatter_{name}"
@@ -605,7 +605,7 @@ def scatter_apply(
         update_consts=tuple(closed.consts),
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
-        mode=mode,
+        mode=GatherScatterMode.asked(mode),
     )
 
 

@@ -27,6 +27,7 @@ from weft.numpy.positions import (
 from weft.numpy.promotion import beside, concrete, convert_operand, ensure_array
 from weft.prims.convert import convert
 from weft.prims.families import const
+from weft.prims.index import gather as _gather
 from weft.prims.index_dims import GatherDimensionNumbers, GatherScatterMode
 
 Mode = str | GatherScatterMode | None
@@ -102,12 +103,12 @@ def take(
         return convert_operand(full(shape, 0, a.dtype), a.dtype, a.weak_type)
     after = range(axis + indices.ndim, a.ndim + indices.ndim - 1)
     numbers = GatherDimensionNumbers((*range(axis), *after), (axis,), (axis,))
-    return lax.gather(
+    return _gather(
         a,
         lax.expand_dims(indices, (indices.ndim,)),
         numbers,
         (*a.shape[:axis], 1, *a.shape[axis + 1 :]),
-        mode=gather_mode,
+        mode=gather_mode if mode is None else GatherScatterMode.asked(gather_mode),
         unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
         fill_value=fill_value,
@@ -176,7 +177,7 @@ def take_along_axis(
         indices = lax.select(negative, lax.add(indices, const(indices, size)), indices)
     if mode in ("one_hot", GatherScatterMode.ONE_HOT):
         return _one_hot_take(a, indices, axis)
-    return _gather_along(a, indices, axis, out_shape, "fill" if mode is None else mode, fill_value)
+    return _gather_along(a, indices, axis, out_shape, mode, fill_value)
 
 
 def _gather_along(
@@ -207,7 +208,8 @@ def _gather_along(
     vectors = lax.reshape(indices, (*index_shape, 1))
     if squeezed:
         a = lax.squeeze(a, squeezed)
-    return lax.gather(a, vectors, numbers, sizes, mode=mode, fill_value=fill_value)
+    mode = "fill" if mode is None else GatherScatterMode.asked(mode)
+    return _gather(a, vectors, numbers, sizes, mode=mode, fill_value=fill_value)
 
 
 def _one_hot_take(a: Array, indices: Array, axis: int) -> Array:
@@ -319,7 +321,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         unravel_index(ind, a.shape),
         values,
         lax.scatter,
-        mode="drop" if mode is None else "promise_in_bounds",
+        mode=None if mode is None else "promise_in_bounds",
     )
 
 

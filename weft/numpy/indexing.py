@@ -61,7 +61,7 @@ def take_index(
     """``x[index]`` with a say in what happens out of bounds."""
     wrap = wrap_negative_indices
     try:
-        parsed = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+        parsed: Any = PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.asked(mode)
     except ValueError:
         parse(index, x.shape)  # a fault of the index comes first
         raise

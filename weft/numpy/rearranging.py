@@ -171,7 +171,7 @@ def _sources(counts: Any, total: int) -> Any:
     before = update_index(roll(counts, 1), 0, 0, lax.scatter)
     starts = cumsum(before)
     none = scalar(index_dtype(counts.shape), 0)
-    marks = update_index(filled((total,), none), starts, 1, lax.scatter_add)
+    marks = update_index(filled((total,), none), starts, 1, lax.scatter_add, mode="drop")
     return subtract(cumsum(marks), 1)
 
 

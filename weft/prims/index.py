@@ -111,7 +111,7 @@ class Gather(Primitive):
         rows = tuple(d for d in range(len(shape)) if d not in numbers.offset_dims)
         spread = lambda m: broadcast_in_dim(m, shape, rows)
         found = select_n(spread(mine), filled(0, typeof(found)), found)
-        if mode is not FILL_OR_DROP:
+        if not mode.drops:
             return found
         first = eq(part.index([x for d in divided for x in part.factors.ins[0][d]]), np.int32(0))
         outside = filled(fill, typeof(found))
@@ -146,7 +146,7 @@ class Gather(Primitive):
         return gather_reference(x, indices, dimension_numbers, slice_sizes, mode, fill_value)
 
     def d0(self, g: Any, out: Any, x: Any, indices: Any, **params: Any) -> Any:
-        fill = 0 if params["mode"] is FILL_OR_DROP else None
+        fill = 0 if params["mode"].drops else None
         return self.bind(g, indices, **(params | {"fill_value": fill}))
 
     def transpose(self, ct: Any, x: Any, indices: Any, **params: Any) -> Any:
@@ -206,7 +206,7 @@ def gather(
             "gather has no mode 'one_hot': take_along_axis does, or write the product of the "
             "operand with a one-hot matrix"
         )
-    if parsed is not FILL_OR_DROP:
+    if not parsed.drops:
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill_value(typeof(operand).dtype)
@@ -271,7 +271,7 @@ def places_in_part(part: Any, indices: Any, indexed: Any, x: Any, mode: Any) -> 
     first = starts[0] if count == 1 else lookup("concatenate").bind(*starts, dimension=0)
     local = sub_p.bind(wide, broadcast_in_dim(first, shape, (len(shape) - 1,)))
     mine = within(local, row([np.shape(x)[d] for d in indexed]))
-    if mode is FILL_OR_DROP:
+    if mode.drops:
         mine = and_(mine, inside)
     # what is not in the part is dropped by scatters: it must not count from the end
     outside = broadcast_in_dim(mine, shape, tuple(range(len(shape) - 1)))
@@ -544,7 +544,7 @@ class Scatter(ScatterFamily):
         if params["update_jaxpr"] is None:
             return super().decompose(x, indices, updates, **params)
         numbers, jaxpr = params["dimension_numbers"], params["update_jaxpr"]
-        mode = CLIP if params["mode"] is CLIP else FILL_OR_DROP
+        mode = params["mode"] if params["mode"] is CLIP or params["mode"].drops else FILL_OR_DROP
         shape = np.shape(x)
         places = reshape(iota(PLACE, (prod(shape),)), shape)
         sizes = window_sizes(len(shape), np.shape(updates), numbers)
@@ -695,8 +695,8 @@ class _Windows:
 
     def read(self, x: Any) -> Any:
         """The windows of ``x``, arranged like the updates; zero where these are dropped."""
-        if self.mode is FILL_OR_DROP:
-            return _windows(x, self.indices, self.updates, self.numbers, FILL_OR_DROP)
+        if self.mode is not None and self.mode.drops:
+            return _windows(x, self.indices, self.updates, self.numbers, self.mode)
         sizes = window_sizes(len(typeof(x).shape), self.updates.shape, self.numbers)
         # Windows that are moved inside are read where they are.
         mode = CLIP if self.mode is CLIP else None

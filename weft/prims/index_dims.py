@@ -94,6 +94,28 @@ class GatherScatterMode(enum.Enum):
     FILL_OR_DROP = enum.auto()
     PROMISE_IN_BOUNDS = enum.auto()
     ONE_HOT = enum.auto()
+    # As FILL_OR_DROP, which the program has asked for: checks of indices leave it alone.
+    FILL_OR_DROP_ASKED = enum.auto()
+
+    def __str__(self) -> str:
+        return f"GatherScatterMode.{self.name.removesuffix('_ASKED')}"
+
+    @property
+    def drops(self) -> bool:
+        """Whether windows out of bounds are filled or dropped."""
+        return self in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.FILL_OR_DROP_ASKED)
+
+    @staticmethod
+    def asked(s: "str | GatherScatterMode | None") -> "str | GatherScatterMode | None":
+        """A mode that is an argument of a public function; None if it isn't given.
+
+        >>> GatherScatterMode.asked("drop").drops, GatherScatterMode.asked(None)
+        (True, None)
+        """
+        if s is None:
+            return None
+        mode = GatherScatterMode.from_any(s)
+        return GatherScatterMode.FILL_OR_DROP_ASKED if mode.drops else mode
 
     @staticmethod
     def from_any(s: "str | GatherScatterMode | None") -> "GatherScatterMode":

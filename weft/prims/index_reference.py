@@ -66,7 +66,7 @@ def gather_reference(
         values = np.zeros(flat.shape, operand.dtype)
     else:
         values = np.asarray(operand.reshape(-1).take(flat))
-    if mode is GatherScatterMode.FILL_OR_DROP and not inside.all():
+    if mode.drops and not inside.all():
         values[~inside] = _filling(fill_value, operand.dtype)
     return np.moveaxis(values, range(len(batch), values.ndim), dims.offset_dims)
 

@@ -41,7 +41,7 @@ def update_window(
         inside = lookup("and").bind(above, below)
         fits = inside if fits is None else lookup("and").bind(fits, inside)
     new = reshape(updates, window)
-    drops = mode is GatherScatterMode.FILL_OR_DROP and fits is not None
+    drops = mode.drops and fits is not None
     if operator is not None or drops:
         whole = window == shape
         old = x if whole else lookup("dynamic_slice").bind(x, *starts, slice_sizes=window)

@@ -98,6 +98,16 @@ class Flow:
         through = [r for r in eqn.outvars if is_inexact(r.aval)]
         return through if through and not eqn.primitive.nodes else "lost"
 
+    def quotient_of(self, eqn: Any) -> Any:
+        """The division that goes with a remainder, as in ``x // y``; or the remainder itself."""
+        if eqn.primitive.overflows or type(eqn.invars[1]) is Literal:
+            return eqn
+        for user, place in self.users.get(eqn.invars[1], ()):
+            if place == 1 and user.primitive.overflows == "quotient":
+                if user.invars[0] is eqn.invars[0]:
+                    return user
+        return eqn
+
     def slice(self, eqns: Any) -> tuple[list[Any], list[Any]]:
         """The equations that compute some, in order, from values in memory; and these values.
         None of either where the equations cannot be run again."""

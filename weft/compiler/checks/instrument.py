@@ -127,11 +127,12 @@ class _Writer:
                 if not self.nested(eqn, env, found):
                     self.plain(eqn, env)
                 for kind, failed, alternatives in self.own(flow, eqn, env):
-                    number = self.site(Site(kind, eqn, None))
+                    named = flow.quotient_of(eqn) if kind == "division" else eqn
+                    number = self.site(Site(kind, named, None))
                     if alternatives is None:
-                        found(eqn, predicates.any_of(failed), (_SCALAR(number),))
+                        found(named, predicates.any_of(failed), (_SCALAR(number),))
                     else:
-                        later.append((eqn, failed, alternatives, number))
+                        later.append((named, failed, alternatives, number))
                 for v in eqn.outvars:
                     if v in flow.looked_at and (self.kinds.nan or self.kinds.inf):
                         number = self.site(Site("value", eqn, v))
@@ -182,9 +183,10 @@ class _Writer:
 
     def nested(self, eqn: Any, env: dict[Any, Any], found: Any) -> bool:
         """Bind an equation that carries programs, with checks in them; False for others."""
-        rule = {"scan": self.scan, "while": self.loop, "cond": self.branches}.get(
-            eqn.primitive.name
-        )
+        rules = {
+            "scan": self.scan, "while": self.loop, "cond": self.branches, "remat2": self.again
+        }  # fmt: skip
+        rule = rules.get(eqn.primitive.name)
         if rule is None:
             return False
         count = len(self.sites)
@@ -377,6 +379,28 @@ class _Writer:
         new = dict(eqn.params, branches=tuple(made))
         before = _SCALAR(0) if self.before is None else self.before
         bound = eqn.primitive.bind(values[0], before, *values[1:], **new)
+        return bound[depth:], tuple(bound[:depth])
+
+    def again(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
+        """What a backward pass computes again."""
+        jaxpr, flags = eqn.params["jaxpr"], eqn.params["prevent_cse"]
+        closed = ClosedJaxpr(jaxpr, ())
+        depth = self.trial(closed)
+        if not depth:
+            return [], None
+
+        def run(before: Any, *args: Any) -> list[Any]:
+            outs, failure = self.body(eqn, closed, args, before)
+            return [*failure, *outs]
+
+        made = stage(run, [predicates.SCALAR, *closed.in_avals], closed.debug_info)
+        inner = made.jaxpr
+        inner = inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars])
+        first = [*made.consts, _SCALAR(0) if self.before is None else self.before]
+        if isinstance(flags, tuple):
+            flags = (*[True] * len(first), *flags)
+        new = dict(eqn.params, jaxpr=inner, prevent_cse=flags)
+        bound = eqn.primitive.bind(*first, *values, **new)
         return bound[depth:], tuple(bound[:depth])
 
 

@@ -372,4 +372,4 @@ def _is_meant(mode: Any, numbers: Any) -> bool:
     dropped = getattr(numbers, "collapsed_slice_dims", ()) or getattr(
         numbers, "inserted_window_dims", ()
     )
-    return name == "WRAP" or (name == "CLIP" and bool(dropped))
+    return name == "FILL_OR_DROP_ASKED" or (name == "CLIP" and bool(dropped))

@@ -171,7 +171,7 @@ def _entered(
         elif name == "while":
             args = _repeated(eqn.params, asks, values, numbers.pop(0))
         else:
-            args = values[1:]
+            args = values[1:] if name == "cond" else values
         jaxpr = body.jaxpr
         env = dict(zip(jaxpr.constvars, _constants(body), strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
@@ -297,6 +297,8 @@ def _operands(eqn: Any, env: dict[Any, Any], at: tuple[int, ...]) -> str:
     if eqn.primitive.form == "map" and all(v.shape in ((), shape) for v in values):
         shown = [_number(v[at] if v.shape else v) for v in values]
         sign = _SIGNS.get(eqn.primitive.overflows or name)
+        if sign == "/" and is_integer(eqn.outvars[0].aval):
+            sign = "//"
         if sign is not None and len(shown) == 2:
             return f"{shown[0]} {sign} {shown[1]}"
         return f"{name}({', '.join(shown)})"

@@ -101,7 +101,7 @@ def _inside_window(size: int, window: int, count: int, stride: int, low: int, ap
 
 def _gather(ctx: Context, *shapes: Any, mode: Any, **params: Any) -> RooflineResult:
     indices, out = ctx.operands[1], ctx.results[0]
-    checked = GatherScatterMode.from_any(mode) == GatherScatterMode.FILL_OR_DROP
+    checked = GatherScatterMode.from_any(mode).drops
     # two comparisons, their conjunction and its reduction for an index; a choice for an element
     flops = 4 * indices.size + out.size if checked else 0
     return RooflineResult(unfused_flops=flops, unfused_hbm_bytes=2 * out.bytes + indices.bytes)

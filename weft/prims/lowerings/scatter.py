@@ -168,7 +168,7 @@ def in_turn(x: Any, indices: Any, updates: Any, **params: Any) -> Any:
     """Updates of narrow integers as wider ones, of other dtypes that no atomic combines one after
     the other."""
     numbers = params["dimension_numbers"]
-    mode = CLIP if params["mode"] is CLIP else FILL_OR_DROP
+    mode = params["mode"] if params["mode"] is CLIP or params["mode"].drops else FILL_OR_DROP
     shape, dtype = np.shape(x), typeof(x).dtype
     if dtype == BOOL or kind_of(dtype) & INTEGER:
         wide = [converted(v, np.dtype(np.int32)) for v in (x, updates)]
