@@ -277,7 +277,7 @@ def _kept(block, name, size):
     """Memory that the threads of a block share."""
     with block.lock:
         if name not in block.rooms:
-            block.rooms[name] = ctypes.create_string_buffer(size + 64)
+            block.rooms[name] = ctypes.create_string_buffer(b"\xff" * (size + 64))  # NaNs
     return block.rooms[name]
 
 
