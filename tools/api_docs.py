@@ -52,8 +52,9 @@ def signature(value: Any) -> str:
     if isinstance(value, GenericAlias):
         return ""
     if isinstance(value, ufunc):
-        operands = ", ".join(f"x{i + 1}" for i in range(value.nin))
-        return f"({operands}, /, out=None, where=None)"
+        section = docstring(value).partition("Args:\n")[2].partition("\n\n")[0]
+        operands = ARGUMENT.findall(dedent(section))
+        return f"({', '.join(operands[: value.nin])}, /)"
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
@@ -102,6 +103,8 @@ def methods(cls: type) -> Iterator[tuple[str, str]]:
         member = vars(cls)[name]
         function = member.fget if isinstance(member, property) else member
         line = first_line(getattr(function, "__doc__", None))
+        if name in getattr(cls, "__dataclass_fields__", ()):
+            continue  # a default that is a function
         if not name.startswith("_") and line and hasattr(function, "__name__"):
             called = "" if isinstance(member, property) else "()"
             yield name + called, line

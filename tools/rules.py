@@ -61,7 +61,6 @@ edit it.
 | dce | the removal of unused results of such a program |
 | decompose | an equivalent program of simpler primitives |
 | lowering | the form in compiled code, see below |
-| why not | the reason for each – |
 
 | entry | meaning |
 |---|---|
@@ -69,7 +68,7 @@ edit it.
 | family | a base class defines the rule for several primitives |
 | linear | the primitive is linear, so it is its own derivative |
 | zero | the derivative is zero, or no operand can be differentiated |
-| – | there is no rule, for the reason in the last column |
+| – | there is no rule; the list below the table gives the reason |
 | empty | not needed |
 
 | lowering | compiled to |
@@ -82,7 +81,7 @@ edit it.
 | nodes | a loop, a branch or a recomputation |
 | library | a call of BLAS or LAPACK, or of weft's own code; the specification follows |
 | collective | communication between devices; on one device, an operation on a batch |
-| host | a call of Python, for the reason that follows |
+| host | a call of Python; the list below the table gives the reason |
 """
 
 
@@ -143,7 +142,7 @@ def lowering(primitive: Primitive) -> str:
     if primitive.library:
         said.append(f"library: {primitive.library}")
     if primitive.host:
-        said.append(f"host: {primitive.host}")
+        said.append("host")
     if said:
         return ", ".join(said)
     if primitive.axis_names is not None:
@@ -170,28 +169,33 @@ def _row(name: str, primitive: Primitive) -> str:
     cells = [f"`{name}`", *(status(primitive, rule) or "**missing**" for rule in RULES)]
     cells += [status(primitive, rule) for rule in EXTRA]
     cells.append(lowering(primitive) or "**missing**")
+    return f"| {' | '.join(cells)} |"
+
+
+def _reasons(name: str, primitive: Primitive) -> list[str]:
+    """Why a primitive lacks rules or runs on the host, as an item of a list."""
     reasons: dict[str, list[str]] = {}
     for rule, reason in primitive.holes.items():
         reasons.setdefault(reason, []).append(rule)
-    cells.append("; ".join(f"{', '.join(rules)}: {why}" for why, rules in reasons.items()))
-    return f"| {' | '.join(cells)} |"
+    if primitive.host:
+        reasons.setdefault(primitive.host, []).append("host")
+    told = "; ".join(f"{', '.join(rules)}: {why}" for why, rules in reasons.items())
+    return [f"- `{name}`: {told}"] if told else []
 
 
 def render() -> str:
     """The page."""
-    rooms: dict[str, list[str]] = {}
+    rooms: dict[str, dict[str, Primitive]] = {}
     for name, primitive in load().items():
-        rooms.setdefault(room_of(primitive), []).append(_row(name, primitive))
-    title = " | ".join(["primitive", *RULES, *EXTRA, "lowering", "why not"])
+        rooms.setdefault(room_of(primitive), {})[name] = primitive
+    title = " | ".join(["primitive", *RULES, *EXTRA, "lowering"])
     lines = [HEAD]
-    for room, rows in sorted(rooms.items()):
-        lines += [
-            f"## {TITLES[room]}",
-            "",
-            f"| {title} |",
-            "|---" * (len(RULES) + len(EXTRA) + 3) + "|",
-        ]
-        lines += [*rows, ""]
+    for room, found in sorted(rooms.items()):
+        lines += [f"## {TITLES[room]}", "", f"| {title} |"]
+        lines.append("|---" * (len(RULES) + len(EXTRA) + 2) + "|")
+        lines += [_row(*item) for item in found.items()]
+        reasons = [line for item in found.items() for line in _reasons(*item)]
+        lines += ["", *([*reasons, ""] if reasons else [])]
     lines += [
         "## On the CPU, in programs for GPUs",
         "",

@@ -55,6 +55,16 @@ def test_an_entry_has_signature_text_and_example(pages: dict) -> None:
     assert "```python\n>>> " in text
 
 
+def test_ufuncs_have_the_parameters_that_their_text_explains(pages: dict) -> None:
+    text = pages["weft.numpy.md"].partition("## `add`\n")[2].partition("\n## ")[0]
+    assert "`weft.numpy.add(x, y, /)`" in text and "- `y`: " in text
+
+
+def test_fields_that_hold_functions_are_not_methods(pages: dict) -> None:
+    text = pages["weft.linen.md"].partition("## `BatchNorm`\n")[2].partition("\n## ")[0]
+    assert "bias_init=" in text and "- `bias_init()`" not in text
+
+
 def test_signatures_are_as_a_reader_would_write_them() -> None:
     nothing = object()
 

@@ -12,6 +12,7 @@ import zipfile
 
 import pytest
 
+import weft
 from tools import release
 from tools.release import weft_wheel
 
@@ -174,6 +175,21 @@ def test_an_installation_tells_what_it_is():
     assert done.returncode == 0, done.stdout + done.stderr
     for word in ("weft:", "python:", "processor:", "threads:", "disk cache:", "verdict: this"):
         assert word in done.stdout, word
+
+
+@pytest.mark.parametrize("driver", [True, False])
+def test_an_installation_tells_whether_there_is_a_driver(driver, monkeypatch, tmp_path):
+    from weft.debug import installation
+
+    path = tmp_path / "version"
+    if driver:
+        path.write_text("NVRM version")
+    monkeypatch.setattr(installation, "_DRIVER", str(path))
+    monkeypatch.setattr(installation, "devices", lambda *_: weft.devices("cpu"))
+    out = io.StringIO()
+    installation.report(out)
+    assert ("GPU driver" in out.getvalue()) == driver
+    assert ("no GPU: this machine has no NVIDIA driver" in out.getvalue()) != driver
 
 
 def test_a_problem_comes_with_what_to_do(tmp_path):

@@ -128,6 +128,25 @@ def test_a_missing_name_is_an_exit_status(tmp_path):
     assert done.returncode == 0 and "Nothing here uses JAX" in done.stdout
 
 
+def test_the_verdict_counts_and_advises(tmp_path):
+    program = tmp_path / "one.py"
+    command = [sys.executable, "-m", "weft.moving", str(program)]
+
+    def verdict(text, *options):
+        program.write_text(text)
+        done = subprocess.run([*command, *options], capture_output=True, text=True)
+        return done.stdout.splitlines()[-1]
+
+    whole = verdict("import jax\njax.jit(abs)\n")
+    assert whole.startswith("2 names of JAX and its libraries are used; all work. Change the imp")
+    assert "--rewrite" in whole and "weft.as_jax" in whole
+    changed = verdict("import jax\njax.jit(abs)\n", "--rewrite")
+    assert "The imports are changed" in changed and "--rewrite" not in changed
+    mixed = verdict("import jax\nimport equinox\njax.nothing\n")
+    assert "3 names" in mixed and "1 works, 1 works only under weft.as_jax, 1 is missing." in mixed
+    assert verdict("import jax\nimport equinox\n").endswith("python -m weft.as_jax PROGRAM")
+
+
 def test_what_cannot_be_read_gets_no_verdict(tmp_path):
     command = [sys.executable, "-m", "weft.moving", str(tmp_path / "gone.py")]
     done = subprocess.run(command, capture_output=True, text=True)

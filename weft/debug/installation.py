@@ -76,10 +76,13 @@ def _cache() -> str:
     return "" if os.access(where, os.W_OK) else f"{where} cannot be written to"
 
 
+_DRIVER = "/proc/driver/nvidia/version"
+
+
 def _driver_says() -> str:
-    """Whether the system has a driver for NVIDIA's GPUs that weft finds no GPU by."""
+    """Why weft finds no GPU, although the system has NVIDIA's driver; empty if it finds one."""
     wanted = knobs.thread.platforms
-    if not os.path.exists("/proc/driver/nvidia/version") or (wanted and "cuda" not in wanted):
+    if wanted and "cuda" not in wanted:
         return ""
     try:
         devices("cuda")
@@ -99,9 +102,10 @@ def checks() -> list[Check]:
         Check("products of matrices", _products, "reinstall scipy-openblas32"),
         Check("random numbers", _numbers, "report this: numbers must be the same everywhere"),
         Check("disk cache", _cache, "set WEFT_CACHE to a folder that you can write to"),
-        Check("GPU driver", _driver_says,
-              "install the extra with pip install 'weft[cuda]', and a driver for CUDA 13"),
     ]  # fmt: skip
+    if os.path.exists(_DRIVER):
+        advice = "install the extra with pip install 'weft[cuda]', and a driver for CUDA 13"
+        found.append(Check("GPU driver", _driver_says, advice))
     for device in devices():
         if device.platform not in ("cpu", "tpu"):
             found.append(
@@ -145,6 +149,10 @@ def report(out: Any = None) -> int:
             print(f"PROBLEM {check.name}: {problem}\n        To do: {check.advice}.", file=out)
         else:
             print(f"ok      {check.name} ({1000 * spent:.0f} ms)", file=out)
+    if not os.path.exists(_DRIVER) and len(devices()) == len(devices("cpu")):
+        print(
+            "--      no GPU: this machine has no NVIDIA driver; programs run on the CPU", file=out
+        )
     verdict = "this installation works" if not wrong else f"{wrong} of the checks found a problem"
     print(f"verdict: {verdict}.", file=out)
     return int(bool(wrong))

@@ -31,28 +31,45 @@ def _told(path: Path, found: Finding) -> str:
     return f"{path}:{found.line}: {found.name}: {found.status.value}{note}"
 
 
-def _verdict(counts: Counter[Status]) -> str:
-    """What to do, in a sentence or two."""
-    if not sum(counts.values()):
+_COUNTED = {
+    Status.SAME: ("works", "work"),
+    Status.DIFFERENT: ("differs", "differ"),
+    Status.ALIAS: ("works only under weft.as_jax", "work only under weft.as_jax"),
+    Status.ABSENT: ("can only be imported", "can only be imported"),
+    Status.MISSING: ("is missing", "are missing"),
+}
+
+
+def _verdict(counts: Counter[Status], changed: bool) -> str:
+    """How many names work, and what to do, in a sentence or two."""
+    total = sum(counts.values())
+    if not total:
         return "Nothing here uses JAX."
-    told = ", ".join(f"{n} {status.value}" for status, n in counts.items())
+    if counts[Status.SAME] == total:
+        told = f"{total} names of JAX and its libraries are used; all work."
+    else:
+        parts = [f"{n} {_COUNTED[s][n > 1]}" for s in Status if (n := counts[s])]
+        told = f"{total} names of JAX and its libraries are used: {', '.join(parts)}."
     if counts[Status.MISSING] or counts[Status.ABSENT]:
-        advice = "Replace what is missing first."
+        advice = "Replace those that are missing or can only be imported first."
     elif counts[Status.ALIAS]:
-        advice = "Run it unchanged with: python -m weft.as_jax PROGRAM"
+        advice = "Run the program unchanged with: python -m weft.as_jax PROGRAM"
+    elif changed:
+        advice = "The imports are changed: run the program with python."
     else:
         advice = (
-            "Change its imports with: python -m weft.moving PATH --rewrite, or run it unchanged"
-            " with: python -m weft.as_jax PROGRAM"
+            "Change the imports with: python -m weft.moving PATH --rewrite, or run the program"
+            " unchanged with: python -m weft.as_jax PROGRAM"
         )
-    return f"Uses of names: {told}. {advice}"
+    return f"{told} {advice}"
 
 
 def main(arguments: list[str]) -> int:
     """Say what becomes of programs; 0 if nothing is missing, 1 if something is, 2 for bad input."""
     parser = argparse.ArgumentParser(
         prog="python -m weft.moving",
-        description="Says what becomes of a program written for JAX on weft. It is read, not run.",
+        description="Says what works, differs or is missing when a program written for JAX runs on"
+        " weft. The program is read, not run.",
     )
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="files, or folders of packages"
@@ -63,7 +80,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print findings as JSON lines")
     options = parser.parse_args(arguments)
     counts: Counter[Status] = Counter()
-    failed = False
+    failed = changed = False
     for path in _files(options.paths):
         try:
             findings = check_file(path)
@@ -86,8 +103,9 @@ def main(arguments: list[str]) -> int:
                 sys.stdout.writelines(difflib.unified_diff(before, after, str(path), str(path)))
                 if options.rewrite:
                     path.write_text(made, encoding="utf-8")
+                    changed = True
     if not options.json and (counts or not failed):
-        print(_verdict(counts))
+        print(_verdict(counts, changed))
     if failed:
         return 2
     return 1 if counts[Status.MISSING] or counts[Status.ABSENT] else 0
