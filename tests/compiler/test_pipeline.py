@@ -37,10 +37,9 @@ def test_passes_run_in_the_order_of_the_list():
     _, steps = fuse(simplify(watch.closed, watch).jaxpr, watch)
     for step in steps:
         schedule(step.kernel, watch)
-    for_others = (
-        "fix_order decode attention straighten pack special put_off interchange overlap orient"
-    )
-    left_out = for_others.split()
+    left_out = (
+        "fix_order decode attention straighten pack special refine put_off interchange overlap orient"
+    ).split()
     expected = [p.name for p in PIPELINE if p.name not in left_out]
     assert [p.name for p in watch.passes] == expected
     assert set(watch.seconds) == {"simplify", "fuse", "schedule"}

@@ -40,6 +40,9 @@ MAX_SEQUENTIAL_ELEMENTS = 1 << 14
 # Rows or columns of a matrix from which what each is multiplied by is written first, and functions
 # of elements that are computed for it at least.
 REPEATED, MIN_REPEATED_OPS = 64, 2
+# Elements of an array from which on a kernel costs less than small values that are spread over it
+# and computed for each element; and operations of these.
+MIN_SPREAD, MIN_SPREAD_OPS = 1 << 22, 16
 # Elements up to which an array that is reduced is one row.
 MAX_SINGLE_ROW = 1 << 14
 # Values of shorter rows are a kernel of their own, which computes them in whole vectors.
@@ -188,6 +191,8 @@ class Fusion:
                 roots.add(eqn.outvars[0])
         if self.recomputes:
             roots |= self._repeated()
+            if not self.general:
+                roots |= self._spread()
         roots -= self.given
         if self.recomputes and not self.general:
             fuses = lambda eqn: id(eqn) in self.fusible
@@ -213,6 +218,42 @@ class Fusion:
                     if self._maps_behind(v, MIN_REPEATED_OPS) >= MIN_REPEATED_OPS:
                         found.add(v)
         return found
+
+    def _spread(self) -> set[Any]:
+        """Small arrays that are much work and are spread over large ones, as the deviations of
+        groups are: each element of the large ones would compute them again. Those of rows whose
+        sums the same kernel has at hand are part of it.
+        """
+        found: set[Any] = set()
+        for eqn in self.jaxpr.eqns:
+            out = plain(prod(eqn.outvars[0].aval.shape)) if eqn.outvars else 0
+            if out < MIN_SPREAD or id(eqn) not in self.fusible:
+                continue
+            if eqn.primitive.form != "map" and not eqn.primitive.repeats:
+                continue
+            for x in eqn.invars:
+                if type(x) is Literal or x in found or not 1 < (n := plain(prod(x.aval.shape))):
+                    continue
+                if n <= MAX_SINGLE_ROW and REPEATED * n <= out and self._is_dear(x):
+                    found.add(x)
+        return found
+
+    def _is_dear(self, x: Any) -> bool:
+        """Whether a value takes many operations, and no reduction of rows."""
+        ops, seen, waiting = 0, set[Any](), [x]
+        while waiting:
+            v = waiting.pop()
+            eqn = None if type(v) is Literal else self.producer.get(v)
+            if v in seen or eqn is None or id(eqn) not in self.fusible:
+                continue
+            seen.add(v)
+            domain = self.reductions.get(id(eqn))
+            if domain is None:
+                ops += self._cost(eqn)
+                waiting += eqn.invars
+            elif self.in_rows(domain):
+                return False
+        return ops >= MIN_SPREAD_OPS
 
     def _unwidened(self, x: Any) -> Any:
         """What a value was converted from, where that is narrower."""

@@ -19,7 +19,7 @@ from weft.compiler.attach import attach, offer
 from weft.compiler.backend import MIN_LANE_WORK, MIN_STORED_OPS
 from weft.compiler.early import overlapping
 from weft.compiler.expand import expand
-from weft.compiler.fuse import Fusion, Step
+from weft.compiler.fuse import Fusion, Step, fusible
 from weft.compiler.in_place import put_off
 from weft.compiler.interchange import in_blocks
 from weft.compiler.lower import lower
@@ -37,6 +37,7 @@ from weft.compiler.passes.prune import prune
 from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
+from weft.compiler.refine import refine
 from weft.compiler.watch import UNWATCHED
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.kernel import Kernel
@@ -124,6 +125,9 @@ PIPELINE = (
     Pass("prune", "program", _alone(prune)),
     Pass("expand", "region", lambda jaxpr, to: expand(jaxpr, to.general and not to.neutral)),
     Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps)),
+    # a copy of what both sides compute costs more than their arithmetic
+    Pass("refine", "region", lambda jaxpr, to: refine(jaxpr, fusible),
+         lambda to: to.recomputes and not to.general and not is_asked()),
     Pass("fuse", "fusion", _fuse),
     Pass("attach", "steps", lambda steps, around: attach(steps, around.results)),
     Pass("offer", "steps", lambda steps, to: offer(steps, to.target, to.looped)),

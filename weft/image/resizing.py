@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -59,24 +60,30 @@ _NAMES = {
 }
 
 
-def _triangle(x: Array) -> Array:
-    return jnp.maximum(0, 1 - x)
+# A kernel: of weft.numpy, or of NumPy where all sizes are known, and distances.
+Kernel = Callable[[Any, Any], Any]
+# Weights up to which those of known sizes are computed once, when a program is traced.
+MAX_KNOWN = 1 << 16
 
 
-def _cubic(a: float) -> Callable[[Array], Array]:
+def _triangle(lib: Any, x: Any) -> Any:
+    return lib.maximum(0, 1 - x)
+
+
+def _cubic(a: float) -> Kernel:
     """Keys' cubic convolution kernel; a is its slope at distance 1."""
 
-    def kernel(x: Array) -> Array:
+    def kernel(lib: Any, x: Any) -> Any:
         near = ((a + 2) * x - (a + 3)) * x * x + 1
         far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-        return jnp.where(x < 1, near, jnp.where(x < 2, far, 0))
+        return lib.where(x < 1, near, lib.where(x < 2, far, 0))
 
     return kernel
 
 
-def _lanczos(radius: int) -> Callable[[Array], Array]:
-    def kernel(x: Array) -> Array:
-        return jnp.where(x < radius, jnp.sinc(x) * jnp.sinc(x / radius), 0)
+def _lanczos(radius: int) -> Kernel:
+    def kernel(lib: Any, x: Any) -> Any:
+        return lib.where(x < radius, lib.sinc(x) * lib.sinc(x / radius), 0)
 
     return kernel
 
@@ -104,8 +111,32 @@ def _library_of(x: Any) -> Any:
 
 def _weights(
     size: int, out_size: int, scale: Any, shift: Any, method: ResizeMethod, antialias: bool
-) -> Array:
+) -> Any:
     """The matrix (size, out_size) that makes an axis of ``out_size`` of one of ``size``."""
+    known = type(size) is int and type(out_size) is int and size * out_size <= MAX_KNOWN
+    if known and _library_of(scale) is _library_of(shift) is np:
+        return _known_weights(size, out_size, scale, shift, method, antialias)
+    return _made(jnp, size, out_size, scale, shift, method, antialias)
+
+
+@functools.lru_cache(64)
+def _known_weights(*given: Any) -> np.ndarray:
+    """The weights of known sizes; the same array for axes of equal sizes."""
+    weights = _made(np, *given)
+    weights.flags.writeable = False
+    return weights
+
+
+def _made(
+    lib: Any,
+    size: int,
+    out_size: int,
+    scale: Any,
+    shift: Any,
+    method: ResizeMethod,
+    antialias: bool,
+) -> Any:
+    """Weights by NumPy or by weft.numpy."""
     inverse = 1 / scale
     library = np if type(size) is int and type(out_size) is int else jnp
     index = library.arange(size, dtype=np.float32)[:, None]
@@ -114,8 +145,8 @@ def _weights(
     if method is ResizeMethod.AREA:
         # how much of an element each interval covers
         half = 0.5 * inverse
-        low = jnp.maximum(sample - half, index - 0.5)
-        weights = jnp.maximum(jnp.minimum(sample + half, index + 0.5) - low, 0)
+        low = lib.maximum(sample - half, index - 0.5)
+        weights = lib.maximum(lib.minimum(sample + half, index + 0.5) - low, 0)
     else:
         widened = _library_of(inverse).maximum(inverse, 1) if antialias else 1
         if method is ResizeMethod.CUBIC_PYTORCH:
@@ -123,31 +154,33 @@ def _weights(
         else:
             kernel = _KERNELS[method]
         if method is ResizeMethod.CUBIC_PYTORCH and not antialias:
-            return _clamped_cubic(size, sample, kernel)
-        weights = kernel(jnp.abs(sample - index) / widened)
+            return _clamped_cubic(lib, size, sample, kernel)
+        weights = kernel(lib, lib.abs(sample - index) / widened)
     total = weights.sum(axis=0, keepdims=True)
-    enough = jnp.abs(total) > 1000 * float(np.finfo(np.float32).eps)
-    weights = jnp.where(enough, weights / jnp.where(enough, total, 1), 0)
+    enough = lib.abs(total) > 1000 * float(np.finfo(np.float32).eps)
+    weights = lib.where(enough, weights / lib.where(enough, total, 1), 0)
     # the end is an array: code for one size does for others then
     inside = (sample >= -0.5) & (sample <= library.full(out_size, size - 0.5, np.float32))
     if isinstance(inside, np.ndarray) and inside.all():
         return weights
-    return jnp.where(inside, weights, 0)
+    return lib.where(inside, weights, 0)
 
 
-def _clamped_cubic(size: int, sample: Array, kernel: Callable[[Array], Array]) -> Array:
+def _clamped_cubic(lib: Any, size: int, sample: Any, kernel: Kernel) -> Any:
     """Weights of a cubic whose taps beyond an edge fall on the edge."""
-    first = jnp.floor(sample)
+    first = lib.floor(sample)
     index = (np if type(size) is int else jnp).arange(size)[:, None]
     weights: Any = 0
     for tap in (-1, 0, 1, 2):
-        held = jnp.clip(first + tap, 0, size - 1)
-        weights = weights + jnp.where(held == index, kernel(jnp.abs(sample - first - tap)), 0)
+        held = lib.clip(first + tap, 0, size - 1)
+        weights = weights + lib.where(held == index, kernel(lib, lib.abs(sample - first - tap)), 0)
     return weights
 
 
-def _apply(x: Array, axis: int, weights: Array, precision: Any) -> Array:
-    product = jnp.tensordot(x, weights.astype(x.dtype), axes=((axis,), (0,)), precision=precision)
+def _apply(x: Array, axis: int, weights: Any, precision: Any) -> Array:
+    if weights.dtype != x.dtype:
+        weights = weights.astype(x.dtype)
+    product = jnp.tensordot(x, weights, axes=((axis,), (0,)), precision=precision)
     return jnp.moveaxis(product, -1, axis)
 
 

@@ -9,6 +9,8 @@ from weft.backends.cuda.passes.attention import attention
 from weft.backends.cuda.passes.attention_decode import decode
 from weft.backends.cuda.passes.attention_packed import pack
 from weft.backends.cuda.passes.attention_views import straighten
+from weft.backends.cuda.passes.factors import factors
+from weft.backends.cuda.passes.orders import orders
 from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
@@ -17,6 +19,7 @@ from weft.backends.cuda.routines.table import keeps
 from weft.base.sizes import plain
 from weft.compiler.backend import Target
 from weft.compiler.numbers import with_numbers
+from weft.compiler.passes.fix_order import is_asked
 from weft.compiler.pipeline import Pass, simplify
 from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
@@ -35,6 +38,8 @@ class GpuTarget(Target):
         Pass("straighten", "program", lambda closed, _: straighten(closed)),
         Pass("pack", "program", lambda closed, _: pack(closed)),
         Pass("special", "program", lambda closed, _: special(closed)),
+        Pass("factors", "program", lambda closed, _: factors(closed), lambda to: not is_asked()),
+        Pass("orders", "program", lambda closed, _: orders(closed)),
     )
 
     def keeps(self, eqn: Any) -> bool:
