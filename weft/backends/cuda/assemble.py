@@ -656,7 +656,9 @@ class Assembler:
             elif isinstance(step, Fill):
                 found.append(c.Filled(spot(step.place), step.value, step.size))
             elif isinstance(step, Move):
-                found.append(c.Moved(spot(step.target), spot(step.source), step.size))
+                target, source = spot(step.target), spot(step.source)
+                if target != source:  # the result may have the memory of the operand
+                    found.append(c.Moved(target, source, step.size))
             elif isinstance(step, Library):
                 spots = tuple(map(spot, step.places))
                 told = step.name or name

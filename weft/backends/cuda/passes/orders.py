@@ -22,7 +22,7 @@ Order = tuple[int, ...]
 def orders(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The program with such operands transposed."""
     jaxpr = closed.jaxpr
-    made: dict[Any, Var] = {}  # transposed arrays by what they are of and their order
+    made: dict[Any, Any] = {}  # transposed arrays by what they are of and their order
     eqns: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
         eqns += _ordered(eqn, made) if eqn.primitive.name == "dot_general" else [eqn]
@@ -31,7 +31,7 @@ def orders(closed: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts)
 
 
-def _ordered(eqn: JaxprEqn, made: dict[Any, Var]) -> list[JaxprEqn]:
+def _ordered(eqn: JaxprEqn, made: dict[Any, Any]) -> list[JaxprEqn]:
     """A product, and before it what transposes its operands."""
     found = copied(eqn)
     if found is None:
@@ -42,8 +42,9 @@ def _ordered(eqn: JaxprEqn, made: dict[Any, Var]) -> list[JaxprEqn]:
     turned = _turned(eqn, natural)
     if copied(turned) is not None:
         natural, turned = list(found), _turned(eqn, found)
-    invars, before = [], list[JaxprEqn]()
-    for x, v, order in zip(eqn.invars, turned.invars, natural, strict=True):
+    invars, before = list[Any](), list[JaxprEqn]()
+    for x, new, order in zip(eqn.invars, turned.invars, natural, strict=True):
+        v: Any = new
         if order is not None:
             known = made.get((x, order))
             if known is None:

@@ -10,6 +10,7 @@ from weft.backends.cuda.passes.attention_decode import decode
 from weft.backends.cuda.passes.attention_packed import pack
 from weft.backends.cuda.passes.attention_views import straighten
 from weft.backends.cuda.passes.factors import factors
+from weft.backends.cuda.passes.fresh import fresh
 from weft.backends.cuda.passes.orders import orders
 from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
@@ -40,6 +41,7 @@ class GpuTarget(Target):
         Pass("special", "program", lambda closed, _: special(closed)),
         Pass("factors", "program", lambda closed, _: factors(closed), lambda to: not is_asked()),
         Pass("orders", "program", lambda closed, _: orders(closed)),
+        Pass("fresh", "program", lambda closed, _: fresh(closed)),
     )
 
     def keeps(self, eqn: Any) -> bool:
