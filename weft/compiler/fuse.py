@@ -222,7 +222,8 @@ class Fusion:
     def _spread(self) -> set[Any]:
         """Small arrays that are much work and are spread over large ones, as the deviations of
         groups are: each element of the large ones would compute them again. Those of rows whose
-        sums the same kernel has at hand are part of it.
+        sums the same kernel has at hand are part of it, and those that differ from neighbour to
+        neighbour are found when kernels are built.
         """
         found: set[Any] = set()
         for eqn in self.jaxpr.eqns:
@@ -234,13 +235,16 @@ class Fusion:
             for x in eqn.invars:
                 if type(x) is Literal or x in found or not 1 < (n := plain(prod(x.aval.shape))):
                     continue
-                if n <= MAX_SINGLE_ROW and REPEATED * n <= out and self._is_dear(x):
+                if n > MAX_SINGLE_ROW or out < REPEATED * n or not _is_inside(x, eqn):
+                    continue
+                if self._is_dear(x, found):
                     found.add(x)
         return found
 
-    def _is_dear(self, x: Any) -> bool:
-        """Whether a value takes many operations, and no reduction of rows."""
-        ops, seen, waiting = 0, set[Any](), [x]
+    def _is_dear(self, x: Any, written: set[Any]) -> bool:
+        """Whether a value takes many operations after those that are written, and no reduction of
+        rows."""
+        ops, seen, waiting = 0, set(written), [x]
         while waiting:
             v = waiting.pop()
             eqn = None if type(v) is Literal else self.producer.get(v)
@@ -776,6 +780,16 @@ def step(memory: Memory, kept: list[Buffer], grid: Any, body: list[Any], writes:
         buffers.append(Buffer(part, n * prod(v.aval.shape), "out" if v in writes else "in"))
     kernel = Kernel("k", buffers + kept, grid, body)
     return Step(kernel, list(memory.buffers), None, [v for v in writes if type(v) is not DropVar])
+
+
+def _is_inside(x: Any, eqn: JaxprEqn) -> bool:
+    """Whether neighbours in the result of an equation read the same element of an operand."""
+    shape = x.aval.shape
+    if eqn.primitive.repeats:
+        last = eqn.outvars[0].aval.ndim - 1
+        dims = eqn.params["broadcast_dimensions"]
+        return all(d != last or n == 1 for d, n in zip(dims, shape, strict=True))
+    return bool(shape) and shape[-1] == 1
 
 
 def _connected(roots: list[Any], masks: list[int]) -> list[tuple[int, list[Any]]]:
