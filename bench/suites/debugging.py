@@ -51,6 +51,11 @@ SCOPES = {
         lambda jax: jax.explain_cache_misses(True),
         1.0,
     ),
+    "log_recompiles": (
+        lambda jax: _knob(jax, "log_recompiles", True),
+        lambda jax: _knob(jax, "jax_log_compiles", True),
+        0.2,
+    ),
     "verify_rate 0.001": (
         lambda jax: _knob(jax, "verify_rate", 0.001),
         lambda jax: nullcontext(),

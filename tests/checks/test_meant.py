@@ -53,6 +53,19 @@ def test_what_is_meant_raises_nothing(name):
         np.testing.assert_allclose(mine, plain, rtol=1e-5)
 
 
+ACTIVATIONS = """celu elu gelu hard_sigmoid hard_silu hard_tanh leaky_relu log_sigmoid mish relu relu6
+selu sigmoid silu soft_sign softplus squareplus sparse_plus log_softmax softmax""".split()
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_and_their_gradients_take_any_number(name):
+    function = getattr(jax.nn, name)
+    x = np.array([-1e4, -100.0, -1.0, 0.0, 1.0, 100.0, 1e4], np.float32)
+    with jax.checks():
+        value, slope = jax.jit(jax.value_and_grad(lambda x: function(x)[::2].sum()))(x)
+    assert np.isfinite(value) and np.isfinite(slope).all()
+
+
 def looped(x, i):
     """A gradient of a scan of branches that gather."""
 
