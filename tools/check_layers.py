@@ -103,6 +103,7 @@ LATE = {
     ("weft.prims.complex_reference", "weft.prims.special_reference"),
     ("weft.prims.special", "weft.prims.special_reference"),
     ("weft.prims.random_draws", "weft.prims.lowerings.draws"),
+    ("weft.control.custom_vjp", "weft.transforms.live"),
     ("weft.transforms.masks", "weft.prims.families"),
     ("weft.transforms.masks", "weft.division.explicit"),
     ("weft.tree.treedef", "weft.tree.proto"),

@@ -1,6 +1,9 @@
 """Gradients through ``where``: the branch that was not taken contributes zero, and nothing else
 changes."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -264,11 +267,131 @@ def test_nan_of_live_elements_stays():
 
 
 def test_custom_rules_keep_their_answers():
-    """A bwd rule need not be linear: the mask ends there."""
+    """A bwd rule need not be linear: the mask ends where it makes something else of zeros."""
     f = weft.custom_vjp(jnp.sqrt)
     f.defvjp(lambda x: (jnp.sqrt(x), x), lambda x, ct: (jnp.full_like(ct, np.nan),))
     got = weft.grad(lambda x: jnp.where(x[0] > 0, f(x), 0).sum())(LINE)
     assert np.isnan(got).all()
+
+
+def with_rule(bwd, f=jnp.sqrt):
+    made = weft.custom_vjp(f)
+    made.defvjp(lambda x: (f(x), (x, f(x))), bwd)
+    return made
+
+
+_slope = lambda res, ct: (ct / (2 * res[1]),)
+RULES = {
+    "division": _slope,
+    "product": lambda res, ct: (ct * (0.5 / res[1]),),
+    "two products": lambda res, ct: (-(ct * 0.5) * -(1 / res[1]),),
+    "a sum": lambda res, ct: (ct / (4 * res[1]) + ct * (0.25 / res[1]),),
+    "jit": weft.jit(_slope),
+    "choice": lambda res, ct: (jnp.where(res[0] > 1, ct / (2 * res[1]), ct * 0.5 / res[1]),),
+    "movement": lambda res, ct: (
+        (jnp.flip(ct.reshape(-1, 1)) / jnp.flip(2 * res[1]).reshape(-1, 1)).ravel()[::-1],
+    ),
+    "a look at it": lambda res, ct: (ct / (2 * res[1]) if ct.sum() > 0 else ct,),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_of_the_user(name):
+    f = with_rule(RULES[name])
+    loss = lambda x: jnp.where(x > 0, f(x), 0).sum()
+    expected = np.array([0.0, 0.5, 1 / np.sqrt(8)], np.float32)
+    np.testing.assert_allclose(weft.grad(loss)(LINE), expected, rtol=1e-6)
+    with weft.safe_where_gradients(False):
+        assert np.isnan(weft.grad(loss)(LINE)[0])
+    if name != "a look at it":
+        np.testing.assert_allclose(weft.jit(weft.grad(loss))(LINE), expected, rtol=1e-6)
+        each = lambda x: jnp.where(x > 0, f(x.reshape(1))[0], 0)
+        np.testing.assert_allclose(weft.vmap(weft.grad(each))(LINE), expected, rtol=1e-6)
+
+
+def test_a_mask_goes_on_behind_a_rule():
+    """The rule's cotangent is zero where it was not taken: so it is for what comes before."""
+    f = with_rule(lambda res, ct: (ct * 2,), lambda x: 2 * x)
+    loss = lambda x: jnp.where(x > 0, f(jnp.sqrt(x)), 0).sum()
+    got = weft.jit(weft.grad(loss))(LINE)
+    np.testing.assert_allclose(got, [0.0, 1.0, 1 / np.sqrt(2)], rtol=1e-6)
+
+
+def test_sums_in_a_rule_have_no_nans_of_what_was_not_taken():
+    def bwd(res, ct):
+        scaled = ct / (2 * res[1])
+        return (scaled / jnp.maximum(1, jnp.abs(scaled).sum()),)
+
+    f = with_rule(bwd)
+    got = weft.grad(lambda x: jnp.where(x > 0, f(x), 0).sum())(LINE)
+    np.testing.assert_allclose(got, [0.0, 0.5, 1 / np.sqrt(8)], rtol=1e-6)
+
+
+def test_rules_of_symbolic_zeros_and_live_nans():
+    f = weft.custom_vjp(lambda x, y: jnp.sqrt(x) * y)
+
+    def fwd(x, y):
+        root = jnp.sqrt(x.value)
+        return root * y.value, (root, y.value)
+
+    f.defvjp(fwd, lambda res, ct: (ct * res[1] / (2 * res[0]), ct * res[0]), symbolic_zeros=True)
+    loss = lambda x, y: jnp.where(x > 0, f(x, y), 0).sum()
+    x, y = weft.grad(loss, (0, 1))(LINE, LINE)
+    np.testing.assert_allclose(x, [0, 0.5, 1 / np.sqrt(2)], rtol=1e-6)
+    np.testing.assert_allclose(y, [0, 1, np.sqrt(2)], rtol=1e-6)
+    g = with_rule(_slope)
+    got = weft.grad(lambda x: jnp.where(x > -2, g(x), 0).sum())(np.float32([-1, 4]))
+    np.testing.assert_array_equal(np.isnan(got), [True, False])
+
+
+def test_a_choice_of_elements_ends_at_a_product():
+    """A limit: which terms count would take two more products for each. Before the product, a
+    choice of elements is free."""
+    p = np.array([[1.0, 2.0], [np.nan, 4.0]], np.float32)
+    kept = np.array([[True, True], [False, True]])
+    v = np.ones((2, 2), np.float32)
+    after = weft.grad(lambda v: jnp.where(kept, p @ v, 0).sum())(v)
+    np.testing.assert_array_equal(np.isnan(after), [[True, True], [False, False]])
+    rows = weft.grad(lambda v: jnp.where(kept.all(1, keepdims=True), p @ v, 0).sum())(v)
+    np.testing.assert_array_equal(rows, [[1, 1], [2, 2]])
+    before = weft.grad(lambda v: (jnp.where(kept, p, 0) @ v).sum())(v)
+    np.testing.assert_array_equal(before, [[1, 1], [6, 6]])
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_masks_go_through_shard_map(devices):
+    if len(weft.devices()) >= devices:
+        return check_shard_map(devices)
+    code = (
+        f"import weft; weft.config.update('num_cpu_devices', {devices});"
+        "from tests.control.test_where_gradients import check_shard_map as check;"
+        f"check({devices}); print('checked')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == "checked\n", run.stderr
+
+
+def check_shard_map(devices):
+    mesh = weft.make_mesh((devices,), ("x",), (weft.sharding.AxisType.Auto,))
+    x = np.array([0, 1, 4, 0, 0, 1, 9, 0], np.float32)
+
+    def mapped(f, into, out):
+        return weft.shard_map(f, mesh=mesh, in_specs=into, out_specs=out)
+
+    def chosen(f, values):
+        return lambda x: jnp.where(f(jnp.asarray(values)) > 0, f(x), 0).sum()
+
+    parts = mapped(jnp.sqrt, weft.P("x"), weft.P("x"))
+    total = mapped(lambda x: jnp.sqrt(lax.psum(x, "x")), weft.P("x"), weft.P())
+    place = weft.NamedSharding(mesh, weft.P("x"))
+    put = lambda x: lax.with_sharding_constraint(jnp.sqrt(x), place)
+    for f in (parts, total, put, weft.jit(parts), lambda x: weft.device_put(jnp.sqrt(x), place)):
+        got = weft.grad(chosen(f, x))(x)
+        np.testing.assert_array_equal(np.isfinite(got), True)
+        np.testing.assert_array_equal(weft.jit(weft.grad(chosen(f, x)))(x), got)
+    np.testing.assert_allclose(weft.grad(chosen(parts, x))(x)[1:3], [0.5, 0.25])
+    with weft.safe_where_gradients(False):
+        assert np.isnan(weft.grad(chosen(parts, x))(x)[0])
 
 
 def test_training_steps_have_nothing_to_add():

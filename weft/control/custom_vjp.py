@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes
 from weft.base import knobs
 from weft.base.errors import UnexpectedTracerError
+from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.control.custom_jvp import call_function, stage_call
 from weft.control.custom_rules import (
@@ -43,6 +44,7 @@ from weft.core.trace import Tracer, box, state, typeof
 from weft.prims.arithmetic import mul
 from weft.prims.families import const
 from weft.transforms.dce import dce_closed
+from weft.transforms.masks import Masked
 from weft.transforms.vmap import batch, batched
 from weft.tree.functions import (
     tree_flatten,
@@ -53,6 +55,9 @@ from weft.tree.functions import (
     treedef_children,
 )
 from weft.tree.keys import keystr
+
+# needed where a cotangent has a mask
+live = Late("weft.transforms.live")
 
 
 class CustomVJPException(Exception):
@@ -238,7 +243,7 @@ class _BatchedCall:
 class CustomLin(Primitive):
     """The linear map of a custom_vjp function: it can only be transposed, by the bwd rule."""
 
-    name, masks = "custom_lin", "end"
+    name, masks = "custom_lin", "call"
     host = "it exists during differentiation only, never in compiled programs"
     multiple_results = True
     takes_refs = True
@@ -268,14 +273,19 @@ class CustomLin(Primitive):
         self, cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: Any, **params: Any
     ) -> list[Any]:
         as_seen = to_rule if params["symbolic_zeros"] else instantiate
-        given = [_as_array(as_seen(ct)) for ct in cts]
-        found = bwd(args[:num_res], given)
+        given = [_as_array(ct if type(ct) is Masked else as_seen(ct)) for ct in cts]
+        if any(type(ct) is Masked for ct in given):
+            found = live.with_masks(lambda cts: bwd(args[:num_res], cts), given)
+        else:
+            found = bwd(args[:num_res], given)
         wanted = [from_rule(ct) for ct, z in zip(found, in_zeros, strict=True) if not z]
         return [None] * num_res + wanted
 
 
 def _as_array(ct: Any) -> Any:
     """A cotangent as an array: ``grad`` starts from a plain number."""
+    if type(ct) is Masked:
+        return Masked(_as_array(ct.value), ct.live, ct.dirty)
     if isinstance(ct, (int, float, complex)):
         aval = typeof(ct)
         return box(np.asarray(ct, aval.dtype), aval)

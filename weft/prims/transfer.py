@@ -33,7 +33,7 @@ class DevicePut(Primitive):
     """Arrays placed on devices."""
 
     name, form, view, relocates = "device_put", "element", True, True
-    multiple_results = True
+    multiple_results, masks = True, "moved"
     element = forwarded
 
     def shardings(self, params: Any) -> list[Any]:
@@ -102,7 +102,7 @@ class ShardingConstraint(Primitive):
     """An array whose sharding is prescribed."""
 
     name, form, constrains = "sharding_constraint", "move", True
-    linear = True
+    linear, masks = True, "moved"
     pull = unmoved
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: Any) -> Any:

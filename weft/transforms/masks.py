@@ -94,7 +94,7 @@ def summed(x: Any, y: Any) -> Any:
         return add_tangents(settled(x), settled(y))
     if x.live is y.live:
         return Masked(add_tangents(x.value, y.value), x.live, x.dirty or y.dirty)
-    return Masked(add_tangents(settled(x), settled(y)), _either(x.live, y.live), False)
+    return Masked(add_tangents(settled(x), settled(y)), either(x.live, y.live), False)
 
 
 def transposed(
@@ -150,7 +150,7 @@ def _chosen(primitive: Any, ct: Any, operands: Any, rule: Rule) -> list[Any]:
             continue
         live = Live(shape, taken, next(rows))
         if type(ct) is Masked:
-            outs.append(Masked(out, _both(ct.live, live), ct.dirty))
+            outs.append(Masked(out, both(ct.live, live), ct.dirty))
         else:
             outs.append(Masked(out, live, False))
     return outs
@@ -185,7 +185,7 @@ def _untaken(ct: Any, operands: Any) -> list[Any]:
         return [None, ct]
     live = Live(typeof(operands[0]).shape, lambda: operands[0])
     if type(ct) is Masked:
-        return [None, Masked(ct.value, _both(ct.live, live), True)]
+        return [None, Masked(ct.value, both(ct.live, live), True)]
     return [None, Masked(ct, live, True)]
 
 
@@ -194,9 +194,9 @@ def _all_or_nothing(primitive: Any, incoming: Any, operands: Any, rule: Rule) ->
     given = [ct for ct in incoming if type(ct) is Masked]
     live = given[0].live
     for ct in given[1:]:
-        live = live if ct.live is live else _either(live, ct.live)
-    scaled = primitive.masks in ("", "loop", "product") or _scaled(primitive, operands)
-    dirty = scaled or any(ct.dirty for ct in given)
+        live = live if ct.live is live else either(live, ct.live)
+    any_way = primitive.masks in ("", "loop", "product") or scaled(primitive, operands)
+    dirty = any_way or any(ct.dirty for ct in given)
     outs = rule([ct.value if type(ct) is Masked else ct for ct in incoming], operands)
     return [_with(out, live, dirty) for out in outs]
 
@@ -205,9 +205,9 @@ def _each(primitive: Any, ct: Masked, operands: Any, rule: Rule) -> list[Any]:
     """Back through an elementwise operation, whose operands may be broadcast."""
     live = ct.live
     if all(x.aval.shape == live.shape for x in operands if is_undef(x)):
-        dirty = ct.dirty or _scaled(primitive, operands)
+        dirty = ct.dirty or scaled(primitive, operands)
         return [_with(out, live, dirty) for out in rule([ct.value], operands)]
-    if _scaled(primitive, operands):
+    if scaled(primitive, operands):
         operands = [x if is_undef(x) else _harmless(primitive, x, live) for x in operands]
     return [
         out
@@ -221,7 +221,7 @@ def _shrunk(live: Live, aval: Any) -> Live:
     """The mask of an operand that was broadcast: live where one of its copies is."""
 
     def make() -> Any:
-        return _nonzero(families.unbroadcast(aval, families.converted(live.value(), aval.dtype)))
+        return nonzero(families.unbroadcast(aval, families.converted(live.value(), aval.dtype)))
 
     return Live(aval.shape, make)
 
@@ -237,14 +237,14 @@ def _moved(
 
     def masks() -> list[Any]:
         if not made:
-            ones = [_as_number(ct) for ct in incoming]
+            ones = [as_number(ct) for ct in incoming]
             made.extend(rule(ones, operands))
         return made
 
     def of_operand(i: int) -> Live:
         shape = operands[i].aval.shape
         rows = _rows_moved(primitive, incoming, operands, params, i, shape)
-        return Live(shape, lambda: _nonzero(masks()[i]), rows)
+        return Live(shape, lambda: nonzero(masks()[i]), rows)
 
     return [
         _with(out, of_operand(i), dirty) if is_undef(operands[i]) else out
@@ -329,7 +329,7 @@ def _finite(x: Any, rows: Rows) -> Any:
     return lookup("select_n").bind(kept, zero, x)
 
 
-def _as_number(ct: Any) -> Any:
+def as_number(ct: Any) -> Any:
     """A mask as a cotangent: 1 where it is live."""
     if type(ct) is Zero:
         return ct
@@ -339,7 +339,8 @@ def _as_number(ct: Any) -> Any:
     )
 
 
-def _nonzero(x: Any) -> Any:
+def nonzero(x: Any) -> Any:
+    """A mask of a cotangent that stands for it."""
     return lookup("ne").bind(x, families.const(x, 0))
 
 
@@ -347,7 +348,8 @@ def _with(out: Any, live: Live, dirty: bool) -> Any:
     return out if out is None or type(out) is Zero else Masked(out, live, dirty)
 
 
-def _both(x: Live, y: Live) -> Live:
+def both(x: Live, y: Live) -> Live:
+    """Where both masks are live."""
     make = lambda: lookup("and").bind(x.value(), y.value())
     return Live(x.shape or y.shape, make, _rows_of_both(x.rows, y.rows))
 
@@ -357,21 +359,22 @@ def _rows_of_both(x: Rows | None, y: Rows | None) -> Rows | None:
         return x or y
     if x[1] != y[1]:
         return min(x, y, key=lambda rows: len(rows[1]))
-    return x if x[0] is y[0] else (_both(x[0], y[0]), x[1])
+    return x if x[0] is y[0] else (both(x[0], y[0]), x[1])
 
 
-def _either(x: Live, y: Live) -> Live:
+def either(x: Live, y: Live) -> Live:
+    """Where one of two masks is live."""
     rows = None
     if x.rows is not None and y.rows is not None and x.rows[1] == y.rows[1]:
         first, second = x.rows[0], y.rows[0]
-        rows = x.rows if first is second else (_either(first, second), x.rows[1])
+        rows = x.rows if first is second else (either(first, second), x.rows[1])
     return Live(x.shape or y.shape, lambda: lookup("or").bind(x.value(), y.value()), rows)
 
 
 # --- what scales ----------------------------------------------------------------------------------
 
 
-def _scaled(primitive: Any, operands: Any) -> bool:
+def scaled(primitive: Any, operands: Any) -> bool:
     """Whether a known operand may make NaN of a zero."""
     return bool(primitive.scales) and not all(
         is_undef(x) or _is_plain_number(x, primitive.scales) for x in operands
@@ -396,6 +399,6 @@ def _harmless(primitive: Any, x: Any, live: Live) -> Any:
     rest = lookup("sub").bind(x, x)
     good = lookup("eq").bind(rest, rest)  # neither NaN nor infinite
     if primitive.scales == "div":
-        good = lookup("and").bind(good, _nonzero(x))
+        good = lookup("and").bind(good, nonzero(x))
     kept = lookup("or").bind(live.value(), good)
     return lookup("select_n").bind(kept, families.broadcast_to(families.const(x, 1), live.shape), x)
