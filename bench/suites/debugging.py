@@ -160,7 +160,7 @@ ROWS += [
         same(_where(step, safe)),
         unit="ms",
         ratio=1.0,
-        limit=10.0,
+        limit=60.0,
     )
     for name, step in STEPS.items()
     for safe in (False, True)
@@ -346,7 +346,7 @@ ROWS += [
         {"weft": _reproducible(step, on), "jax": _reproducible(step, False)},
         unit="ms",
         ratio=3.0 if on else 1.0,
-        limit=10.0,
+        limit=60.0,
     )
     for name, step in STEPS.items()
     if name != "distances"
