@@ -21,8 +21,8 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools" / "wheels"))
-import weft_wheel  # noqa: E402
+sys.path.insert(0, str(ROOT / "tools" / "packing"))
+import wheel_files  # noqa: E402
 
 MAX_WHEEL_BYTES = 3_000_000
 # What a wheel must have, and what neither distribution may have.
@@ -93,7 +93,7 @@ def shrink(wheel: Path) -> None:
     def deflate(data: bytes) -> bytes:  # without the header and checksum of zlib's format
         return zopfli.zlib.compress(data)[2:-4]
 
-    weft_wheel.shrink(wheel, deflate)
+    wheel_files.shrink(wheel, deflate)
 
 
 def environment(folder: Path) -> str:

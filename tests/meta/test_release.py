@@ -3,18 +3,20 @@
 import ast
 import base64
 import hashlib
+import importlib
 import io
 import subprocess
 import sys
 import tokenize
 import tomllib
 import zipfile
+from pathlib import Path
 
 import pytest
 
 import weft
 from tools import release
-from tools.release import weft_wheel
+from tools.release import wheel_files
 
 
 def test_all_pages_name_the_version():
@@ -31,7 +33,7 @@ def test_distributions_are_looked_at():
 
 
 @pytest.mark.parametrize(
-    "deflate", [weft_wheel.deflated, lambda data: weft_wheel.deflated(data[::-1])]
+    "deflate", [wheel_files.deflated, lambda data: wheel_files.deflated(data[::-1])]
 )
 def test_a_wheel_is_packed_again_as_it_was(deflate):
     """Names, times, modes and contents stay; a compressor that changes them is found out."""
@@ -43,11 +45,11 @@ def test_a_wheel_is_packed_again_as_it_was(deflate):
             archive.writestr(info, text)
     with zipfile.ZipFile(first) as archive:
         files = [(info, archive.read(info)) for info in archive.infolist()]
-    packed = zipfile.ZipFile(io.BytesIO(weft_wheel.zip_of(files, deflate)))
+    packed = zipfile.ZipFile(io.BytesIO(wheel_files.zip_of(files, deflate)))
     for info, (before, data) in zip(packed.infolist(), files, strict=True):
         assert info.filename == before.filename and info.date_time == before.date_time
         assert info.external_attr == before.external_attr and info.file_size == len(data)
-    if deflate is weft_wheel.deflated:
+    if deflate is wheel_files.deflated:
         assert packed.testzip() is None
         assert [packed.read(info) for info in packed.infolist()] == [data for _, data in files]
     else:
@@ -69,7 +71,7 @@ def test_comments_stay_out_of_the_wheel():
     """Code, docstrings and lines stay, and the list of files has the new digests."""
     name, record = "weft/a.py", "weft-0.1.0.dist-info/RECORD"
     files = {name: CODE.encode(), "weft/b.html": b"# stays", record: b"old"}
-    made = weft_wheel.bare(files)
+    made = wheel_files.bare(files)
     text = made[name].decode()
     assert "why" not in text and "type:" not in text and text.count("# stays") == 2
     assert len(text.splitlines()) == len(CODE.splitlines())
@@ -106,9 +108,9 @@ def test_code_in_the_wheel_is_the_same_code(part):
     assert len(paths) > 20
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        found = weft_wheel.without_comments(text)
+        found = wheel_files.without_comments(text)
         assert found == _commented(text), path
-        less = weft_wheel.without_private_docstrings(found)
+        less = wheel_files.without_private_docstrings(found)
         assert less.count("\n") == text.count("\n"), path
         assert _without_docstrings(less) == _without_docstrings(text), path
 
@@ -140,21 +142,29 @@ class A:
 
 
 def test_docstrings_that_help_shows_stay_in_the_wheel():
-    found = weft_wheel.without_private_docstrings(HIDDEN)
+    found = wheel_files.without_private_docstrings(HIDDEN)
     assert "Hidden" not in found and "two lines" not in found and found.count("Shown") == 3
     scope: dict = {}
     exec(found, scope)
     assert scope["A"]().shown() == 1 and scope["_called"](3) == 3
 
 
-def test_pip_builds_with_this_backend():
-    """The source distribution has the backend; editable installations keep setuptools' hook."""
+def test_pip_builds_with_this_backend(monkeypatch):
+    """Both distributions have the backend; editable installations keep setuptools' hook."""
+    pytest.importorskip("setuptools", reason="pip installs it where it builds")
     project = tomllib.loads((release.ROOT / "pyproject.toml").read_text())
     system = project["build-system"]
-    assert system["build-backend"] == "weft_wheel" and system["backend-path"] == ["tools/wheels"]
-    assert "include tools/wheels/weft_wheel.py" in (release.ROOT / "MANIFEST.in").read_text()
-    assert weft_wheel.build_editable is weft_wheel.build_meta.build_editable
-    assert weft_wheel.build_wheel is not weft_wheel.build_meta.build_wheel
+    (folder,) = system["backend-path"]
+    monkeypatch.syspath_prepend(release.ROOT / folder)
+    backend = importlib.import_module(system["build-backend"])
+    assert backend.build_editable is backend.build_meta.build_editable
+    assert backend.build_wheel is not backend.build_meta.build_wheel
+    listed = (release.ROOT / "MANIFEST.in").read_text()
+    for module in (backend, wheel_files):
+        path = Path(module.__file__).relative_to(release.ROOT)
+        assert f"include {path.as_posix()}\n" in listed
+        command = ["git", "check-ignore", "-q", str(path)]
+        assert subprocess.run(command, cwd=release.ROOT).returncode == 1, f"{path} is ignored"
 
 
 def test_the_wheel_that_pip_builds_is_small(tmp_path):
@@ -162,8 +172,8 @@ def test_the_wheel_that_pip_builds_is_small(tmp_path):
     files = [*(release.ROOT / "weft").rglob("*.py")]
     size = 0
     for path in files:
-        text = weft_wheel.without_comments(path.read_text(encoding="utf-8"))
-        data = weft_wheel.deflated(weft_wheel.without_private_docstrings(text).encode())
+        text = wheel_files.without_comments(path.read_text(encoding="utf-8"))
+        data = wheel_files.deflated(wheel_files.without_private_docstrings(text).encode())
         digest, headers = 34, 76  # of the list of files, compressed, and of the zip format
         size += len(data) + 2 * len(str(path.relative_to(release.ROOT))) + digest + headers
     assert 2_000_000 < size < release.MAX_WHEEL_BYTES - 45_000  # pages, licence, paths in the list
