@@ -25,7 +25,7 @@ from weft.base.traceback import api_boundary
 from weft.core.interpret import storage_dtype
 from weft.export.exported import Exported, exported_stage
 from weft.export.loading import deserialize
-from weft.export.web import page_code
+from weft.export.web import page_code, whole_page
 from weft.tree.functions import tree_flatten_with_path, tree_unflatten
 from weft.tree.keys import keystr
 
@@ -73,6 +73,42 @@ class CLibrary(Record):
     def shared(self) -> Path | None:
         """The path of the shared library; None for C source."""
         return next((path for path in self.files if path.suffix == ".so"), None)
+
+    def html(self, script: str, body: str = "", title: str | None = None) -> str:
+        """Return a web page that has the function inside: one file, which opens without a server.
+
+        Args:
+            script: JavaScript that runs when the function is loaded; it calls it by its name, with
+                arrays of numbers or typed arrays, and gets an array of typed arrays.
+            body: HTML of the page.
+            title: title of the page. By default the name of the function.
+
+        Returns:
+            The text of the page.
+
+        Example:
+            >>> import tempfile, weft
+            >>> from weft import export
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     f = weft.jit(lambda x: x + 1)
+            ...     made = export.to_c(f, (1.0,), folder, name="more", target="wasm32")
+            ...     page = made.html("document.body.append(more(41)[0][0]);")
+            >>> page.splitlines()[0]
+            '<!DOCTYPE html>'
+        """
+        if self.target != WEB:
+            raise ValueError(
+                f"{self.name} was written for {self.target}, and a page needs WebAssembly: write"
+                f" to_c(..., target={WEB!r})"
+            )
+        if "</script" in script.lower():
+            raise ValueError(r"the script has </script, which would end it: write <\/script")
+        module, code = (
+            next(path for path in self.files if path.suffix == suffix)
+            for suffix in (".wasm", ".js")
+        )
+        text = code.read_text(encoding="utf-8")
+        return whole_page(self.name, text, module.read_bytes(), script, body, title or self.name)
 
 
 @api_boundary

@@ -1,7 +1,10 @@
-"""The JavaScript module that loads a WebAssembly module and calls its function."""
+"""The JavaScript module that loads a WebAssembly module and calls its function, and pages that have
+both inside."""
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 from collections.abc import Sequence
 from math import prod
@@ -15,6 +18,7 @@ ALIGNMENT = 64
 _ARRAYS = {"f4": "Float32Array", "f8": "Float64Array", "c8": "Float32Array", "c16": "Float64Array"}
 # What a module may ask of its host: functions of C's mathematical library.
 _MATHEMATICS = {"fmod": "(x, y) => x % y", "fmodf": "(x, y) => x % y"}
+_AFTER = "// Arguments and results"  # what a loader of its own file says before this
 
 _TEXT = """\
 // Loads {name}.wasm, compiled by weft:
@@ -101,3 +105,35 @@ def _array(dtype: Any) -> str:
         return found
     word = f"{'Int' if dtype.kind == 'i' else 'Uint'}{8 * dtype.itemsize}Array"
     return f"Big{word}" if dtype.itemsize == 8 else word
+
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+</head>
+<body>
+{body}
+<script type="module">
+{loader}
+const {name} = await load(Uint8Array.from(atob("{data}"), (c) => c.charCodeAt(0)).buffer);
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+def whole_page(name: str, code: str, module: bytes, script: str, body: str, title: str) -> str:
+    """A page that needs no other file: the loader's ``code``, the module, and what runs with it."""
+    return _PAGE.format(
+        title=html.escape(title),
+        body=body,
+        loader=code[code.index(_AFTER) :].replace("export async function", "async function"),
+        name=name,
+        data=base64.b64encode(module).decode(),
+        script=script,
+    )
