@@ -1,8 +1,8 @@
 """Makes wheels smaller.
 
-Comments, and docstrings that `help` never shows (those of private functions), stay out of the code
-in a wheel; statements stay at their lines. The source distribution, editable installations and the
-repository keep everything (decision 0054).
+Comments, and docstrings of functions that aren't public, stay out of the code in a wheel.
+Statements stay at their lines. The source distribution, editable installations and the repository
+keep everything (decision 0054).
 """
 
 import ast
@@ -34,30 +34,39 @@ def without_comments(text: str) -> str:
     return _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text)
 
 
-def _hidden(tree: ast.Module, text: str) -> Iterator[ast.Constant]:
+# Rooms without public names (docs/support.md).
+INTERNAL = re.compile("weft/(backends|compiler)/")
+
+
+def _hidden(tree: ast.Module, text: str, internal: bool) -> Iterator[ast.Constant]:
     """The docstrings of private functions that are only called, so that no other object, such as a
-    method of arrays, can have them."""
+    method of arrays, can have them; in an internal module, those of all functions."""
     values = {*re.findall(r"(?<!def )\b(_[A-Za-z]\w*)\b(?!\()", text)}
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.FunctionDef)
-            and re.match("_[A-Za-z]", node.name)
-            and node.name not in values
-            and not node.decorator_list
+            and (
+                internal
+                or (
+                    re.match("_[A-Za-z]", node.name)
+                    and node.name not in values
+                    and not node.decorator_list
+                )
+            )
             and len(node.body) > 1
             and ast.get_docstring(node) is not None
         ):
             yield node.body[0].value
 
 
-def without_private_docstrings(text: str) -> str:
-    """Python code without the docstrings that `help` never shows; lines stay.
+def without_private_docstrings(text: str, name: str = "") -> str:
+    """The code of the module at the path ``name``, without docstrings for developers; lines stay.
 
     >>> without_private_docstrings('def _f(x):\\n    "Why."\\n    return x\\n')
     'def _f(x):\\n\\n    return x\\n'
     """
     lines = text.splitlines(keepends=True)
-    for value in _hidden(ast.parse(text), text):
+    for value in _hidden(ast.parse(text), text, INTERNAL.match(name) is not None):
         for row in range(value.lineno - 1, value.end_lineno):
             lines[row] = "\n"
     return "".join(lines)
@@ -66,7 +75,7 @@ def without_private_docstrings(text: str) -> str:
 def bare(files: dict[str, bytes]) -> dict[str, bytes]:
     """The files of a wheel with less in their code, and with a list that says so."""
     made = {
-        name: without_private_docstrings(without_comments(data.decode())).encode()
+        name: without_private_docstrings(without_comments(data.decode()), name).encode()
         if name.endswith(".py")
         else data
         for name, data in files.items()
