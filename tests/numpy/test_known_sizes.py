@@ -150,3 +150,12 @@ def test_unique_takes_flags_that_are_no_bools():
     assert values.tolist() == [1, 3]
     assert index.tolist() == [1, 0]
     assert inverse.tolist() == [1, 0, 1]
+
+
+def test_the_bound_of_a_range_that_must_be_known_is_named():
+    with pytest.raises(weft.errors.ConcretizationTypeError, match="arange needs a concrete stop"):
+        weft.jit(lambda n: jnp.arange(n))(3)
+    with pytest.raises(weft.errors.ConcretizationTypeError, match="arange needs a concrete start"):
+        weft.jit(lambda n: jnp.arange(n, 3))(0)
+    with pytest.raises(TypeError, match="at least one number"):
+        jnp.arange(None)

@@ -726,7 +726,8 @@ def arange(
         Array([0, 1, 2], dtype=int32)
     """
     wanted = None if dtype is None else dtypes.check_user_dtype(dtype, "arange")
-    given = [_bound(name, x) for name, x in (("start", start), ("stop", stop), ("step", step))]
+    names = ("stop" if stop is None else "start", "stop", "step")
+    given = [_bound(name, x) for name, x in zip(names, (start, stop, step))]
     if given[0] is None:
         raise TypeError("arange needs at least one number")
     if wanted is None:
