@@ -10,9 +10,11 @@ from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import target
 from weft.compiler import interchange, plan
+from weft.compiler.pipeline import simplify
 from weft.control.jit import Jit
 from weft.control.lanes import rungs
 from weft.control.while_loop import While
+from weft.core.jaxpr import jaxprs_in_params
 
 
 def lengths(*shape, most=60, seed=0):
@@ -405,18 +407,44 @@ def test_branches_run_on_their_own_elements(share, monkeypatch):
     assert new == old and times == 1
 
 
-@pytest.mark.parametrize("name", ["several", "product", "gradient", "per example"])
+@pytest.mark.parametrize("name", ["several", "product", "shared", "gradient", "per example"])
 def test_other_branches(name, monkeypatch):
     i, x = chosen(300, 0.2), floats(300, 32)
     total = lambda i, x: jnp.sum(heavy(i, x) ** 2)
     fun, args, least = {
         "several": (weft.vmap(several), (np.arange(-4, 296, dtype=np.int32) % 7 - 1, x), 1),
         "product": (weft.vmap(product), (i, floats(300, 32, 32), x), 1),
+        "shared": (weft.vmap(product, (0, None, 0)), (i, floats(32, 32) / 6, x), 1),
         "gradient": (weft.grad(lambda x: jnp.sum(weft.vmap(heavy)(i, x) ** 2)), (x,), 0),
         "per example": (weft.vmap(weft.grad(total, 1)), (i, x), 1),
     }[name]
     new, old, times = both(fun, args, Jit, monkeypatch)
     assert new == old and times >= least
+
+
+def test_what_elements_share_is_not_copied_for_each():
+    """A matrix of all elements is one matrix in the branches, too: products of many rows."""
+    args = chosen(200, 0.2), floats(32, 32) / 6, floats(200, 32)
+    fun = weft.vmap(product, (0, None, 0))
+    closed = simplify(weft.make_jaxpr(fun)(*args), target=target.Cpu())
+
+    def products_in(jaxpr):
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == "dot_general":
+                yield [x.aval.shape for x in eqn.invars]
+            for inner in jaxprs_in_params(eqn.params):
+                yield from products_in(inner)
+
+    shapes = list(products_in(closed.jaxpr))
+    assert shapes and all((32, 32) in pair for pair in shapes)
+    for i, found in enumerate(weft.jit(fun)(*args)):
+        expected = args[1] @ (args[1] @ args[2][i]) if args[0][i] else args[2][i]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    total = lambda a: jnp.sum(fun(args[0], a, args[2]) ** 2)
+    mapped = lambda a: jnp.sum(lax.map(lambda row: product(row[0], a, row[1]), args[::2]) ** 2)
+    np.testing.assert_allclose(
+        weft.jit(weft.grad(total))(args[1]), weft.grad(mapped)(args[1]), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_cheap_branches_stay_selects():

@@ -237,10 +237,11 @@ def _select_branches(
         avals = tuple([typeof(x) for x in given])
         closed = _selections.made(
             branches[0],
-            (*map(ById, branches[1:]), axis, avals),
+            (*map(ById, branches[1:]), axis, avals, tuple([d is None for d in dims])),
             lambda: stage(lambda *args: _selected(axis, args, branches), avals),
         )
-        mapped_from.set(closed, None, lanes.Branches(branches, axis.size))
+        shared = tuple([d is None for d in dims[1:]])
+        mapped_from.set(closed, None, lanes.Branches(branches, axis.size, shared))
         outs = jit_p.bind(*given, **jit_parameters(closed, "cond"))
     else:
         outs = _selected(axis, given, branches)

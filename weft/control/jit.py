@@ -109,6 +109,14 @@ class Jit(Called):
     def one_size(self, params: dict[str, Any]) -> bool:
         return self.compacts(params)
 
+    def ordered(self, params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
+        found = mapped_from.get(params["jaxpr"], None)
+        if found is None or not any(found.shared):
+            return None
+        closed = found.without_copies(params["jaxpr"].in_avals)
+        mapped_from.set(closed, None, found)
+        return params | {"jaxpr": closed}
+
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         closed = params["jaxpr"]
         index, *ops = closed.in_avals

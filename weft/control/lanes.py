@@ -27,7 +27,7 @@ from weft.core.trace import typeof
 from weft.prims.arithmetic import add_p, div_p, mul, rem_p, sub_p
 from weft.prims.convert import convert
 from weft.prims.cumulative import cumsum_p
-from weft.prims.families import broadcast_in_dim, scalar
+from weft.prims.families import broadcast_in_dim, element, scalar
 from weft.prims.index import gather, scatter
 from weft.prims.index_dims import GatherDimensionNumbers, ScatterDimensionNumbers
 from weft.prims.reduce import reduce_sum
@@ -427,10 +427,37 @@ def _repeated(
 
 
 class Branches(Record):
-    """The branches of a ``cond`` whose index was mapped, and the size of the batch."""
+    """The branches of a ``cond`` whose index was mapped, and the size of the batch.
+
+    ``shared`` says which operands are the same for all elements, although each has its own.
+    """
 
     branches: tuple[ClosedJaxpr, ...]
     size: int
+    shared: tuple[bool, ...]
+
+    def without_copies(self, avals: Sequence[Any]) -> ClosedJaxpr:
+        """The same over operands of which there is one for all elements. Differentiation, for which
+        each needs its own, is over by now."""
+
+        def whole(index: Any, *ops: Any) -> list[Any]:
+            ops = self.given(ops)
+            cases = [jaxpr_as_fun(_over(self, b, self.size))(*ops) for b in self.branches]
+            return [
+                select_n_p.bind(_like_rows(index, xs[0]), *xs) for xs in zip(*cases, strict=True)
+            ]
+
+        return stage(whole, list(avals))
+
+    def given(self, ops: Sequence[Any]) -> tuple[Any, ...]:
+        """The operands of a batch: those that are shared once."""
+        pairs = zip(ops, self.shared, strict=True)
+        return tuple([element(x, 0, 0) if shared else x for x, shared in pairs])
+
+    def taken(self, ops: Sequence[Any], rows: Any) -> list[Any]:
+        """The operands of some elements."""
+        pairs = zip(ops, self.shared, strict=True)
+        return [x if shared else _take(x, rows) for x, shared in pairs]
 
     def ladder(self, index: Any, ops: Sequence[Any], judge: Any) -> ClosedJaxpr | None:
         return branch_ladder(self, index, ops, judge)
@@ -474,7 +501,7 @@ def branch_ladder(
     room for the elements that take it; None where that isn't cheaper. Given are types."""
     size, rows = found.size, []
     for branch in found.branches:
-        both = [_over(branch, n) for n in (size, max(1, size // 2))]
+        both = [_over(found, branch, n) for n in (size, max(1, size // 2))]
         least = judge.least(*both, branch, size, True)
         sizes = [] if least is None else rungs(size, least)[::2]
         rows.append(sizes)
@@ -482,24 +509,30 @@ def branch_ladder(
         return None
 
     def whole(index: Any, *ops: Any) -> list[Any]:
-        outs = [full(a.shape, scalar(a.dtype, 0)) for a in _over(found.branches[0], size).out_avals]
+        ops, first = found.given(ops), _over(found, found.branches[0], size)
+        outs = [full(a.shape, scalar(a.dtype, 0)) for a in first.out_avals]
         last = len(found.branches) - 1
         index = lookup("clamp").bind(scalar(I32, 0), index, scalar(I32, last))
         for i, (branch, sizes) in enumerate(zip(found.branches, rows, strict=True)):
             going = lookup("eq").bind(index, _like(index, i))
-            outs = _one_branch(branch, [size, *sizes], going, ops, outs)
+            outs = _one_branch(found, branch, [size, *sizes], going, ops, outs)
         return outs
 
     return stage(whole, [index, *ops])
 
 
-def _over(branch: ClosedJaxpr, size: int) -> ClosedJaxpr:
-    every = [True] * len(branch.in_avals)
-    return forgetful(batch_jaxpr(branch, AxisData(None, size), every, True)[0])
+def _over(found: Branches, branch: ClosedJaxpr, size: int) -> ClosedJaxpr:
+    own = [not shared for shared in found.shared]
+    return forgetful(batch_jaxpr(branch, AxisData(None, size), own, True)[0])
 
 
 def _one_branch(
-    branch: ClosedJaxpr, sizes: list[int], going: Any, ops: Sequence[Any], outs: list[Any]
+    found: Branches,
+    branch: ClosedJaxpr,
+    sizes: list[int],
+    going: Any,
+    ops: Sequence[Any],
+    outs: list[Any],
 ) -> list[Any]:
     """Results with those of one branch for the elements that take it."""
     count = _count(going)
@@ -512,12 +545,12 @@ def _one_branch(
     def over(size: int) -> Any:
         def some(going: Any, *args: Any) -> list[Any]:
             ops, outs = args[: len(args) - count_outs], args[len(args) - count_outs :]
-            step = jaxpr_as_fun(_over(branch, size))
+            step = jaxpr_as_fun(_over(found, branch, size))
             if size == sizes[0]:
                 return [_chosen(going, x, y) for x, y in zip(outs, step(*ops), strict=True)]
             place, pick = _live(going, size)
-            found = step(*(_take(x, pick) for x in ops))
-            return [_chosen(going, x, _take(y, place)) for x, y in zip(outs, found, strict=True)]
+            new = step(*found.taken(ops, pick))
+            return [_chosen(going, x, _take(y, place)) for x, y in zip(outs, new, strict=True)]
 
         return some
 
@@ -537,6 +570,11 @@ def _one_branch(
 
 def _like(x: Any, value: int) -> Any:
     return full(typeof(x).shape, scalar(I32, value))
+
+
+def _like_rows(x: Any, y: Any) -> Any:
+    """A number for each row of ``y``, as large as that."""
+    return broadcast_in_dim(x, typeof(y).shape, tuple(range(typeof(x).ndim)))
 
 
 def _count(going: Any) -> Any:
