@@ -49,6 +49,14 @@ def test_pages_hold_no_address_and_close_their_fences(pages: dict) -> None:
         assert text.count("```") % 2 == 0, name
 
 
+def test_links_lead_to_pages_of_the_reference(pages: dict) -> None:
+    link = re.compile(r"\]\(([^)\s#]+)")
+    for name, text in pages.items():
+        prose = re.sub(r"```.*?```|``.*?``|`[^`]*`", "", text, flags=re.DOTALL)
+        found = [target for target in link.findall(prose) if "://" not in target]
+        assert [target for target in found if target not in pages] == [], name
+
+
 def test_an_entry_has_signature_text_and_example(pages: dict) -> None:
     text = pages["weft.numpy.md"].partition("## `cumsum`\n")[2].partition("\n## ")[0]
     assert "`weft.numpy.cumsum(a, axis=None, dtype=None, out=None)`" in text

@@ -1,10 +1,9 @@
-"""Says what becomes of a program written for JAX, line by line, and changes its imports.
+"""Says what works, differs or is missing in a program written for JAX, and changes its imports.
 
     python -m weft.moving program.py
     python -m weft.moving package/ --rewrite
 
-The program is read, not run. [docs/moving-from-jax.md](../../docs/moving-from-jax.md) has the same
-tables in prose.
+The program is read, not run. The page "Moving from JAX" has the same tables in prose.
 """
 
 from __future__ import annotations
