@@ -289,6 +289,16 @@ def rounds_of_loops(n, x):
     return lax.scan(step, x, None, length=3)
 
 
+def with_loops_inside(n, x):
+    def step(x):
+        goes = lambda s: s[1] < jnp.sum(s[0] ** 2) * 0.1
+        y, k = lax.while_loop(goes, lambda s: (s[0] * 0.9, s[1] + 0.1), (x + 1, 0.0))
+        y = lax.scan(lambda y, z: (y * 0.5 + jnp.sum(y * z), None), y, jnp.eye(3, len(x)))[0]
+        return (lax.cond(k > 0.5, lambda y: y / (1 + jnp.linalg.norm(y)), jnp.sin, y),)
+
+    return until(step)(n, x)
+
+
 _narrow = lambda *shape: jnp.asarray(floats(*shape)).astype(jnp.bfloat16)
 _SUMS = {
     **{
@@ -315,6 +325,7 @@ _SUMS = {
         lambda total: (_narrow(total, 4, 4), _narrow(total, 4, 4)),
     ),
     "tangents": (weft.vmap(slope), lambda total: (floats(total, 17),)),
+    "loops inside": (weft.vmap(with_loops_inside), lambda total: (floats(total, 11),)),
     "in a scan": (rounds_of_loops, lambda total: (floats(total, 17),)),
 }
 

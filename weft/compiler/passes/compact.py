@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -107,11 +108,11 @@ class Judge:
         if not self.target.same_rows or _is_scalar(body) or not self._is_small(whole, body):
             return None
         # as rows of one product, vectors times a matrix read the matrix once for all of them
-        pairs = zip(inline(whole).eqns, inline(single).eqns, strict=False)
+        pairs = zip(_products(whole.jaxpr), _products(single.jaxpr), strict=False)
         if total >= MIN_SHARED_ROWS and any(_gains(a, b) for a, b in pairs):
             return None
-        found = (in_any_batch(inline(cond)), in_any_batch(inline(body)))
-        if not all(map(_is_plain, found)):
+        found = (in_any_batch(cond), in_any_batch(body))
+        if not all(_is_plain(program.jaxpr) for program in found):
             return None
         self.alone.append(found[1])
         return found
@@ -132,23 +133,35 @@ class Judge:
         return found.flops + FUNCTION_OPS * found.transcendentals + moved
 
 
-def _is_plain(closed: ClosedJaxpr) -> bool:
-    """Whether a program over one element is a kernel, and has the same bits over a batch: sums of
-    floats have partial sums by the kernel that they are in."""
-    for eqn in closed.eqns:
-        if eqn.effects or eqn.primitive.form not in _ELEMENT:
+def _is_plain(jaxpr: Jaxpr) -> bool:
+    """Whether a program over one element is kernels, and loops of them, that have the same bits
+    over a batch: sums of floats have partial sums by the kernel that they are in."""
+    for eqn in jaxpr.eqns:
+        primitive = eqn.primitive
+        if eqn.effects:
             return False
+        if primitive.nodes in ("loop", "branch"):
+            if not all(map(_is_plain, jaxprs_in_params(eqn.params))):
+                return False
+            continue
         floats = any(getattr(v.aval.dtype, "kind", "V") not in "biu" for v in eqn.outvars)
-        if eqn.primitive.name in _SUMS and floats:
+        if primitive.form not in _ELEMENT or (primitive.name in _SUMS and floats):
             return False
     return True
+
+
+def _products(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """All products of a program."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.contracts:
+            yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            yield from _products(inner)
 
 
 def _gains(eqn: JaxprEqn, other: JaxprEqn) -> bool:
     """Whether a product, which is given over all elements and over one, is quicker over all: where
     each is a vector times a matrix that all have."""
-    if eqn.primitive is not other.primitive or not eqn.primitive.contracts:
-        return False
     (x_sum, y_sum), (x_batch, y_batch) = other.params["dimension_numbers"]
     sides = [
         (prod(n for i, n in enumerate(x.aval.shape) if i not in axes), x.aval.shape != z.aval.shape)

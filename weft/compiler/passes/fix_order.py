@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.base import knobs
 from weft.compiler.expand import decomposition, substituted
 from weft.compiler.lower import find, fits
+from weft.compiler.passes.inline import inline
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 # Products of few numbers, as sums in a given order.
@@ -40,10 +42,11 @@ def _fixed(jaxpr: Jaxpr) -> Jaxpr:
 def in_any_batch(closed: ClosedJaxpr) -> ClosedJaxpr:
     """A small program over one element that gives the same bits over each element of a batch, but
     for products that are too large to be written as sums."""
+    closed = inline(closed)
 
     def inner(eqn: JaxprEqn) -> Jaxpr | None:
         primitive, avals = eqn.primitive, [x.aval for x in eqn.invars]
-        if not any(_is_rounded(v.aval) for v in eqn.outvars):
+        if primitive.nodes or not any(_is_rounded(v.aval) for v in eqn.outvars):
             return None
         if primitive.contracts and eqn.outvars[0].aval.dtype.kind != "c":
             if not fits(SMALL_DOT, avals, eqn.params):
@@ -53,7 +56,22 @@ def in_any_batch(closed: ClosedJaxpr) -> ClosedJaxpr:
         return None if not name else _fixed(decomposition(eqn, find(name)))
 
     jaxpr = substituted(closed.jaxpr, inner)
+    if any(eqn.primitive.nodes for eqn in jaxpr.eqns):
+        jaxpr = jaxpr.replace(eqns=[_with_programs(eqn, in_any_batch) for eqn in jaxpr.eqns])
     return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
+
+
+def _with_programs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
+    """A loop or a choice with its programs changed."""
+    if not eqn.primitive.nodes:
+        return eqn
+
+    def changed(value: Any) -> Any:
+        if type(value) is tuple and value and all(type(x) is ClosedJaxpr for x in value):
+            return tuple([change(x) for x in value])
+        return change(value) if type(value) is ClosedJaxpr else value
+
+    return eqn.replace(params={name: changed(value) for name, value in eqn.params.items()})
 
 
 def _is_rounded(aval: Any) -> bool:
