@@ -16,7 +16,12 @@ usage: python -m weft.as_jax script.py [arguments]
 
 Runs a program in which `import jax` gives weft."""
 # Libraries whose interface weft has, and what they need besides JAX.
-_OWN = {"flax": "msgpack rich treescope typing_extensions", "optax": "absl-py"}
+_OWN = {
+    "flax": "msgpack PyYAML rich treescope typing_extensions",
+    "optax": "absl-py",
+}
+# Packages whose modules have another name.
+_PACKAGES = {"absl": "absl-py", "yaml": "PyYAML"}
 
 
 def _hint(error: ModuleNotFoundError) -> str:
@@ -24,14 +29,17 @@ def _hint(error: ModuleNotFoundError) -> str:
     name = (error.name or "").partition(".")[0]
     if not name or name in ("jax", "jaxlib") or importlib.util.find_spec(name) is not None:
         return ""
-    how = f"pip install --no-deps {name}"
     if name in _OWN:
         return (
             f"{name} is not installed. weft has its interface: `python -m weft.moving PROGRAM"
             f" --rewrite` changes the imports to it. To run {name} itself on weft:"
-            f" `{how}` and `pip install {_OWN[name]}`."
+            f" `pip install --no-deps {name}` and `pip install {_OWN[name]}`."
         )
-    return f"{name} is not installed. A library for JAX can be installed without JAX: `{how}`."
+    package = _PACKAGES.get(name, name)
+    return (
+        f"{name} is not installed: `pip install {package}`, or, if it needs JAX, which weft"
+        f" replaces, `pip install --no-deps {package}` and what else it needs."
+    )
 
 
 def _run(arguments: list[str]) -> None:
