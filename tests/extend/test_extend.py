@@ -115,3 +115,83 @@ def test_an_interpreter_written_outside():
 
     closed = weft.make_jaxpr(lambda x: jnp.sin(x) * 2.0)(1.0)
     assert evaluate(closed.jaxpr, closed.consts, 0.0)[0] == 2.0
+
+
+class Tag(core.Primitive):
+    """Rules are methods, some under names that are free for subclasses."""
+
+    multiple_results = True
+
+    def __init__(self):
+        super().__init__("tag")
+        weft.interpreters.ad.primitive_jvps[self] = self._jvp
+        weft.interpreters.batching.primitive_batchers[self] = self._batch
+        weft.interpreters.mlir.register_lowering(self, self._lowering)
+
+    def impl(self, *args, count):
+        return args[:count]
+
+    def abstract_eval(self, *avals, count):
+        return avals[:count], frozenset()
+
+    def _jvp(self, primals, tangents, *, count):
+        return self.bind(*primals, count=count), tangents[:count]
+
+    def _batch(self, args, dims, *, count):
+        return self.bind(*args, count=count), dims[:count]
+
+    def _lowering(self, context, *values, count):
+        raise AssertionError("a rule that writes MLIR")
+
+
+def test_rules_may_be_methods_of_a_subclass():
+    tag = Tag()
+    x = jnp.arange(3.0)
+
+    def f(x):
+        first, _ = tag.bind(x * 2, x + 1, count=2)
+        return first * x
+
+    np.testing.assert_array_equal(f(x), 2 * x * x)
+    np.testing.assert_array_equal(weft.jit(f)(x), 2 * x * x)
+    np.testing.assert_array_equal(weft.grad(lambda x: f(x).sum())(x), 4 * x)
+    np.testing.assert_array_equal(weft.vmap(f)(x), 2 * x * x)
+    (eqn,) = [e for e in weft.make_jaxpr(f)(x).eqns if e.primitive is tag]
+    assert len(eqn.outvars) == 2 and not eqn.effects
+
+
+def test_effects_are_those_of_a_subclass():
+    class Loud(core.Primitive):
+        def abstract_eval(self, aval):
+            return aval, {"noise"}
+
+    assert Loud("loud").eqn_effects([weft.typeof(1.0)], {}) == {"noise"}
+    quiet = Loud("quiet")
+    quiet.def_abstract_eval(lambda aval: aval)
+    assert quiet.eqn_effects is None and quiet.abstract_eval(3) == (3, frozenset())
+
+
+def test_missing_rules_are_named():
+    bare = core.Primitive("bare")
+    for rule, wanted in ((bare.impl, "def_impl"), (bare.abstract_eval, "def_abstract_eval")):
+        with pytest.raises(NotImplementedError, match=wanted):
+            rule(1.0)
+    assert not bare.has_impl
+    bare.def_impl(lambda x: 2 * x)
+    assert bare.has_impl and bare.impl(3) == 6
+
+
+def test_equations_that_are_run_again_keep_their_lines():
+    from weft.extend import source_info_util
+
+    (eqn,) = weft.make_jaxpr(lambda x: jnp.sin(x))(1.0).eqns
+
+    def again(x):
+        with source_info_util.user_context(eqn.source_info.traceback, name_stack=("layer",)):
+            assert source_info_util.current_name_stack() == ("layer",)
+            return eqn.primitive.bind(x, **eqn.params)
+
+    (found,) = weft.make_jaxpr(again)(1.0).eqns
+    lines = [source_info_util.summarize(e.source_info) for e in (found, eqn)]
+    assert lines[0].split("(")[0] == lines[1].split("(")[0] and "test_extend" in lines[0]
+    assert source_info_util.current_name_stack() == ()

@@ -12,6 +12,7 @@ import numpy as np
 from weft.base.source import is_internal
 from weft.core.dims.dim import max_dim as max_dim
 from weft.core.dims.dim import min_dim as min_dim
+from weft.core.jaxpr import Var
 from weft.core.trace import Tracer, eval_trace, set_trace
 from weft.dtypes.kinds import ExtendedDType as _ExtendedDType
 from weft.extend.backend import backends as _backends
@@ -22,6 +23,11 @@ from weft.tree.registry import is_tree_node
 
 class TypedNdArray(np.ndarray):
     """The class of literals that carry a dtype: weft has none, so nothing is an instance."""
+
+
+def gensym(suffix: str = "") -> Callable[[Any], Var]:
+    """What makes a new variable of a type; weft names variables when it prints them."""
+    return Var
 
 
 class TypedInt(int):

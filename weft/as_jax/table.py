@@ -62,6 +62,17 @@ jax.core                     Atom                     weft.core.jaxpr           
 jax.core                     ClosedJaxpr              weft.core.jaxpr                            equinox haiku
 jax.core                     DebugInfo                weft.extend.core                           kfac_jax
 jax.core                     Effects                  weft.extend.core                           kfac_jax
+jax.core                     gensym                   weft.as_jax.private                        kfac_jax
+jax.core                     Effect                   weft.extend.core                           kfac_jax
+jax.core                     JaxprTypeError           weft.extend.core                           kfac_jax
+jax.core                     check_jaxpr              weft.extend.core                           kfac_jax
+jax.core                     concrete_or_error        weft.extend.core                           kfac_jax
+jax.core                     find_top_trace           weft.extend.core                           kfac_jax
+jax.core                     get_opaque_trace_state   weft.extend.core                           kfac_jax
+jax.core                     jaxprs_in_params         weft.extend.core                           kfac_jax
+jax.core                     new_jaxpr_eqn            weft.extend.core                           kfac_jax
+jax.core                     no_effects               weft.extend.core                           kfac_jax
+jax.core                     valid_jaxtype            weft.extend.core                           kfac_jax
 jax.core                     DropVar                  weft.core.jaxpr                            haiku
 jax.core                     Jaxpr                    weft.core.jaxpr                            equinox haiku
 jax.core                     JaxprEqn                 weft.core.jaxpr                            haiku
@@ -72,6 +83,8 @@ jax.core                     Trace                    weft.core.trace           
 jax.core                     Tracer                   weft.core.trace                            chex equinox flax haiku numpyro optax
 jax.core                     Value                    weft.core.array:Array                      haiku
 jax.core                     Var                      weft.core.jaxpr                            haiku
+jax.core                     abstract_token           weft.core.avals                            kfac_jax
+jax.extend.core              gensym                   weft.as_jax.private                        kfac_jax
 jax.core                     ensure_compile_time_eval weft.api.placement                         equinox
 jax.core                     eval_context             weft.as_jax.private                        flax
 jax.core                     eval_jaxpr               weft.core.jaxpr                            haiku numpyro

@@ -122,6 +122,11 @@ class SourceInfo:
         """The qualified name of the function."""
         return "" if self.code is None else self.code.co_qualname
 
+    @property
+    def traceback(self) -> SourceInfo:
+        """The place itself, under JAX's name for where an equation comes from."""
+        return self
+
     def line(self) -> int:
         """The line number, or 0 where none is known."""
         if self.code is None:

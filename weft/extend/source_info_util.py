@@ -12,7 +12,7 @@ from weft.core.trace import state
 
 __all__ = [
     "current", "current_name_stack", "extend_name_stack", "register_exclusion",
-    "reset_name_stack", "summarize", "warn",
+    "reset_name_stack", "summarize", "user_context", "warn",
 ]  # fmt: skip
 
 
@@ -132,3 +132,33 @@ def reset_name_stack() -> Iterator[None]:
         yield
     finally:
         state.name_stack = previous
+
+
+@contextmanager
+def user_context(traceback: Any, *, name_stack: Any = None) -> Iterator[None]:
+    """Return a context manager under which what is traced has a given line.
+
+    Programs that run the equations of a Jaxpr one by one keep their lines with it.
+
+    Args:
+        traceback: the line, as ``eqn.source_info.traceback`` of an equation gives it; None for
+            the line that runs.
+        name_stack: the names to put on what is traced; None leaves them.
+
+    Returns:
+        A context manager.
+
+    Example:
+        >>> import weft
+        >>> (eqn,) = weft.make_jaxpr(lambda x: x + 1.0)(1.0).eqns
+        >>> with user_context(eqn.source_info.traceback):
+        ...     _ = eqn.primitive.bind(2.0, 3.0)
+    """
+    previous, names = state.source, state.name_stack
+    state.source = traceback
+    if name_stack is not None:
+        state.name_stack = _source.NameStack(name_stack)
+    try:
+        yield
+    finally:
+        state.source, state.name_stack = previous, names

@@ -28,6 +28,6 @@ def register_lowering(
     A rule that writes MLIR itself, ``rule(context, *values)``, says nothing to weft: there the
     primitive is computed by what it was given with ``def_impl``.
     """
-    if getattr(rule, "is_function", False) or not hasattr(prim, "_impl") or prim._impl is None:
+    if getattr(rule, "is_function", False) or not getattr(prim, "has_impl", False):
         prim.def_lowering(rule)
     return rule

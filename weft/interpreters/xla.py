@@ -34,9 +34,8 @@ def apply_primitive(prim: Any, *args: Any, **params: Any) -> Any:
         return prim.impl(*args, **params)
     closed = prim.program([typeof(x) for x in args], params)
     if closed is None:
-        given = prim._impl
-        if given is not None and getattr(given, "func", given) is not apply_primitive:
-            return given(*args, **params)
+        if prim.has_impl and getattr(prim.impl, "func", prim.impl) is not apply_primitive:
+            return prim.impl(*args, **params)
         raise NotImplementedError(
             f"{prim.name} has no lowering, which apply_primitive needs; register one with"
             f" mlir.register_lowering({prim.name}_p, mlir.lower_fun(...))"

@@ -10,6 +10,7 @@ import numpy as np
 from weft.base.knobs import context_key
 from weft.control.jit import numpy_consts
 from weft.core.batching import AxisData
+from weft.core.effects import no_effects
 from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive as _Primitive
@@ -38,45 +39,55 @@ class Primitive(_Primitive):
         np.float32(6.0)
     """
 
+    # Rules are methods, so that a subclass may have them instead; names that are not JAX's have two
+    # underscores, as those of subclasses are unknown.
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self._impl: Callable[..., Any] | None = None
-        self._lowering: Callable[..., Any] | None = None
-        self._programs: dict[Any, ClosedJaxpr] = {}
-        self._abstract: Callable[..., Any] | None = None
-        self._jvp: Callable[..., Any] | None = None
-        self._effectful = False
+        self.__lowering: Callable[..., Any] | None = None
+        self.__programs: dict[Any, ClosedJaxpr] = {}
         self.differentials = ()
+        if type(self).abstract_eval is not Primitive.abstract_eval:
+            self.__find_effects()
 
     # --- giving rules -----------------------------------------------------------------------------
 
     def def_impl(self, impl: Callable[..., Any]) -> Callable[..., Any]:
         """How the primitive is computed, on concrete arrays."""
-        self._impl = impl
+        self.impl = impl  # type: ignore[method-assign]
         return impl
 
     def def_lowering(self, lowering: Callable[..., Any]) -> Callable[..., Any]:
         """The primitive as a function of other primitives."""
-        self._lowering = lowering
-        self._programs.clear()
+        self.__lowering = lowering
+        self.__programs.clear()
         return lowering
 
     def def_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Types of the results from types of the operands."""
-        self._abstract = rule
-        self._effectful = False
+
+        def abstract_eval(*avals: Any, **params: Any) -> tuple[Any, Any]:
+            return rule(*avals, **params), no_effects
+
+        self.abstract_eval = abstract_eval  # type: ignore[method-assign]
+        self.eqn_effects = None
         return rule
 
     def def_effectful_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Types of the results, and effects."""
-        self._abstract = rule
-        self._effectful = True
-        self.eqn_effects = lambda avals, params: frozenset(rule(*avals, **params)[1])
+        self.abstract_eval = rule  # type: ignore[method-assign]
+        self.__find_effects()
         return rule
+
+    def __find_effects(self) -> None:
+        def eqn_effects(avals: Any, params: dict[str, Any]) -> frozenset[Any]:
+            return frozenset(self.abstract_eval(*avals, **params)[1])
+
+        self.eqn_effects = eqn_effects
 
     def def_jvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """``rule(primals, tangents, **params) -> (results, tangents of results)``."""
-        self._jvp = rule
+        self.jvp = rule  # type: ignore[method-assign]
         return rule
 
     def def_transpose(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,11 +116,21 @@ class Primitive(_Primitive):
             f" {self.name}_p.{how}(...)"
         )
 
+    def impl(self, *args: Any, **params: Any) -> Any:
+        """How the primitive is computed, on concrete arrays; a subclass may define it."""
+        raise self._missing("evaluation", "def_impl")
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, Any]:
+        """Types of the results, and effects; a subclass may define it."""
+        raise self._missing("abstract evaluation", "def_abstract_eval")
+
+    @property
+    def has_impl(self) -> bool:
+        """Whether it is said how the primitive is computed on arrays."""
+        return getattr(self.impl, "__func__", None) is not Primitive.impl
+
     def shape(self, *avals: Any, **params: Any) -> Any:
-        if self._abstract is None:
-            raise self._missing("abstract evaluation", "def_abstract_eval")
-        result = self._abstract(*avals, **params)
-        result = result[0] if self._effectful else result
+        result, _ = self.abstract_eval(*avals, **params)
         if isinstance(result, (list, tuple)) != bool(self.multiple_results):
             wanted = "a list of types" if self.multiple_results else "one type"
             raise ValueError(
@@ -119,37 +140,32 @@ class Primitive(_Primitive):
         return result
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        if self._jvp is None:
-            raise self._missing("differentiation", "def_jvp")
-        return self._jvp(primals, tangents, **params)
+        raise self._missing("differentiation", "def_jvp")
 
     def evaluate(self, args: Any, params: dict[str, Any]) -> Any:
-        function = self._impl or self._lowering
-        if function is None:
-            raise self._missing("evaluation", "def_impl")
-        return function(*args, **params)
+        if self.__lowering is not None and not self.has_impl:
+            return self.__lowering(*args, **params)
+        return self.impl(*args, **params)
 
     def ref(self, *values: Any, **params: Any) -> Any:  # type: ignore[override]
-        if self._lowering is not None:
+        if self.__lowering is not None:
             return self._run_lowering(values, params)
-        if self._impl is None:
-            raise self._missing("evaluation", "def_impl")
         boxed = [box(np.asarray(v), typeof(np.asarray(v))) for v in values]
-        result = self._impl(*boxed, **params)
+        result = self.impl(*boxed, **params)
         if self.multiple_results:
             return [np.asarray(x) for x in result]
         return np.asarray(result)
 
     def program(self, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:
         """The lowering as a program, which compiled code has in the place of the primitive."""
-        lowering = self._lowering
+        lowering = self.__lowering
         if lowering is None:
             return None
         key: Any = None
         found: ClosedJaxpr | None = None
         try:
             key = (tuple(avals), tuple(params.items()), context_key())
-            found = self._programs.get(key)
+            found = self.__programs.get(key)
         except TypeError:  # a parameter without a hash
             key = None
         if found is None:
@@ -159,8 +175,8 @@ class Primitive(_Primitive):
                 return result if self.multiple_results else [result]
 
             found = stage(flat, avals)
-            if key is not None and len(self._programs) < MAX_PROGRAMS:
-                self._programs[key] = found
+            if key is not None and len(self.__programs) < MAX_PROGRAMS:
+                self.__programs[key] = found
         return found
 
     def _run_lowering(self, values: Any, params: dict[str, Any]) -> Any:
