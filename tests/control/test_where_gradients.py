@@ -557,3 +557,16 @@ def test_a_gradient_that_devices_share_stays_shared():
         weft.grad(local), mesh=mesh, in_specs=(weft.P(), weft.P("x")), out_specs=weft.P()
     )
     assert np.isfinite(share(jnp.float32(2.0), LINE + 1))
+
+
+def test_masks_end_at_movements_of_explicit_shardings():
+    """A limit: between arrays whose types carry shardings, masks follow elementwise operations."""
+    mesh = weft.make_mesh((1,), ("x",), (weft.sharding.AxisType.Explicit,))
+    x = weft.device_put(LINE, weft.NamedSharding(mesh, weft.P("x")))
+
+    def moved(x):
+        return jnp.where(x.reshape(3, 1) > 0, jnp.sqrt(x).reshape(3, 1), 0).sum()
+
+    np.testing.assert_array_equal(np.isnan(weft.grad(moved)(LINE)), False)
+    np.testing.assert_array_equal(np.isnan(weft.grad(moved)(x)), [True, False, False])
+    assert np.isfinite(weft.grad(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0).sum())(x)).all()
