@@ -318,7 +318,7 @@ ROWS += [
         same(loop(size, skewed)),
         unit="ms",
         ratio=1.0,
-        limit=10.0,
+        limit=30.0,
     )
     for what, loop, sizes in (
         ("numbers", _numbers_loop, (8, 1000, 1000000)),
@@ -335,7 +335,7 @@ ROWS += [
         same(_branches),
         unit="ms",
         ratio=1.0,
-        limit=10.0,
+        limit=30.0,
     )
 ]
 ROWS += [
