@@ -38,7 +38,8 @@ def test_passes_run_in_the_order_of_the_list():
     for step in steps:
         schedule(step.kernel, watch)
     left_out = (
-        "fix_order decode attention straighten pack special refine put_off interchange overlap orient"
+        "fix_order decode attention straighten pack special refine"
+        " put_off interchange overlap orient"
     ).split()
     expected = [p.name for p in PIPELINE if p.name not in left_out]
     assert [p.name for p in watch.passes] == expected
