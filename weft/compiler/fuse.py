@@ -7,7 +7,7 @@ together without patterns; here it is decided where that ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -296,11 +296,11 @@ class Fusion:
             if domain is not None and not self.in_rows(domain):
                 ends.update(eqn.outvars)
         found: set[Any] = set()
-        work: dict[Any, int] = {}
+        work = _Work(self)
         arrays: dict[Any, frozenset[Any]] = {}  # what else would be read, a few of them
         for eqn in self.jaxpr.eqns:
             operands = {x for x in eqn.invars if type(x) is not Literal}
-            total = min(self.work, self._cost(eqn) + sum(work.get(x, 0) for x in operands))
+            total = work.of(eqn, operands)
             read = frozenset[Any]()
             if self.apart:  # of stencils, which later ones would compute again and again
                 read = read.union(*(arrays.get(x, {x}) for x in operands))
@@ -309,10 +309,10 @@ class Fusion:
                 much = total >= self._most_ops(v) or self._reads_much(v, read)
                 if v in roots or (much and len(users) > 1):
                     found.add(v)
-                elif id(eqn) in self.fusible and v not in ends:
-                    work[v], arrays[v] = total, read
                 else:
-                    work[v] = total
+                    work.note(v)
+                    if id(eqn) in self.fusible and v not in ends:
+                        arrays[v] = read
         return found | self._after_products(level, roots)
 
     def _reads_much(self, v: Any, arrays: frozenset[Any]) -> bool:
@@ -621,16 +621,15 @@ class Fusion:
         """Values with something costly behind them that several kernels compute, and of these the
         last ones: what is computed by fewer kernels from there on."""
         dear: set[Any] = set()
-        work: dict[Any, int] = {}
+        work = _Work(self)
         for eqn in self.jaxpr.eqns:
             again = [v for v in eqn.outvars if counts.get(v, 0) > 1]
             if not again:
                 continue
             known = [x for x in eqn.invars if type(x) is not Literal]
-            total = self._cost(eqn) + sum(work.get(x, 0) for x in known)
-            costly = id(eqn) in self.reductions or total >= self.work
+            costly = work.of(eqn, known) >= self.work or id(eqn) in self.reductions
             for v in again:
-                work[v] = min(total, self.work)
+                work.note(v)
                 if costly or any(x in dear and self._keeps(v, x) for x in known):
                     dear.add(v)
         if not dear:
@@ -770,6 +769,45 @@ class Fusion:
                 made = made._replace(source=x)
             steps.append(made)
         return Built(steps, computed)
+
+
+class _Work:
+    """The operations behind values, for one element each, up to as many as have one written.
+
+    Where arithmetic is cheap, what several operands are computed of counts once, and small arrays
+    that are spread over large ones do not count.
+    """
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.fusion = fusion
+        self.known: dict[Any, int] = {}
+        self.behind: dict[Any, dict[int, int]] = {}  # costs of equations by their ids
+        self.total, self.own = 0, dict[int, int]()
+
+    def of(self, eqn: JaxprEqn, operands: Iterable[Any]) -> int:
+        """What results of an equation take."""
+        fusion, known = self.fusion, self.known
+        most, cost = fusion.work, fusion._cost(eqn)
+        if not fusion.recomputes or not eqn.outvars:
+            self.total = min(most, cost + sum(known.get(x, 0) for x in operands))
+            return self.total
+        size = plain(prod(eqn.outvars[0].aval.shape))
+        self.own = {id(eqn): cost}
+        for x in operands:
+            if x not in known or REPEATED * plain(prod(x.aval.shape)) <= size:
+                continue
+            if known[x] >= most:
+                self.total = most
+                return most
+            self.own.update(self.behind[x])
+        self.total = min(most, sum(self.own.values()))
+        return self.total
+
+    def note(self, v: Any) -> None:
+        """Remember that a result of the last equation is computed again where it is needed."""
+        self.known[v] = self.total
+        if self.fusion.recomputes:
+            self.behind[v] = self.own
 
 
 def step(memory: Memory, kept: list[Buffer], grid: Any, body: list[Any], writes: list[Any]) -> Step:
