@@ -47,9 +47,11 @@ WARP, WARPS = 32, 8
 ELEMENTS_PER_THREAD = 16
 # Threads that column reductions are split into, and iterations that each has left.
 SPLIT_THREADS, SPLIT_ITERATIONS = 1 << 17, 32
-# Elements up to which a block has all rows of its columns, its threads, and blocks that are enough
-# for it to have more columns.
-MAX_BLOCK_ELEMENTS, BLOCK_THREADS, ENOUGH_COLUMN_BLOCKS = 1 << 22, 512, 96
+# Elements up to which blocks have all rows of their columns, and those of one block, which it reads
+# while a second kernel would begin; its threads, and blocks that are enough for it to have more
+# columns.
+MAX_BLOCK_ELEMENTS, MAX_OWN_ELEMENTS = 1 << 22, 1 << 16
+BLOCK_THREADS, ENOUGH_COLUMN_BLOCKS = 512, 96
 # Columns of clusters of blocks that share their rows, best first, threads of a block, blocks that
 # are enough, and rows of a thread that are copied to shared memory at once.
 CLUSTER_COLUMNS, CLUSTER_THREADS, ENOUGH_CLUSTER_BLOCKS, MAX_COPIED_ROWS = (64, 32), 256, 128, 8
@@ -594,6 +596,8 @@ def _by_blocks(
         return made
     for columns in (32, 16):
         groups = BLOCK_THREADS // (columns // vector)
+        if columns * max(totals) > MAX_OWN_ELEMENTS:
+            continue
         if last % columns == 0 and all(n % groups == 0 for n in totals):
             if columns == 16 or iterations // columns >= ENOUGH_COLUMN_BLOCKS:
                 rows = next(u for u in (8, 4, 2, 1) if all(n % (groups * u) == 0 for n in totals))
