@@ -38,6 +38,7 @@ from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
 from weft.compiler.refine import refine
+from weft.compiler.unroll import unroll
 from weft.compiler.watch import UNWATCHED
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.kernel import Kernel
@@ -125,6 +126,8 @@ PIPELINE = (
     Pass("prune", "program", _alone(prune)),
     Pass("expand", "region", lambda jaxpr, to: expand(jaxpr, to.general and not to.neutral)),
     Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps)),
+    Pass("unroll", "region", lambda jaxpr, to: unroll(jaxpr, fusible),
+         lambda to: to.recomputes and not to.general and not is_asked()),
     # a copy of what both sides compute costs more than their arithmetic
     Pass("refine", "region", lambda jaxpr, to: refine(jaxpr, fusible),
          lambda to: to.recomputes and not to.general and not is_asked()),

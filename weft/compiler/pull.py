@@ -34,6 +34,9 @@ MAX_KERNEL_OPS = 350
 LITTLE = 64
 # Operations that are not computed again for every row, though they are for a few kernels.
 SLOW = frozenset(["div", "rem", "sqrt"])
+# Operations of a function that is computed again rather than kept where arithmetic is cheap, and
+# how often one may be needed less than.
+FEW_OPS, FEW_TIMES = 32, 4
 # Rows and columns from which on the order in which memory is read matters.
 CROSSWISE = 16
 # At how many places a kernel may compute one variable: cheap ones, and costly ones.
@@ -322,8 +325,9 @@ class Puller:
             result = encode(k, result, x.aval.dtype)
         if primitive.costly:
             self._note_cost(x, index, result)
-        elif x not in self.roots and _is_slow(result, primitive) and self._repeats(x, index):
-            self.fusion.missing.add(x)
+        elif x not in self.roots and _is_slow(result, primitive):
+            if self._repeats(x, index, FEW_TIMES if self.fusion.recomputes else 2):
+                self.fusion.missing.add(x)
         return self._settled(x, eqn, index, result)
 
     def _settled(self, x: Any, eqn: JaxprEqn, index: Index, result: Any) -> Any:
@@ -352,10 +356,10 @@ class Puller:
         self.fusion.apart.update((x, self.current))
         return self._load(x, index)
 
-    def _repeats(self, x: Any, index: Index) -> bool:
+    def _repeats(self, x: Any, index: Index, often: int = 2) -> bool:
         """Whether the kernel would compute the same element of a variable over and over."""
         whole = plain(prod(self.extents.values()))
-        if whole < 2 * plain(prod(x.aval.shape)) or whole < MIN_STORED_ELEMENTS:
+        if whole < often * plain(prod(x.aval.shape)) or whole < MIN_STORED_ELEMENTS:
             return False
         # what stays the same along the innermost axis is computed before its loop
         innermost = [*self.row_axes, *self.column_axes][-1:]
@@ -364,7 +368,9 @@ class Puller:
         )
 
     def _note_cost(self, x: Any, index: Index, value: Any) -> None:
-        if x not in self.roots and self._repeats(x, index):
+        ops = self.fusion.producer[x].primitive.function_ops
+        few = self.fusion.recomputes and 0 < ops <= FEW_OPS
+        if x not in self.roots and self._repeats(x, index, FEW_TIMES if few else 2):
             self.fusion.missing.add(x)
         if any(entry.coefficient(axis) for axis in self.column_axes for entry in index):
             for v in scalars(value):
