@@ -97,7 +97,7 @@ def parts(shape: Shape, fine: Shape) -> list[tuple[int, ...]] | None:
 
 
 def _reshapes(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name == "reshape" and eqn.params["dimensions"] is None
+    return eqn.primitive.reshapes and eqn.params["dimensions"] is None
 
 
 def _in_the_way(eqn: JaxprEqn, given: set[Any], made: Any, fuses: Any) -> bool:

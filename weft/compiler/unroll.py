@@ -28,7 +28,7 @@ def unroll(jaxpr: Jaxpr, fuses: Callable[[JaxprEqn], bool]) -> Jaxpr:
     reduction over other axes follows."""
     if not any(map(_is_short, jaxpr.eqns)):
         return jaxpr
-    made = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    made: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     results = {x for x in jaxpr.outvars if type(x) is not Literal}
     reduced = _reduced(jaxpr, fuses)
     eqns: list[JaxprEqn] = []

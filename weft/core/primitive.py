@@ -72,8 +72,9 @@ class Primitive:
     # whether it computes with floats, so that native code takes denormal ones for zeros
     arithmetic = False
     # what it is for passes that rewrite it: a product of ``dimension_numbers``, a transpose by
-    # ``permutation``, a conversion to another dtype, a repetition along new dimensions
-    contracts = permutes = converts = repeats = False
+    # ``permutation``, a conversion to another dtype, a repetition along new dimensions, the same
+    # elements at another shape
+    contracts = permutes = converts = repeats = reshapes = False
     slow_parts = False  # whether it is many operations where an element is several scalars
     costly = False  # whether computing an element again costs more than reading it from memory
     function_ops = 0  # operations for an element, roughly, where it is a function of numbers

@@ -178,7 +178,7 @@ def reshaped_index(index: Any, out: Any, shape: Any) -> Any:
 class Reshape(Primitive):
     """The same elements in row-major order at another shape."""
 
-    name = "reshape"
+    name, reshapes = "reshape", True
     masks = "moved"
     form = "move"
     linear = True

@@ -36,7 +36,7 @@ def test_results_stay(spec, made):
     closed = weft.make_jaxpr(made(spec))(*args)
     after = orders(closed)
     check_jaxpr(after)
-    left = [eqn for eqn in after.jaxpr.eqns if eqn.primitive.name == "dot_general"]
+    left = [eqn for eqn in after.jaxpr.eqns if eqn.primitive.contracts]
     assert left and all(copied(eqn) is None for eqn in left)
     for found, expected in zip(
         eval_jaxpr(after.jaxpr, after.consts, *args),

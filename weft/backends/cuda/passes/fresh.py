@@ -23,7 +23,7 @@ def fresh(closed: ClosedJaxpr) -> ClosedJaxpr:
     for eqn in jaxpr.eqns:
         if eqn.primitive.repeats and type(eqn.invars[0]) is Literal:
             filled[eqn.outvars[0]] = eqn
-        x = eqn.invars[0] if eqn.primitive.in_place else None
+        x: Any = eqn.invars[0] if eqn.primitive.in_place else None
         if x in filled and uses[x] > 1:
             uses[x] -= 1
             own = Var(x.aval)

@@ -25,7 +25,7 @@ def orders(closed: ClosedJaxpr) -> ClosedJaxpr:
     made: dict[Any, Any] = {}  # transposed arrays by what they are of and their order
     eqns: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
-        eqns += _ordered(eqn, made) if eqn.primitive.name == "dot_general" else [eqn]
+        eqns += _ordered(eqn, made) if eqn.primitive.contracts else [eqn]
     if len(eqns) == len(jaxpr.eqns) and not made:
         return closed
     return ClosedJaxpr(jaxpr.replace(eqns=eqns), closed.consts)
