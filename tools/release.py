@@ -156,9 +156,9 @@ def main() -> None:
         run(tools, "-m", "pip", "install", "-q", "build", "twine", "zopfli")
         run(tools, "-m", "build", "--outdir", str(dist))
         (wheel,), (source,) = dist.glob("weft-*.whl"), dist.glob("weft-*.tar.gz")
-        run(tools, str(Path(__file__)), "--shrink", str(wheel))
         names = zipfile.ZipFile(wheel).namelist()
-        wrong = problems(names, wheel.stat().st_size, True)
+        wrong = problems(names, wheel.stat().st_size, True)  # as `pip install .` builds it
+        run(tools, str(Path(__file__)), "--shrink", str(wheel))
         with tarfile.open(source) as opened:
             wrong += problems(opened.getnames(), source.stat().st_size, False)
         if wrong:
