@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.cuda import planned
 from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_rows import check, f32
 from tests.backends.cuda.test_seams import kernels_of
@@ -171,3 +172,16 @@ def test_trees_are_waited_for_once(monkeypatch):
     leaves[7].delete()
     with pytest.raises(RuntimeError, match="deleted"):
         weft.block_until_ready(leaves)
+
+
+def polynomial(x):
+    for number in range(90):
+        x = x * 0.5 + number
+    return x
+
+
+@pytest.mark.parametrize(("fun", "elements"), [(polynomial, 4), (jnp.negative, 8)])
+def test_threads_have_fewer_elements_where_each_is_much_work(monkeypatch, fun, elements):
+    planned.install(monkeypatch)
+    (command,) = planned.planned(fun, weft.ShapeDtypeStruct((1 << 20,), "bfloat16")).commands
+    assert command.blocks == (1 << 20) // (256 * elements)

@@ -396,12 +396,15 @@ def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:
     axes = kernel.grid_axes
     iterations = prod(n for _, n in axes)
     vector = _neighbours(kernel)
+    much = _is_much(kernel)
+    if much and vector > VECTOR and iterations % VECTOR == 0:
+        vector = VECTOR  # wider accesses are no faster then, and the text is half as long
     # of a single axis, the last thread may have fewer than the others
     whole = axes and (axes[-1][1] % vector == 0 or len(axes) == 1)
     if not aligned or not whole or iterations <= THREADS * vector:
         return 1
     # much work for few elements: more threads, and a shorter text
-    return 1 if iterations < ONE_WAVE and _is_much(kernel) else vector
+    return 1 if iterations < ONE_WAVE and much else vector
 
 
 def _is_much(kernel: Kernel) -> bool:
