@@ -192,6 +192,15 @@ def test_an_installation_tells_what_it_is():
         assert word in done.stdout, word
 
 
+def test_a_small_cache_has_a_size(monkeypatch, tmp_path):
+    from weft.base import disk
+
+    monkeypatch.setattr(disk, "folder", lambda: str(tmp_path))
+    for size, text in ((3 * 2**10, "1 entries, 3 KiB"), (3 * 2**20, "1 entries, 3.0 MiB")):
+        (tmp_path / "kernel").write_bytes(bytes(size))
+        assert text in weft.print_environment_info(return_string=True)
+
+
 @pytest.mark.parametrize("driver", [True, False])
 def test_an_installation_tells_whether_there_is_a_driver(driver, monkeypatch, tmp_path):
     from weft.debug import installation

@@ -47,7 +47,8 @@ def _cache() -> str:
     with contextlib.suppress(OSError), os.scandir(where) as entries:
         for entry in entries:
             count, size = count + 1, size + entry.stat().st_size
-    return f"{where}, {count} entries, {size / 2**20:.1f} MiB"
+    amount = f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"
+    return f"{where}, {count} entries, {amount}"
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
