@@ -541,3 +541,10 @@ def test_windows_are_divided_where_results_are_few(name, dtype, monkeypatch):
     assert wanted > 1
     assert conv.parts_of(1 << 20, 20, channels) == 1  # enough as they are
     assert conv.parts_of(3136, 4096, 53) > 30  # of depthwise filters of 7 by 7
+
+
+def test_bytes_are_multiplied_in_wider_integers():
+    rows = np.array([[3, -1, 4], [1, -5, 9]], np.int8)
+    product = lambda a, b: weft.lax.dot(a, b, preferred_element_type=np.int32)
+    (eqn,) = weft.make_jaxpr(product)(rows, rows.T).eqns
+    check_routine("dot_general", [rows, np.ascontiguousarray(rows.T)], eqn.params)
