@@ -55,9 +55,9 @@ def test_the_update_of_a_leaf_is_one_kernel():
     scalars = 2  # the step and what it makes of the decay rates
     assert len(names) <= len(shapes) + scalars, told
     ideal = 7 * sum(np.prod(shape) for shape in shapes) * 3 * 4
-    moved = next(line for line in told.splitlines() if line.startswith("  moves")).split()
-    unit = {"B;": 1, "kB;": 1e3, "MB;": 1e6}[moved[2]]
-    assert float(moved[1]) * unit <= 1.1 * ideal, told
+    traffic = next(x for x in told.splitlines() if x.startswith("  memory traffic")).split()
+    unit = {"B;": 1, "kB;": 1e3, "MB;": 1e6}[traffic[3]]
+    assert float(traffic[2]) * unit <= 1.1 * ideal, told
 
 
 def test_lbfgs_with_zoom_finds_the_valley():

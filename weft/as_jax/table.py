@@ -72,7 +72,6 @@ jax.core                     get_opaque_trace_state   weft.extend.core          
 jax.core                     jaxprs_in_params         weft.extend.core                           kfac_jax
 jax.core                     new_jaxpr_eqn            weft.extend.core                           kfac_jax
 jax.core                     no_effects               weft.extend.core                           kfac_jax
-jax.core                     valid_jaxtype            weft.extend.core                           kfac_jax
 jax.core                     DropVar                  weft.core.jaxpr                            haiku
 jax.core                     Jaxpr                    weft.core.jaxpr                            equinox haiku
 jax.core                     JaxprEqn                 weft.core.jaxpr                            haiku
@@ -92,7 +91,7 @@ jax.core                     get_aval                 weft.core.trace:typeof    
 jax.core                     max_dim                  weft.as_jax.private                        flax
 jax.core                     min_dim                  weft.as_jax.private                        flax
 jax.core                     pytype_aval_mappings     weft.core.trace:aval_handlers              tensorflow_probability
-jax.core                     valid_jaxtype            weft.extend.core.tracing                   distrax
+jax.core                     valid_jaxtype            weft.extend.core.tracing                   distrax kfac_jax
 jax.extend.core              AbstractValue            weft.core.avals                            equinox
 jax.extend.core              ShapedArray              weft.core.avals                            equinox
 jax.extend.core              Tracer                   weft.core.trace                            equinox
