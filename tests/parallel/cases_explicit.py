@@ -484,6 +484,21 @@ SHARD_MAPS = {
     "grad": lambda J, x: J.grad(
         lambda x: J.shard_map(lambda p: J.lax.psum((p**2).sum(), ("x", "y")), out_specs=J.P())(x)
     )(x),
+    "differentiated": lambda J, x: J.grad(
+        lambda x: J.jnp.where(
+            x > 0,
+            J.shard_map(J.jnp.sin, in_specs=J.P("x", "y"), out_specs=J.P("x", "y"))(x) * x,
+            0.0,
+        ).sum()
+    )(x),
+    "differentiated_part": lambda J, x: J.grad(
+        lambda x: (
+            J.shard_map(lambda p: J.lax.psum(p, "x"), out_specs=J.P(None, "y"))(x) ** 2
+        ).sum()
+    )(x),
+    "pushed_forward": lambda J, x: J.jvp(
+        lambda x: x + J.shard_map(lambda p: p**2, out_specs=J.P("x", "y"))(x), (x,), (x * 2,)
+    ),
     "two": lambda J, x: J.shard_map(lambda p, q: p + q, out_specs=J.P("x", "y"))(x, x * 2),
     "mesh_given": lambda J, x: J.shard_map(
         lambda p: p, mesh=J.egrid, in_specs=J.P("x", "y"), out_specs=J.P("x", "y")

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from weft.control.jit import jit_p, jit_parameters, numpy_consts
+from weft.core.ad import Zero
 from weft.core.avals import ShapedArray
 from weft.core.batching import AxisData, broadcast_axis, moveaxis
 from weft.core.caches import ProgramCache, per_program
@@ -98,7 +99,11 @@ class ShardMap(Primitive):
         return jit_parameters(self.callee(params), "shard_map")
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> tuple[Any, Any]:
-        return jit_p.jvp(primals, tangents, **self._call(params))
+        outs, out_tangents = jit_p.jvp(primals, tangents, **self._call(params))
+        if not params["mesh"].explicit_axes:
+            return outs, out_tangents
+        avals = self.shape(*map(typeof, primals), **params)
+        return _typed(outs, avals), _typed(out_tangents, avals)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> list[Any]:
         return jit_p.transpose(cts, *args, **self._call(params))
@@ -110,6 +115,17 @@ class ShardMap(Primitive):
         """The names of axes outside that the program speaks to."""
         effects = self.eqn_effects((), params)
         return tuple(e.name for e in effects if isinstance(e, NamedAxisEffect))
+
+
+def _typed(xs: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Results of the program over all parts, whose types do not say how they are divided, with
+    types that do."""
+    return [
+        x
+        if aval.divided is None or type(x) is Zero
+        else lookup("reshard").bind(x, dst_sharding=aval.divided)
+        for x, aval in zip(xs, avals, strict=True)
+    ]
 
 
 def has_marks(params: dict[str, Any]) -> bool:
