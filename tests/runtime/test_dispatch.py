@@ -890,3 +890,32 @@ def test_the_caller_is_not_made_while_a_program_is_compiled_or_files_are_loaded(
             loading.thread.join()
     loading.thread.join()
     assert loading.made == {}
+
+
+def test_calls_let_the_native_caller_be_made(monkeypatch):
+    """Each call sleeps once the thread is at work, and before that none does."""
+    slept, hold = [], threading.Event()
+
+    def made():
+        hold.wait()
+        return {}
+
+    monkeypatch.setattr(dispatch, "Native", made)
+    monkeypatch.setattr(dispatch.pool, "load", lambda: None)
+    monkeypatch.setattr(dispatch, "_native", None)
+    with dispatch.busy():
+        loading = dispatch._Loading()
+        monkeypatch.setattr(dispatch, "_loading", loading)
+        with monkeypatch.context() as patch:
+            patch.setattr(dispatch.time, "sleep", slept.append)
+            assert dispatch.native(wait=False) is None
+        assert not slept and not loading.begun
+        loading.wanted.set()
+        while not loading.begun:
+            loading.thread.join(0.001)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch.time, "sleep", slept.append)
+        assert dispatch.native(wait=False) is None and dispatch.native(wait=False) is None
+    assert slept == [dispatch.TURN_S] * 2
+    hold.set()
+    loading.thread.join()

@@ -12,6 +12,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ from weft.runtime.places import ArrayType
 _WORD = 8
 # Seconds between the wish for the native caller and the work on it.
 START_DELAY_S = 0.005
+# For which a call sleeps so that another thread takes over.
+TURN_S = 5e-5
 # Freed memory kept for reuse, at most.
 MAX_FREED_BYTES = 1 << 30
 
@@ -252,7 +255,7 @@ class _Loading:
     def __init__(self) -> None:
         self.made: Native | None = None
         self.error: BaseException | None = None
-        self.taken = False
+        self.begun = self.taken = False
         self.wanted = threading.Event()
         self.thread: threading.Thread | None = threading.Thread(target=self.make, name="weft-load")
         try:
@@ -266,6 +269,12 @@ class _Loading:
         """Whether a thread is still at it."""
         return self.thread is not None and self.thread.is_alive()
 
+    def give_way(self) -> None:
+        """Let the thread go on: it reads many files, and Python lets it wait for each turn as long
+        as dozens of calls take."""
+        if self.begun and self.thread is not threading.current_thread():
+            time.sleep(TURN_S)
+
     def wait(self) -> None:
         """Have it made now, and wait for that."""
         self.wanted.set()
@@ -277,6 +286,7 @@ class _Loading:
         # those for whom a program is being compiled, or what they need is loaded
         while not self.wanted.wait(START_DELAY_S) and (_busy or lazy.is_loading()):
             pass
+        self.begun = True
         try:
             self.made = _made()
             pool.load()
@@ -326,7 +336,10 @@ def native(wait: bool = True, wanted: bool = False) -> Native | None:
         loading = _loading
     if wanted and loading is not None:
         loading.wanted.set()
-    if loading is None or loading.taken or (not wait and loading.is_busy()):
+    if loading is None or loading.taken:
+        return _native
+    if not wait and loading.is_busy():
+        loading.give_way()
         return _native
     loading.wait()
     with _lock:
