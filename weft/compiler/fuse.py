@@ -7,7 +7,7 @@ together without patterns; here it is decided where that ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from weft.compiler.backend import MIN_STORED_OPS
 from weft.compiler.passes.contract import users_of
 from weft.compiler.places import between_stencils
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
+from weft.compiler.work import REPEATED, Work
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from weft.kernel.kernel import Buffer, Kernel, Loop, linear
 from weft.kernel.nodes import FLOATS, layout, tiny
@@ -37,11 +38,11 @@ MAX_KERNEL_PARTS = 12
 RIMS = 4
 # Elements up to which the pieces of a kernel are run one after the other, in one.
 MAX_SEQUENTIAL_ELEMENTS = 1 << 14
-# Rows or columns of a matrix from which what each is multiplied by is written first, and functions
-# of elements that are computed for it at least.
-REPEATED, MIN_REPEATED_OPS = 64, 2
-# Elements of an array from which on a kernel costs less than small values that are spread over it
-# and computed for each element; and operations of these.
+# Functions of elements from which what each row or column of a matrix is multiplied by is written
+# first.
+MIN_REPEATED_OPS = 2
+# A small array that is spread over a larger one has a kernel if the larger one has so many elements
+# and the small one takes so many operations, or more.
 MIN_SPREAD, MIN_SPREAD_OPS = 1 << 22, 16
 # Elements up to which an array that is reduced is one row.
 MAX_SINGLE_ROW = 1 << 14
@@ -296,7 +297,7 @@ class Fusion:
             if domain is not None and not self.in_rows(domain):
                 ends.update(eqn.outvars)
         found: set[Any] = set()
-        work = _Work(self)
+        work = Work(self)
         arrays: dict[Any, frozenset[Any]] = {}  # what else would be read, a few of them
         for eqn in self.jaxpr.eqns:
             operands = {x for x in eqn.invars if type(x) is not Literal}
@@ -621,7 +622,7 @@ class Fusion:
         """Values with something costly behind them that several kernels compute, and of these the
         last ones: what is computed by fewer kernels from there on."""
         dear: set[Any] = set()
-        work = _Work(self)
+        work = Work(self)
         for eqn in self.jaxpr.eqns:
             again = [v for v in eqn.outvars if counts.get(v, 0) > 1]
             if not again:
@@ -769,45 +770,6 @@ class Fusion:
                 made = made._replace(source=x)
             steps.append(made)
         return Built(steps, computed)
-
-
-class _Work:
-    """The operations behind values, for one element each, up to as many as have one written.
-
-    Where arithmetic is cheap, what several operands are computed of counts once, and small arrays
-    that are spread over large ones do not count.
-    """
-
-    def __init__(self, fusion: Fusion) -> None:
-        self.fusion = fusion
-        self.known: dict[Any, int] = {}
-        self.behind: dict[Any, dict[int, int]] = {}  # costs of equations by their ids
-        self.total, self.own = 0, dict[int, int]()
-
-    def of(self, eqn: JaxprEqn, operands: Iterable[Any]) -> int:
-        """What results of an equation take."""
-        fusion, known = self.fusion, self.known
-        most, cost = fusion.work, fusion._cost(eqn)
-        if not fusion.recomputes or not eqn.outvars:
-            self.total = min(most, cost + sum(known.get(x, 0) for x in operands))
-            return self.total
-        size = plain(prod(eqn.outvars[0].aval.shape))
-        self.own = {id(eqn): cost}
-        for x in operands:
-            if x not in known or REPEATED * plain(prod(x.aval.shape)) <= size:
-                continue
-            if known[x] >= most:
-                self.total = most
-                return most
-            self.own.update(self.behind[x])
-        self.total = min(most, sum(self.own.values()))
-        return self.total
-
-    def note(self, v: Any) -> None:
-        """Remember that a result of the last equation is computed again where it is needed."""
-        self.known[v] = self.total
-        if self.fusion.recomputes:
-            self.behind[v] = self.own
 
 
 def step(memory: Memory, kept: list[Buffer], grid: Any, body: list[Any], writes: list[Any]) -> Step:

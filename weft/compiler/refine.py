@@ -18,7 +18,7 @@ from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
 
 Shape = tuple[int, ...]
-# Elements from which on a pass over an array costs more than another kernel.
+# Smaller arrays stay as they are: a pass over them costs no more than a kernel launch.
 MIN_REFINED = 1 << 16
 
 
@@ -56,7 +56,7 @@ def refine(jaxpr: Jaxpr, fuses: Callable[[JaxprEqn], bool]) -> Jaxpr:
 
 
 def common(shapes: Iterable[Shape]) -> Shape | None:
-    """The coarsest shape of which all are joined dimensions, or None if there is none.
+    """The coarsest shape whose dimensions can be joined to give all of these, or None.
 
     >>> common([(6, 512), (6, 32, 16), (3, 2, 512)])
     (3, 2, 32, 16)
@@ -79,7 +79,7 @@ def common(shapes: Iterable[Shape]) -> Shape | None:
 
 
 def parts(shape: Shape, fine: Shape) -> list[tuple[int, ...]] | None:
-    """For each dimension of a shape those of a finer one that make it up, or None if none do.
+    """The dimensions of a finer shape that make up each dimension of a shape, or None.
 
     >>> parts((6, 1, 512), (3, 2, 512))
     [(0, 1), (), (2,)]
@@ -183,8 +183,8 @@ class _Writer:
             self.fine[v] = self.reshaped(v, self.shapes[v], info)
 
     def at(self, x: Any, own: Shape, fine: Shape, info: Any) -> Any:
-        """An operand of a map whose result has a shape of its own and a fine one. The operation
-        itself may spread it along dimensions of one element."""
+        """An operand of a map, for the fine shape of the result. Dimensions of one element, which
+        the operation spreads, stay so."""
         if x.aval.shape == () or type(x) is Literal or x in self.shapes:
             return self.fine.get(x, x) if type(x) is not Literal else x
         fits = parts(own, fine)

@@ -17,7 +17,7 @@ import numpy as np
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from weft.core.registry import lookup
 
-# Elements of a sum that is written out, and sums from which on memory for them costs something.
+# Sums of up to so many elements are written out, if there are at least so many sums.
 MOST, MIN_SUMS = 4, 1 << 16
 _EXACT = [np.dtype(name) for name in ("float32", "float64", "int32", "int64")]
 _COMBINING = {"add": "add", "mul": "mul", "max": "max", "min": "min"}

@@ -1,7 +1,7 @@
-"""Filled arrays of their own for operations that write into their operand.
+"""Separate zeros for scatters that would share them.
 
-Sums by segments begin with zeros. Where two of them share the zeros, each would write into a copy;
-zeros of its own cost half of that.
+A sum by segments writes into an array of zeros. If two sums share that array, each has to copy it
+first. Filling a second array costs half as much.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 
 
 def fresh(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with numbers spread anew for each scatter but the last one that reads them."""
+    """The program in which each scatter has a filled array that nothing else reads."""
     jaxpr = closed.jaxpr
     if sum(eqn.primitive.in_place for eqn in jaxpr.eqns) < 2:
         return closed

@@ -34,7 +34,7 @@ from weft.runtime.places import ArrayType
 _WORD = 8
 # Seconds between the wish for the native caller and the work on it.
 START_DELAY_S = 0.005
-# For which a call sleeps so that another thread takes over.
+# How long a call sleeps so that another thread gets the interpreter.
 TURN_S = 5e-5
 # Freed memory kept for reuse, at most.
 MAX_FREED_BYTES = 1 << 30
@@ -270,8 +270,8 @@ class _Loading:
         return self.thread is not None and self.thread.is_alive()
 
     def give_way(self) -> None:
-        """Let the thread go on: it reads many files, and Python lets it wait for each turn as long
-        as dozens of calls take."""
+        """Let the thread run. It reads many files, and after each it waits for the interpreter as
+        long as dozens of calls take."""
         if self.begun and self.thread is not threading.current_thread():
             time.sleep(TURN_S)
 
