@@ -892,6 +892,27 @@ def test_the_caller_is_not_made_while_a_program_is_compiled_or_files_are_loaded(
     assert loading.made == {}
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_the_caller_waits_while_new_programs_follow_each_other(first, monkeypatch):
+    """First calls of many programs have the processor to themselves; a second call ends that."""
+    monkeypatch.setattr(dispatch, "Native", dict)
+    monkeypatch.setattr(dispatch.pool, "load", lambda: None)
+    monkeypatch.setattr(dispatch, "_native", None)
+    monkeypatch.setattr(dispatch, "QUIET_S", 60.0)
+    with dispatch.busy():
+        pass
+    loading = dispatch._Loading()
+    monkeypatch.setattr(dispatch, "_loading", loading)
+    assert dispatch.native(wait=False, first=True) is None
+    loading.thread.join(10 * dispatch.START_DELAY_S)
+    assert not loading.begun
+    assert dispatch.native(wait=False, first=first) is None
+    loading.thread.join(10 * dispatch.START_DELAY_S if first else None)
+    assert loading.begun is not first
+    loading.wait()
+    assert loading.made == {}
+
+
 def test_calls_let_the_native_caller_be_made(monkeypatch):
     """Each call sleeps once the thread is at work, and before that none does."""
     slept, hold = [], threading.Event()

@@ -22,7 +22,7 @@ def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("no native programs here")
     assert dispatch.native() is not None
     if way == "walk":
-        monkeypatch.setattr(native, "native", lambda wait=True: None)
+        monkeypatch.setattr(native, "native", lambda wait=True, first=False: None)
 
 
 def hits(function) -> int:

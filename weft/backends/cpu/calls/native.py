@@ -156,7 +156,7 @@ class Executable:
             self.walked += 1
             if not self.settle():
                 results = self.slowly(*args)
-                native(wait=False)
+                native(wait=False, first=self.walked == 1)
                 return results
         return self.call(*args)
 

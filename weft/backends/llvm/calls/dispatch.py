@@ -34,6 +34,9 @@ from weft.runtime.places import ArrayType
 _WORD = 8
 # Seconds between the wish for the native caller and the work on it.
 START_DELAY_S = 0.005
+# Seconds after a compile in which another one may follow: the native caller waits for their end,
+# unless some program is called again.
+QUIET_S = 0.05
 # How long a call sleeps so that another thread gets the interpreter.
 TURN_S = 5e-5
 # Freed memory kept for reuse, at most.
@@ -230,11 +233,13 @@ def begin() -> None:
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
     """While a program is compiled; the native caller can wait until that is over."""
+    global _compiled
     try:
         _busy.append(None)
         yield
     finally:
         del _busy[-1:]
+        _compiled = time.monotonic()
 
 
 def _made() -> Native:
@@ -255,7 +260,7 @@ class _Loading:
     def __init__(self) -> None:
         self.made: Native | None = None
         self.error: BaseException | None = None
-        self.begun = self.taken = False
+        self.repeated = self.begun = self.taken = False
         self.wanted = threading.Event()
         self.thread: threading.Thread | None = threading.Thread(target=self.make, name="weft-load")
         try:
@@ -268,6 +273,13 @@ class _Loading:
     def is_busy(self) -> bool:
         """Whether a thread is still at it."""
         return self.thread is not None and self.thread.is_alive()
+
+    def _is_early(self) -> bool:
+        """Whether somebody waits for a program that is compiled, or for what it needs; or programs
+        are compiled one after the other, and none is called again."""
+        if _busy or lazy.is_loading():
+            return True
+        return not self.repeated and time.monotonic() - _compiled < QUIET_S
 
     def give_way(self) -> None:
         """Let the thread run. It reads many files, and after each it waits for the interpreter as
@@ -282,9 +294,8 @@ class _Loading:
             self.thread.join()
 
     def make(self) -> None:
-        # whoever has begun this shall have its result before Python is busy here, and so shall
-        # those for whom a program is being compiled, or what they need is loaded
-        while not self.wanted.wait(START_DELAY_S) and (_busy or lazy.is_loading()):
+        # whoever has begun this shall have its result before Python is busy here
+        while not self.wanted.wait(START_DELAY_S) and self._is_early():
             pass
         self.begun = True
         try:
@@ -319,13 +330,15 @@ companions = ["weft.backends.llvm.calls.entries"]
 _native: Native | None = None
 _loading: _Loading | None = None
 _busy: list[None] = []
+_compiled = 0.0  # when the last program was compiled
 _lock = threading.Lock()
 
 
-def native(wait: bool = True, wanted: bool = False) -> Native | None:
+def native(wait: bool = True, wanted: bool = False, first: bool = False) -> Native | None:
     """The native caller; None where it is still being made and nobody waits for it.
 
-    ``wanted`` says that somebody will.
+    ``wanted`` says that somebody will, ``first`` that this is a program's first call: it does not
+    need the native caller, which later calls do.
     """
     global _native, _loading
     if _native is not None:
@@ -338,8 +351,10 @@ def native(wait: bool = True, wanted: bool = False) -> Native | None:
         loading.wanted.set()
     if loading is None or loading.taken:
         return _native
+    loading.repeated |= not first
     if not wait and loading.is_busy():
-        loading.give_way()
+        if not first:
+            loading.give_way()
         return _native
     loading.wait()
     with _lock:
