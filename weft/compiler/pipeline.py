@@ -24,12 +24,10 @@ from weft.compiler.in_place import put_off
 from weft.compiler.interchange import in_blocks
 from weft.compiler.lower import lower
 from weft.compiler.passes.collapse import collapse
-from weft.compiler.passes.compact import compact
 from weft.compiler.passes.contract import contract
 from weft.compiler.passes.cse import cse
 from weft.compiler.passes.diagonal import diagonal
 from weft.compiler.passes.fission import fission
-from weft.compiler.passes.fix_order import fix_order, is_asked
 from weft.compiler.passes.grid import grid
 from weft.compiler.passes.hoist import ASSUMED_CALLS, hoist
 from weft.compiler.passes.inline import inline
@@ -37,8 +35,6 @@ from weft.compiler.passes.prune import prune
 from weft.compiler.passes.split import Part, Parts, split
 from weft.compiler.passes.tile import tile
 from weft.compiler.passes.transform import transform
-from weft.compiler.refine import refine
-from weft.compiler.unroll import unroll
 from weft.compiler.watch import UNWATCHED
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.kernel.kernel import Kernel
@@ -47,6 +43,12 @@ from weft.kernel.spec import verify
 
 # loaded when a knob asks for it
 checks = Late("weft.core.verify")
+fix_order = Late("weft.compiler.passes.fix_order")
+# loaded for targets that compute again what is cheap
+refine = Late("weft.compiler.refine")
+unroll = Late("weft.compiler.unroll")
+# loaded for batched loops
+compact = Late("weft.compiler.passes.compact")
 
 
 class Pass(Record):
@@ -97,6 +99,11 @@ def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts, Any], Parts]:
     return run_all
 
 
+def _compact(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
+    has_batches = any(eqn.primitive.compacts(eqn.params) for eqn in closed.eqns)
+    return compact.compact(closed, target) if has_batches else closed
+
+
 def _hoist(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
     # where sizes are to make no difference, whatever is costly leaves a loop
     return hoist(closed, ASSUMED_CALLS if target.general else 1)
@@ -115,9 +122,10 @@ def _alone(run: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 PIPELINE = (
     Pass("inline", "program", _alone(inline)),
     Pass("cse", "program", _alone(cse)),
-    Pass("fix_order", "program", _alone(fix_order), lambda to: is_asked()),
+    Pass("fix_order", "program", lambda closed, to: fix_order.fix_order(closed),
+         lambda to: knobs.thread.reproducible),
     # the batches that pay are those of one size
-    Pass("compact", "program", compact, lambda to: not to.general),
+    Pass("compact", "program", _compact, lambda to: not to.general),
     Pass("hoist", "program", _hoist),
     # whether products leave a loop depends on sizes
     Pass("fission", "program", _alone(fission), lambda to: not to.general),
@@ -126,11 +134,11 @@ PIPELINE = (
     Pass("prune", "program", _alone(prune)),
     Pass("expand", "region", lambda jaxpr, to: expand(jaxpr, to.general and not to.neutral)),
     Pass("lower", "region", lambda jaxpr, to: lower(jaxpr, to.keeps)),
-    Pass("unroll", "region", lambda jaxpr, to: unroll(jaxpr, fusible),
-         lambda to: to.recomputes and not to.general and not is_asked()),
+    Pass("unroll", "region", lambda jaxpr, to: unroll.unroll(jaxpr, fusible),
+         lambda to: to.recomputes and not to.general and not knobs.thread.reproducible),
     # a copy of what both sides compute costs more than their arithmetic
-    Pass("refine", "region", lambda jaxpr, to: refine(jaxpr, fusible),
-         lambda to: to.recomputes and not to.general and not is_asked()),
+    Pass("refine", "region", lambda jaxpr, to: refine.refine(jaxpr, fusible),
+         lambda to: to.recomputes and not to.general and not knobs.thread.reproducible),
     Pass("fuse", "fusion", _fuse),
     Pass("attach", "steps", lambda steps, around: attach(steps, around.results)),
     Pass("offer", "steps", lambda steps, to: offer(steps, to.target, to.looped)),
@@ -154,7 +162,7 @@ _FUSION, _LOOP = ([p for p in PIPELINE if p.on == kind] for kind in ("fusion", "
 
 def simplify(closed: ClosedJaxpr, watch: Any = UNWATCHED, target: Any = PLAIN) -> ClosedJaxpr:
     """A program without calls and without what is computed twice or for nothing; made once."""
-    fixed = is_asked()
+    fixed = knobs.thread.reproducible
     known, key = watch.simplified, (target.general, fixed, *[p.name for p in target.passes])
     found = known.get(closed, key)
     if found is None:

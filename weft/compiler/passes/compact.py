@@ -38,9 +38,7 @@ _OUTSIDE = frozenset("pure_callback io_callback debug_callback ffi_call custom_v
 
 def compact(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
     """The program with batched loops and branches that run each element no longer than needed,
-    where that is cheaper and has the same bits."""
-    if not any(eqn.primitive.compacts(eqn.params) for eqn in closed.eqns):
-        return closed
+    where that is cheaper and has the same bits; some equation is one of them."""
     judge = Judge(target)
     found: dict[int, Any] = {}
     eqns = []

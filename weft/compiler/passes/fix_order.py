@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.base import knobs
 from weft.compiler.expand import decomposition, substituted
 from weft.compiler.lower import find, fits
 from weft.compiler.passes.inline import inline
@@ -14,11 +13,6 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 # Products of few numbers, as sums in a given order.
 SMALL_DOT = "fixed_order.small_dot"
-
-
-def is_asked() -> bool:
-    """Whether programs are to give the same bits everywhere."""
-    return knobs.thread.reproducible
 
 
 def fix_order(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -17,10 +17,10 @@ from weft.backends.cuda.passes.special import special
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.epilogues import offer
 from weft.backends.cuda.routines.table import keeps
+from weft.base import knobs
 from weft.base.sizes import plain
 from weft.compiler.backend import Target
 from weft.compiler.numbers import with_numbers
-from weft.compiler.passes.fix_order import is_asked
 from weft.compiler.pipeline import Pass, simplify
 from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
@@ -39,7 +39,12 @@ class GpuTarget(Target):
         Pass("straighten", "program", lambda closed, _: straighten(closed)),
         Pass("pack", "program", lambda closed, _: pack(closed)),
         Pass("special", "program", lambda closed, _: special(closed)),
-        Pass("factors", "program", lambda closed, _: factors(closed), lambda to: not is_asked()),
+        Pass(
+            "factors",
+            "program",
+            lambda closed, _: factors(closed),
+            lambda to: not knobs.thread.reproducible,
+        ),
         Pass("orders", "program", lambda closed, _: orders(closed)),
         Pass("fresh", "program", lambda closed, _: fresh(closed)),
     )
