@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import weft
+from tests.backends.cuda import planned
 from tests.backends.cuda.emulation import run_routine
-from weft.backends.cuda import libraries
+from weft.backends.cuda import assemble, libraries
 from weft.backends.cuda.program import Cuda
-from weft.backends.cuda.routines import conv, dnn
+from weft.backends.cuda.routines import conv, dnn, products
 from weft.backends.cuda.routines.base import Library
 from weft.compiler.plan import Planner
 from weft.core.interpret import storage_dtype
@@ -112,6 +113,8 @@ CASES = {
     "depthwise, along a line": (
         conv_of(("NWC", "WIO", "NWC"), (1,), [(3, 0)], feature_group_count=4), (2, 9, 4), (4, 1, 4)
     ),
+    "along a line": (conv_of(("NWC", "WIO", "NWC"), (1,)), (2, 9, 6), (5, 6, 4)),
+    "along a line, first": (conv_of(("NCW", "OIW", "NCW"), (1,)), (2, 6, 9), (4, 6, 5)),
     "dilated": (conv_of(rhs_dilation=(2, 2)), (2, 8, 9, 3), (3, 3, 3, 4)),
     "transposed": (transposed, (2, 5, 6, 3), (3, 3, 3, 4)),
     "transposed, wide": (transposed, (2, 6, 7, 3), (4, 5, 3, 4)),
@@ -142,7 +145,7 @@ def test_gradients_are_the_library_s(name, dtype, monkeypatch):
         outs = [Type(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
         given = [rng.integers(-3, 4, t.shape).astype(storage_dtype(t.dtype)) for t in ins]
         want = eqn.primitive.ref(*given, **eqn.params)
-        tried = conv.layouts(dtype, eqn.params)
+        tried = conv.layouts(ins[0], eqn.params)
         for last in tried:
             monkeypatch.setattr(conv, "layouts", lambda *_: (last,))  # noqa: B023
             routine = conv.conv_general_dilated(ins, outs, eqn.params)
@@ -153,6 +156,37 @@ def test_gradients_are_the_library_s(name, dtype, monkeypatch):
         monkeypatch.undo()
         monkeypatch.setattr(libraries, "has", lambda name: True)
         monkeypatch.setattr(conv, "_convolution", ByNumpy)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("first", [False, True])
+def test_lines_are_read_where_they_are(dtype, first, monkeypatch):
+    """A line with its channels last, or of float32 with them first, is as the library wants it."""
+    planned.install(monkeypatch)
+    monkeypatch.setattr(products, "has_tf32", lambda: True)
+    numbers = ("NCW", "OIW", "NCW") if first else ("NWC", "WIO", "NWC")
+    shapes = [(4, 64, 4096), (64, 64, 5)] if first else [(4, 4096, 64), (5, 64, 64)]
+    args = [weft.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    made = planned.planned(conv_of(numbers, (1,)), *args)
+    moved = [c for c in made.commands if getattr(getattr(c, "function", 0), "name", 0) == "permute"]
+    sizes = [c.blocks for c in moved]
+    if first and dtype == "bfloat16":
+        assert len(sizes) == 3
+    else:
+        assert len(sizes) <= 1 and sum(sizes) < 100
+
+
+def test_permutes_around_a_library_go_through_shared_memory(monkeypatch):
+    """Scratch memory is none of an operand's, so squares of both may be read and written."""
+    texts = []
+    planned.install(monkeypatch)
+    load = assemble.load
+    monkeypatch.setattr(assemble, "load", lambda m, *a: texts.append(str(m)) or load(m, *a))
+    made = conv_of(CHANNELS_FIRST)
+    args = [weft.ShapeDtypeStruct(s, "bfloat16") for s in ((4, 64, 28, 28), (96, 64, 3, 3))]
+    planned.planned(made, *args)
+    shared = [text for text in texts if "addrspace(3)" in text]
+    assert len(texts) == 3 and len(shared) == 2  # the filters have too few elements an axis
 
 
 def test_gradients_by_filters_are_not_made_larger(monkeypatch):

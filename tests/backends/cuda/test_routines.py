@@ -548,3 +548,37 @@ def test_bytes_are_multiplied_in_wider_integers():
     product = lambda a, b: weft.lax.dot(a, b, preferred_element_type=np.int32)
     (eqn,) = weft.make_jaxpr(product)(rows, rows.T).eqns
     check_routine("dot_general", [rows, np.ascontiguousarray(rows.T)], eqn.params)
+
+
+@pytest.mark.parametrize("length", [1025, 1028, 2112, 2113, 5000, 8192])
+@pytest.mark.parametrize("name, reverse", [("cummax", False), ("cumsum", True)])
+def test_rows_of_one_tile_wait_for_nothing(length, name, reverse):
+    """A row that one block has needs no memory to tell other blocks, which is filled."""
+    params = {"axis": 1, "reverse": reverse}
+    rows = RNG.integers(-9, 9, (3, length)).astype(np.float32)
+    check_routine(name, [rows], params)
+    given = [Type(rows.shape, rows.dtype)]
+    routine = cumulative.ROUTINES[name](given, given, params)
+    (step,) = routine.steps
+    assert not routine.scratch and step.blocks == 3
+    assert step.threads < 256 or length > 3000
+
+
+def test_rows_of_one_tile_are_read_in_fours():
+    given = [Type((1280, 2112), np.dtype(np.float32))]
+    (step,) = cumulative.ROUTINES["cummax"](given, given, {"axis": 1, "reverse": False}).steps
+    text = ptx.assemble(step.module)
+    assert "ld.global.v4" in text and "st.global.v4" in text
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_permutations_of_any_axes(seed):
+    """Axes that stay neighbours are one axis of the kernel; those of one element are none."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.choice([1, 2, 3, 33, 40], rng.integers(1, 6)))
+    order = tuple(int(n) for n in rng.permutation(len(shape)))
+    x = rng.integers(0, 100, shape).astype(np.uint16)
+    out = np.zeros([shape[i] for i in order], np.uint16)
+    routine = moves.Routine([(moves.permute(shape, order, 2), (moves.given(0), moves.made(0)))])
+    run_routine(routine, [x], [out])
+    np.testing.assert_array_equal(out, x.transpose(order))

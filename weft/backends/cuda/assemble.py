@@ -667,7 +667,9 @@ class Assembler:
                     self._reads(found[-1], [p.kind in READ for p in step.places])
             else:  # a kernel of the compiler's and its places
                 kernel, places = step
-                parts = self.parts(kernel, [spot(p) for p in places], True, False)
+                given = [spot(p) for p in places]
+                distinct = self.distinct([s.slot for s in given])
+                parts = self.parts(kernel, given, True, distinct)
                 found += map(self.launched, parts)
         return found
 

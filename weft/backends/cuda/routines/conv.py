@@ -213,21 +213,23 @@ def _with_dnn(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Rout
         return None
     if len(ins[0].shape) not in (4, 5) or not libraries.has("cudnn"):
         return None
-    for last in layouts(dtype, params):
+    for last in layouts(ins[0], params):
         found = _in_layout(_Plan(ins, outs, params, last))
         if found is not None:
             return found
     return None
 
 
-def layouts(dtype: np.dtype, params: dict[str, Any]) -> tuple[bool, ...]:
+def layouts(x: Type, params: dict[str, Any]) -> tuple[bool, ...]:
     """Whether channels come last, by what is tried first. Tensor cores want them there; arrays of
     float32 that have them elsewhere are left as they are."""
-    if dtype in NARROW:
+    if x.dtype in NARROW:
         return (True,)
     xs = params["dimension_numbers"][0]
-    tensor = dtype == F32 and compute_of(dtype, params) != _FULL
-    return (True, False) if tensor and len(xs) - 1 in xs[:2] else (False,)
+    # an axis of one element is nowhere: a line has a column behind its channels
+    long = [axis for axis, n in enumerate(x.shape) if n > 1 or axis in xs[:2]]
+    tensor = x.dtype == F32 and compute_of(x.dtype, params) != _FULL
+    return (True, False) if tensor and long[-1] in xs[:2] else (False,)
 
 
 def _in_layout(plan: _Plan) -> Routine | None:

@@ -37,6 +37,10 @@ _OPS = {
 }
 # Warps of a block, and times that each reads four elements a thread.
 WARPS, ROUNDS = 8, 8
+# Rounds from which on a thread has enough to load at once.
+ENOUGH_ROUNDS = 3
+# Elements from which code for rows of one tile, which is short, is made well.
+WHOLE_ROWS = 1 << 18
 # Elements of a row up to which a warp goes through it.
 SHORT = 1 << 10
 # Blocks that a multiprocessor holds: while some wait for others, there is enough to load.
@@ -68,9 +72,11 @@ def identity(op: int, dtype: np.dtype) -> Any:
 
 @lru(256)
 def _module(main: Any, resident: int, **names: Any) -> ptx.GpuModule:
-    rooms = {"totals": 8 * WARPS, "parts": 24}
-    few = names.get("LENGTH", 1) * names.get("ROWS", 1) < ptx.BRIEF_ELEMENTS
-    found = module(main, known_to(main, names), rooms, (32 * WARPS, resident) if resident else None)
+    warps = names.get("WARPS", WARPS)
+    rooms = {"totals": 8 * warps, "parts": 24}
+    most = WHOLE_ROWS if names.get("TILES") == 1 else ptx.BRIEF_ELEMENTS
+    few = names.get("LENGTH", 1) * names.get("ROWS", 1) < most
+    found = module(main, known_to(main, names), rooms, (32 * warps, resident) if resident else None)
     return found.with_effort(Effort.INLINE) if few else found
 
 
@@ -90,16 +96,34 @@ def scan_steps(
         code = _module(stubs.scan_rows, 0, **names)
         return [Run(code, ceil_div(rows, 8), 256, (source, target))], 0
     rounds = ROUNDS if names["WIDTH"] <= 4 else ROUNDS // 2
-    tile = WARPS * 128 * rounds
+    warps, rounds = _tile_of(length, rounds)
+    tile = warps * 128 * rounds
     tiles = ceil_div(length, tile)
     groups = ceil_div(tiles, 32)
     units = tiles + groups + ceil_div(groups, 32) + 1
     names |= {"ROUNDS": rounds, "TILE": tile, "TILES": tiles, "GROUPS": groups, "UNITS": units}
+    names |= {"WARPS": warps, "QUADS": int(length % 4 == 0)}
+    if tiles == 1:  # no tile waits for another one
+        run = Run(_module(stubs.scan_tiles, 0, **names), rows, 32 * warps, (source, target, source))
+        return [run], 0
     resident = RESIDENT if names["WIDTH"] <= 4 else max(1, RESIDENT // 2)
-    code = _module(stubs.scan_tiles, resident, WARPS=WARPS, **names)
+    code = _module(stubs.scan_tiles, resident, **names)
     size = 16 + rows * units * 12
-    run = Run(code, rows * tiles, 32 * WARPS, (source, target, state))
+    run = Run(code, rows * tiles, 32 * warps, (source, target, state))
     return [Fill(state, 0, size), run], size
+
+
+def _tile_of(length: int, rounds: int) -> tuple[int, int]:
+    """Warps of a block and their rounds: those that a row of one tile leaves fewest idle in, with
+    enough to load at once.
+
+    >>> [_tile_of(n, 8) for n in (1100, 2112, 5000, 9000)]
+    [(3, 3), (6, 3), (8, 5), (8, 8)]
+    """
+    if length > WARPS * 128 * rounds:
+        return WARPS, rounds
+    each = max(ceil_div(length, WARPS * 128), min(rounds, ENOUGH_ROUNDS))
+    return ceil_div(length, 128 * each), each
 
 
 def lowering(name: str) -> Any:

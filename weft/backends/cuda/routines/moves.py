@@ -43,6 +43,7 @@ def permute(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> Kernel
         shape, order, size = (*shape, 2), (*order, len(shape)), 8
     dtype = np.dtype(f"u{size}")
     total = prod(shape)
+    shape, order = _joined(shape, order)
     strides = contiguous(shape)
     axes = [(f"a{i}", shape[axis]) for i, axis in enumerate(order)]
     outs = contiguous([n for _, n in axes])
@@ -54,6 +55,30 @@ def permute(shape: tuple[int, ...], order: tuple[int, ...], size: int) -> Kernel
     if len(axes) == 1:
         return Kernel("permute", buffers, axes[0], body)
     return Kernel("permute", buffers, ("grid", total), body, tuple(axes))
+
+
+def _joined(
+    shape: tuple[int, ...], order: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A permutation of as few axes as possible: those that stay neighbours are one.
+
+    >>> _joined((2, 5, 1, 7, 3), (0, 4, 1, 2, 3))
+    ((2, 35, 3), (0, 2, 1))
+    """
+    runs: list[list[int]] = []
+    long = [axis for axis, n in enumerate(shape) if n > 1]
+    number = {axis: i for i, axis in enumerate(long)}
+    for axis in order:
+        if axis not in number:
+            continue
+        if runs and number[runs[-1][-1]] + 1 == number[axis]:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    firsts = sorted(run[0] for run in runs)
+    sizes = {run[0]: prod(shape[axis] for axis in run) for run in runs}
+    found = tuple(sizes[first] for first in firsts)
+    return found or (1,), tuple(firsts.index(run[0]) for run in runs) or (0,)
 
 
 # --- joined arrays --------------------------------------------------------------------------------

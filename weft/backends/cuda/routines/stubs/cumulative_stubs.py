@@ -205,12 +205,21 @@ def load_items(
     *,
     LENGTH: static,
     ROUNDS: static,
+    QUADS: static,
     IDENTITY: static,
 ) -> void:
-    """Four elements of each round, those of a round next to each other."""
+    """Four elements of each round, those of a round next to each other; with ``QUADS``, all four of
+    them are in the row or none."""
     if whole == 1:
         for k in unrolled(ROUNDS * 4):
             C[items, k] = get(x, base + place(at + k // 4 * 128 + k % 4))
+    elif QUADS == 1:
+        for r in unrolled(ROUNDS):
+            for j in unrolled(4):
+                C[items, r * 4 + j] = C(IDENTITY)
+            if at + r * 128 < LENGTH:
+                for j in unrolled(4):
+                    C[items, r * 4 + j] = get(x, base + place(at + r * 128 + j))
     else:
         for k in unrolled(ROUNDS * 4):
             C[items, k] = C(IDENTITY)
@@ -247,6 +256,7 @@ def scan_tiles(
     WARPS: static,
     ROUNDS: static,
     TILE: static,
+    QUADS: static,
     IDENTITY: static,
 ) -> void:
     """A tile of a row for each block; GPUs begin blocks in their order."""
@@ -277,6 +287,12 @@ def scan_tiles(
     if whole == 1:
         for k in unrolled(ROUNDS * 4):
             put(out, base + place(at + k // 4 * 128 + k % 4), joined(before, C[items, k]))
+    elif QUADS == 1:
+        for r in unrolled(ROUNDS):
+            if at + r * 128 < LENGTH:
+                for j in unrolled(4):
+                    to = base + place(at + r * 128 + j)
+                    put(out, to, joined(before, C[items, r * 4 + j]))
     else:
         for k in unrolled(ROUNDS * 4):
             if at + k // 4 * 128 + k % 4 < LENGTH:
