@@ -104,6 +104,7 @@ def test_samples(prim):
 
 
 RNG = np.random.default_rng(0)
+WORDS = np.arange(8400, dtype=np.int32)
 LARGER = {
     "a scan in tiles": ("cumsum", [RNG.normal(size=9000)], {"axis": 0, "reverse": True}),
     "a sort in tiles": (
@@ -114,6 +115,11 @@ LARGER = {
     "a sort of rows in tiles": (
         "sort",
         [RNG.integers(-128, 128, (2, 4200)).astype(np.int8), np.arange(8400.0).reshape(2, 4200)],
+        {"dimension": 1, "num_keys": 1, "is_stable": True},
+    ),
+    "a sort of rows in tiles, with words": (
+        "sort",
+        [RNG.integers(-9, 9, (2, 4200)).astype(np.int16), WORDS.reshape(2, 4200)],
         {"dimension": 1, "num_keys": 1, "is_stable": True},
     ),
     "a scan of columns": (
@@ -582,3 +588,19 @@ def test_permutations_of_any_axes(seed):
     routine = moves.Routine([(moves.permute(shape, order, 2), (moves.given(0), moves.made(0)))])
     run_routine(routine, [x], [out])
     np.testing.assert_array_equal(out, x.transpose(order))
+
+
+@pytest.mark.parametrize("shape", [(40, 20), (3, 700), (1, 5000)])
+@pytest.mark.parametrize("dtype, more", [("i4", 0), (BF16, 1)])
+def test_keys_are_sorted_with_what_goes_with_them(shape, dtype, more):
+    """A word goes with its key; the key itself isn't brought again by where it came from."""
+    keys = RNG.integers(-3, 4, shape).astype(np.float32)
+    keys[0, 2], keys[0, 3] = np.nan, -0.0
+    first = np.arange(keys.size).reshape(shape).astype(dtype)
+    arrays = [keys, first, *[first.astype(np.float32)] * more]
+    params = {"dimension": 1, "num_keys": 1, "is_stable": True}
+    check_routine("sort", arrays, params)
+    types = [Type(x.shape, x.dtype) for x in arrays]
+    steps = ROUTINES["sort"](types, types, params).steps
+    alone = ROUTINES["sort"](types[:1], types[:1], params).steps
+    assert len(steps) == len(alone) + 2 * more

@@ -134,11 +134,10 @@ def sort_rows(
     numbered: bool = False,
     target: Place | None = None,
     bits: int = 0,
+    moved: Place | None = None,
 ) -> tuple[list[Any], Place, Place]:
-    """Steps that sort rows of keys with what goes with them, or with their numbers in the row.
-
-    Also where the sorted keys and values are then.
-    """
+    """Steps that sort rows of keys with words of 4 bytes, or with their numbers in the row; also
+    where the sorted keys and values are then: ``target`` and ``moved``, if given."""
     size = names["BITS"] // 8
     carries = values is not None or numbered
     which = 2 if numbered else int(carries)
@@ -154,14 +153,14 @@ def sort_rows(
         names = {**common, "BITS": names["BITS"], "ITEMS": ceil_div(length, span)}
         names |= {"SPAN": span, "ROWS": rows}
         new_keys = target or room.new(rows * length * size)
-        new_values = room.new(rows * length * 4) if carries else none
+        new_values = moved or (room.new(rows * length * 4) if carries else none)
         places = (keys, values or none, new_keys, new_values)
         step = _each(sort_stubs.sort_short, rows * span, places, **names)
         return [step], new_keys, new_values
     if length <= 32 * WARPS * items:
         common |= {"WARPS": warps, "TILE": 32 * warps * items}
         new_keys = target or room.new(rows * length * size)
-        new_values = room.new(rows * length * 4) if carries else none
+        new_values = moved or (room.new(rows * length * 4) if carries else none)
         code = _module(sort_stubs.sort_block, **common)
         places = (keys, values or none, new_keys, new_values)
         return [Run(code, rows, 32 * warps, places)], new_keys, new_values
@@ -180,16 +179,18 @@ def sort_rows(
     steps: list[Any] = [Fill(counts, 0, counted + told), counting]
     other = room.new(rows * length * size)
     last = target or room.new(rows * length * size)
-    pairs = [room.new(rows * length * 4) for _ in range(2)] if carries else [none, none]
+    pairs = [none, none]
+    if carries:
+        pairs = [room.new(rows * length * 4), moved or room.new(rows * length * 4)]
     now_keys, now_values = keys, values or none
-    moved: tuple[Place, ...]
+    places: tuple[Place, ...]
     for i in range(passes):
         shift = (8 * i,)
         to_keys = last if (passes - i) % 2 else other
-        to_values = pairs[i % 2]
+        to_values = pairs[(passes - i) % 2]
         code = _module(sort_stubs.move_digits, **common)
-        moved = (now_keys, now_values, counts, state, to_keys, to_values)
-        steps.append(Run(code, rows * tiles, 32 * WARPS, moved, shift))
+        places = (now_keys, now_values, counts, state, to_keys, to_values)
+        steps.append(Run(code, rows * tiles, 32 * WARPS, places, shift))
         now_keys, now_values = to_keys, to_values
         if numbered:
             common["VALUES"] = 1
@@ -260,9 +261,26 @@ def sort(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine |
         names = key_names(first[0][0])
         steps, _, _ = sort_rows(room, given(0), None, outer, length, names, target=made(0))
         return Routine(steps, tuple(room.sizes))
+    if len(keys) == 1 and inner == 1 and first is not None and len(first) == 1:
+        return _with_key(ins, dims, key_names(first[0][0]))
     flat = [(place, part) for place, parts in keys for part in parts or ()]
     steps, order = ordering(room, flat, dims)
     steps += [_push(t, i, order, made(i), dims, length) for i, t in enumerate(ins)]
+    return Routine(steps, tuple(room.sizes))
+
+
+def _with_key(ins: list[Type], dims: Any, names: dict[str, Any]) -> Routine:
+    """A sort by one key, which is sorted itself; one more operand of 4 bytes goes with it, several
+    are brought where the numbers of their elements have gone."""
+    outer, length, _ = dims
+    room = Scratch()
+    if len(ins) == 2 and ins[1].dtype.itemsize == 4:
+        told = outer, length, names
+        steps, _, _ = sort_rows(room, given(0), given(1), *told, target=made(0), moved=made(1))
+        return Routine(steps, tuple(room.sizes))
+    steps, _, order = sort_rows(room, given(0), None, outer, length, names, True, made(0))
+    rest = list(enumerate(ins))[1:]
+    steps += [_push(t, i, order, made(i), dims, length) for i, t in rest]
     return Routine(steps, tuple(room.sizes))
 
 
