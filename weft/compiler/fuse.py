@@ -307,8 +307,10 @@ class Fusion:
                 read = read.union(*(arrays.get(x, {x}) for x in operands))
             for v in eqn.outvars:
                 users = {level[u.outvars[0]] for u in self.users.get(v, ()) if u.outvars}
-                much = total >= self._most_ops(v) or self._reads_much(v, read)
-                if v in roots or (much and len(users) > 1):
+                kept = v in roots
+                if not kept and len(users) > 1:
+                    kept = total >= self._most_ops(v) or self._reads_much(v, read)
+                if kept:
                     found.add(v)
                 else:
                     work.note(v)

@@ -34,6 +34,8 @@ class Affine(Record):
 
     def scaled(self, factor: int, offset: int) -> Affine:
         """``factor * self + offset``."""
+        if factor == 1:
+            return Affine(self.const + offset, self.terms) if offset else self
         terms = tuple((a, c * factor) for a, c in self.terms if c * factor)
         return Affine(self.const * factor + offset, terms)
 

@@ -174,14 +174,31 @@ def test_trees_are_waited_for_once(monkeypatch):
         weft.block_until_ready(leaves)
 
 
-def polynomial(x):
-    for number in range(90):
+def polynomial(x, degree=90):
+    for number in range(degree):
         x = x * 0.5 + number
     return x
 
 
-@pytest.mark.parametrize(("fun", "elements"), [(polynomial, 4), (jnp.negative, 8)])
-def test_threads_have_fewer_elements_where_each_is_much_work(monkeypatch, fun, elements):
+def short(x):
+    return polynomial(x, 5)
+
+
+def long(x):
+    return polynomial(x, 300)
+
+
+@pytest.mark.parametrize(
+    ("fun", "dtype", "elements"),
+    [
+        (jnp.negative, "bfloat16", 8),
+        (short, "bfloat16", 8),
+        (lambda x: polynomial(x, 20), "bfloat16", 4),
+        (polynomial, "float32", 4),
+        (long, "float32", 2),
+    ],
+)
+def test_threads_have_fewer_elements_where_each_is_much_work(monkeypatch, fun, dtype, elements):
     planned.install(monkeypatch)
-    (command,) = planned.planned(fun, weft.ShapeDtypeStruct((1 << 20,), "bfloat16")).commands
+    (command,) = planned.planned(fun, weft.ShapeDtypeStruct((1 << 20,), dtype)).commands
     assert command.blocks == (1 << 20) // (256 * elements)

@@ -93,6 +93,9 @@ FUNCTION = 16
 FEW_ROWS = 128
 # Threads that run at once, and instructions of an element from which as many as possible have one.
 ONE_WAVE, MANY_INSTRUCTIONS = 1 << 18, 128
+# Instructions of an element of a narrow type from which wider accesses save no time, and those of a
+# thread up to which it has several elements: more take longer to compile, and run no faster.
+NARROW_INSTRUCTIONS, MANY_OF_THREAD = 48, 2048
 # Elements from which a thread has several where they can't be read together: enough of memory is on
 # its way only if each thread reads more than one.
 MANY_ELEMENTS = 1 << 20
@@ -395,10 +398,12 @@ def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:
     """How many neighbouring elements a thread of a kernel that only stores has."""
     axes = kernel.grid_axes
     iterations = prod(n for _, n in axes)
-    vector = _neighbours(kernel)
-    much = _is_much(kernel)
-    if much and vector > VECTOR and iterations % VECTOR == 0:
+    vector, work = _neighbours(kernel), _work(kernel)
+    much = work >= MANY_INSTRUCTIONS
+    if work >= NARROW_INSTRUCTIONS and vector > VECTOR and iterations % VECTOR == 0:
         vector = VECTOR  # wider accesses are no faster then, and the text is half as long
+    while vector > 1 and vector * work > MANY_OF_THREAD:
+        vector //= 2
     # of a single axis, the last thread may have fewer than the others
     whole = axes and (axes[-1][1] % vector == 0 or len(axes) == 1)
     if not aligned or not whole or iterations <= THREADS * vector:
@@ -409,7 +414,12 @@ def _elements_of_a_thread(kernel: Kernel, aligned: bool) -> int:
 
 def _is_much(kernel: Kernel) -> bool:
     """Whether what is computed for an element takes longer than to read it."""
-    return _instructions(walk([v for s in kernel.body for v in s.operands])) >= MANY_INSTRUCTIONS
+    return _work(kernel) >= MANY_INSTRUCTIONS
+
+
+def _work(kernel: Kernel) -> int:
+    """Instructions of an element of a kernel without loops, about."""
+    return _instructions(walk([v for s in kernel.body for v in s.operands]))
 
 
 def _neighbours(kernel: Kernel) -> int:
