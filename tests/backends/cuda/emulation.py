@@ -143,6 +143,45 @@ WORDS = {
 }
 
 
+def _bfloat(x):
+    return np.uint16(x).view(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def _fma_bf16(x, y, z):
+    """Exact for what kernels have of it: one of the two operations changes nothing."""
+    with np.errstate(all="ignore"):
+        found = (_bfloat(x) * _bfloat(y) + _bfloat(z)).astype(ml_dtypes.bfloat16)
+    return 0x7FFF if np.isnan(found) else int(found.view(np.uint16))
+
+
+def _extreme_bf16(join):
+    def run(x, y):
+        a, b = _bfloat(x), _bfloat(y)
+        if np.isnan(a + b) and (np.isnan(a) or np.isnan(b)):
+            return 0x7FFF
+        if a == b:  # zeros: the negative one is smaller
+            return join(x ^ 0x8000, y ^ 0x8000) ^ 0x8000 if a == 0 else x
+        return x if join(a, b) == a else y
+
+    return run
+
+
+def _by_halves(run):
+    def both(*words):
+        low = run(*(w & 0xFFFF for w in words))
+        return low | run(*(w >> 16 for w in words)) << 16
+
+    return both
+
+
+_NARROW = {
+    "fma_bf16": _fma_bf16,
+    "min_bf16": _extreme_bf16(min),
+    "max_bf16": _extreme_bf16(max),
+}
+WORDS |= _NARROW | {f"{name}x2": _by_halves(run) for name, run in _NARROW.items()}
+
+
 def _reduce_four(p, *numbers):
     assert p % 16 == 0
     for i, x in enumerate(numbers):
@@ -293,7 +332,9 @@ def _room(name, size):
 ALONE = frozenset(
     "thread block blocks threads fence count_bits leading_zeros"
     " f32_of_f16 f16_of_f32 bf16_of_f32".split()
-) | {name for name in WORDS if name.startswith("reduce_")}
+)
+ALONE |= {name for name in WORDS if name.startswith("reduce_") or "bf16" in name}
+ALONE -= {"multiply_bf16"}
 
 
 HEAD = """\
@@ -320,6 +361,39 @@ define internal i16 @f16_of_f32(float %x) {
 }
 define internal i16 @bf16_of_f32(float %x) {
   ret i16 0
+}
+define internal i16 @fma_bf16(i16 %x, i16 %y, i16 %z) {
+  ret i16 0
+}
+define internal i16 @min_bf16(i16 %x, i16 %y) {
+  ret i16 0
+}
+define internal i16 @max_bf16(i16 %x, i16 %y) {
+  ret i16 0
+}
+define internal i32 @fma_bf16x2(i32 %x, i32 %y, i32 %z) {
+  ret i32 0
+}
+define internal i32 @min_bf16x2(i32 %x, i32 %y) {
+  ret i32 0
+}
+define internal i32 @max_bf16x2(i32 %x, i32 %y) {
+  ret i32 0
+}
+define i32 @two_bf16(float %x, float %y) {
+  %a = call i16 @bf16_of_f32(float %x)
+  %b = call i16 @bf16_of_f32(float %y)
+  %high = zext i16 %a to i32
+  %low = zext i16 %b to i32
+  %moved = shl i32 %high, 16
+  %both = or i32 %moved, %low
+  ret i32 %both
+}
+define i32 @low_and_high(i32 %x, i32 %y) {
+  %low = and i32 %x, 65535
+  %high = and i32 %y, -65536
+  %both = or i32 %low, %high
+  ret i32 %both
 }
 define i32 @upper_bf16(float %x) {
   %y = call i16 @bf16_of_f32(float %x)
@@ -348,6 +422,13 @@ _CONVERTED = (
     ("cvt.rn.bf16.f32", "i16", r"call i16 @bf16_of_f32(\1 \2)"),
     ("cvt.rn.bf16x2.f32", "i32", r"call i32 @upper_bf16(\1 \2)"),  # beside a zero
 )
+# Arithmetic of bfloat16, of one number or of two.
+_NARROW_WORDS = (
+    *((rf"{op}\.(?:rn|NaN)\.bf16{two} ", f"{op}_bf16{two}")
+      for op in ("fma", "min", "max") for two in ("", "x2")),
+    (r"cvt\.rn\.bf16x2\.f32 \$0, \$1, \$2;", "two_bf16"),
+    ("prmt", "low_and_high"),
+)  # fmt: skip
 
 
 def hosted(module):
@@ -363,6 +444,9 @@ def hosted(module):
     text = text.replace("@llvm.nvvm.barrier.sync(i32 0)", "@barrier()")
     text = text.replace("@llvm.nvvm.bar.warp.sync(i32 -1)", "@warp_barrier()")
     shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
+    for word, made in _NARROW_WORDS:
+        call = rf'asm "{word}[^"]*", "[^"]*"(\([^)]*\)) memory\(none\)[a-z ]*'
+        text = re.sub(call, rf"@{made}\1", text)
     for word, kind, made in _CONVERTED:
         call = rf'call {kind} asm "{re.escape(word)} [^"]*", "[^"]*"'
         call += r"\((\w+) ([^)]*)\) memory\(none\)[a-z ]*"

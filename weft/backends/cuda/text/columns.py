@@ -91,10 +91,16 @@ class Columns(Threads):
                 for v in self._certain_loads(body):
                     self.value(v)
                 states.append((place, column, sums, self.known))
-        for place, column, sums, known in states:
+
+        def enter(i: int) -> None:
+            place, column, self.carried, self.known = states[i]
             self.axes.update(place)
-            self.axes[axis], self.carried, self.known = column, sums, known
-            self._begin(body)
+            self.axes[axis] = column
+
+        every = self.computed(body, [known for *_, known in states], enter)
+        for i, known in enumerate(every):
+            enter(i)
+            self.known = known
             for s in body:
                 self._accumulate(s)
 

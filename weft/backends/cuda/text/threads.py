@@ -16,29 +16,23 @@ import numpy as np
 
 from weft.backends.cuda.ptx import shared_memory
 from weft.backends.cuda.schedule import WARP, Schedule, nest, private_rows
+from weft.backends.cuda.text.narrow import PURE, RARE, Narrow
 from weft.backends.llvm import code
 from weft.backends.llvm.code import Memory, Module
 from weft.backends.llvm.text.instructions import Lines, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
-from weft.backends.llvm.text.render import Function
 from weft.base.sizes import room_for
 from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, U32, Value, is_float, walk
 
 # Bytes of values in shared memory, by type; others have 8.
 _WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4}
-# Operations that seldom matter from which a branch around them costs less.
-_RARE = 8
 # Elements of a row that a block, and a thread, have room for where its length has no fixed value.
 FEWEST_SHARED, FEWEST_OWN = 1 << 10, 1 << 5
 # Iterations up to which all places are numbers of 32 bits, also those behind the last one that
 # threads of the last block have.
 MAX_SHORT_NUMBER = 1 << 31
-# What LLVM has to know of instructions that are written out to move others past them.
-_PURE = "memory(none) nounwind willreturn"
-# Operations that give one of the numbers that they are given, or its negative.
-_EXACT = frozenset("abs neg max min select".split())
 # Operations that take denormal numbers of float32 as 0, and give none.
 _FLUSHED = frozenset("add sub mul fma div".split())
 
@@ -99,15 +93,14 @@ def counted(f: Lines, at: str, stop: Any, step: int, run: Callable[[str], None])
     f.label(f"{tag}end")
 
 
-class Threads(Function):
+class Threads(Narrow):
     """The text of one kernel while it is written."""
 
     prefix = ""  # of the names of shared memory
-    written_out = True  # instructions that LLVM wouldn't choose
     again = False  # whether a block does the kernel more than once
 
     def __init__(self, schedule: Schedule) -> None:
-        super().__init__(schedule.kernel, 1)
+        super().__init__(schedule.kernel)
         self.ieee_minimum = False  # float64 has no such instruction
         self.schedule = schedule
         self.shared: list[Memory] = []  # memory that the threads of a block share
@@ -234,11 +227,12 @@ class Threads(Function):
             for v in loads:
                 self.value(v)
             states.append((dict(self.axes), self.known))
-        for i, (axes, found) in enumerate(states):
-            self.axes, self.known = axes, found
-            self._begin(body)
-            states[i] = (axes, self.known)
-        for axes, found in states:
+
+        def enter(i: int) -> None:
+            self.axes, self.known = states[i]
+
+        every = self.computed(body, [found for _, found in states], enter)
+        for (axes, _), found in zip(states, every, strict=True):
             self.axes, self.known = axes, found
             for s in body:
                 self.store(s) if isinstance(s, Store) else self._accumulate(s)
@@ -293,7 +287,7 @@ class Threads(Function):
         if v.number in self.turned:
             return self._turned(v, self.turned[v.number])
         if v.op == "cast" and BF16 in (v.dtype, v.args[0].dtype):
-            found = self._bfloat(v, args)
+            found = self.bfloat(v, args)
             if found is not None:
                 return found
         return super().render(v, args)
@@ -311,36 +305,8 @@ class Threads(Function):
         # LLVM puts instructions that touch no memory in order anew, which takes as long
         return self.emit(f'call i32 asm "{word}", "=r,r"(i32 {x})')
 
-    def _bfloat(self, v: Value, args: list[str]) -> str | None:
-        """A conversion from or to bfloat16 by one instruction, or by none."""
-        if v.dtype == BF16:
-            if v.args[0].dtype != F32 or not self._is_narrow(v.args[0]):
-                return None
-            bits = self.emit(f"bitcast float {args[0]} to i32")
-            return self.emit(f"trunc i32 {self.emit(f'lshr i32 {bits}, 16')} to i16")
-        rounded = v.args[0]
-        if v.dtype != F32 or rounded.op != "cast" or rounded.args[0].dtype != F32:
-            return None
-        x = self.value(rounded.args[0])
-        if self._is_narrow(rounded.args[0]):
-            return x
-        # two numbers are rounded at once: the other one is zero, and so are the bits cut off
-        word = "cvt.rn.bf16x2.f32 $0, $1, 0f00000000;"
-        bits = self.emit(f'call i32 asm "{word}", "=r,f"(float {x}) {_PURE}')
-        return self.emit(f"bitcast i32 {bits} to float")
-
-    def _is_narrow(self, v: Value) -> bool:
-        """Whether a value of float32 is one of bfloat16, which nothing is cut off."""
-        if v.op == "const":
-            return not np.frombuffer(v.attr, np.uint16)[0]
-        if v.op == "cast":
-            return v.args[0].dtype == BF16
-        if v.op not in _EXACT:
-            return False
-        return all(self._is_narrow(x) for x in v.args if x.dtype == F32)
-
     def _converted(self, word: str, kind: str, constraints: str, operand: str) -> str:
-        return self.emit(f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) {_PURE}')
+        return self.emit(f'call {kind} asm "{word} $0, $1;", "{constraints}"({operand}) {PURE}')
 
     def float_cast(self, have: np.dtype, want: np.dtype, x: str) -> str:
         # where LLVM sees these, it computes with float16 by instructions that flush denormals
@@ -351,9 +317,6 @@ class Threads(Function):
             bits = self._converted("cvt.rn.f16.f32", "i16", "=h,f", f"float {x}")
             return self.emit(f"bitcast i16 {bits} to half")
         return super().float_cast(have, want, x)
-
-    def to_bfloat(self, x: str) -> str:
-        return self.emit(f'call i16 asm "cvt.rn.bf16.f32 $0, $1;", "=h,f"(float {x}) {_PURE}')
 
     def extreme(self, v: Value, args: list[str]) -> str:
         return self.call("minimum" if v.op == "min" else "maximum", v.dtype, args)
@@ -424,12 +387,14 @@ class Threads(Function):
             for v in loads:
                 self.value(v)
             states.append((self.axes[axis], self.known))
-        for i, (at, found) in enumerate(states):
-            self.axes[axis], self.known, self.place = at, found, place + i
-            self._begin(body)
-            states[i] = (at, self.known)
-        for i, (at, found) in enumerate(states):
-            self.axes[axis], self.known, self.place = at, found, place + i
+
+        def enter(i: int) -> None:
+            (self.axes[axis], self.known), self.place = states[i], place + i
+
+        every = self.computed(body, [found for _, found in states], enter)
+        for i, found in enumerate(every):
+            enter(i)
+            self.known = found
             for s in body:
                 self.store(s) if isinstance(s, Store) else self._accumulate(s)
         self.axes[axis], self.known, self.place = first, known, place
@@ -437,7 +402,7 @@ class Threads(Function):
     def _certain_loads(self, body: list[Any]) -> list[Value]:
         """What is read whatever is computed: read first, neighbours become one access."""
         operands = [v for s in body for v in s.operands]
-        inside = {number for found in rare(operands, _RARE) for number in found.inside}
+        inside = {number for found in rare(operands, RARE) for number in found.inside}
         return [
             v for v in walk(operands) if v.op == "load" and not v.args and v.number not in inside
         ]
@@ -458,7 +423,7 @@ class Threads(Function):
         straight = list(takewhile(lambda s: not isinstance(s, Loop), body))
         operands = [v for s in straight for v in s.operands]
         if operands:
-            self.expect(rare(operands, _RARE))
+            self.expect(rare(operands, RARE))
             for v in operands:
                 self.value(v)
             self.expect([])
