@@ -9,6 +9,7 @@ import weft
 from weft import lax
 from weft import numpy as jnp
 from weft.backends.cpu import target
+from weft.base import knobs
 from weft.compiler import interchange, plan
 from weft.compiler.pipeline import simplify
 from weft.control.jit import Jit
@@ -177,11 +178,43 @@ def tangent(n, y, p):
     return weft.jvp(lambda y: ode(n, y, p), (y,), (jnp.ones_like(y),))
 
 
+def probabilities(n, x, y):
+    step = lambda x, y: (weft.nn.softmax(x + y) * 3 + jnp.cumsum(x) * 0.01, jnp.roll(y, 1))
+    return until(step)(n, x, y)
+
+
+def factored(n, a, x):
+    step = lambda a, x: (a, jnp.linalg.cholesky(a + 0.1 * jnp.outer(x, x)) @ x / (1 + x @ x))
+    goes = lambda s: (s[0] > 0) & (jnp.sum(s[2]) < 50)
+    return lax.while_loop(goes, lambda s: (s[0] - 1, *step(*s[1:])), (n, a, x))[2]
+
+
+def solved(n, a, x):
+    return until(lambda a, x: (a, jnp.linalg.solve(a, x) + 0.5))(n, a, x)[1]
+
+
+def positive(total, n):
+    a = floats(total, n, n) / n
+    return a @ a.swapaxes(1, 2) + 2 * np.eye(n, dtype=np.float32)
+
+
 _CASES = {
-    "ode": (weft.vmap(ode, (0, 0, None)), lambda: (lengths(200), floats(200, 40), floats(40))),
+    "ode": (weft.vmap(ode, (0, 0, None)), lambda: (lengths(24), floats(24, 9000), floats(9000))),
     "axes": (
         weft.vmap(weft.vmap(ode, (0, None, 0)), (1, 0, None)),
-        lambda: (lengths(12, 20), floats(20, 48), floats(12, 48)),
+        lambda: (lengths(4, 6), floats(6, 9000), floats(4, 9000)),
+    ),
+    "many short rows": (
+        weft.vmap(probabilities, (0, 0, None)),
+        lambda: (lengths(2500), floats(2500, 7), floats(7)),
+    ),
+    "many factors": (
+        weft.vmap(factored),
+        lambda: (lengths(300), positive(300, 12), floats(300, 12)),
+    ),
+    "many solutions": (
+        weft.vmap(solved),
+        lambda: (lengths(300), positive(300, 9), floats(300, 9)),
     ),
     "solver": (weft.vmap(solver), lambda: (lengths(64), floats(64, 40, 40), floats(64, 40))),
     "dense": (
@@ -192,11 +225,11 @@ _CASES = {
     "inner": (weft.vmap(inner), lambda: (lengths(60), floats(60, 100))),
     "tangent": (
         weft.vmap(tangent, (0, 0, None)),
-        lambda: (lengths(100), floats(100, 40), floats(40)),
+        lambda: (lengths(24), floats(24, 9000), floats(9000)),
     ),
     "unused": (
         lambda *args: weft.vmap(ode, (0, 0, None))(*args)[0],
-        lambda: (lengths(200), floats(200, 40), floats(40)),
+        lambda: (lengths(24), floats(24, 9000), floats(9000)),
     ),
     "sorted": (
         weft.vmap(lambda n, x: until(lambda x: (jnp.sort((x * 5 + jnp.sum(x)) % 97),))(n, x)),
@@ -218,23 +251,44 @@ def relaxed(n, x, p):
 
 
 _IN_TURN = {
-    "rows": (weft.vmap(relaxed, (0, 0, None)), (9, 33), (33,)),
-    "columns": (weft.vmap(relaxed, (0, 1, 1)), (64, 40), (40, 64)),
-    "axes": (weft.vmap(weft.vmap(relaxed, (0, 0, None)), (0, None, 0)), (6, 5, 7), (6, 7)),
-    "many": (weft.vmap(relaxed, (0, 0, None)), (1000, 3), (3,)),
+    "rows": ([(0, 0, None)], (9, 33), (33,)),
+    "columns": ([(0, 1, 1)], (64, 40), (40, 64)),
+    "axes": ([(0, None, 0), (0, 0, None)], (6, 5, 7), (6, 7)),
+    "many": ([(0, 0, None)], (1000, 3), (3,)),
 }
 
 
 @pytest.mark.parametrize("name", _IN_TURN)
 def test_small_arrays_without_sums_go_one_after_the_other(name, monkeypatch):
-    fun, shape, given = _IN_TURN[name]
+    axes, shape, given = _IN_TURN[name]
     x = floats(*shape[-2:])
     args = lengths(*shape[:-1]), x.T if name == "columns" else x, floats(*given, seed=3)
-    assert in_turn(fun, args, monkeypatch)
+    assert in_turn(relaxed, axes, args, monkeypatch)
+    fun = mapped(relaxed, axes)
+    assert bits(weft.jit(fun)(*args)) == bits(masked(fun, *args, patch=monkeypatch))
 
 
-def in_turn(fun, args, patch):
-    """Whether all elements of a loop run one after the other; bits must be as without that."""
+def mapped(one, axes):
+    """A function over some axes, the outermost first."""
+    for in_axes in reversed(axes):
+        one = weft.vmap(one, in_axes)
+    return one
+
+
+def alone(one, axes, args):
+    """The results of a compiled function for one element after the other."""
+    if not axes:
+        return one(*args)
+    size = next(x.shape[a] for x, a in zip(args, axes[0]) if a is not None)
+    pick = lambda x, a, i: x if a is None else x[(slice(None),) * a + (i,)]
+    rows = [[pick(x, a, i) for x, a in zip(args, axes[0])] for i in range(size)]
+    found = [alone(one, axes[1:], row) for row in rows]
+    return weft.tree.map(lambda *xs: np.stack([np.asarray(x) for x in xs]), *found)
+
+
+def in_turn(one, axes, args, patch):
+    """Whether all elements of a loop run one after the other; each must have the bits that it has
+    alone."""
     made = []
     own = While.compacted
 
@@ -244,9 +298,13 @@ def in_turn(fun, args, patch):
 
     with patch.context() as inside:
         inside.setattr(While, "compacted", seen)
-        new = weft.jit(lambda *a: fun(*a))(*args)
-    assert bits(new) == bits(masked(fun, *args, patch=patch))
-    return all(p is not None and any(e.primitive.name == "scan" for e in p.eqns) for p in made)
+        new = weft.jit(lambda *a: mapped(one, axes)(*a))(*args)
+    if not all(p is not None and any(e.primitive.name == "scan" for e in p.eqns) for p in made):
+        return False
+    with knobs.scope(shape_generic=False):  # sums of any length have another order
+        found = alone(weft.jit(lambda *a: one(*a)), axes, args)
+    assert made and bits(new) == bits(found)
+    return True
 
 
 def normalised(n, x):
@@ -299,60 +357,118 @@ def with_loops_inside(n, x):
     return until(step)(n, x)
 
 
+def with_sums_inside(n, x):
+    step = lambda c, _: (c * 0.5 + jnp.sum(x * c) * 0.01, None)
+    return until(lambda x: (x * 0.99 + lax.scan(step, x[0], None, length=5)[0] * 0.01,))(n, x)
+
+
+def ordered_values(n, x):
+    return until(lambda x: (jnp.sort(jnp.sin(x * 5 + jnp.mean(x))),))(n, x)
+
+
+def spectrum(n, x):
+    return until(lambda x: (jnp.abs(jnp.fft.fft(x)) / (1 + jnp.linalg.norm(x)),))(n, x)
+
+
+def histogram(n, x):
+    step = lambda x: (jnp.zeros(16).at[jnp.int32(jnp.abs(x) * 9) % 16].add(x) + 0.1,)
+    return until(step)(n, x)
+
+
+def windows(n, x):
+    return until(lambda x: (jnp.tanh(jnp.convolve(x, jnp.array([0.2, 0.5, 0.2]), "same")),))(n, x)
+
+
+def substituted(n, a, x):
+    solve = functools.partial(lax.linalg.triangular_solve, left_side=True, lower=True)
+    return until(lambda a, x: (a, solve(a, x[:, None])[:, 0] + 0.5))(n, a, x)[1]
+
+
 _narrow = lambda *shape: jnp.asarray(floats(*shape)).astype(jnp.bfloat16)
 _SUMS = {
     **{
-        f"rows of {n}": (weft.vmap(normalised), lambda total, n=n: (floats(total, n),))
-        for n in (2, 7, 16, 33, 100)
+        f"rows of {n}": (normalised, (0, 0), lambda total, n=n: (floats(total, n),))
+        for n in (2, 7, 16, 33, 100, 3000)
     },
-    "two axes": (weft.vmap(two_axes), lambda total: (floats(total, 3, 4, 5) * 0.1,)),
-    "batch inside": (weft.vmap(two_axes, (0, 1)), lambda total: (floats(3, total, 4, 5) * 0.1,)),
-    "integers": (weft.vmap(counted), lambda total: (floats(total, 13),)),
+    "two axes": (two_axes, (0, 0), lambda total: (floats(total, 3, 4, 5) * 0.1,)),
+    "batch inside": (two_axes, (0, 1), lambda total: (floats(3, total, 4, 5) * 0.1,)),
+    "integers": (counted, (0, 0), lambda total: (floats(total, 13),)),
     "matrices": (
-        weft.vmap(matrices),
+        matrices,
+        (0, 0, 0),
         lambda total: (floats(total, 6, 6) * 0.1, floats(total, 6, 6, seed=3) * 0.2),
     ),
     "one matrix": (
-        weft.vmap(matrices, (0, 0, None)),
+        matrices,
+        (0, 0, None),
         lambda total: (floats(total, 6, 6) * 0.1, floats(6, 6, seed=3) * 0.2),
     ),
-    "softmax": (weft.vmap(rows_of_probabilities), lambda total: (floats(total, 10),)),
-    "prod": (weft.vmap(products), lambda total: (floats(total, 10),)),
-    "condition": (weft.vmap(until_small), lambda total: (floats(total, 21),)),
-    "narrow": (weft.vmap(normalised), lambda total: (_narrow(total, 17),)),
+    "softmax": (rows_of_probabilities, (0, 0), lambda total: (floats(total, 10),)),
+    "prod": (products, (0, 0), lambda total: (floats(total, 10),)),
+    "condition": (until_small, (0, 0), lambda total: (floats(total, 21),)),
+    "narrow": (normalised, (0, 0), lambda total: (_narrow(total, 17),)),
     "narrow matrices": (
-        weft.vmap(matrices),
+        matrices,
+        (0, 0, 0),
         lambda total: (_narrow(total, 4, 4), _narrow(total, 4, 4)),
     ),
-    "tangents": (weft.vmap(slope), lambda total: (floats(total, 17),)),
-    "loops inside": (weft.vmap(with_loops_inside), lambda total: (floats(total, 11),)),
-    "in a scan": (rounds_of_loops, lambda total: (floats(total, 17),)),
+    "tangents": (slope, (0, 0), lambda total: (floats(total, 17),)),
+    "loops inside": (with_loops_inside, (0, 0), lambda total: (floats(total, 11),)),
+    "sums inside": (with_sums_inside, (0, 0), lambda total: (floats(total, 64),)),
+    "order": (ordered_values, (0, 0), lambda total: (floats(total, 21),)),
+    "spectrum": (spectrum, (0, 0), lambda total: (floats(total, 16),)),
+    "histogram": (histogram, (0, 0), lambda total: (floats(total, 16),)),
+    "windows": (windows, (0, 0), lambda total: (floats(total, 30),)),
+    "ode": (ode, (0, 0, None), lambda total: (floats(total, 40), floats(40, seed=5))),
+    "derivative": (tangent, (0, 0, None), lambda total: (floats(total, 40), floats(40, seed=5))),
 }
 
 
 @pytest.mark.parametrize("total", [8, 300])
 @pytest.mark.parametrize("name", _SUMS)
 def test_small_arrays_with_sums_go_one_after_the_other(name, total, monkeypatch):
-    fun, make = _SUMS[name]
-    assert in_turn(fun, (lengths(total, most=30), *make(total)), monkeypatch)
+    one, axes, make = _SUMS[name]
+    if name == "rows of 3000":
+        total = min(total, 40)
+    assert in_turn(one, [axes], (lengths(total, most=30), *make(total)), monkeypatch)
+
+
+@pytest.mark.parametrize("total, size", [(8, 3), (8, 16), (60, 7), (200, 5), (16, 40)])
+@pytest.mark.parametrize("one", [factored, solved, substituted])
+def test_solvers_go_one_after_the_other(one, total, size, monkeypatch):
+    args = lengths(total, most=20), positive(total, size), floats(total, size)
+    assert in_turn(one, [(0, 0, 0)], args, monkeypatch)
+
+
+def test_loops_in_a_scan_go_one_after_the_other(monkeypatch):
+    n, x = lengths(40, most=30), floats(40, 17)
+    new, _, times = both(rounds_of_loops, (n, x), While, monkeypatch)
+    y, total = x, []
+    one = weft.jit(lambda n, x: normalised(n, x))
+    for _ in range(3):
+        total.append(y.sum())
+        y = np.asarray(alone(one, [(0, 0)], (n, np.asarray(y)))[0]) + 1
+    assert times == 1 and new[0] == y.tobytes()
+    np.testing.assert_allclose(np.frombuffer(new[1], np.float32), total, rtol=1e-5)
 
 
 def test_sums_of_64_bits_and_lanes_that_end_at_once_go_one_after_the_other(monkeypatch):
     with weft.enable_x64(True):
         x = np.random.default_rng(0).standard_normal((40, 19))
-        assert in_turn(weft.vmap(normalised), (lengths(40), x), monkeypatch)
+        assert in_turn(normalised, [(0, 0)], (lengths(40), x), monkeypatch)
     x = floats(40, 19)
     none = np.zeros(40, np.int32)
-    assert in_turn(weft.vmap(normalised), (none, x), monkeypatch)
+    assert in_turn(normalised, [(0, 0)], (none, x), monkeypatch)
     np.testing.assert_array_equal(weft.jit(weft.vmap(normalised))(none, x)[0], x)
 
 
 def test_vectors_times_one_matrix_stay_one_product(monkeypatch):
     """One product of many vectors is quicker than a loop over them."""
     w = floats(24, 24) / 5
-    fun = weft.vmap(lambda n, x: until(lambda x: (jnp.tanh(w @ x),))(n, x))
-    for total, alone in ((16, True), (600, False)):
-        assert in_turn(fun, (lengths(total), floats(total, 24)), monkeypatch) == alone
+    one = lambda n, x: until(lambda x: (jnp.tanh(w @ x),))(n, x)
+    for total, apart in ((16, True), (600, False)):
+        args = lengths(total), floats(total, 24)
+        assert in_turn(one, [(0, 0)], args, monkeypatch) == apart
 
 
 def test_sums_of_small_arrays_are_right():

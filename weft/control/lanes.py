@@ -137,22 +137,42 @@ def rungs(total: int, least: int) -> list[int]:
 
 
 def ordered(params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
-    """The parameters of a mapped loop whose elements may run one after the other, with sums in an
-    order that is part of the program; None where they may not."""
+    """The parameters of a mapped loop with sums in an order that is part of the program, where that
+    lets it run on smaller and smaller batches; None where it need not, or does not help."""
     found = _eligible(params)
-    if found is None:
+    if found is None or _least(found, judge) is not None:
         return None
-    both = [_mapped(found, size)[1] for size in (prod(found.sizes), 1)]
-    programs = judge.ordered(*both, found.cond, found.body, prod(found.sizes))
+    if _may_go_in_turn(found, judge, False) and not judge.gains(found.body, prod(found.sizes)):
+        return None
+    programs = judge.ordered(found.cond, found.body)
     if programs is None:
         return None
     found = found._replace(cond=programs[0], body=programs[1])
+    if _least(found, judge) is None:
+        return None
     cond, body = (
         _mapped_again(program, found.sizes, dims, len(found.body.out_avals))
         for program, dims in zip(programs, (found.cond_dims, found.body_dims), strict=True)
     )
     mapped_from.set(body, None, found._replace(predicate=cond))
     return params | {"cond_jaxpr": cond, "body_jaxpr": body}
+
+
+def _may_go_in_turn(found: Unbatched, judge: Any, shrinks: bool) -> bool:
+    """Whether elements may run one after the other; ``shrinks`` is whether their batch may get
+    smaller instead."""
+    total = prod(found.sizes)
+    bodies = [_mapped(found, size)[1] for size in (total, 1)]
+    allowed: bool = judge.in_turn(*bodies, found.cond, found.body, total, shrinks)
+    return allowed
+
+
+def _least(found: Unbatched, judge: Any) -> int | None:
+    """The smallest batch that pays and has the same bits."""
+    total = prod(found.sizes)
+    whole, half = (_mapped(found, size) for size in (total, max(1, total // 2)))
+    least: int | None = judge.least(whole, half, found.body, total, len(found.sizes) == 1)
+    return least if least is not None and rungs(total, least) else None
 
 
 def _mapped_again(
@@ -189,13 +209,11 @@ def ladder(params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
     found = _eligible(params)
     if found is None:
         return None
-    total = prod(found.sizes)
-    both = [_mapped(found, size)[1] for size in (total, max(1, total // 2))]
-    if judge.in_turn(found.body):
+    total, least = prod(found.sizes), _least(found, judge)
+    apart = least is None or not judge.gains(found.body, total)
+    if apart and _may_go_in_turn(found, judge, least is not None):
         return _in_turn(params, found)
-    least = judge.least(*both, found.body, total, len(found.sizes) == 1)
-    sizes = [] if least is None else rungs(total, least)
-    return _Ladder(params, found, sizes).program() if sizes else None
+    return None if least is None else _Ladder(params, found, rungs(total, least)).program()
 
 
 def _mapped(found: Unbatched, size: int) -> tuple[ClosedJaxpr, ClosedJaxpr]:
@@ -501,7 +519,7 @@ def branch_ladder(
     room for the elements that take it; None where that isn't cheaper. Given are types."""
     size, rows = found.size, []
     for branch in found.branches:
-        both = [_over(found, branch, n) for n in (size, max(1, size // 2))]
+        both = [(_over(found, branch, n),) for n in (size, max(1, size // 2))]
         least = judge.least(*both, branch, size, True)
         sizes = [] if least is None else rungs(size, least)[::2]
         rows.append(sizes)

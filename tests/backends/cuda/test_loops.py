@@ -11,6 +11,9 @@ from weft import lax
 from weft import numpy as jnp
 from weft.backends.cuda import assemble, commands, driver, loops, program
 from weft.base import knobs
+from weft.compiler.pipeline import simplify
+from weft.control.while_loop import While
+from weft.core.jaxpr import jaxprs_in_params
 from weft.nn import softmax
 
 
@@ -226,3 +229,67 @@ def test_commands_give_the_same(monkeypatch):
     other = program.Cuda().compile(closed)(args)
     for a, b in zip(one, other, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+# --- batched loops --------------------------------------------------------------------------------
+
+
+class Few(Target):
+    min_lane_work = 1 << 9  # operations from which on smaller batches pay
+
+
+def relaxed(n, x):
+    step = lambda s: (s[0] - 1, s[1] * 0.9 + 0.1 / (1 + jnp.sum(s[1] ** 2)))
+    return lax.while_loop(lambda s: s[0] > 0, step, (n, x))[1]
+
+
+def until_small(n, x):
+    goes = lambda s: (s[0] > 0) & (jnp.sum(s[1] ** 2) > 1e-2)
+    return lax.while_loop(goes, lambda s: (s[0] - 1, s[1] * 0.7), (n, x))[1]
+
+
+def multiplied(n, x):
+    a = x[:36].reshape(6, 6) * 0.3
+    step = lambda s: (s[0] - 1, a @ s[1] * 0.5 + a)
+    return lax.while_loop(lambda s: s[0] > 0, step, (n, a))[1]
+
+
+@pytest.mark.parametrize("one", [relaxed, until_small, multiplied])
+def test_batches_of_loops_with_sums_get_smaller(one, monkeypatch):
+    """Each element has the bits that it has in a batch of constant size."""
+    install(monkeypatch)
+    monkeypatch.setattr(commands.LoopKernel, "capturable", False)
+    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (1, 64))
+    n = np.array([1, 3, 2, 9, 1, 0, 4, 2, 1, 1, 2, 12, 3, 1, 1, 2], np.int32)
+    args, made = (n, draws(16, 40)), []
+    closed = weft.make_jaxpr(weft.vmap(one))(*args)
+    own = While.compacted
+
+    def seen(self, params, judge):
+        made.append(own(self, params, judge))
+        return made[-1]
+
+    monkeypatch.setattr(While, "compacted", seen)
+    (new,) = Few().compile(closed)(args)
+    monkeypatch.setattr(While, "compacted", lambda *given: None)
+    (old,) = Few().compile(closed)(args)
+    assert [len(jaxprs_of(p, "while")) > 1 for p in made] == [True]
+    assert np.asarray(new).tobytes() == np.asarray(old).tobytes()
+    np.testing.assert_allclose(new, weft.jit(weft.vmap(one))(*args), rtol=1e-5, atol=1e-6)
+
+
+def test_batches_of_loops_with_long_sums_keep_their_size(monkeypatch):
+    install(monkeypatch)
+    closed = weft.make_jaxpr(weft.vmap(relaxed))(np.ones(16, np.int32), draws(16, 100))
+    found = simplify(closed, target=Few())
+    assert len(jaxprs_of(found, "while")) == 1
+
+
+def jaxprs_of(closed, name):
+    """Equations of a primitive in a program and the programs in it."""
+    found = []
+    for eqn in closed.eqns:
+        found += [eqn] if eqn.primitive.name == name else []
+        for inner in jaxprs_in_params(eqn.params):
+            found += jaxprs_of(inner, name)
+    return found

@@ -23,6 +23,12 @@ MIN_PRODUCT_ROWS, MIN_PRODUCT_SIDE = 64, 32
 MIN_SHARED_ROWS = 256
 # Matrices of a stack from which on factorisations take them side by side.
 MIN_STACK = 8
+# Elements from which on batches that get smaller are quicker than each element alone, where their
+# arrays have fewer numbers than this; and the same for matrices that are factorised.
+MIN_SHORT_ELEMENTS, SHORT_ELEMENT = 2000, 16
+MIN_FACTORISED, MIN_FACTORISED_SIDE = 256, 8
+# Numbers up to which a sum is written out in a fixed order, where that of a kernel depends on rows.
+MAX_FIXED_SUM = 64
 # Work of a round from which on threads share it; and of an element, whose arrays are in a cache, up
 # to which elements run one after the other all the same: rounds over all go through memory.
 MAX_IN_TURN_WORK, MAX_ELEMENT_WORK = 1 << 20, 1 << 17
@@ -30,7 +36,6 @@ MAX_IN_TURN_WORK, MAX_ELEMENT_WORK = 1 << 20, 1 << 17
 FUNCTION_OPS, BYTES_PER_OP = 8, 4
 
 _ANY_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
-_ELEMENT = frozenset(["map", "move", "iota", "element", "reduce"])
 _SUMS = frozenset("reduce_sum reduce_prod cumsum cumprod cumlogsumexp cummax cummin".split())
 _STACKS = frozenset("lu cholesky triangular_solve qr householder_product lu_pivots_to_perm".split())
 _OUTSIDE = frozenset("pure_callback io_callback debug_callback ffi_call custom_vmap_call".split())
@@ -70,54 +75,75 @@ class Judge:
 
     def __init__(self, target: Any) -> None:
         self.target = target
-        self.alone: list[ClosedJaxpr] = []  # bodies of elements that run one after the other
 
     def least(
         self,
-        whole: ClosedJaxpr,
-        half: ClosedJaxpr,
+        whole: tuple[ClosedJaxpr, ...],
+        half: tuple[ClosedJaxpr, ...],
         one: ClosedJaxpr,
         total: int,
         products: bool,
     ) -> int | None:
         """The smallest batch that is worth its code and gives the same bits, or None.
 
-        The program is given over all elements, over another batch, and for one; ``products`` is
-        whether it is as it stands in the program that was mapped.
+        Programs are given over all elements and over another batch, the last of them also for one;
+        ``products`` is whether they are as they stand in the program that was mapped.
         """
         if self.target.fills_lanes and _is_scalar(one):
             return None
-        work = self.work(whole)
+        work = self.work(whole[-1])
         if work < self.target.min_lane_work:
             return None
         same = Same(total, self.target.same_rows, self.target.same_rows and products)
-        bits = same.batch(whole.jaxpr, half.jaxpr)
-        if bits is None:
+        bits = [same.batch(a.jaxpr, b.jaxpr) for a, b in zip(whole, half, strict=True)]
+        if None in bits:
             return None
         paying = int(self.target.min_lane_work * total / (4 * work))
-        return max(bits, paying, 1)
+        return max([n for n in bits if n is not None] + [paying, 1])
 
     def ordered(
-        self, whole: ClosedJaxpr, single: ClosedJaxpr, cond: ClosedJaxpr, body: ClosedJaxpr,
-        total: int,
-    ) -> tuple[ClosedJaxpr, ClosedJaxpr] | None:  # fmt: skip
-        """Predicate and body of one element, with sums in an order of their own, if elements are to
-        run one after the other; the body is given over all elements and over one, too."""
-        if not self.target.same_rows or _is_scalar(body) or not self._is_small(whole, body):
+        self, cond: ClosedJaxpr, body: ClosedJaxpr
+    ) -> tuple[ClosedJaxpr, ClosedJaxpr] | None:
+        """Predicate and body of one element, with sums in an order of their own; None where there
+        are none, or long ones, for which that takes too long."""
+        if not self.target.same_rows and max(map(_longest_sum, (cond, body))) > MAX_FIXED_SUM:
             return None
-        # as rows of one product, vectors times a matrix read the matrix once for all of them
-        pairs = zip(_products(whole.jaxpr), _products(single.jaxpr), strict=False)
-        if total >= MIN_SHARED_ROWS and any(_gains(a, b) for a, b in pairs):
-            return None
-        found = (in_any_batch(cond), in_any_batch(body))
-        if not all(_is_plain(program.jaxpr) for program in found):
-            return None
-        self.alone.append(found[1])
-        return found
+        found = in_any_batch(cond), in_any_batch(body)
+        return None if found[0] is cond and found[1] is body else found
 
-    def in_turn(self, body: ClosedJaxpr) -> bool:
-        """Whether elements whose body this is run one after the other."""
-        return any(body is known for known in self.alone)
+    def gains(self, body: ClosedJaxpr, total: int) -> bool:
+        """Whether many elements are quicker side by side, in batches that get smaller, than each
+        alone: arrays that do not fill a vector, and matrices that are factorised."""
+        flat = inline(body)
+        sizes = [prod(v.aval.shape) for eqn in flat.eqns for v in eqn.outvars]
+        if total >= MIN_SHORT_ELEMENTS and max(sizes, default=0) < SHORT_ELEMENT:
+            return True
+        named = [(eqn.primitive.name, eqn.invars) for eqn in flat.eqns]
+        factors = [ins[0].aval for name, ins in named if name in _STACKS and len(ins) == 1]
+        side = max([aval.shape[-1] for aval in factors], default=0)
+        return total >= MIN_FACTORISED and side >= MIN_FACTORISED_SIDE
+
+    def in_turn(
+        self, whole: ClosedJaxpr, single: ClosedJaxpr, cond: ClosedJaxpr, body: ClosedJaxpr,
+        total: int, shrinks: bool,
+    ) -> bool:  # fmt: skip
+        """Whether elements run one after the other, each with the bits that it has alone.
+
+        Predicate and body of one are given, the body over all elements and over a batch of one, and
+        whether the batch may get smaller instead.
+        """
+        if not self.target.same_rows or _is_scalar(body):
+            return False
+        products = [_products(program.jaxpr) for program in (whole, single)]
+        if not self._is_small(whole, body):
+            if shrinks or any(True for _ in products[0]):
+                return False
+        # as rows of one product, vectors times a matrix read the matrix once for all of them
+        elif total >= MIN_SHARED_ROWS and any(
+            _gains(a, b) for a, b in zip(*products, strict=False)
+        ):
+            return False
+        return _runs_alone(cond.jaxpr) and _runs_alone(body.jaxpr)
 
     def _is_small(self, whole: ClosedJaxpr, one: ClosedJaxpr) -> bool:
         """Whether a round is little work for threads, or an element so little that going through
@@ -131,21 +157,30 @@ class Judge:
         return found.flops + FUNCTION_OPS * found.transcendentals + moved
 
 
-def _is_plain(jaxpr: Jaxpr) -> bool:
-    """Whether a program over one element is kernels, and loops of them, that have the same bits
-    over a batch: sums of floats have partial sums by the kernel that they are in."""
-    for eqn in jaxpr.eqns:
-        primitive = eqn.primitive
-        if eqn.effects:
-            return False
-        if primitive.nodes in ("loop", "branch"):
-            if not all(map(_is_plain, jaxprs_in_params(eqn.params))):
-                return False
-            continue
-        floats = any(getattr(v.aval.dtype, "kind", "V") not in "biu" for v in eqn.outvars)
-        if primitive.form not in _ELEMENT or (primitive.name in _SUMS and floats):
-            return False
-    return True
+def _runs_alone(jaxpr: Jaxpr) -> bool:
+    """Whether a program over one element does nothing outside of it."""
+    return not any(map(_acts_outside, jaxpr.eqns)) and all(
+        _runs_alone(inner) for eqn in jaxpr.eqns for inner in jaxprs_in_params(eqn.params)
+    )
+
+
+def _longest_sum(closed: ClosedJaxpr) -> int:
+    """How many numbers the longest sum of a program has."""
+    flat = inline(closed)
+    inner = [ClosedJaxpr(j, ()) for eqn in flat.eqns for j in jaxprs_in_params(eqn.params)]
+    sums = [
+        eqn.invars[0].aval.size // max(1, eqn.outvars[0].aval.size)
+        for eqn in flat.eqns
+        if eqn.primitive.form == "reduce"
+    ]
+    return max([*sums, *map(_longest_sum, inner)], default=0)
+
+
+def _acts_outside(eqn: JaxprEqn) -> bool:
+    """Whether an operation has effects, speaks to others, or is not for every batch."""
+    primitive, name = eqn.primitive, eqn.primitive.name
+    outside = primitive.collective or primitive.host or name in _OUTSIDE or name.startswith("rng_")
+    return bool(eqn.effects or outside)
 
 
 def _products(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
@@ -203,9 +238,7 @@ class Same(Record):
 
     def equation(self, eqn: JaxprEqn, other: JaxprEqn) -> int | None:
         primitive, name = eqn.primitive, eqn.primitive.name
-        if primitive is not other.primitive or eqn.effects or primitive.collective:
-            return None
-        if primitive.host or name in _OUTSIDE or name.startswith("rng_"):
+        if primitive is not other.primitive or _acts_outside(eqn):
             return None
         avals = [x.aval for x in eqn.invars]
         if primitive.nodes or primitive.program(avals, eqn.params) is not None:
