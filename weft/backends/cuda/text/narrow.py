@@ -200,6 +200,9 @@ class Narrow(Function):
             paired = len(states) // 2 * 2
         bits = {v.number for v in operands}
         bits |= {x.number for v in needed if v.number in self.fused for x in self._sources(v)}
+        for v in reversed(needed):
+            if v.number in bits and v.op == "select":
+                bits |= {x.number for x in v.args}
         for i in range(0, paired, 2):
             self.pairs = {}
             for v in needed:
@@ -247,6 +250,13 @@ class Narrow(Function):
                 enter(i)
                 self.single(v)
 
+    def _is_same(self, x: Value) -> bool:
+        """Whether a value is a conversion that changes no number."""
+        if x.op != "cast":
+            return False
+        kinds = (x.dtype, x.args[0].dtype)
+        return kinds == (F32, BF16) or (kinds == (BF16, F32) and self._is_narrow(x.args[0]))
+
     def _is_rounded(self, v: Value) -> bool:
         """Whether a value is one of float32, rounded."""
         is_cast = v.op == "cast" and v.dtype == BF16 and v.args[0].dtype == F32
@@ -257,22 +267,27 @@ class Narrow(Function):
         return v.op != "load" and v.number in self.pairs
 
     def _packed(self, x: Value, known: list[dict[Any, str]]) -> str:
-        """The bits of an exact value of float32 at two elements."""
+        """The bits of a bfloat16, or an exact value of float32, at two elements."""
         if x.op == "const":
-            return _constant(f"{int(np.frombuffer(x.attr, np.uint16)[1]):x}", True)
-        r = x.args[0] if x.op == "cast" else x
-        if r.number not in self.pairs:
-            self.pairs[r.number] = self._packed_first(x, known)
-        return self.pairs[r.number]
+            bits = np.frombuffer(x.attr, np.uint16)
+            return _constant(f"{int(bits[-1]):x}", True)
+        if x.number not in self.pairs and self._is_same(x):
+            return self._packed(x.args[0], known)
+        if x.number not in self.pairs:
+            self.pairs[x.number] = self._packed_first(x, known)
+        return self.pairs[x.number]
 
     def _packed_first(self, x: Value, known: list[dict[Any, str]]) -> str:
-        if x.op == "select" or (x.op == "cast" and x.args[0].dtype == BOOL):
+        if x.op == "select" or x.op == "cast":
             low, high = self._apart(x, known)
             word = "prmt.b32 $0, $1, $2, 0x7610;"
             return self.emit(f'call i32 asm "{word}", "=r,r,r"(i32 {low}, i32 {high}) {PURE}')
-        if x.op != "cast":
+        if x.dtype == F32:
             return self._exact(x, [self._packed(a, known) for a in x.args], True)
-        first, second = (state[x.args[0].number, self.lanes] for state in known)
+        return self._beside(x, known)
+
+    def _beside(self, x: Value, known: list[dict[Any, str]]) -> str:
+        first, second = (state[x.number, self.lanes] for state in known)
         half = self.emit(f"insertelement <2 x i16> poison, i16 {first}, i32 0")
         both = self.emit(f"insertelement <2 x i16> {half}, i16 {second}, i32 1")
         return self.emit(f"bitcast <2 x i16> {both} to i32")
@@ -280,10 +295,16 @@ class Narrow(Function):
     def _apart(self, x: Value, known: list[dict[Any, str]]) -> list[str]:
         """A register whose low half is right at the first element, and one whose high half is at
         the second: choices are put together only after the last one."""
+        if x.number in self.pairs:
+            return [self.pairs[x.number]] * 2
+        if self._is_same(x):
+            return self._apart(x.args[0], known)
         if x.op == "select":
             ways = [self._apart(a, known) for a in x.args[1:]]
         elif x.op == "cast" and x.args[0].dtype == BOOL:
             ways = [[_constant(_ONE, True)] * 2, ["0"] * 2]
+        elif x.op == "cast":
+            return [self._beside(x, known)] * 2
         else:
             return [self._packed(x, known)] * 2
         flags = [state[x.args[0].number, self.lanes] for state in known]
