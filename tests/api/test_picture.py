@@ -145,10 +145,10 @@ Object.assign(document.body.dataset, {
 </script>"""
 
 
-def looked_at(html, width, folder):
+def looked_at(html, width, folder, look=LOOK):
     """The attributes of a page's body in a window."""
     file = folder / "page.html"
-    file.write_text(html.replace("</body>", LOOK + "</body>"), encoding="utf-8")
+    file.write_text(html.replace("</body>", look + "</body>"), encoding="utf-8")
     where = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1400"]
     command = [CHROMIUM, *OPTIONS, *where, "--dump-dom", file.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -166,6 +166,37 @@ def test_a_browser_draws_it(width, tmp_path):
     assert json.dumps(told.name)[1:-1] in page
     assert (seen["visible"], seen["inside"], seen["ends"]) == ("true",) * 3
     assert seen["inked"] == "true,true,true"
+
+
+# A reader looks closely at one of many parts, selects it and makes the window smaller.
+CLOSE = """<script>
+const start = performance.now(), box = boxes[4000], around = graph.getBoundingClientRect();
+const at = { clientX: around.left + view.x + view.k * (box.x + box.w / 2),
+  clientY: around.top + view.y + view.k * (box.y + box.h / 2) };
+const before = view.k;
+for (let i = 0; i < 5; i++)
+  graph.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, cancelable: true, ...at }));
+pick([under(at).i]);
+window.dispatchEvent(new Event("resize"));
+Object.assign(document.body.dataset, {
+  found: [...picked].join() === String(box.i), times: Math.round(view.k / before),
+  told: get("told").textContent.includes("test_picture.py"),
+  quick: performance.now() - start < 3000,
+});
+get("fit").click();
+document.body.dataset.fitted = Math.round(view.k / before);
+</script>"""
+
+
+@in_browser
+def test_a_browser_draws_ten_thousand_parts(tmp_path):
+    with knobs.scope(backend="reference"):
+        told = weft.explain(long, quiet=True)(jnp.ones(4))
+    count = len(drawn(told)["top"])
+    _, seen = looked_at(told.html(), 1280, tmp_path, CLOSE)
+    assert count >= 10_000 and seen["ready"].startswith(f"{count} boxes, ")
+    assert (seen["found"], seen["told"], seen["quick"]) == ("true",) * 3
+    assert (seen["times"], seen["fitted"]) == ("20", "1")  # exp(5 * 300 / 500)
 
 
 @in_browser
