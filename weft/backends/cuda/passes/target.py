@@ -11,6 +11,7 @@ from weft.backends.cuda.passes.attention_packed import pack
 from weft.backends.cuda.passes.attention_views import straighten
 from weft.backends.cuda.passes.factors import factors
 from weft.backends.cuda.passes.fresh import fresh
+from weft.backends.cuda.passes.one_hot import one_hot
 from weft.backends.cuda.passes.orders import orders
 from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
@@ -38,6 +39,12 @@ class GpuTarget(Target):
         Pass("attention", "program", lambda closed, _: attention(closed, supported)),
         Pass("straighten", "program", lambda closed, _: straighten(closed)),
         Pass("pack", "program", lambda closed, _: pack(closed)),
+        Pass(
+            "one_hot",
+            "program",
+            lambda closed, _: one_hot(closed),
+            lambda to: not knobs.thread.reproducible,
+        ),
         Pass("special", "program", lambda closed, _: special(closed)),
         Pass(
             "factors",
