@@ -104,6 +104,17 @@ def test_static_values_that_are_not_equal():
     )
 
 
+class Named:
+    """A static value without an equality of its own."""
+
+
+def test_static_objects_that_are_never_equal():
+    args = arguments()
+    step(*args, mode=Named())
+    (found,) = reasons(step, *args, mode=Named())
+    assert found.endswith("(two objects of Named are never equal; define __eq__ and __hash__)")
+
+
 def test_settings_and_missing_arguments():
     args = arguments()
     with weft.enable_x64(True):
@@ -139,6 +150,20 @@ def test_functions_that_are_made_for_each_call():
     assert any("variable scale: 2.0 → 3.0" in t for t in texts)
     assert sum("a transformation of square is made for each call" in t for t in texts) == 1
     assert sum("functools.partial of square is made for each call" in t for t in texts) == 1
+
+
+def test_arguments_that_partial_gives():
+    def scaled(scale, x, *, shift):
+        return x * scale + shift
+
+    with weft.explain_recompiles() as report:
+        for scale, shift in ((2.0, 1), (3.0, 1), (3.0, 4)):
+            weft.jit(functools.partial(scaled, scale, shift=shift))(jnp.ones(3))
+    texts = [r.reasons[1:] for r in report.again]
+    assert texts == [
+        ("argument of functools.partial scale: 2.0 → 3.0",),
+        ("argument of functools.partial shift: 1 → 4",),
+    ]
 
 
 def test_lines_and_the_text():

@@ -141,8 +141,17 @@ def _of_statics(fun: Any, static: Any, old_static: Any) -> list[str]:
             continue
         texts = [_default(sig, name) if h is None else _shown(h.value) for h in (was, new)]
         hint = " (equal in print; define __eq__ and __hash__)" if texts[0] == texts[1] else ""
+        if not hint and was is not None and new is not None and _is_object(was.value, new.value):
+            kind = type(new.value).__name__
+            hint = f" (two objects of {kind} are never equal; define __eq__ and __hash__)"
         found.append(f"{name}: static value {texts[0]} → {texts[1]}{hint}")
     return found
+
+
+def _is_object(old: Any, new: Any) -> bool:
+    """Whether two values of a class are equal only if they are one object."""
+    kind = type(new)
+    return type(old) is kind and kind.__eq__ is object.__eq__ and kind.__module__ != "builtins"
 
 
 def _default(sig: Any, name: str) -> str:

@@ -16,6 +16,8 @@ from weft.base.functional import name_of
 # Functions whose traces are remembered, by their code, and traces of each.
 MAX_FUNCTIONS, MAX_TRACES = 512, 8
 LONG_TEXT = 80
+# What names of values are, by the mark behind them.
+_KINDS = {"=": "default value of", ":": "argument of functools.partial"}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -26,7 +28,7 @@ class Traced:
 
     def __init__(self, fun: Any, inner: Any, key: Any) -> None:
         self.function, self.inner, self.key = _reference(fun), _reference(inner), key
-        self.closed_over = _closed_over(inner)
+        self.closed_over = _closed_over(inner) | _bound(fun)
 
 
 def _reference(x: Any) -> Callable[[], Any]:
@@ -93,6 +95,19 @@ def _closed_over(fun: Any) -> dict[str, str]:
     return found
 
 
+def _bound(fun: Any) -> dict[str, str]:
+    """What functools.partial gives a function, in a few words each."""
+    found: dict[str, str] = {}
+    while isinstance(fun, functools.partial):
+        code = getattr(fun.func, "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if type(code) is types.CodeType else ()
+        for i, value in enumerate(fun.args):
+            found[f"{names[i] if i < len(names) else i}:"] = brief(value)
+        found |= {f"{name}:": brief(value) for name, value in fun.keywords.items()}
+        fun = fun.func
+    return found
+
+
 def brief(value: Any) -> str:
     """A value in a few words, without asking it for more than its type if it may be large."""
     if type(value) in _PLAIN or (type(value) is tuple and all(type(v) in _PLAIN for v in value)):
@@ -124,10 +139,10 @@ def new_object(fun: Any, last: Traced, advice: str = "define it once") -> list[s
     else:
         said = f"{name} is defined again for each call; {advice}"
     found = [f"a new function object: {said}, outside of the loop"]
-    before, now = last.closed_over, _closed_over(inner)
+    before, now = last.closed_over, _closed_over(inner) | _bound(fun)
     for variable in now:
         old, new = before.get(variable), now[variable]
         if old is not None and old != new:
-            kind = "default value of" if variable.endswith("=") else "variable"
-            found.append(f"{kind} {variable.rstrip('=')}: {old} → {new}")
+            kind = _KINDS.get(variable[-1], "variable")
+            found.append(f"{kind} {variable.rstrip('=:')}: {old} → {new}")
     return found
