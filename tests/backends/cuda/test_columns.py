@@ -232,3 +232,35 @@ def test_columns_under_several_loops_are_split_by_all_their_rows():
     x, g = jnp.ones((64, 7, 7, 64)), jnp.ones((64, 64))
     first, second = check(lambda x, g: (x * g[:, None, None]).sum((0, 1, 2)), x, g)
     assert first.iterations == 64 * 64 and second.iterations == 64
+
+
+@pytest.mark.parametrize(
+    "fun, shapes",
+    [
+        (lambda x: x.sum(0), [(700, 32)]),
+        (lambda x: (x.sum(0), x.max(0), (x > 2).any(0)), [(515, 16)]),
+        (lambda x: (x * x).sum((0, 1)), [(37, 19, 64)]),
+        (lambda x, m: ((x - m) ** 2).sum(1) * 2 + 1, [(2, 301, 128), (128,)]),
+        (lambda x: x.sum(0), [(1024, 256)]),
+        (lambda x: x.sum(0).astype(jnp.bfloat16), [(640, 64)]),
+    ],
+    ids="plain several nested batch exact bfloat16".split(),
+)
+def test_pieces_of_columns_are_combined_by_blocks(fun, shapes, monkeypatch):
+    """A norm's sums over a batch left 10 MiB of partial ones, which took as long to read."""
+    monkeypatch.setattr(schedules, "MAX_BLOCK_ELEMENTS", 0)
+    monkeypatch.setattr(schedules, "PIECE_BLOCKS", 8)
+    found = check(fun, *[np.ones(s, np.float32) for s in shapes])
+    assert len(found) == 2
+    assert found[0].columns == min(128, shapes[0][-1]) and found[0].blocks <= 8
+
+
+def test_blocks_leave_little_of_long_columns():
+    (kernel,) = kernels_of(
+        lambda x: x.astype(np.float32).sum((0, 1, 2)),
+        weft.ShapeDtypeStruct((18, 128, 128, 64), jnp.bfloat16),
+    )
+    parts, (scratch,) = schedule(kernel)
+    assert scratch.size <= 64 * schedules.PIECE_BLOCKS
+    text = ptx.assemble(render(parts[0]))
+    assert "prefetch" not in text and "ld.shared" in text

@@ -10,7 +10,7 @@ that results are the same bits in every run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from weft.backends.cuda.stages import Stages, stages
@@ -58,6 +58,10 @@ CLUSTER_COLUMNS, CLUSTER_THREADS, ENOUGH_CLUSTER_BLOCKS, MAX_COPIED_ROWS = (64, 
 CLUSTER_BLOCKS = (1, 2, 4, 8)
 # Bytes that a thread copies at a time.
 COPIED = 16
+# Columns that the threads of a block share pieces of at most, and blocks that find room at once.
+MAX_PIECE_COLUMNS, PIECE_BLOCKS = 128, 4 * 132
+# Bytes of shared memory for what the warps of a block have.
+MAX_SUMS_BYTES = 32 << 10
 # Elements from which on columns for all threads are split as well.
 SPLIT_ELEMENTS = 1 << 19
 # Columns from which on a thread for each of a piece reads memory well, and rows it reads at a time.
@@ -220,6 +224,10 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     block = _by_blocks(kernel, outside, aligned, early)
     if block is not None:
         return Parts([block._replace(distinct=distinct)], [])
+    pieces = _by_pieces(kernel, outside, aligned)
+    if pieces is not None:
+        parts = [part._replace(distinct=distinct) for part in pieces.parts]
+        return pieces._replace(parts=parts)
     halves = _split(kernel)
     if halves is None:
         made = _one(kernel, outside, aligned)._replace(distinct=distinct)
@@ -572,6 +580,46 @@ def _split(kernel: Kernel) -> tuple[Kernel, Kernel, list[Buffer]] | None:
     extent = -(-lengths[0] // count)
     around = (times, outer) if outer else None
     return halves(kernel, loops, rest, extent, -(-lengths[0] // extent), around)
+
+
+def _by_pieces(kernel: Kernel, buffers: tuple[int, ...], aligned: bool) -> Parts | None:
+    """A kernel of few, long columns as one whose blocks each have a piece of some columns, and one
+    over what these give: threads of a block combine what they have, so that it is little."""
+    loops = [_longest_first(s) for s in kernel.body if isinstance(s, Loop)]
+    axes, rest = kernel.grid_axes, kernel.body[len(loops) :]
+    if not loops or not rest or not axes or not aligned or not reduces_columns(kernel):
+        return None
+    if any(loop.whole is not None for loop in loops) or reads_along_loops(kernel):
+        return None
+    last, iterations, length = axes[-1][1], prod(n for _, n in axes), loops[0].extent
+    totals = {prod(n for _, n in nest(loop)[0]) for loop in loops}
+    if type(iterations) is not int or any(type(n) is not int for n in (length, *totals)):
+        return None
+    columns = min(MAX_PIECE_COLUMNS, last & -last)
+    if columns < VECTOR or (columns < FEWEST_COLUMNS and columns < last) or len(totals) > 1:
+        return None
+    if any(loop.extent != length for loop in loops):
+        return None
+    sums = [s for s in statements(kernel.body) if isinstance(s, Reduce)]
+    warps = THREADS // WARP
+    if warps * columns * sum(s.dtype.itemsize for s in sums) > MAX_SUMS_BYTES:
+        return None
+    inner = totals.pop() // length
+    step = THREADS // (columns // VECTOR) * ROWS_AT_A_TIME
+    pieces = PIECE_BLOCKS // (iterations // columns)
+    if pieces < 2 or length * inner < 2 * step:
+        return None
+    unit = step // gcd(step, inner)  # of whole rounds of a block
+    extent = -(-length // pieces // unit) * unit if pieces * unit < length else unit
+    extent = next((n for n in range(extent, 2 * extent, unit) if length % n == 0), extent)
+    count = -(-length // extent)
+    if count < 2:
+        return None
+    first, second, scratch = halves(kernel, loops, list(rest), extent, count, None)
+    more = tuple(len(kernel.buffers) + i for i in range(len(scratch)))
+    made = Schedule(first, True, THREADS, VECTOR, (*buffers, *more))
+    made = made._replace(rows=ROWS_AT_A_TIME, columns=columns)
+    return Parts([made, _one(second, (*buffers, *more), aligned)], scratch)
 
 
 def _longest_first(loop: Loop) -> Loop:

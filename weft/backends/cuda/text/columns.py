@@ -169,14 +169,29 @@ class BlockColumns(Columns):
         axes, body = nest(loop)
         carried, own = self._started_columns(loop)
         groups, rows = self.schedule.threads // self.across, self.schedule.rows
-        trips = prod(n for _, n in axes) // (groups * rows * max(1, self.schedule.cluster))
+        step, total = groups * rows, prod(n for _, n in axes)
 
-        def run(trip: str) -> None:
-            before = self.emit(f"mul i64 {trip}, {groups * rows}")
+        def run(before: str, count: int = rows) -> None:
             now = self.emit(f"add i64 {before}, {self.row}")
-            self._rows(now, range(0, groups * rows, groups), axis, axes, body, carried)
+            self._rows(now, range(0, groups * count, groups), axis, axes, body, carried)
 
-        self._loop("0", trips, 1, run)
+        def one_row(now: str) -> None:
+            self._rows(now, range(1), axis, axes, body, carried)
+
+        def trip(number: str) -> None:
+            run(self.emit(f"mul i64 {number}, {step}"))
+
+        whole = loop.whole is None or loop.whole[1] % loop.extent == 0
+        if whole and total % step == 0:
+            self._loop("0", total // step // max(1, self.schedule.cluster), 1, trip)
+        else:
+            stop, inner = self._stop(loop), total // loop.extent
+            stop = self.emit(f"mul i64 {stop}, {inner}")
+            several = self.emit(f"and i64 {stop}, {-step}")
+            self._loop("0", several, step, run)
+            # of the rest, a thread may have some rows, or none
+            first = self.emit(f"add i64 {several}, {self.row}")
+            self._loop(first, stop, groups, one_row)
         warps, columns = self.schedule.threads // WARP, self.schedule.columns
         warp = self.emit(f"lshr i64 {self.tid}, 5")
         start = self.emit(f"mul i64 {warp}, {columns}")
@@ -363,7 +378,8 @@ class _Copies(Clusters):
 def early(schedule: Schedule, names: dict[int, str]) -> tuple[list[Module], list[str]]:
     """Functions, as modules, and lines that begin to bring a matrix near while the kernel before
     this one still runs; ``names`` are those of buffers."""
-    matrix = read_once(schedule) if schedule.columns else None
+    pieces = any(isinstance(s, Loop) and s.whole is not None for s in schedule.kernel.body)
+    matrix = read_once(schedule) if schedule.columns and not pieces else None
     if matrix is None:
         return [], []
     block = "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
