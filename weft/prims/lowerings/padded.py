@@ -72,12 +72,21 @@ def _is_by_filters(shape: Any, window: Any, params: Any) -> bool:
     return windows > 4 * results
 
 
+def _has_own_filters(window: Any, params: Any) -> bool:
+    """Whether each channel has a filter of its own, and channels come last."""
+    xs, ws, _ = params["dimension_numbers"]
+    groups = params["feature_group_count"]
+    return groups > 1 and xs[1] == len(xs) - 1 and (window[ws[0]], window[ws[1]]) == (groups, 1)
+
+
 def _fits(avals: Any, params: Any) -> bool:
     x, w = avals
     if x.dtype != w.dtype or x.dtype.name not in _TYPES or 0 in x.shape or 0 in w.shape:
         return False
-    if params["batch_group_count"] > 1 or len(params["padding"]) not in (2, 3):
+    if params["batch_group_count"] > 1 or len(params["padding"]) not in (1, 2, 3):
         return False
+    if _has_own_filters(w.shape, params):
+        return False  # no library's
     if max(params["lhs_dilation"]) == 1:
         pairs = params["padding"]
     elif max(params["window_strides"]) == 1 and params["feature_group_count"] == 1:

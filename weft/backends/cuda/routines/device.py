@@ -276,14 +276,18 @@ bring_near = _instruction("bring_near", void, (ptr,), "prefetch.global.L2 [$0];"
 maximum, minimum, fma = Intrinsic("maximum"), Intrinsic("minimum"), Intrinsic("fma")
 
 
-def _take_four(kind: Kind) -> External:
-    """Four numbers, at a multiple of 16 bytes, to memory of the thread's own."""
-    four = kind.of(4).llvm
-    lines = f"%x = load {four}, ptr %1, align 16", f"store {four} %x, ptr %0, align 16"
-    return _word(f"take_four_{kind}", void, (ptr, ptr), *lines)
+def _take(kind: Kind, count: int, word: str) -> External:
+    """Some numbers, at a multiple of up to 16 bytes, to memory of the thread's own."""
+    vector, align = kind.of(count).llvm, min(16, count * kind.size)
+    lines = (
+        f"%x = load {vector}, ptr %1, align {align}",
+        f"store {vector} %x, ptr %0, align {align}",
+    )
+    return _word(f"take_{word}_{kind}", void, (ptr, ptr), *lines)
 
 
-take_four_f32, take_four_f64 = _take_four(f32), _take_four(f64)
+take_four_f32, take_four_f64 = _take(f32, 4, "four"), _take(f64, 4, "four")
+take_four_u32, take_two_u32 = _take(u32, 4, "four"), _take(u32, 2, "two")
 
 f32_of_f16 = _arithmetic("f32_of_f16", f32, (u16,), "cvt.f32.f16 $0, $1;")
 f16_of_f32 = _arithmetic("f16_of_f32", u16, (f32,), "cvt.rn.f16.f32 $0, $1;")

@@ -183,14 +183,13 @@ def sort_rows(
     if carries:
         pairs = [room.new(rows * length * 4), moved or room.new(rows * length * 4)]
     now_keys, now_values = keys, values or none
-    places: tuple[Place, ...]
     for i in range(passes):
         shift = (8 * i,)
         to_keys = last if (passes - i) % 2 else other
         to_values = pairs[(passes - i) % 2]
         code = _module(sort_stubs.move_digits, **common)
-        places = (now_keys, now_values, counts, state, to_keys, to_values)
-        steps.append(Run(code, rows * tiles, 32 * WARPS, places, shift))
+        six = (now_keys, now_values, counts, state, to_keys, to_values)
+        steps.append(Run(code, rows * tiles, 32 * WARPS, six, shift))
         now_keys, now_values = to_keys, to_values
         if numbered:
             common["VALUES"] = 1

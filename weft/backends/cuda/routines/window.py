@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.ptx import GpuModule
+from weft.backends.cuda.routines import plane
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Place,
@@ -85,8 +86,12 @@ def lowering(name: str) -> Any:
         common = numbers_of(dtype)
         if common is None or dtype.kind == "c" or max(prod(shape), prod(result)) >= 1 << 31:
             return None
+        told = {**common, "OP": op, "IDENTITY": identity(op, dtype)}
+        found = plane.window(shape, result, params, told, dtype)
+        if found is not None:
+            return found
         table, names = _table(shape, result, params)
-        names |= {**common, "OP": op, "IDENTITY": identity(op, dtype)}
+        names |= told
         places = (given(0), made(0))
         return Routine([_run(stubs.reduce_windows, prod(result), places, table, **names)])
 
