@@ -44,6 +44,24 @@ def test_odd_sizes_have_wide_accesses(shape, accesses):
     assert len(re.findall(r"(?:ld|st)\.global", text)) <= accesses
 
 
+@pytest.mark.parametrize("width", [100, 1000, 1028])
+def test_widths_that_are_no_power_of_two_have_wide_accesses(width):
+    """Positions were remainders, of which LLVM didn't see that they are multiples of four."""
+    fun = lambda x, y: x * y
+    text = ptx.assemble(render(part_of(fun, f32(300, width), f32(width))))
+    assert len(re.findall(r"(?:ld|st)\.global", text)) == 3 == text.count("v4.b32")
+    kernels = kernels_of(lambda x: (x * x).sum(0), f32(300_000, width))
+    first, _ = schedule(kernels[0]).parts
+    assert ptx.assemble(render(first)).count("v4.b32") >= 4
+
+
+@pytest.mark.parametrize("width", [100, 12])
+def test_broadcast_rows_of_four_elements_a_thread_are_right(width, monkeypatch):
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    (part,) = check(lambda x, y: x * y + x, f32(13, width), f32(width))
+    assert part.vector == 4
+
+
 def test_threads_have_several_elements_of_odd_rows(monkeypatch):
     """Rows of an odd length begin at no multiple of 16 bytes: a thread of each element had too
     little of memory on its way, and so many blocks that they took longer to begin than to run."""
@@ -64,7 +82,7 @@ def test_places_are_counted_in_32_bits():
     text = str(render(part_of(turned, *(f32(*s) for s in shapes))))
     assert "urem i32" in text and "urem i64" not in text
     check(turned, *(f32(*s) for s in shapes))
-    large = part_of(lambda x, y: x + y[:, None], f32(70_000, 70_000), f32(70_000))
+    large = part_of(lambda x, y: x + y[:, None], f32(140_000, 140_000), f32(140_000))
     assert "urem i64" in str(render(large))
 
 

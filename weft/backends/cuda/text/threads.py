@@ -326,13 +326,21 @@ class Threads(Narrow):
         if kernel.grid is None:
             return
         axes = kernel.grid_axes
-        self._count(number, list(axes))
+        self._count(number, list(axes), 1 if self.schedule.shares else self.schedule.vector)
 
-    def _count(self, number: str, axes: Sequence[tuple[str, int]]) -> None:
-        """Give axes their positions, of which the last changes fastest.
+    def _count(self, number: str, axes: Sequence[tuple[str, int]], unit: int = 1) -> None:
+        """Give axes their positions, of which the last changes fastest; ``unit`` is what the number
+        is a multiple of.
 
         Numbers of 32 bits are divided by a tenth of the instructions that those of 64 take.
         """
+        last, length = axes[-1]
+        if unit > 1 and len(axes) > 1 and type(length) is int and length % unit == 0:
+            # LLVM sees what is a multiple of the unit, and joins accesses there, only like this
+            number = self.emit(f"udiv exact i64 {number}, {unit}")
+            self._count(number, [*axes[:-1], (last, length // unit)])
+            self.axes[last] = self.emit(f"mul i64 {self.axes[last]}, {unit}")
+            return
         total = prod(n for _, n in axes)
         short = len(axes) > 1 and type(total) is int and total <= MAX_SHORT_NUMBER
         kind = "i32" if short else "i64"
@@ -532,7 +540,7 @@ class Threads(Narrow):
         first = self.tid if vector == 1 else self.emit(f"mul i64 {self.tid}, {vector}")
 
         def run(now: str, distances: Sequence[int] = range(vector)) -> None:
-            self._count(now, axes)
+            self._count(now, axes, vector)
             self._several(body, axes[-1][0], distances)
 
         def at(trip: str) -> None:
