@@ -5,6 +5,7 @@ The targets are what weft may take of JAX's time on the same machine in the same
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import Any
 
@@ -82,6 +83,30 @@ def _reference(jax: Any) -> Any:
     return Program(write, (np.int32(5),), compiled=False, wait=False)
 
 
+def _classes(jax: Any) -> Program:
+    """A call that takes a dataclass with objects of a class that has functions of its own."""
+
+    class Pair:
+        def __init__(self, w: Any, b: Any) -> None:
+            self.w, self.b = w, b
+
+    @dataclasses.dataclass
+    class State:
+        step: Any
+        layers: Any
+        name: str
+
+    jax.tree_util.register_pytree_node(Pair, lambda p: ((p.w, p.b), None), lambda _, p: Pair(*p))
+    jax.tree_util.register_dataclass(State, ["step", "layers"], ["name"])
+
+    def step(state: Any) -> Any:
+        return [(p.w + 1, p.b * 2) for p in state.layers]
+
+    arrays = [*map(jax.numpy.asarray, _tree(100).values())]
+    state = State(np.int32(0), list(map(Pair, arrays[::2], arrays[1::2])), "net")
+    return Program(step, (state,), convert=False, wait=False)
+
+
 CALLS = [
     row(
         "call a+b, 10",
@@ -102,6 +127,12 @@ CALLS = [
         lambda jax: Program(
             lambda tree: jax.tree.map(lambda x: x + 1, tree), (_tree(100),), wait=False
         ),
+    ),
+    row(
+        "call dataclass of 100",
+        "a dataclass of 50 objects of a registered class, of two small arrays each",
+        0.3,
+        _classes,
     ),
     row("call donated, 10", "jitted max(a, 1), written over a", 0.2, _donated(SMALL)),
     row(

@@ -100,7 +100,7 @@ def _checked(cls: type, flatten: Callable[[Any], Any], items: str) -> Callable[[
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(f"{want}, but it returned {pair!r}")
         children, aux = pair
-        if type(children) is tuple or type(children) is list:
+        if type(children) is tuple:
             return children, aux
         try:
             iterator = iter(children)
@@ -146,4 +146,4 @@ def dataclass_kind(cls: Any, data: tuple[str, ...], meta: tuple[str, ...]) -> Ki
     def child_keys(aux: Any, n: int) -> list[GetAttrKey]:
         return [GetAttrKey(name) for name in data]
 
-    return Kind(cls, "dataclass", expand, build, child_keys)
+    return Kind(cls, "dataclass", expand, build, child_keys, fields=(data, meta))

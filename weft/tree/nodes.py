@@ -20,9 +20,11 @@ class Kind:
     ``expand(obj)`` gives ``(children, aux)`` and ``build(aux, children)`` undoes it.
     ``child_keys(aux, n)`` names the children where the structure alone decides the names;
     where the object decides, it is None and ``expand_with_keys(obj)`` gives (key, child) pairs.
+    ``fields`` are the attributes that hold the children, and those that hold the auxiliary data,
+    of objects that are nothing else.
     """
 
-    __slots__ = ("build", "child_keys", "expand", "expand_with_keys", "tag", "type")
+    __slots__ = ("build", "child_keys", "expand", "expand_with_keys", "fields", "tag", "type")
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class Kind:
         build: Callable[[Any, Sequence[Any]], Any],
         child_keys: Callable[[Any, int], Sequence[Any]] | None,
         expand_with_keys: Callable[[Any], tuple[Sequence[Any], Any]] | None = None,
+        fields: tuple[tuple[str, ...], tuple[str, ...]] | None = None,
     ) -> None:
         self.type = type_
         self.tag = tag
@@ -39,6 +42,7 @@ class Kind:
         self.build = build
         self.child_keys = child_keys
         self.expand_with_keys = expand_with_keys
+        self.fields = fields
 
 
 class Node:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from weft.backends.llvm.calls import tables
 from weft.backends.llvm.calls.blocks import HEADER_WORDS
-from weft.backends.llvm.calls.running import are_plugins, run, run_donating
+from weft.backends.llvm.calls.running import are_plugins, references, run, run_donating
 from weft.backends.llvm.native import capi
 from weft.backends.llvm.native.asking import ask
-from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, static, u8
+from weft.kernel.kinds import f32, f64, i32, i64, ptr, stack, static, u8, void
 
 # --- arguments ------------------------------------------------------------------------------------
 
@@ -158,6 +158,8 @@ def match_dict(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     count = i64[at, 1]
     if capi.PyDict_Size(thing) != count:
         return 0
+    if ptr[leaves, tables.HELD] is not None:
+        capi.PyList_Append(ptr[leaves, tables.HELD], thing)
     ptr[leaves, tables.CURSOR] = at + (2 + count) * 8
     for i in range(count):
         item = capi.PyDict_GetItemWithError(thing, ptr[at, 2 + i])
@@ -170,7 +172,86 @@ def match_dict(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     return 1
 
 
-def match(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
+def match_row(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
+    """A tuple, or a list, which may change meanwhile."""
+    at = ptr[leaves, tables.CURSOR]
+    count = i64[at, 2]
+    if ptr[thing, 1] != ptr[at, 1] or i64[thing, 2] != count:
+        return 0
+    if ptr[leaves, tables.HELD] is not None:
+        capi.PyList_Append(ptr[leaves, tables.HELD], thing)
+    ptr[leaves, tables.CURSOR] = at + 24
+    if i64[at, 0] == tables.TUPLE:
+        for i in range(count):
+            if match(shared, ptr[thing, SLOT_ITEMS + i], leaves) == 0:
+                return 0
+        return 1
+    for i in range(count):
+        if i64[thing, 2] != count or match(shared, ptr[ptr[thing, 3], i], leaves) == 0:
+            return 0
+    return 1
+
+
+def match_fields(shared: ptr, thing: ptr, leaves: ptr) -> i64:
+    """An object by its attributes: those that are part of the program, then those with leaves."""
+    at = ptr[leaves, tables.CURSOR]
+    if ptr[thing, 1] != ptr[at, 1]:
+        return 0
+    if ptr[leaves, tables.HELD] is not None:
+        capi.PyList_Append(ptr[leaves, tables.HELD], thing)
+    count = i64[at, 2]
+    ptr[leaves, tables.CURSOR] = at + (3 + count) * 8
+    for i in range(count):
+        value = capi.PyObject_GenericGetAttr(thing, ptr[at, 3 + i])
+        if value is None:
+            capi.PyErr_Clear()
+            return 0
+        kept = references(value)  # 1 of what was made for this look alone
+        capi.Py_DecRef(value)
+        if kept == 1 or match(shared, value, leaves) == 0:
+            return 0
+    return 1
+
+
+def match_called(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
+    """An object taken apart by a function of Python's, as children and what else it holds."""
+    at = ptr[leaves, tables.CURSOR]
+    if ptr[thing, 1] != ptr[at, 1]:
+        return 0
+    pairs = ptr[leaves, tables.PAIRS]
+    number = i64[leaves, tables.READ]
+    i64[leaves, tables.READ] = number + 1
+    if number == i64[pairs, 2]:
+        made = capi.PyObject_CallOneArg(ptr[at, 2], thing)
+        if made is None:
+            capi.PyErr_Clear()
+            return 0
+        capi.PyList_Append(pairs, made)
+        capi.Py_DecRef(made)
+    pair = ptr[ptr[pairs, 3], number]
+    ptr[leaves, tables.CURSOR] = at + 24
+    if match(shared, ptr[pair, SLOT_ITEMS + 1], leaves) == 0:
+        return 0
+    return match(shared, ptr[pair, SLOT_ITEMS], leaves)
+
+
+def match_value(shared: ptr, thing: ptr, leaves: ptr) -> i64:
+    """A text or a float that is part of the program."""
+    at = ptr[leaves, tables.CURSOR]
+    ptr[leaves, tables.CURSOR] = at + 16
+    if i64[at, 0] == tables.BITS:
+        if ptr[thing, 1] == ptr[shared, tables.FLOAT_TYPE] and i64[thing, 2] == i64[at, 1]:
+            return 1
+        return 0
+    text = ptr[at, 1]
+    if thing == text:
+        return 1
+    if ptr[thing, 1] != ptr[text, 1] or capi.PyUnicode_Compare(thing, text) != 0:
+        return 0
+    return 1
+
+
+def match(shared: ptr, thing: ptr, leaves: ptr) -> i64:
     """Whether an object is what the recipe expects; its leaves are noted."""
     at = ptr[leaves, tables.CURSOR]
     operation = i64[at, 0]
@@ -178,16 +259,7 @@ def match(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
     if operation == tables.LEAF:
         return match_array(shared, thing, ptr[at, 1], leaves, 2)
     if operation == tables.TUPLE or operation == tables.LIST:
-        if kind != ptr[at, 1] or i64[thing, 2] != i64[at, 2]:
-            return 0
-        items = thing + SLOT_ITEMS * 8
-        if operation == tables.LIST:
-            items = ptr[thing, 3]
-        ptr[leaves, tables.CURSOR] = at + 24
-        for i in range(i64[at, 2]):
-            if match(shared, ptr[items, i], leaves) == 0:
-                return 0
-        return 1
+        return match_row(shared, thing, leaves)
     if operation == tables.DICT:
         if kind != ptr[shared, tables.DICT_TYPE]:
             return 0
@@ -206,6 +278,12 @@ def match(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
         if thing == ptr[at, 1]:
             return 1
         return 0
+    if operation == tables.FIELDS:
+        return match_fields(shared, thing, leaves)
+    if operation == tables.CALLED:
+        return match_called(shared, thing, leaves)
+    if operation == tables.TEXT or operation == tables.BITS:
+        return match_value(shared, thing, leaves)
     if operation == tables.SLICE:
         return match_slice(shared, thing, leaves)
     if operation == tables.REFERENCE:
@@ -220,16 +298,25 @@ def match(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
 # --- results --------------------------------------------------------------------------------------
 
 
-def build_custom(at: ptr, results: ptr, leaves: ptr) -> ptr:
-    """Have Python build the tree."""
-    count = i64[at, 2]
-    args = capi.PyTuple_New(1)
-    given = capi.PyList_New(count)
+def build_called(shared: ptr, results: ptr, leaves: ptr) -> ptr:
+    """Have a function of Python's build a container from its children."""
+    at = ptr[leaves, tables.CURSOR]
+    count = i64[at, 3]
+    ptr[leaves, tables.CURSOR] = at + 32
+    children = capi.PyTuple_New(count)
     for i in range(count):
-        capi.PyList_SetItem(given, i, ptr[results, i])
-    capi.PyTuple_SetItem(args, 0, given)
-    i64[leaves, tables.COUNT] = count
+        capi.PyTuple_SetItem(children, i, build(shared, results, leaves))
+    if i64[leaves, tables.FAILED] != 0:
+        return children
+    args = capi.PyTuple_New(2)
+    capi.Py_IncRef(ptr[at, 2])
+    capi.PyTuple_SetItem(args, 0, ptr[at, 2])
+    capi.PyTuple_SetItem(args, 1, children)
     made = capi.PyObject_Call(ptr[at, 1], args, None)
+    if made is None:
+        # what holds it is built nevertheless, and dropped as a whole
+        i64[leaves, tables.FAILED] = 1
+        return args
     capi.Py_DecRef(args)
     return made
 
@@ -274,7 +361,7 @@ def build(shared: ptr, results: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> ptr:
             capi.PyDict_SetItem(table, ptr[at, 2 + i], item)
             capi.Py_DecRef(item)
         return table
-    return build_custom(at, results, leaves)
+    return build_called(shared, results, leaves)
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -324,38 +411,75 @@ def match_call(shared: ptr, args: ptr, kwargs: ptr, leaves: ptr) -> i64:
     return 0
 
 
+def match_twice(shared: ptr, recipe: ptr, args: ptr, kwargs: ptr, leaves: ptr) -> i64:
+    """The same where functions of users take containers apart.
+
+    They do so first. Python runs then, and other threads with it, so leaves are looked for once
+    more, in what the functions have given.
+    """
+    ptr[leaves, tables.PAIRS] = capi.PyList_New(0)
+    ptr[leaves, tables.HELD] = capi.PyList_New(0)
+    for _ in range(2):
+        i64[leaves, tables.COUNT] = 0
+        i64[leaves, tables.READ] = 0
+        ptr[leaves, tables.CURSOR] = recipe
+        if match_call(shared, args, kwargs, leaves) == 0:
+            return 0
+    return 1
+
+
+def let_go_twice(leaves: ptr) -> void:
+    """Drop what was held while functions of users ran."""
+    capi.Py_DecRef(ptr[leaves, tables.HELD])
+    capi.Py_DecRef(ptr[leaves, tables.PAIRS])
+
+
 def call_entry(entry: ptr, shared: ptr, args: ptr, kwargs: ptr, work: ptr) -> ptr:
     """The result of a call by one entry; ``shared`` where it does not fit."""
     program = ptr[entry, tables.ENTRY_PROGRAM]
     room = i64[program, tables.ARGUMENTS]
     leaves = work
+    recipe = ptr[entry, tables.ENTRY_RECIPE]
     i64[leaves, tables.COUNT] = 0
     i64[leaves, tables.ROOM] = room
-    ptr[leaves, tables.CURSOR] = ptr[entry, tables.ENTRY_RECIPE]
-    if match_call(shared, args, kwargs, leaves) == 0:
+    ptr[leaves, tables.CURSOR] = recipe
+    ptr[leaves, tables.HELD] = None
+    if i64[recipe, 0] == tables.TWICE:
+        if match_twice(shared, recipe + 8, args, kwargs, leaves) == 0:
+            let_go_twice(leaves)
+            return shared
+    elif match_call(shared, args, kwargs, leaves) == 0:
         return shared
     outcome = ptr[entry, tables.ENTRY_RESULT]
+    pointers = leaves + tables.FOUND * 8
+    result: ptr = None
     if i64[outcome, 0] == tables.GIVEN:
         i64[entry, tables.ENTRY_HITS] += 1
-        same = ptr[leaves, tables.FOUND + 2 * room + i64[outcome, 1]]
-        capi.Py_IncRef(same)
-        return same
-    donated = ptr[entry, tables.ENTRY_DONATED]
-    pointers = leaves + tables.FOUND * 8
-    results = pointers + 4 * room * 8
-    status = 0
-    if donated is None:
-        status = run(program, pointers, pointers + room * 8, results)
+        result = ptr[pointers, 2 * room + i64[outcome, 1]]
+        capi.Py_IncRef(result)
     else:
-        status = run_donating(program, donated, pointers, results)
+        donated = ptr[entry, tables.ENTRY_DONATED]
+        results = pointers + 4 * room * 8
+        status = 0
+        if donated is None:
+            status = run(program, pointers, pointers + room * 8, results)
+        else:
+            status = run_donating(program, donated, pointers, results)
         if status == tables.SEEN:
-            return shared
-    i64[entry, tables.ENTRY_HITS] += 1
-    if status != 0:
-        return None
-    i64[leaves, tables.COUNT] = 0
-    ptr[leaves, tables.CURSOR] = outcome
-    return build(shared, results, leaves)
+            result = shared
+        else:
+            i64[entry, tables.ENTRY_HITS] += 1
+            if status == 0:
+                i64[leaves, tables.COUNT] = 0
+                i64[leaves, tables.FAILED] = 0
+                ptr[leaves, tables.CURSOR] = outcome
+                result = build(shared, results, leaves)
+                if i64[leaves, tables.FAILED] != 0:
+                    capi.Py_DecRef(result)
+                    result = None
+    if ptr[leaves, tables.HELD] is not None:
+        let_go_twice(leaves)
+    return result
 
 
 def call_one(entry: ptr, shared: ptr, args: ptr, kwargs: ptr) -> ptr:

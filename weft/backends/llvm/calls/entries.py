@@ -1,14 +1,20 @@
 """Entries of functions: what native code expects of a call's arguments, and what it makes of them.
 
-A recipe is a row of words that says how a tree is taken apart or put together; a tree that holds
-containers of users' classes has none, and its calls go the slow way.
+A recipe is a row of words that says how a tree is taken apart or put together. Objects of users'
+classes are read attribute by attribute where that is all their registration does; functions of
+Python take apart what is left, and build all of them. A leaf that native code does not know has no
+words, and its calls go the slow way.
 """
 
 from __future__ import annotations
 
 import ctypes
 import enum
+import inspect
 import itertools
+import struct
+from collections.abc import Iterator
+from types import BuiltinFunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
@@ -37,6 +43,7 @@ _IN_OBJECTS = frozenset(np.dtype(c) for c in "?bhilqBHILQefdFD")
 _HALVED = frozenset((np.dtype(wide), np.dtype(narrow)) for wide, narrow in ("df", "li", "qi"))
 _UNCHANGING = frozenset(
     [bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type, np.dtype, range]
+    + [BuiltinFunctionType, MethodType]  # which compare what they are bound to by identity
     + [type(np.dtype(c)) for c in np.typecodes["All"]]
     + [np.dtype(c).type for c in "?bhilqBHILQefdFD"]
 )
@@ -54,23 +61,67 @@ class Entry(Record):
     kept: Any
 
 
-def recipe(node: Any, leaves: Any, words: list[int]) -> None:
-    """Append the recipe of a tree; ``leaves`` gives the words of each leaf."""
-    tag = node.kind.tag
-    if node.kind.type is None:
-        words.extend(next(leaves))
-    elif tag == "none":
-        words.append(tables.NOTHING)
-    elif tag == "tuple" or (tag == "namedtuple" and _plain(node.kind.type)):
-        words.extend([tables.TUPLE, id(node.kind.type), len(node.children)])
+def _match(node: Any, leaves: Iterator[list[int]]) -> list[int]:
+    """How a tree is taken apart; ``leaves`` gives the words of each leaf."""
+    kind, tag = node.kind, node.kind.tag
+    if kind.type is None:
+        return next(leaves)
+    if tag == "none":
+        return [tables.NOTHING]
+    if tag in ("tuple", "namedtuple"):
+        words = [tables.TUPLE, id(kind.type), len(node.children)]
     elif tag == "list":
-        words.extend([tables.LIST, id(list), len(node.children)])
+        words = [tables.LIST, id(list), len(node.children)]
     elif tag == "dict":
-        words.extend([tables.DICT, len(node.children), *map(id, node.aux)])
+        words = [tables.DICT, len(node.children), *map(id, node.aux)]
+    elif _has_attributes(kind):
+        data, meta = kind.fields
+        words = [tables.FIELDS, id(kind.type), len(meta) + len(data), *map(id, meta + data)]
+        words += [word for value in node.aux for word in static_words(value)]
     else:
-        raise NoRecipe
+        words = [tables.CALLED, id(kind.type), id(kind.expand), *static_words(node.aux)]
+        words += [tables.TUPLE, id(tuple), len(node.children)]
     for child in node.children:
-        recipe(child, leaves, words)
+        words += _match(child, leaves)
+    return words
+
+
+def _build(node: Any) -> list[int]:
+    """How a tree is put together."""
+    kind, tag = node.kind, node.kind.tag
+    if kind.type is None:
+        return [tables.LEAF]
+    if tag == "none":
+        return [tables.NOTHING]
+    if tag == "tuple" or (tag == "namedtuple" and _plain(kind.type)):
+        words = [tables.TUPLE, id(kind.type), len(node.children)]
+    elif tag == "list":
+        words = [tables.LIST, id(list), len(node.children)]
+    elif tag == "dict":
+        words = [tables.DICT, len(node.children), *map(id, node.aux)]
+    else:
+        words = [tables.BUILD, id(kind.build), id(node.aux), len(node.children)]
+    for child in node.children:  # one frame a level: trees may be nearly as deep as Python goes
+        words += _build(child)
+    return words
+
+
+def _has_attributes(kind: Any) -> bool:
+    """Whether containers of a kind are their attributes, and reading one runs no code."""
+    if kind.fields is None or kind.type.__getattribute__ is not object.__getattribute__:
+        return False
+    own = [inspect.getattr_static(kind.type, name, None) for name in sum(kind.fields, ())]
+    return all(type(x) is MemberDescriptorType or not hasattr(type(x), "__set__") for x in own)
+
+
+def _is_called(node: Any) -> bool:
+    """Whether functions of Python take a part of a tree apart."""
+    if node.kind.tag in ("custom", "dataclass") and not _has_attributes(node.kind):
+        return True
+    for child in node.children:
+        if _is_called(child):
+            return True
+    return False
 
 
 def _plain(cls: Any) -> bool:
@@ -100,11 +151,15 @@ def _names_dtype(value: Any) -> bool:
 
 
 def static_words(value: Any) -> list[int]:
-    """How an argument that is part of the program is recognised: whole numbers by their value,
+    """How an argument that is part of the program is recognised: numbers and texts by their value,
     tuples and lists by their items, all else by identity."""
     kind = type(value)
     if kind is int and -(1 << 63) <= value < 1 << 63:
         return [tables.EQUAL, value]
+    if kind is float:
+        return [tables.BITS, *struct.unpack("q", struct.pack("d", value))]
+    if kind is str:
+        return [tables.TEXT, id(value)]
     if kind is list or (isinstance(value, tuple) and kind.__eq__ is tuple.__eq__):
         items = [word for item in value for word in static_words(item)]
         return [tables.LIST if kind is list else tables.TUPLE, id(kind), len(value), *items]
@@ -155,16 +210,6 @@ def _is_reference(x: Any) -> bool:
     return getattr(getattr(x, "aval", None), "is_ref", False)
 
 
-def result_words(tree: Any, unflatten: Any) -> list[int]:
-    """How the tree of the results is built: natively, or by Python's ``unflatten``."""
-    words: list[int] = []
-    try:
-        recipe(tree.node, iter([[tables.LEAF]] * tree.num_leaves), words)
-    except NoRecipe:
-        return [tables.CUSTOM, id(unflatten), tree.num_leaves]
-    return words
-
-
 def call_words(call: Any, tree: Any, leaves: Any, avals: Any) -> list[int]:
     """How a call is recognised; ``call`` marks each argument as static or not.
 
@@ -186,7 +231,7 @@ def _argument(static: bool, value: Any, nodes: Any, given: Any, words: list[int]
     if static:
         words.extend(static_words(value))
     else:
-        recipe(next(nodes), given, words)
+        words.extend(_match(next(nodes), given))
 
 
 def donated_words(args: Any, executable: Any, donated: Any, written: Any) -> list[int]:
@@ -236,18 +281,19 @@ def add(
         fixed = [(x, leaf_words(x, a)) for x, a in zip(hoisted, avals, strict=False)]
         words = [word for x, row in fixed for word in (tables.FIXED, id(x), *row)]
         words += call_words(call, tree, leaves, avals[count:])
+        if _is_called(tree.node):
+            words = [tables.TWICE, *words]
     except NoRecipe:
         return
     old, context = entries_of(function), knobs.context_key()
     key = (id(context), *words)
     if any(entry.key == key for entry in old):
         return
-    unflatten = None if out_tree is None else out_tree.unflatten
-    result = [tables.GIVEN, given] if given is not None else result_words(out_tree, unflatten)
+    result = [tables.GIVEN, given] if given is not None else _build(out_tree.node)
     # the words hold addresses of these
     types = [getattr(x, name, 0) for x in leaves for name in ("dtype", "aval", "_type")]
     types += [x._refs._type for x in [*hoisted, *leaves] if _is_reference(x)]
-    kept = (_without_arrays(call), tree, types, list(avals), out_tree, unflatten, list(hoisted))
+    kept = (_without_arrays(call), tree, types, list(avals), out_tree, list(hoisted))
     donors = words_of(lost) if lost[0] else None
     entry = _entry(context, words, executable, result, donors, kept)
     _install(function, [entry, *old][:MAX_FUNCTION_ENTRIES])

@@ -85,7 +85,6 @@ FRESH, PASSED, CONSTANT, REPEATED = range(4)
     BOOLEAN,
     NUMPY,
     SAME,
-    CUSTOM,
     INDEX,
     EQUAL,
     SLICE,
@@ -93,7 +92,13 @@ FRESH, PASSED, CONSTANT, REPEATED = range(4)
     FIXED,
     GENERIC,
     GIVEN,
-) = range(17)
+    TEXT,
+    BITS,
+    FIELDS,
+    CALLED,
+    TWICE,
+    BUILD,
+) = range(22)
 SINGLE, DOUBLE, INT32, AS_IS = range(4)
 
 # Words of a function's table of entries.
@@ -114,9 +119,11 @@ DONATED_LEAF, DONATED_TAKEN, DONATED_SLOT, DONATED_RESULT, DONATED_WORDS = range
 # What running says beside 0 and 1: of a call that is not for native code, and for lack of memory.
 SEEN, SHORT = 2, 3
 
-# Leaves found so far: their number, how many there may be, the place in the recipe; then pointers,
-# owners, scalars or arrays, and references.
-COUNT, ROOM, CURSOR, FOUND = range(4)
+# Leaves found so far: their number, how many there may be, the place in the recipe; what users'
+# functions have given for containers of their own, how much of it has been read, and what is held
+# while they run; whether one of them has raised; then pointers, owners, scalars or arrays, and
+# references.
+COUNT, ROOM, CURSOR, PAIRS, READ, HELD, FAILED, FOUND = range(8)
 
 # Memory kept for reuse: bytes kept, bytes allowed, and a list of pieces for each class of size.
 KEPT, ALLOWED, LISTS = range(3)
