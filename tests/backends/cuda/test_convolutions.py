@@ -131,7 +131,7 @@ def test_gradients_are_the_library_s(name, dtype, monkeypatch):
     """All three convolutions of a gradient, as they are asked for in each layout."""
     monkeypatch.setattr(libraries, "has", lambda name: True)
     monkeypatch.setattr(conv, "_convolution", ByNumpy)
-    monkeypatch.setattr(conv.plane, "depthwise", lambda *given: None)
+    monkeypatch.setattr(conv.window, "depthwise", lambda *given: None)
     fun, *shapes = CASES[name]
     if name == "grouped, first":
         shapes[0] = (2, 6, 6, 7)
@@ -157,7 +157,7 @@ def test_gradients_are_the_library_s(name, dtype, monkeypatch):
         monkeypatch.undo()
         monkeypatch.setattr(libraries, "has", lambda name: True)
         monkeypatch.setattr(conv, "_convolution", ByNumpy)
-        monkeypatch.setattr(conv.plane, "depthwise", lambda *given: None)
+        monkeypatch.setattr(conv.window, "depthwise", lambda *given: None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -205,7 +205,7 @@ def test_gradients_by_filters_are_not_made_larger(monkeypatch):
 def test_neighbouring_threads_have_neighbouring_features(monkeypatch):
     """The gradient by depthwise filters, without a library: channels come last in memory."""
     monkeypatch.setattr(libraries, "has", lambda name: False)
-    monkeypatch.setattr(conv.plane, "depthwise", lambda *given: None)
+    monkeypatch.setattr(conv.window, "depthwise", lambda *given: None)
     texts = []
     launch = conv.launch
     monkeypatch.setattr(conv, "launch", lambda *a, **k: texts.append(k) or launch(*a, **k))

@@ -10,7 +10,7 @@ from tests.backends.cuda import planned
 from tests.backends.cuda.emulation import run_routine
 from tests.laws.checks import assert_close
 from weft.backends.cuda import ptx
-from weft.backends.cuda.routines import conv, plane, window
+from weft.backends.cuda.routines import conv, window
 from weft.backends.cuda.routines.base import ROUTINES
 from weft.core.interpret import storage_dtype
 from weft.core.registry import lookup
@@ -40,8 +40,8 @@ def numbers(rng, shape, dtype):
 @pytest.fixture(autouse=True)
 def few_threads(monkeypatch):
     """As many results a thread as in large arrays, and parts that are summed."""
-    monkeypatch.setattr(plane, "ENOUGH_THREADS", 1)
-    monkeypatch.setattr(plane, "PART_THREADS", 64)
+    monkeypatch.setattr(window, "ENOUGH_THREADS", 1)
+    monkeypatch.setattr(window, "PART_THREADS", 64)
 
 
 DTYPES = [F32, BF16, F16, F64, np.dtype(np.int32)]
@@ -52,7 +52,7 @@ DTYPES = [F32, BF16, F16, F64, np.dtype(np.int32)]
 def test_windows(seed, dtype, monkeypatch):
     rng = np.random.default_rng(seed)
     used = []
-    monkeypatch.setattr(window.plane, "window", tracked(plane.window, used))
+    monkeypatch.setattr(window, "by_planes", tracked(window.by_planes, used))
     pick = lambda *n: int(rng.choice(n))
     shape = (pick(1, 2), pick(1, 5, 8), pick(3, 7, 11), pick(4, 8, 24, 2))
     size = (1, pick(1, 2, 3), pick(2, 3), 1)
@@ -108,13 +108,13 @@ def test_filters_of_one_channel_each_and_their_gradients(seed, dtype, monkeypatc
     pick = lambda *n: int(rng.choice(n))
     line, channels = bool(seed % 2), pick(2, 4, 8, 20)
     rank = 1 if line else 2
-    window = tuple(pick(1, 2, 3, 4) for _ in range(rank))
+    taps = tuple(pick(1, 2, 3, 4) for _ in range(rank))
     strides = tuple(pick(1, 1, 2) for _ in range(rank))
     dilation = tuple(pick(1, 1, 2) for _ in range(rank))
     padding = tuple((pick(0, 1, 3), pick(0, 2)) for _ in range(rank))
     shape = (2, *(pick(7, 9, 12) for _ in range(rank)), channels)
     used = []
-    monkeypatch.setattr(conv.plane, "depthwise", tracked(plane.depthwise, used))
+    monkeypatch.setattr(conv.window, "depthwise", tracked(window.depthwise, used))
     monkeypatch.setattr(conv, "_with_dnn", lambda *given: None)
     letters = ("NWC", "WIO", "NWC") if line else ("NHWC", "HWIO", "NHWC")
     function = lambda x, w: weft.lax.conv_general_dilated(
@@ -122,7 +122,7 @@ def test_filters_of_one_channel_each_and_their_gradients(seed, dtype, monkeypatc
         feature_group_count=channels,
     )  # fmt: skip
     name = str(dtype) if dtype.kind != "i" else "float32"
-    args = [np.zeros(shape, name), np.zeros((*window, 1, channels), name)]
+    args = [np.zeros(shape, name), np.zeros((*taps, 1, channels), name)]
     both = weft.make_jaxpr(weft.grad(lambda x, w: (function(x, w) ** 2).sum(), (0, 1)))(*args)
     own = [e for e in both.jaxpr.eqns if e.primitive.name == "conv_general_dilated"]
     assert len(own) == 3
@@ -136,12 +136,12 @@ def test_filters_of_one_channel_each_and_their_gradients(seed, dtype, monkeypatc
 def test_what_planes_do_not_fit():
     first = settings((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3), feature_group_count=4)
     x, w = Type((2, 4, 9, 9), F32), Type((4, 1, 3, 3), F32)
-    assert plane.depthwise([x, w], [Type((2, 4, 7, 7), F32)], first) is None  # channels first
+    assert window.depthwise([x, w], [Type((2, 4, 7, 7), F32)], first) is None  # channels first
     last = settings((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2), feature_group_count=4)
     x, w = Type((2, 9, 9, 4), F32), Type((3, 3, 1, 8), F32)
-    assert plane.depthwise([x, w], [Type((2, 7, 7, 8), F32)], last) is None  # two for each
+    assert window.depthwise([x, w], [Type((2, 7, 7, 8), F32)], last) is None  # two for each
     x, w = Type((2, 9, 99, 4), F32), Type((3, 80, 1, 4), F32)
-    assert plane.depthwise([x, w], [Type((2, 7, 20, 4), F32)], last) is None  # too wide a window
+    assert window.depthwise([x, w], [Type((2, 7, 20, 4), F32)], last) is None  # too wide a window
 
 
 @pytest.mark.parametrize("dtype, channels", list(itertools.product([F32, BF16], [64, 100])))

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.backends.cuda import libraries
 from weft.backends.cuda.driver import per_device
-from weft.backends.cuda.routines import dnn, plane
+from weft.backends.cuda.routines import dnn, window
 from weft.backends.cuda.routines.base import (
     ROUTINES,
     Fill,
@@ -458,7 +458,7 @@ def _as_plane(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Any:
 
 def conv_general_dilated(ins: list[Type], outs: list[Type], params: Any) -> Routine | None:
     """A convolution by a kernel of our own, or by cuDNN."""
-    found = plane.depthwise(ins, outs, params)
+    found = window.depthwise(ins, outs, params)
     if found is not None:
         return found
     found = _with_dnn(*_as_plane(ins, outs, params))
