@@ -149,3 +149,17 @@ def test_bytes_of_a_gather_are_those_gathered():
     read, written = kernel_bytes(kernel)
     assert written == 96
     assert 96 <= read <= 96 + 12
+
+
+@pytest.mark.parametrize("length, parts", [(1 << 16, 1), (1 << 17, 2), (300_000, 2)])
+def test_booleans_are_joined_in_longer_pieces_than_sums(length, parts):
+    """A comparison for each element is too little work for threads where a sum is enough."""
+    x = np.zeros(length, np.float32)
+    x[length - 1] = 2
+    counts = []
+    costly = lambda x: (jnp.tanh(x) * jnp.sin(x) > 1).any()
+    for fun in (lambda x: (x > 1).any(), lambda x: jnp.sum(x * 2), costly):
+        told = str(weft.explain(fun, quiet=True)(x))
+        counts.append(2 if "2 launches" in told else 1)
+    assert counts == [parts, 2, 2]
+    assert weft.jit(lambda x: (x > 1).any())(x) and not weft.jit(lambda x: (x <= 1).all())(x)

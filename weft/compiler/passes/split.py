@@ -29,6 +29,8 @@ from weft.kernel.nodes import Value, walk
 CHUNK_ELEMENTS = 1 << 14
 # Products pass through tiny numbers, which take long, on their way to zero: fewer, longer pieces.
 _PRODUCT = 1 << 17
+# A few comparisons that are joined to one boolean take a part of a sum's time.
+_BOOLEAN, _MAX_COMPARISON_VALUES = 1 << 16, 16
 # Rows from which a kernel over rows has enough of them to share.
 _ROWS = 64
 # Pieces of all rows together: more would only add partial results.
@@ -215,13 +217,17 @@ def _rows(kernel: Kernel, nest: Nest) -> Parts | None:
         return None
     columns = _nest_axes(passes[0])
     length = prod(extent for _, extent in columns)
-    if length < 2 * CHUNK_ELEMENTS or rows >= _ROWS or rows == 0:
+    ops = {s.op for s in statements(passes) if isinstance(s, Reduce)}
+    piece = _PRODUCT if "mul" in ops else CHUNK_ELEMENTS
+    if ops <= {"or", "and"} and len(walk(roots(list(passes)))) <= _MAX_COMPARISON_VALUES:
+        piece = _BOOLEAN
+    least = piece if piece == _BOOLEAN else CHUNK_ELEMENTS
+    if length < 2 * least or rows >= _ROWS or rows == 0:
         return None
     axis, extent = max(columns, key=lambda c: c[1])
     if any((axis, extent) not in _nest_axes(s) for s in passes):
         return None
-    product = any(isinstance(s, Reduce) and s.op == "mul" for s in statements(passes))
-    pieces = -(-length // (_PRODUCT if product else CHUNK_ELEMENTS))
+    pieces = -(-length // piece)
     pieces = min(max(2, pieces), max(2, _MAX_CHUNKS // rows), extent)
     size = -(-extent // pieces)
     size = -(-size // 64) * 64 if size > 64 else size
