@@ -42,6 +42,7 @@ def few_threads(monkeypatch):
     """As many results a thread as in large arrays, and parts that are summed."""
     monkeypatch.setattr(window, "ENOUGH_THREADS", 1)
     monkeypatch.setattr(window, "PART_THREADS", 64)
+    monkeypatch.setattr(window, "SLICES", 2)
 
 
 DTYPES = [F32, BF16, F16, F64, np.dtype(np.int32)]

@@ -41,6 +41,8 @@ _OPS = {
 WORD, OUTS = 16, 4
 # Registers of a thread that hold what it reads and sums; sums of a gradient by filters that it has.
 MAX_ITEMS, MAX_SUMS = 64, 48
+# Warps that share the sums of parts.
+SLICES = 16
 # Threads from which on each may have more results; those of a gradient by filters, its parts
 # at most, and their bytes, where these are more than a quarter of the array's.
 ENOUGH_THREADS, PART_THREADS, MAX_PARTS, PART_BYTES = 1 << 17, 1 << 16, 512, 1 << 20
@@ -248,11 +250,18 @@ def _by_filters(
     )
     steps = contiguous(out.shape)
     rows = [0, 0, *(steps[i] for i in os[2:])][-2:]
-    names = {**common, "COUNT": taps, "PARTS": parts, "INNER": channels, "ACROSS": across.window}
+    names = {
+        **common,
+        "COUNT": taps,
+        "PARTS": parts,
+        "SLICES": SLICES,
+        "INNER": channels,
+        "ACROSS": across.window,
+    }
     names |= {"O_ROW": rows[0], "O_COLUMN": rows[1], "O_CHANNEL": steps[os[1]]}
-    room = 32 * plane_stubs.SLICES * common["WIDTH"]
+    room = 32 * SLICES * common["WIDTH"]
     code = _plane_module(plane_stubs.sum_parts, room, **names)
-    second = Run(code, ceil_div(taps, 32), 32 * plane_stubs.SLICES, (scratch(0), made(0)))
+    second = Run(code, ceil_div(taps, 32), 32 * SLICES, (scratch(0), made(0)))
     return Routine([first, second], (parts * taps * common["WIDTH"],))
 
 

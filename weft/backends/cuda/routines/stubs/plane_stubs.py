@@ -14,6 +14,7 @@ from weft.backends.cuda.routines.device import (
     barrier,
     block,
     f32_of_f16,
+    fma,
     pack_bf16,
     pack_f16,
     take_four_f32,
@@ -38,9 +39,6 @@ from weft.kernel.kinds import (
 )
 
 totals = External(ptr, ())  # shared memory
-# Warps that share the sums of parts.
-SLICES = 8
-
 # Kinds that the stubs are given.
 C: Any = f32
 
@@ -167,6 +165,12 @@ def reduce_planes(
                 give(out, to + j * INNER, found, i64(j * VECTOR))
 
 
+def plus(total: C, x: C, y: C, *, FLOATING: static) -> C:
+    if FLOATING == 1:
+        return fma(x, y, total)
+    return total + x * y
+
+
 def filter_planes(
     x: ptr,
     w: ptr,
@@ -218,7 +222,8 @@ def filter_planes(
                         factor = get(w, factors + b * W_COLUMN + v * W_CHANNEL)
                         for j in unrolled(OUTS):
                             own = C[items, (j * STRIDE + b) * VECTOR + v]
-                            C[found, j * VECTOR + v] = C[found, j * VECTOR + v] + own * factor
+                            before = C[found, j * VECTOR + v]
+                            C[found, j * VECTOR + v] = plus(before, own, factor)
         to = ((image * ROWS + row) * COLUMNS + o) * INNER + channel
         for j in unrolled(OUTS):
             if o + j < COLUMNS:
@@ -287,7 +292,7 @@ def filter_parts(
                             for v in unrolled(VECTOR):
                                 own = C[items, (j * STRIDE + b) * VECTOR + v]
                                 k = (a * ACROSS + b) * VECTOR + v
-                                C[found, k] = C[found, k] + own * C[near, j * VECTOR + v]
+                                C[found, k] = plus(C[found, k], own, C[near, j * VECTOR + v])
             group = group + u32(PARTS)
         to = (i64(part) * DOWN + top) * ACROSS * INNER + channel
         for k in unrolled(EACH * ACROSS):
@@ -301,19 +306,26 @@ def sum_parts(
     *,
     COUNT: static,
     PARTS: static,
+    SLICES: static,
     INNER: static,
     ACROSS: static,
     O_ROW: static,
     O_COLUMN: static,
     O_CHANNEL: static,
 ) -> void:
-    """What all parts come to, 32 neighbours for each block."""
+    """What all parts come to, 32 neighbours for each block, whose warps share the parts."""
     lane = thread() % 32
     number = block() * 32 + lane
     total = C(0)
+    own = stack(64)
     if number < COUNT:
-        for k in range(thread() // 32, i64(PARTS), SLICES):
-            total = total + C[parts, k * COUNT + number]
+        for first in range(thread() // 32, i64(PARTS), SLICES * 8):
+            for u in unrolled(8):  # all of them on their way at once
+                part = min(first + u * SLICES, i64(PARTS - 1))
+                C[own, u] = C[parts, part * COUNT + number]
+            for u in unrolled(8):
+                if first + u * SLICES < PARTS:
+                    total = total + C[own, u]
     C[totals(), thread()] = total
     barrier()
     if thread() < 32 and number < COUNT:
