@@ -35,6 +35,11 @@ class Target(Protocol):
         """Whether an operation that isn't fused stays one, for a routine of the backend's own or
         its reference; else it is lowered to kernels."""
 
+    def scatters(self, eqn: Any) -> int:
+        """Elements that a kernel adds at a time which computes the updates of a scatter; 0 where
+        it is a routine, which reads them."""
+        return 0
+
     def exact(self) -> Target:
         """The same machine, for code of sizes that are the same for all arrays."""
 

@@ -7,7 +7,7 @@ together without patterns; here it is decided where that ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from weft.compiler.places import between_stencils
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
 from weft.compiler.work import REPEATED, Work
 from weft.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
-from weft.kernel.kernel import Buffer, Kernel, Loop, linear
+from weft.kernel.elements import added_at
+from weft.kernel.kernel import Atomic, Buffer, Kernel, Loop, linear
 from weft.kernel.nodes import FLOATS, layout, tiny
 from weft.kernel.program import Finish
 
@@ -155,6 +156,7 @@ class Fusion:
         general: bool = False,
         recomputes: bool = False,
         min_stored_ops: int = MIN_STORED_OPS,
+        scatters: Callable[[JaxprEqn], int] | None = None,
     ) -> None:
         self.jaxpr = jaxpr
         self.recomputes = recomputes
@@ -162,6 +164,7 @@ class Fusion:
         self.general = general
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
+        self.scatters = self._scatters(scatters) if scatters is not None else {}
         self.reductions = {id(e): reduction_domain(e) for e in jaxpr.eqns if reduces(e)}
         self.given = {*jaxpr.constvars, *jaxpr.invars}
         self.users = users_of(jaxpr)
@@ -186,7 +189,9 @@ class Fusion:
         roots = {x for x in self.results if x not in self.given}
         for eqn in self.jaxpr.eqns:
             if id(eqn) not in self.fusible:
-                roots.update(x for x in eqn.invars if type(x) is not Literal)
+                # what updates are added to is written with other arrays of its shape
+                read = eqn.invars[:1] if id(eqn) in self.scatters else eqn.invars
+                roots.update(x for x in read if type(x) is not Literal)
                 roots.update(eqn.outvars)
             elif eqn.primitive.form == "update" or not self._absorbable(eqn):
                 roots.add(eqn.outvars[0])
@@ -200,6 +205,19 @@ class Fusion:
             found, self.apart = between_stencils(self.jaxpr, fuses, self.users, roots)
             roots |= found
         return roots | self._crossing(roots)
+
+    def _scatters(self, width: Callable[[JaxprEqn], int]) -> dict[int, int]:
+        """Scatters whose kernels compute the updates, by id, and the elements that these add at a
+        time."""
+        found: dict[int, int] = {}
+        for eqn in self.jaxpr.eqns:
+            # the updates come last
+            made = self.producer.get(eqn.invars[-1]) if eqn.primitive.in_place else None
+            if made is not None and id(made) in self.fusible:
+                count = width(eqn)
+                if count:
+                    found[id(eqn)] = count
+        return found
 
     def _repeated(self) -> set[Any]:
         """Short rows that are multiplied by all rows or columns of a matrix: each would compute
@@ -411,7 +429,10 @@ class Fusion:
         for eqn in self.jaxpr.eqns:
             if id(eqn) not in self.fusible:
                 self._flush(pending, steps, counts)
-                steps.append(Step(None, [], eqn, list(eqn.outvars)))
+                if id(eqn) in self.scatters:
+                    self._count(self._scattered(eqn), steps, counts)
+                else:
+                    steps.append(Step(None, [], eqn, list(eqn.outvars)))
                 continue
             for out in eqn.outvars:
                 if out in self.materialised:
@@ -547,10 +568,14 @@ class Fusion:
                 built = self._update(roots[0]) if alone else self.alike.build(domain, roots)
                 if grown == len(self.missing) + len(self.apart) + len(self.plain):
                     self.built[key] = built
-            steps += built.steps
-            for v in built.computed:
-                counts[v] = counts.get(v, 0) + 1
+            self._count(built, steps, counts)
         pending.clear()
+
+    @staticmethod
+    def _count(built: Built, steps: list[Step], counts: dict[Any, int]) -> None:
+        steps += built.steps
+        for v in built.computed:
+            counts[v] = counts.get(v, 0) + 1
 
     def _by_product(self, domain: Domain | None, roots: list[Any]) -> list[list[Any]]:
         """Roots that go on with different products in kernels of their own: each may be attached
@@ -750,9 +775,7 @@ class Fusion:
         steps = []
         computed: set[Any] = set()
         for first, source in ((True, x), (False, update)):
-            shape = source.aval.shape
-            memory = Memory()
-            puller = Puller(self, Domain(shape), [], memory, [(0, n) for n in shape])
+            memory, puller = self._pulling(source.aval.shape)
             try:
                 value = puller.pull(source, puller.row_index)
                 at = puller.row_index
@@ -773,14 +796,79 @@ class Fusion:
             steps.append(made)
         return Built(steps, computed)
 
+    def _pulling(self, shape: tuple[int, ...]) -> tuple[Memory, Puller]:
+        memory = Memory()
+        return memory, Puller(self, Domain(shape), [], memory, [(0, n) for n in shape])
 
-def step(memory: Memory, kept: list[Buffer], grid: Any, body: list[Any], writes: list[Any]) -> Step:
-    """A kernel over its buffers."""
+    def _scattered(self, eqn: JaxprEqn) -> Built:
+        """A copy of an operand, then updates added to it where they are computed; or a routine,
+        which reads them."""
+        x, _, updates = eqn.invars
+        (out,) = eqn.outvars
+        if updates in self.materialised:
+            needed = {v for v in eqn.invars if type(v) is not Literal} - self.given
+            if needed <= self.materialised:
+                return Built([Step(None, [], eqn, [out])], set())
+            self.missing |= needed
+            return Built([], set())
+        try:
+            memory, puller = self._pulling(x.aval.shape)
+            value = puller.pull(x, puller.row_index)
+            stores = puller.stores(out, linear(puller.row_index, out.aval.shape), value)
+            body, grid = puller.looped(stores)
+            first = step(memory, [], grid, body, [out])
+            if type(x) is not Literal:
+                first = first._replace(source=x)
+            second, computed = self._adding(eqn)
+        except Cut as cut:
+            self.missing.add(cut.variable)
+            return Built([], set())
+        return Built([first, second], {*puller.computed, *computed})
+
+    def _adding(self, eqn: JaxprEqn) -> tuple[Step, set[Any]]:
+        """The kernel that computes the updates of a scatter and adds them."""
+        updates, (out,) = eqn.invars[2], eqn.outvars
+        ins, width = [v.aval for v in eqn.invars], self.scatters[id(eqn)]
+        *outer, last = updates.aval.shape
+        memory, puller = self._pulling((*outer, last // width))
+        k, body = memory.k, []
+        for i in range(width):
+            index = (*puller.row_index[:-1], puller.row_index[-1].scaled(width, i))
+            rule = added_at(k, index, ins, **eqn.params)
+            answer = None
+            while True:
+                try:
+                    operand, place = rule.send(answer)
+                except StopIteration as done:
+                    place, counts = done.value
+                    break
+                answer = puller.pull(eqn.invars[operand], place)
+            value, at = puller.pull(updates, index), linear(place, out.aval.shape)
+            offset, reach = None, (0, 0)
+            if k.from_data(at):
+                at, offset, reach = k.apart(at)
+            combines = eqn.primitive.operator.name
+            body.append(Atomic(memory.place(out), at, combines, value, offset, reach, counts))
+        axes = tuple(puller.extents.items())
+        made = step(memory, [], ("u", prod(n for _, n in axes)), body, [out], axes)
+        return made._replace(writes=[]), set(puller.computed)
+
+
+def step(
+    memory: Memory,
+    kept: list[Buffer],
+    grid: Any,
+    body: list[Any],
+    writes: list[Any],
+    axes: tuple[tuple[str, int], ...] = (),
+) -> Step:
+    """A kernel over its buffers; with ``axes``, which the grid counts, iterations combine what they
+    write."""
     buffers = []
     for v in memory.buffers:
         part, n = layout(v.aval.dtype)
         buffers.append(Buffer(part, n * prod(v.aval.shape), "out" if v in writes else "in"))
-    kernel = Kernel("k", buffers + kept, grid, body)
+    kernel = Kernel("k", buffers + kept, grid, body, axes, bool(axes))
     return Step(kernel, list(memory.buffers), None, [v for v in writes if type(v) is not DropVar])
 
 

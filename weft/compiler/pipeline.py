@@ -86,6 +86,9 @@ class Plain:
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> bool:
         return True
 
+    def scatters(self, eqn: Any) -> int:
+        return 0
+
 
 PLAIN: Any = Plain()
 
@@ -109,8 +112,11 @@ def _hoist(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
     return hoist(closed, ASSUMED_CALLS if target.general else 1)
 
 
-def _fuse(jaxpr: Jaxpr, target: Any) -> tuple[Fusion, list[Step]]:
-    fusion = Fusion(jaxpr, target.general, target.recomputes, target.min_stored_ops)
+def _fuse(jaxpr: Jaxpr, around: tuple[Any, bool]) -> tuple[Fusion, list[Step]]:
+    target, looped = around
+    # a loop may become one kernel, which updates of its own would be too much for
+    scatters = None if looped else target.scatters
+    fusion = Fusion(jaxpr, target.general, target.recomputes, target.min_stored_ops, scatters)
     return fusion, fusion.plan()
 
 
@@ -184,7 +190,7 @@ def fuse(
     loop.
     """
     jaxpr = _run(_REGION, jaxpr, target, watch)
-    fusion, steps = _run(_FUSION, jaxpr, target, watch)
+    fusion, steps = _run(_FUSION, jaxpr, (target, looped), watch)
     around = Around(target, fusion.results, donated, looped)
     return fusion, _run(_STEPS, steps, around, watch)
 

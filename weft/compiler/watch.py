@@ -148,7 +148,11 @@ def computed(seen: Seen) -> tuple[list[JaxprEqn], list[Any]]:
     stack = list(roots)
     while stack:
         eqn = fusion.producer.get(stack.pop())
-        if eqn is None or id(eqn) in found or id(eqn) not in fusion.fusible:
+        if (
+            eqn is None
+            or id(eqn) in found
+            or (id(eqn) not in fusion.fusible and id(eqn) not in fusion.scatters)
+        ):
             continue
         found[id(eqn)] = eqn
         stack += [x for x in eqn.invars if type(x) is not Literal and x not in read]

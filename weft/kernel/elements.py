@@ -197,6 +197,29 @@ def gather(
     return k.select(inside, value, filling(k, fill_value, ins[0].dtype))
 
 
+def added_at(
+    k: Builder, index: Any, ins: Any, *, dimension_numbers: Any, mode: Any, **_: Any
+) -> Rule:
+    """Where an element of the updates of a scatter belongs, and whether it counts, or None."""
+    window, inserted, index_map, batching, indices_batching = dimension_numbers
+    shape, updates, ndim = ins[0].shape, ins[2].shape, len(ins[0].shape)
+    batch = [entry for i, entry in enumerate(index) if i not in window]
+    absent = (*inserted, *batching)
+    inside = iter(window)
+    along = [None if axis in absent else next(inside) for axis in range(ndim)]
+    at = [k.fixed(0) if i is None else index[i] for i in along]
+    for axis, other in zip(batching, indices_batching, strict=True):
+        at[axis] = batch[other]
+    counts = None
+    for i, axis in enumerate(index_map):
+        size = 1 if along[axis] is None else updates[along[axis]]
+        most = max(shape[axis] - size, 0)
+        start, test = clamped(k, (yield 1, (*batch, k.fixed(i))), most)
+        at[axis] = at[axis].plus(k.place(start, most + 1))
+        counts = test if counts is None else k.and_(counts, test)
+    return tuple(at), counts if mode.name != "CLIP" else None
+
+
 def filling(k: Builder, value: Any, dtype: Any) -> Any:
     """The element that stands for what is out of bounds."""
     part, n = layout(dtype)

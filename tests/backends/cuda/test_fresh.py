@@ -54,6 +54,7 @@ def test_zeros_are_not_copied(monkeypatch, program):
 def test_an_operand_that_is_needed_is_copied(monkeypatch):
     planned.install(monkeypatch)
     x = np.ones((800, 4), "f")
-    made = planned.planned(lambda i, x: (y := x * 2, y.at[i].add(1.0)), NUMBERS, x).commands
+    function = lambda i, x, u: (y := x * 2, y.at[i].add(u))
+    made = planned.planned(function, NUMBERS, x, np.ones((5000, 4), "f")).commands
     (copy,) = (c for c in made if isinstance(c, commands.Moved))
     assert copy.target != copy.source

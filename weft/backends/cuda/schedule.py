@@ -22,6 +22,7 @@ from weft.compiler.passes.rewrite import Rewrite, position
 from weft.kernel.build import Builder
 from weft.kernel.kernel import (
     Affine,
+    Atomic,
     Buffer,
     Kernel,
     Loop,
@@ -180,7 +181,13 @@ def schedule(
     may read each other's shared memory."""
     outside = tuple(i for i, b in enumerate(kernel.buffers) if b.role != "row")
     if kernel.serial:
-        return Parts([Schedule(kernel, False, SERIAL_THREADS, 1, outside)], [])
+        alike = all(isinstance(s, Atomic) for s in kernel.body)
+        many = alike and kernel.grid is not None and kernel.grid[1] > 1 << 16
+        threads = THREADS if many else SERIAL_THREADS
+        made = Schedule(kernel, False, threads, 1, outside)
+        if alike:  # no loops: neighbouring elements are read together
+            made = made._replace(distinct=distinct, written=aligned)
+        return Parts([made], [])
     if stores_ranges(kernel) and (distinct or reads_where_it_writes(kernel)):
         return _ranges(kernel, aligned, distinct)
     return _whole(kernel, aligned, distinct, early)

@@ -17,6 +17,7 @@ from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.epilogues import offer
+from weft.backends.cuda.routines.scatter import added_at_a_time
 from weft.backends.cuda.routines.table import keeps
 from weft.base import knobs
 from weft.base.sizes import plain
@@ -63,6 +64,9 @@ class GpuTarget(Target):
         # a loop of small products becomes one kernel, where what follows is no epilogue
         return None if looped and is_small(eqn) else offer(eqn, finish)
 
+    def scatters(self, eqn: Any) -> int:
+        return added_at_a_time(eqn)
+
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A program in its simplest form, with attention as one operation."""
         found = simplify(closed, target=self)
@@ -107,6 +111,9 @@ class NamedTarget(GpuTarget):
 
     def epilogue(self, eqn: Any, finish: Finish, looped: bool) -> None:
         return None
+
+    def scatters(self, eqn: Any) -> int:
+        return 0
 
     def simplify(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         return simplify(closed, target=self)

@@ -33,6 +33,7 @@ from weft.backends.cuda.routines.device import combining
 from weft.backends.cuda.routines.sort import Scratch, key_names, sort_rows
 from weft.backends.cuda.routines.stubs import scatter_stubs as stubs
 from weft.backends.llvm.text.stub import known_to
+from weft.core.jaxpr import Literal
 from weft.kernel.kinds import i32, i64, kind_of, u32, u64
 from weft.kernel.program import Type, contiguous
 
@@ -46,6 +47,8 @@ _OPS = {
 }
 # Updates up to which one block does them.
 FEW = 1 << 10
+# Updates from which on a kernel may compute and add them, and the least size of a window.
+MIN_FUSED, MIN_WINDOW = 1 << 14, 4
 _CLIP = "CLIP"
 # What instructions do in any order.
 _COMBINING = {stubs.ADD: "add", stubs.SUB: "add", stubs.MIN: "min", stubs.MAX: "max"}
@@ -149,6 +152,28 @@ def _in_fours(names: dict[str, Any], table: np.ndarray) -> bool:
     window, batch = table[dims : dims + 3], table[dims + 3 * names["AXES"] :].reshape(-1, 3)
     strides = [*table[1:dims:2], *batch[:, 1], *batch[:, 2], names["WINDOW"]]
     return names["AXES"] == 1 and list(window[1:]) == [1, 1] and not any(x % 4 for x in strides)
+
+
+def added_at_a_time(eqn: Any) -> int:
+    """Elements that a thread adds at a time in a kernel that computes the updates of a scatter;
+    0 where a routine is better, which reads them."""
+    if eqn.primitive.name != "scatter-add" or any(type(x) is Literal for x in eqn.invars[1:]):
+        return 0
+    ins = [Type(x.aval.shape, x.aval.dtype) for x in eqn.invars]
+    operand, _, updates = ins
+    window = eqn.params["dimension_numbers"].update_window_dims
+    total, size = prod(updates.shape), prod(operand.shape)
+    if not MIN_FUSED <= total < 1 << 31 or size >= 1 << 31 or len(updates.shape) - 1 not in window:
+        return 0
+    dtype = operand.dtype
+    if getattr(dtype, "kind", "") not in tuple("iuf") or not _reduces(dtype, stubs.ADD):
+        return 0
+    table, (names, _) = _table(ins, eqn.params, 1)
+    # sums of single numbers add those of neighbours first
+    if names["WINDOW"] < MIN_WINDOW:
+        return 0
+    fours = dtype == np.float32 and _in_fours(names, table) and updates.shape[-1] % 4 == 0
+    return 4 if fours and driver.reduces_vectors() else 1
 
 
 # Floats of which instructions of the GPU's find extremes.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.cuda import driver
 from weft.backends.cuda.chain import Chain
 from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, group, quickly
 from weft.backends.cuda.schedule import TILE, Schedule, largest, operations, turned
@@ -24,7 +25,8 @@ from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_typ
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.serial import Writer
 from weft.base.sizes import Size, is_same, writing
-from weft.kernel.nodes import BOOL, Value, is_float
+from weft.kernel.kernel import Atomic, affine
+from weft.kernel.nodes import BOOL, F32, Value, is_float
 from weft.kernel.spec import verify
 
 # Threads of a multiprocessor that are enough, so that the assembler keeps many loads in registers
@@ -211,6 +213,19 @@ class _Tiles(Threads):
 _ATOMIC = {"add": ("add", "add"), "min": ("min", "umin"), "max": ("max", "umax")}
 
 
+def _is_vector(run: list[Any], buffers: Sequence[Any]) -> bool:
+    """Whether statements add four neighbouring floats, at places that are multiples of four: as
+    those are that a kernel adds four at a time (`Target.scatters`)."""
+    if len(run) != 4 or not all(isinstance(s, Atomic) and s.op == "add" for s in run):
+        return False
+    first = run[0]
+    if buffers[first.buffer].dtype != F32 or any(
+        s.at != first.at.plus(affine(i, {})) or s[4:] != first[4:] for i, s in enumerate(run)
+    ):
+        return False
+    return first.at.const % 4 == 0 and all(factor % 4 == 0 for _, factor in first.at.terms)
+
+
 class SerialText(Threads):
     """The text of a kernel whose threads each run one iteration of the grid."""
 
@@ -221,8 +236,31 @@ class SerialText(Threads):
         self.label("done")
 
 
+# Four neighbouring numbers added at once, at a multiple of 16 bytes.
+_ADD_4 = (
+    'call void asm sideeffect "red.global.add.v4.f32 [$0], {$1, $2, $3, $4};", '
+    '"l,f,f,f,f,~{memory}"'
+)
+
+
 class _Atomics(Writer):
     """Statements of a thread that others run beside."""
+
+    def run(self, run: list[Any]) -> None:
+        if not driver.reduces_vectors() or not _is_vector(run, self.f.kernel.buffers):
+            super().run(run)
+            return
+        f, first = self.f, run[0]
+        values = [f.value(s.value) for s in run]
+        mask = first.mask is None or f.value(first.mask)
+        base = f.address(first.buffer, f.offset(first.at))
+        if first.offset is not None:
+            base = f.emit(f"getelementptr float, ptr {base}, i64 {f.value(first.offset)}")
+        with f.when(mask):
+            whole = f.emit(f"addrspacecast ptr {base} to ptr addrspace(1)")
+            given = ", ".join(f"float {v}" for v in values)
+            f.line(f"{_ADD_4}(ptr addrspace(1) {whole}, {given})")
+        self.forget()
 
     def combined(self, op: str, dtype: np.dtype, base: str, value: str) -> None:
         f, kind = self.f, memory_type(dtype)
