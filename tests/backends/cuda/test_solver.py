@@ -7,6 +7,7 @@ from tests.backends.cuda import host_libraries
 from tests.backends.cuda.emulation import run_routine
 from weft.backends.cuda.routines import solver, spectra, tridiagonal
 from weft.backends.cuda.routines.base import ROUTINES, Library, Run
+from weft.backends.cuda.schedule import schedule
 from weft.core.registry import lookup
 from weft.kernel.program import Type
 from weft.prims.linalg.svd import SvdAlgorithm
@@ -85,6 +86,13 @@ class TestLibraries:
         (got,), _ = run("cholesky", [x], {})
         got = got.reshape(-1, 4, 4)
         assert np.isnan(got[0][np.tril_indices(4)]).all() and not np.isnan(got[1:]).any()
+
+    def test_one_kernel_follows_cholesky(self, dtype, stack):
+        given = [Type((*stack, 40, 40), np.dtype(dtype))]
+        steps = ROUTINES["cholesky"](given, given, {}).steps
+        assert isinstance(steps[-2], Library) and len(steps) == 3 + bool(stack)
+        (part,) = schedule(steps[-1][0]).parts
+        assert (part.tile is None) == (dtype == "complex128")
 
     @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
     def test_lu(self, dtype, stack, shape):

@@ -29,7 +29,11 @@ from weft.backends.cuda.routines.base import (
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.sort import Scratch
 from weft.backends.cuda.routines.stubs import solver_stubs as stubs
+from weft.base.functional import lru
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Buffer, Kernel, Store, affine
 from weft.kernel.kinds import kind_of
+from weft.kernel.nodes import I32
 from weft.kernel.program import Type
 
 PTR = ctypes.c_void_p
@@ -179,11 +183,31 @@ def _cholesky(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Rout
             return LOWER, n, PTR(a + i * n * n * size), n, PTR(w), length, PTR(status + 4 * i)
 
         steps.append(calls("cusolver", name, (columns, room.new(length * size), info), one, count))
-    rows = room.new(count * n * n * size)
-    steps.append((permute((count, n, n), (0, 2, 1), size), (columns, rows)))
-    places = (rows, info, made(0))
-    steps.append(picked(x.dtype, (count, n, n), (n * n, n, 1), places, stubs.LOWER, checked=True))
+    steps.append((_factor(count, n, x.dtype), (columns, info, made(0))))
     return Routine(steps, tuple(room.sizes))
+
+
+@lru(64)
+def _factor(count: int, n: int, dtype: np.dtype) -> Kernel:
+    """A kernel that gives lower triangles by rows, of factors by columns: zeros above, NaN where
+    ``info`` tells of a failure."""
+    parts = dtype.itemsize // min(8, dtype.itemsize)
+    word = np.dtype(f"u{dtype.itemsize // parts}")
+    unknown = np.full(1, complex(np.nan, np.nan) if dtype.kind == "c" else np.nan, dtype)
+    k = Builder()
+    axes = {"matrix": count, "row": n, "column": n, "part": parts}
+    axes = {name: size for name, size in axes.items() if size > 1 or name in ("row", "column")}
+    at = lambda **steps: affine(0, {name: n for name, n in steps.items() if name in axes})
+    value = k.load(0, word, at(matrix=n * n * parts, row=parts, column=n * parts, part=1))
+    failed = k.ne(k.load(1, I32, at(matrix=1)), k.const(0, I32))
+    value = k.select(failed, k.const(unknown.view(word)[0], word), value)
+    inside = k.ge(k.index("row"), k.index("column"))
+    value = k.select(inside, value, k.const(0, word))
+    total = count * n * n * parts
+    buffers = [Buffer(word, total, "in"), Buffer(I32, count, "in"), Buffer(word, total, "out")]
+    to = at(matrix=n * n * parts, row=n * parts, column=parts, part=1)
+    store = Store(2, to, value)
+    return Kernel("factor", buffers, ("grid", total), [store], tuple(axes.items()))
 
 
 def _lu(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:

@@ -10,7 +10,7 @@ from weft.kernel.kinds import f32, i32, i64, ptr, static, void
 # Kinds that the stubs are given.
 C: Any = f32
 UNKNOWN = float("nan")
-LOWER, UPPER, ALL = range(3)
+UPPER, ALL = range(2)
 
 
 def pick(
@@ -44,12 +44,10 @@ def pick(
         value = C[x, at * PARTS + part]
         if CONJUGATED == 1 and part == 1:
             value = -value
-        if KEEP == 0 and column > row:
-            value = C(0.0)
-        if KEEP == 1 and column < row:
+        if KEEP == 0 and column < row:
             value = C(0.0)
         if CHECKED == 1:
-            if i32[info, matrix] != 0 and (KEEP != 0 or column <= row):
+            if i32[info, matrix] != 0:
                 value = C(UNKNOWN)
         C[out, (matrix * OUT_STRIDE + row * COLUMNS + column) * PARTS + part] = value
 
