@@ -193,6 +193,12 @@ LATE = {
     ("weft.api.learning", "weft.runtime.shapes"),
     ("weft.api.stages", "weft.core.dims.dim"),
     ("weft.control.jit", "weft.control.initial_style"),
+    *(
+        ("weft.control.jit", f"weft.transforms.{name}")
+        for name in "jvp masks partial_eval transpose vmap".split()
+    ),
+    ("weft.base.observing", "weft.base.text"),
+    ("weft.core.shape_dtype", "weft.core.layout"),
     ("weft.runtime.array", "weft.division.mesh_layout"),
     ("weft.runtime.array", "weft.runtime.printed"),
     ("weft.api.stages", "weft.api.movement"),

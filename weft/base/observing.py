@@ -14,8 +14,11 @@ from time import perf_counter
 from typing import Any
 
 from weft.base import knobs, logs, source
+from weft.base.lazy import Late
 from weft.base.record import Record
-from weft.base.text import bytes_text, seconds_text
+
+# loaded when a report is written
+text = Late("weft.base.text")
 
 Reasons = Callable[[], Sequence[str]]
 
@@ -47,7 +50,9 @@ class Recompile(Record):
     def title(self) -> str:
         """Function, line, and what was done."""
         done = " and ".join(self.stages)
-        return f"{self.function}, called at {self.line}: {done} in {seconds_text(self.seconds)}"
+        return (
+            f"{self.function}, called at {self.line}: {done} in {text.seconds_text(self.seconds)}"
+        )
 
     def __repr__(self) -> str:
         return "\n  ".join([self.title(), *self.reasons])
@@ -77,7 +82,7 @@ class Transfer(Record):
     explicit: bool
 
     def __repr__(self) -> str:
-        size = bytes_text(self.nbytes)
+        size = text.bytes_text(self.nbytes)
         return f"{self.what} ({size}), {self.direction}: {self.function} at {self.line}"
 
 

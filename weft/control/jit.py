@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,16 +22,19 @@ from weft.core.primitive import Primitive
 from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
 from weft.transforms.dce import dce_closed
-from weft.transforms.jvp import jvp_jaxpr
-from weft.transforms.masks import Live, Masked
-from weft.transforms.partial_eval import partial_eval_jaxpr
-from weft.transforms.transpose import backward_pass
-from weft.transforms.vmap import batch_jaxpr
+
+if TYPE_CHECKING:
+    from weft.transforms.masks import Live, Masked
 
 Flags = Sequence[bool]
 
 # loaded when a staged function is transformed
 initial_style = Late("weft.control.initial_style")
+forward = Late("weft.transforms.jvp")
+partial = Late("weft.transforms.partial_eval")
+transposing = Late("weft.transforms.transpose")
+batching = Late("weft.transforms.vmap")
+wheres = Late("weft.transforms.masks")
 # needed with mutable references only
 without_refs = Late("weft.transforms.discharge")
 
@@ -131,7 +134,7 @@ class Jit(Called):
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
         nonzeros = [type(t) is not Zero for t in tangents]
-        closed, out_nonzeros = jvp_jaxpr(jaxpr, nonzeros, False)
+        closed, out_nonzeros = forward.jvp_jaxpr(jaxpr, nonzeros, False)
         given = [t for t in tangents if type(t) is not Zero]
         donated = params["donated_invars"]
         donated = (*donated, *(d for d, nz in zip(donated, nonzeros, strict=True) if nz))
@@ -146,7 +149,7 @@ class Jit(Called):
 
     def batch(self, axis: AxisData, args: Any, dims: Any, *, jaxpr: ClosedJaxpr, **params: Any):
         in_batched = [d is not None for d in dims]
-        closed, out_batched = batch_jaxpr(jaxpr, axis, in_batched, False)
+        closed, out_batched = batching.batch_jaxpr(jaxpr, axis, in_batched, False)
         moved = initial_style.mapped_at_front(args, dims)
         outs = self.bind(*moved, **jit_params(closed, params, params["donated_invars"]))
         return outs, [0 if b else None for b in out_batched]
@@ -164,7 +167,7 @@ class Jit(Called):
     def partial_eval(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         unknown = [trace.is_unknown(x) for x in args]
         jaxpr = params["jaxpr"]
-        known, rest, out_unknown, _ = partial_eval_jaxpr(jaxpr, unknown, False)
+        known, rest, out_unknown, _ = partial.partial_eval_jaxpr(jaxpr, unknown, False)
         known_args, unknown_args = partition_list(unknown, args)
         n_known_out = len(out_unknown) - sum(out_unknown)
         known_outs = self.bind(*known_args, **jit_params(known, params))
@@ -245,7 +248,7 @@ class Masks(Record):
 def masks_given(cts: Any) -> tuple[Any, ...]:
     """What programs say of the masks of cotangents: the shape, whether the cotangent is dirty, and
     the shape and the axes of its rows, None without; None for a cotangent without a mask."""
-    return tuple([_mask_type(ct) if type(ct) is Masked else None for ct in cts])
+    return tuple([_mask_type(ct) if type(ct) is wheres.Masked else None for ct in cts])
 
 
 def _mask_type(ct: Masked) -> tuple[Any, ...]:
@@ -255,7 +258,7 @@ def _mask_type(ct: Masked) -> tuple[Any, ...]:
 
 def mask_values(cts: Any) -> list[Live]:
     """The masks of cotangents in the order in which programs have them: first all, then rows."""
-    lives = [ct.live for ct in cts if type(ct) is Masked]
+    lives = [ct.live for ct in cts if type(ct) is wheres.Masked]
     return [*lives, *(live.rows[0] for live in lives if live.rows is not None)]
 
 
@@ -273,7 +276,7 @@ def with_masks(cts: Sequence[Any], given: Sequence[Any], values: Sequence[Any]) 
     def masked(ct: Any, mask: Any) -> Masked:
         shape, dirty, kind = mask
         found = None if kind is None else (_known(kind[0], next(rows)), kind[1])
-        return Masked(ct, _known(shape, next(lives), found), dirty)
+        return wheres.Masked(ct, _known(shape, next(lives), found), dirty)
 
     return [ct if mask is None else masked(ct, mask) for ct, mask in zip(cts, given, strict=True)]
 
@@ -316,13 +319,13 @@ def transposed_call(closed: ClosedJaxpr, cts: Any, args: Any) -> TransposedCall:
     kept = tuple(is_undef(x) and x.masked for x in args)
     masks = Masks(knobs.thread.safe_where_gradients, masks_given(cts), kept)
     found = _transposed_read(closed, linear, nonzero, (False,) * sum(linear), masks)
-    values = [ct.value if type(ct) is Masked else ct for ct in cts if type(ct) is not Zero]
+    values = [ct.value if type(ct) is wheres.Masked else ct for ct in cts if type(ct) is not Zero]
     lives = [m.value() for m, read in zip(mask_values(cts), found.read, strict=True) if read]
     return TransposedCall(found, [x for x in args if not is_undef(x)], [*values, *lives])
 
 
 def _known(shape: tuple[int, ...], value: Any, rows: Any = None) -> Live:
-    return Live(shape, lambda: value, rows)
+    return wheres.Live(shape, lambda: value, rows)
 
 
 @per_program
@@ -362,14 +365,14 @@ def _transposed(
             for a, nz in zip(closed.out_avals, nonzero, strict=True)
         ]
         cts = with_masks(cts, masks.given, parts[2])
-        outs = backward_pass(closed.jaxpr, closed.consts, primals, cts)
+        outs = transposing.backward_pass(closed.jaxpr, closed.consts, primals, cts)
         found = [ct for ct, lin in zip(outs, linear, strict=True) if lin]
         wanted.extend(
             inst or type(ct) is not Zero for ct, inst in zip(found, instantiated, strict=True)
         )
         found = [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
         returned.extend(masks_given(found))
-        values = [ct.value if type(ct) is Masked else ct for ct in found]
+        values = [ct.value if type(ct) is wheres.Masked else ct for ct in found]
         return [*values, *(live.value() for live in mask_values(found))]
 
     staged = stage(backward, [*known_avals, *ct_avals, *mask_avals], closed.debug_info)

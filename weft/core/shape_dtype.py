@@ -7,13 +7,16 @@ from typing import Any
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.core.avals import AbstractToken, ShapedArray
-from weft.core.layout import AutoLayout, Format
 from weft.core.registry import lookup
 from weft.core.sharding import NamedSharding, PartitionSpec, Sharding, check_rank
 from weft.core.trace import aval_handlers, typeof
 
 _set = object.__setattr__
+
+# loaded when a struct is given a sharding
+layouts = Late("weft.core.layout")
 
 
 class ShapeDtypeStruct:
@@ -149,8 +152,8 @@ def _sharding_of(given: Any, shape: tuple[Any, ...]) -> Any:
     """The sharding that a struct of a shape was given, which must fit it."""
     if given is None:
         return None
-    if isinstance(given, Format):
-        if isinstance(given.layout, AutoLayout):
+    if isinstance(given, layouts.Format):
+        if isinstance(given.layout, layouts.AutoLayout):
             raise TypeError("a ShapeDtypeStruct cannot have Layout.AUTO; pass a Layout")
         given = given.sharding_for(shape, "ShapeDtypeStruct")
     elif not isinstance(given, (Sharding, PartitionSpec)):
