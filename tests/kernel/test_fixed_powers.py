@@ -7,7 +7,7 @@ import weft
 import weft.numpy as jnp
 
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -2.0, 1e-37, -1e-37, 3e38]
-EXPONENTS = [0.0, 1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5, -0.5, 0.25, 1.5]
+EXPONENTS = [0.0, 1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5, -0.5, 0.25, 1.5, -1.5, 2.5, -2.5, 3.5, -3.5]
 
 
 def by_general_power(x, y):
@@ -30,3 +30,14 @@ def test_known_exponents_give_what_others_give(y, dtype):
         rtol = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}[dtype]
         np.testing.assert_allclose(known, other, rtol)
         assert np.mean(known[some] != other[some]) < 0.03
+
+
+@pytest.mark.parametrize("y", [0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.5, -3.5])
+def test_roots_and_their_powers_are_right_over_the_whole_range(y):
+    """Also where the result is so small that what a product is rounded by is no number."""
+    low, high = sorted((-125 / y, 126 / y))
+    exponents = np.random.default_rng(1).uniform(max(-125, low), min(126, high), 20_000)
+    x = (2.0**exponents).astype(np.float32)
+    found = np.asarray(weft.jit(lambda a: jnp.power(a, np.float32(y)))(x))
+    exact = x.astype(np.float64) ** y
+    assert (abs(found - exact) <= 0.51 * np.spacing(abs(exact).astype(np.float32))).all()

@@ -94,16 +94,48 @@ def _fixed_power(k: Builder, x: Value, y: Value) -> Value | None:
         return integer_pow(k, x, int(exponent))
     if exponent == 0.5:
         return _root_power(k, x, k.sqrt(k.add(x, k.like(x, 0.0))))
-    if x.dtype != F32 or exponent not in (3.0, 4.0, -2.0, -0.5, 0.25, 1.5):
+    if exponent in INVERSE_HALVES:
+        return _inverse_half(k, x, -exponent)
+    if x.dtype != F32 or exponent not in (3.0, 4.0, -2.0, 0.25, 1.5, 2.5, 3.5):
         return None
     wide = k.cast(x, F64)
     if exponent == int(exponent):
         return k.cast(integer_pow(k, wide, int(exponent)), F32)
     root = k.sqrt(k.add(wide, k.like(wide, 0.0)))  # -0 becomes 0
-    if exponent == -0.5:
-        return _root_power(k, x, k.cast(k.div(k.like(wide, 1.0), root), F32), 0.0)
-    powers = {0.25: lambda: k.sqrt(root), 1.5: lambda: k.mul(root, k.abs(wide))}
-    return _root_power(k, x, k.cast(powers[exponent](), F32))
+    if exponent == 0.25:
+        return _root_power(k, x, k.cast(k.sqrt(root), F32))
+    rest = integer_pow(k, k.abs(wide), int(exponent))
+    return _root_power(k, x, k.cast(k.mul(root, rest), F32))
+
+
+# Exponents whose powers take fewer steps by a root and products than by a logarithm.
+INVERSE_HALVES = (-0.5, -1.5, -2.5, -3.5)
+
+
+def _inverse_half(k: Builder, x: Value, exponent: float) -> Value:
+    """The inverse of x to the n and a half: a root and products of 1 / x, which leave the range of
+    numbers only where the result does, with what each of them was rounded by."""
+    base, one = k.add(x, k.like(x, 0.0)), k.like(x, 1.0)  # -0 becomes 0
+    if exponent == 0.5:
+        return _root_power(k, x, rsqrt(k, base), 0.0)
+    q = k.div(one, base)
+    root = k.sqrt(q)
+    # what the result lacks, as a part of it, for the quotient and for the root
+    lacks = k.mul(k.fma(k.neg(base), q, one), k.like(x, exponent))
+    left = k.fma(k.neg(root), root, q)
+    lacks = k.fma(k.mul(left, k.like(x, 0.5)), base, lacks)
+    # what products are rounded by may be too small a number where the result isn't
+    up, down = (2.0**30, 2.0**-30) if x.dtype == F32 else (2.0**60, 2.0**-60)
+    small = k.lt(q, one)
+    high = k.mul(root, k.select(small, k.like(x, up), one))
+    low = k.mul(high, lacks)
+    for _ in range(int(exponent)):
+        product = two_product(k, high, q)
+        high, low = product.high, k.fma(low, q, product.low)
+    better = k.add(high, low)
+    # at the ends of the range, what was cut off means nothing
+    found = k.select(k.isnan(better), high, better)
+    return _root_power(k, x, k.mul(found, k.select(small, k.like(x, down), one)), 0.0)
 
 
 def _root_power(k: Builder, x: Value, y: Value, beyond: float = math.inf) -> Value:
