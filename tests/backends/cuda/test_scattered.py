@@ -9,7 +9,7 @@ import weft
 from tests.backends.cuda import planned
 from tests.backends.cuda.host_device import install
 from tests.backends.cuda.test_columns import launch
-from tests.backends.cuda.test_program import compiled
+from tests.backends.cuda.test_program import Target, compiled
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda.passes.target import GpuTarget
@@ -100,6 +100,28 @@ def test_results(program, width, monkeypatch):
     want = weft.tree.leaves(weft.jit(program)(*args))
     for a, b in zip(compiled(program, *args)(args), want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+
+
+def in_place(x, w, a, b):
+    return x.at[b].add(w[:, None] * jnp.ones((1, x.shape[1])))
+
+
+def twice(x, w, a, b):
+    y = x.at[b].add(x[a] * w[:, None])
+    return y.at[a].add(jnp.sin(x)[b]), jnp.sum(x)
+
+
+@pytest.mark.parametrize(("program", "launches"), [(in_place, 1), (added, 2), (twice, 4)])
+def test_donated_arguments(program, launches, monkeypatch):
+    """Rows are added in the memory of an argument if nothing reads it any more."""
+    install(monkeypatch)
+    args = arguments(8)
+    want = weft.tree.leaves(weft.jit(program)(*args))
+    run = Target().compile(weft.make_jaxpr(program)(*args), [True, False, False, False])
+    run.capturable = False
+    for a, b in zip(run(args), want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert len(run.commands) == launches
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float64"])

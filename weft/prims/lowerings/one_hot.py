@@ -150,6 +150,8 @@ class _Sum:
         if len(parts) == 2 and set(parts[0].labels) & set(parts[1].labels) - set(kept):
             return _along(self._product(parts, kept), kept, self.sizes)
         labels = _union(*(p.labels for p in parts))
+        if self.recipe.dtype != self.dtype:  # a kernel rounds sums along the last axes, too
+            labels = (*(a for a in labels if a in kept), *(a for a in labels if a not in kept))
         x = _along(parts[0], labels, self.sizes)
         for p in parts[1:]:
             x = bind("mul", x, _along(p, labels, self.sizes))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda.routines.base import deterministic
+from weft.backends.cuda.routines.scatter import MIN_FUSED
 from weft.base.functional import lru
 from weft.base.knobs import enable_x64
 from weft.base.record import Record
@@ -461,8 +462,10 @@ class _Forms:
             time += total / MULTIPLICATIONS
         moved += self.elements(form.axes) * size
         if added:
-            moved += 3 * self.elements(out) * size
-            time += 2 * KERNEL
+            # zeros, and a kernel that may compute what it adds; narrow floats are added as float32
+            fused = self.elements(out) >= MIN_FUSED
+            moved += (1 if fused else 3) * self.elements(out) * size
+            time += KERNEL * (1 + (not fused) + (size < 4))
         return time + moved / BYTES
 
 
