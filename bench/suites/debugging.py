@@ -286,6 +286,26 @@ def _matrices_loop(size: int, skewed: bool) -> Any:
     return setup
 
 
+def _solutions_loop(size: int, skewed: bool) -> Any:
+    """A loop of small linear systems, mapped."""
+
+    def setup(jax: Any) -> Program:
+        jnp = jax.numpy
+
+        def one(n: Any, a: Any, x: Any) -> Any:
+            step = lambda s: (jnp.linalg.solve(a, s[0]) + 0.5, s[1] - 1)
+            return jax.lax.while_loop(lambda s: s[1] > 0, step, (x, n))[0]
+
+        rng = np.random.default_rng(1)
+        a = rng.standard_normal((size, 5, 5)).astype(np.float32) / 5 + 2 * np.eye(5, dtype="f4")
+        x = rng.standard_normal((size, 5)).astype(np.float32)
+        return Program(
+            jax.jit(jax.vmap(one)), tuple(map(jnp.asarray, (_lengths(size, skewed), a, x)))
+        )
+
+    return setup
+
+
 def _branches(jax: Any) -> Program:
     """A costly branch that one element in ten takes."""
     jnp = jax.numpy
@@ -324,6 +344,7 @@ ROWS += [
         ("numbers", _numbers_loop, (8, 1000, 1000000)),
         ("rows", _rows_loop, (8, 64, 2000, 5000)),
         ("matrices", _matrices_loop, (8, 2000)),
+        ("solutions", _solutions_loop, (8, 500)),
     )
     for size in sizes
     for skewed in (False, True)
