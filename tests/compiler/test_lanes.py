@@ -124,7 +124,7 @@ def test_blocks_are_filled_again():
     n[::64] = 256
     closed = weft.make_jaxpr(weft.vmap(newton))(n, a)
     (text,) = [t for t, name in target.Cpu().assemble(closed).codes if name == "blocks"]
-    assert "label %refill" in str(text)
+    assert "label %refill" in str(text) and "@llvm.cttz.i64" in str(text)
     found = np.asarray(weft.jit(weft.vmap(newton))(n, a))
     np.testing.assert_allclose(found[::64], np.sqrt(2), rtol=1e-6)
     np.testing.assert_array_equal(found[1::64], 1.5)

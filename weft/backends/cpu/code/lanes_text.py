@@ -16,6 +16,9 @@ from weft.kernel.program import Blocks, Slot, While
 
 # The part of a block that may be done before other elements take its place.
 DONE_SHARE = 4
+# Lanes that one number has a bit for, and numbers that a function keeps.
+MASK_BITS = 64
+LOCALS = ("next", "left", "held", "least", "ended")
 
 
 def render_lanes(
@@ -53,7 +56,7 @@ class Lanes(Inlined):
         self._each(self._empty)
         self.line("br label %refill")
         self.label("refill")
-        self._each(lambda lane: self._exchange(lane, last))
+        self._each_done(lambda lane: self._exchange(lane, last))
         with self.when(self.emit(f"icmp eq i64 {self.emit('load i64, ptr %held')}, 0"), "over"):
             pass
         self._rounds(last)
@@ -68,7 +71,7 @@ class Lanes(Inlined):
 
     def _stage(self) -> None:
         """Memory for the elements of a block: what goes round is before and after in one place."""
-        self.head += [f"  %{name} = alloca i64" for name in ("next", "left", "held", "least")]
+        self.head += [f"  %{name} = alloca i64" for name in LOCALS]
         self.head += [f"  %ids = alloca [{self.width} x i64], align 64", "  store i64 0, ptr %held"]
         before = {out: init for init, out in self.after.items()}
         staged = [slot for slot in self.blocks.arrays if slot in self.found.used]
@@ -90,6 +93,30 @@ class Lanes(Inlined):
 
         self.carry("0", str(self.width), [], body)
 
+    def _each_done(self, write: Callable[[str], None]) -> None:
+        """Write what is done for every lane whose element has ended: the bits of a number are gone
+        through, so that no branch is taken at random."""
+        assert self.blocks.lanes is not None
+        bits = min(self.width, MASK_BITS)
+        self.declared["@llvm.cttz.i64"] = "declare i64 @llvm.cttz.i64(i64, i1)"
+        for first in range(0, self.width, bits):
+            at = self._place(self.pointer(self.blocks.lanes.live), str(first), 1)
+            live = self.emit(f"load <{bits} x i8>, ptr {at}, align 1")
+            ended = self.emit(f"icmp eq <{bits} x i8> {live}, zeroinitializer")
+            mask = self.emit(f"bitcast <{bits} x i1> {ended} to i{bits}")
+            if bits < MASK_BITS:
+                mask = self.emit(f"zext i{bits} {mask} to i64")
+            self.line(f"store i64 {mask}, ptr %ended")
+            self.line(f"br label %ended{first}")
+            self.label(f"ended{first}")
+            left = self.emit("load i64, ptr %ended")
+            some = self.emit(f"icmp ne i64 {left}, 0")
+            with self.when(some, f"ended{first}"):
+                lane = self.emit(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
+                less = self.emit(f"sub i64 {left}, 1")
+                self.line(f"store i64 {self.emit(f'and i64 {left}, {less}')}, ptr %ended")
+                write(self.emit(f"add i64 {lane}, {first}") if first else lane)
+
     def _place(self, base: str, index: str, size: int) -> str:
         offset = index if size == 1 else self.emit(f"mul i64 {index}, {size}")
         return self.emit(f"getelementptr i8, ptr {base}, i64 {offset}")
@@ -105,20 +132,18 @@ class Lanes(Inlined):
 
     def _exchange(self, lane: str, last: str) -> None:
         """The next element in the place of one that is done."""
-        done = self.emit(f"icmp eq i8 {self.emit(f'load i8, ptr {self._live(lane)}')}, 0")
-        with self.when(done):
-            self._write(lane)
-            at = self._place("%ids", lane, 8)
-            self.line(f"store i64 -1, ptr {at}")
-            following = self.emit("load i64, ptr %next")
-            with self.when(self.emit(f"icmp slt i64 {following}, {last}")):
-                self.line(f"store i64 {following}, ptr {at}")
-                for slot in self.loaded:
-                    size = self.blocks.arrays[slot]
-                    source = self._place(self.named("x", slot), following, size)
-                    self.copy(self._place(self.fixed[slot], lane, size), source, size)
-                self._add("next", 1)
-                self._add("held", 1)
+        self._write(lane)
+        at = self._place("%ids", lane, 8)
+        self.line(f"store i64 -1, ptr {at}")
+        following = self.emit("load i64, ptr %next")
+        with self.when(self.emit(f"icmp slt i64 {following}, {last}")):
+            self.line(f"store i64 {following}, ptr {at}")
+            for slot in self.loaded:
+                size = self.blocks.arrays[slot]
+                source = self._place(self.named("x", slot), following, size)
+                self.copy(self._place(self.fixed[slot], lane, size), source, size)
+            self._add("next", 1)
+            self._add("held", 1)
 
     def _write(self, lane: str) -> None:
         """The results of a lane to where they belong, if it has an element."""
