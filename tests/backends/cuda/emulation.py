@@ -33,8 +33,9 @@ STACK = 1 << 18
 class Block:
     """A block of threads that runs: what they share."""
 
-    def __init__(self, number, blocks, threads):
+    def __init__(self, number, blocks, threads, cluster=None):
         self.number, self.blocks, self.threads = number, blocks, threads
+        self.cluster = cluster  # where all threads of a cluster meet
         self.all = threading.Barrier(threads)
         self.warps = [threading.Barrier(min(32, threads)) for _ in range(-(-threads // 32))]
         self.slots = [[None] * 32 for _ in self.warps]
@@ -95,7 +96,7 @@ def _reduce(kind, join):
 
 
 def _wait(p, goal):
-    while ctypes.c_int32(U32.from_address(p).value - goal).value < 0:
+    while (U32.from_address(p).value ^ goal) >> 31:
         time.sleep(0)
 
 
@@ -134,6 +135,8 @@ WORDS = {
     "arrive_u32": lambda p, x: _add(U32)(p, x) and None,
     "wait_u32": _wait,
     "bring_near": lambda p: None,
+    "peek_u32": lambda p: U32.from_address(p).value,
+    "cluster_meet": lambda: local.block.cluster.wait() and None,
     "peek_u64": lambda p: U64.from_address(p).value,
     "release_u32": _set(U32),
     "poke_u64": _set(U64),
@@ -520,10 +523,10 @@ class Native:
         for number in range(blocks):
             finish(self.start(number, blocks, threads, values))
 
-    def start(self, number, blocks, threads, values):
+    def start(self, number, blocks, threads, values, meeting=None):
         """The threads of a block, running."""
         function = ctypes.CFUNCTYPE(None, *[ctypes.c_size_t] * len(values))(self.address)
-        block = Block(number, blocks, threads)
+        block = Block(number, blocks, threads, meeting)
         if cluster is not None:
             cluster.blocks[number % len(cluster.blocks)] = block
 
@@ -552,11 +555,17 @@ class Loop:
     """The kernel of a loop; each block has a copy, as globals are what its threads share."""
 
     def __init__(self, module, dynamic=0):
-        self.text, self.dynamic, self.name = str(module), dynamic, "loop"
+        self.module, self.text = module, str(module)
+        self.dynamic, self.name = dynamic, "loop"
+        self.cluster = getattr(module, "cluster", 0)
         self.natives = []
 
     def launch(self, blocks, threads, values, stream):
-        """Run one block after the other."""
+        """Run one block after the other, or those of a cluster at once."""
+        if self.cluster:
+            assert blocks == self.cluster
+            self.launch_together(blocks, threads, values, stream)
+            return
         if not self.natives:
             plain = "llvm.nvvm.read.ptx.sreg.tid.x" in self.text
             self.natives = [Native(hosted(self.text) if plain else self.text, self.dynamic)]
@@ -566,7 +575,9 @@ class Loop:
         """Run all blocks at once."""
         while len(self.natives) < blocks:
             self.natives.append(Native(self.text, self.dynamic))
-        running = [n.start(i, blocks, threads, values) for i, n in enumerate(self.natives)]
+        meeting = threading.Barrier(blocks * threads)
+        numbered = enumerate(self.natives)
+        running = [n.start(i, blocks, threads, values, meeting) for i, n in numbered]
         for workers in running:
             finish(workers)
 

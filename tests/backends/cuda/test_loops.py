@@ -9,11 +9,16 @@ from tests.backends.cuda.host_device import install
 from tests.backends.test_reference import check_samples
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, commands, driver, loops, program
+from weft.backends.cuda import assemble, commands, driver, loops, program, ptx
+from weft.backends.cuda.groups import Access
+from weft.backends.cuda.schedule import Schedule
 from weft.base import knobs
 from weft.compiler.pipeline import simplify
 from weft.control.while_loop import While
 from weft.core.jaxpr import jaxprs_in_params
+from weft.kernel.build import Builder
+from weft.kernel.kernel import Buffer, Kernel, Loop, Reduce, Store, affine
+from weft.kernel.nodes import F32
 from weft.nn import softmax
 
 
@@ -148,23 +153,28 @@ def check(name, target, runs=1):
 def test_on_the_host(name, monkeypatch):
     install(monkeypatch)
     monkeypatch.setattr(commands.LoopKernel, "capturable", False)
-    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (1, 64))
+    monkeypatch.setattr(assemble, "choose", lambda *given: loops.Grid(1, 64))
     check(name, Target())
 
 
+GRIDS = {"grid": loops.Grid(3, 32), "cluster": loops.Grid(2, 64, True)}
+
+
+@pytest.mark.parametrize("kind", GRIDS)
 @pytest.mark.parametrize("name", ["rnn", "collatz", "nested", "rows", "stencil", "tiles"])
-def test_several_blocks_on_the_host(name, monkeypatch):
+def test_several_blocks_on_the_host(name, kind, monkeypatch):
     install(monkeypatch)
     monkeypatch.setattr(commands.LoopKernel, "capturable", False)
-    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (3, 32))
-    assert looped(check(name, Target()))[0].blocks == 3
+    monkeypatch.setattr(assemble, "choose", lambda *given: GRIDS[kind])
+    (loop,) = looped(check(name, Target(), 2))
+    assert (loop.blocks, loop.cluster) == (GRIDS[kind].blocks, kind == "cluster")
 
 
 @pytest.mark.parametrize("prim", ["scan", "while"])
 def test_samples_on_the_host(prim, monkeypatch):
     install(monkeypatch)
     monkeypatch.setattr(commands.LoopKernel, "capturable", False)
-    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (1, 32))
+    monkeypatch.setattr(assemble, "choose", lambda *given: loops.Grid(1, 32))
     check_samples(Target(), prim)
 
 
@@ -177,6 +187,47 @@ def test_an_element_of_a_product_is_gone_on_with_before_any_barrier(monkeypatch)
     (loop,) = looped(run)
     assert loop.blocks == 132 and "1 barrier a round" in loop.rounds
     assert "loop in one kernel, 1000 times" in run.explain()
+
+
+def test_short_rounds_are_those_of_a_cluster(monkeypatch):
+    """Of a cluster, a barrier takes a third of the time that it takes of a grid, and so do few
+    elements of its blocks; many keep all multiprocessors busy."""
+    install(monkeypatch)
+    monkeypatch.setattr(driver.device(), "multiprocessors", 132)
+    near = lambda x: lax.fori_loop(0, 9, lambda i, x: jnp.roll(x, 1) + x * 0.5, x)
+    runs = {n: Target().compile(weft.make_jaxpr(near)(draws(n))) for n in (1 << 12, 1 << 15)}
+    (loop,) = looped(runs[1 << 12])
+    assert loop.cluster and loop.blocks == loops.CLUSTER_BLOCKS
+    text = ptx.assemble(loop.function.loop.module)
+    assert ".reqnctapercluster 8" in text and "barrier.cluster.wait.acquire;" in text
+    (loop,) = looped(runs[1 << 15])
+    assert not loop.cluster and loop.blocks == 132
+    monkeypatch.setattr(driver.device(), "architecture", 80)
+    (loop,) = looped(Target().compile(weft.make_jaxpr(near)(draws(1 << 12))))
+    assert not loop.cluster
+
+
+def test_few_long_rows_have_a_block_each(monkeypatch):
+    """A warp would wait for one load after the other."""
+    part = loops.in_a_loop(rows_of(16, 1000))
+    found = loops.Part(part, (0, 1), (Access(0, False), Access(1, True)), 1)
+    assert found.mode == "warps"
+    assert found.fitted(loops.Grid(132, 256)).threads == 256
+    many = found._replace(schedule=loops.in_a_loop(rows_of(100000, 100)))
+    assert many.fitted(loops.Grid(132, 256)).threads == 32
+
+
+def rows_of(rows, length):
+    """How sums of rows are spread."""
+    at = affine(0, {"row": length, "column": 1})
+    total = Reduce(0, "add", Builder().make("load", (), F32, (0, at)), F32, 0.0)
+    body = [
+        Loop("column", length, [total]),
+        Store(1, affine(0, {"row": 1}), Builder().make("acc", (), F32, 0)),
+    ]
+    buffers = [Buffer(F32, rows * length, "in"), Buffer(F32, rows, "out")]
+    made = Kernel("rows", buffers, ("row", rows), body)
+    return Schedule(made, True, 32, 1, (0, 1))
 
 
 def test_loops_that_need_more_shared_memory_stay_commands(monkeypatch):
@@ -212,7 +263,7 @@ def test_on_a_gpu(name):
 @needs_gpu
 @pytest.mark.parametrize("name", CASES)
 def test_several_blocks_on_a_gpu(name, monkeypatch):
-    monkeypatch.setattr(assemble, "choose", lambda items, multiprocessors: (multiprocessors, 256))
+    monkeypatch.setattr(assemble, "choose", lambda items, n, *more: loops.Grid(n, 256))
     check(name, program.Cuda(), 3)
 
 
@@ -222,7 +273,7 @@ def test_commands_give_the_same(monkeypatch):
     closed = weft.make_jaxpr(rnn)(*args)
     one = program.Cuda().compile(closed)(args)
 
-    def unfit(items, multiprocessors):
+    def unfit(*given):
         raise loops.Unfit("to compare")
 
     monkeypatch.setattr(assemble, "choose", unfit)

@@ -9,6 +9,7 @@ from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_join import compiled, draws, launches
 from weft import numpy as jnp
 from weft.backends.cuda import groups, loops, program
+from weft.backends.cuda.loops import Grid
 from weft.backends.cuda.schedule import Schedule, schedule
 from weft.backends.cuda.text import join
 from weft.backends.cuda.text.loops import Writer
@@ -105,7 +106,7 @@ def items(fun, *args):
 
 def test_ranges_of_a_loop_begin_where_the_one_before_ended():
     """Threads that have nothing of one range have the next, and none waits for another."""
-    writer = Writer(4, 256, lambda a, b: a == b, 98, 1 << 16)
+    writer = Writer(Grid(4, 256), lambda a, b: a == b, 98, 1 << 16)
     parts = items(heat, draws(16, 16))
     for part in parts:
         writer.part(part)

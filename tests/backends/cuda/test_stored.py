@@ -11,7 +11,7 @@ import weft
 from tests.backends.cuda import host_device
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, driver, program
+from weft.backends.cuda import assemble, driver, loops, program
 from weft.backends.cuda.forms import stored
 from weft.base import background, knobs, later
 from weft.compiler import identity
@@ -97,6 +97,23 @@ def test_another_process_plans_nothing(gpu, plans, name):
     for a, b in zip(first, again(PROGRAMS[name], gpu), strict=True):
         np.testing.assert_array_equal(a, b)
     assert not plans
+
+
+def test_barriers_of_a_grid_have_their_count(gpu, plans, monkeypatch):
+    """What blocks count in is memory that begins with zeros, whoever has planned it."""
+    monkeypatch.setattr(assemble, "choose", lambda *given: loops.Grid(2, 32))
+
+    def fun(x):
+        return lax.fori_loop(0, 3, lambda i, x: jnp.roll(x, 1) + i, x)
+
+    want = np.asarray(weft.jit(fun)(X))
+    for _ in range(2):
+        (got,) = again(fun, gpu)
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert len(plans) == 2  # the CPU's, and that of the first call
+    run = weft.jit(lambda x: fun(x))
+    for _ in range(3):  # the count goes on
+        np.testing.assert_allclose(run(weft.device_put(X, gpu)), want, rtol=1e-5)
 
 
 @GPU

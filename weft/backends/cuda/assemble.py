@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import commands as c
-from weft.backends.cuda import driver, groups, messages, ptx
+from weft.backends.cuda import driver, groups, messages, ptx, runs
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
-from weft.backends.cuda.loops import Collector, Region, Unfit, choose
+from weft.backends.cuda.loops import Collector, Grid, Region, Unfit, choose
 from weft.backends.cuda.ptx import NAME
 from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine, Run
 from weft.backends.cuda.routines.products import in_order
@@ -316,6 +316,7 @@ class Assembler:
         self.constants: dict[int, np.ndarray] = {}  # by slot, beyond those of the program
         self.schedules: dict[Any, Parts] = {}
         self.kernels: dict[Any, Any] = {}
+        self.loops: dict[int, Any] = {}  # by the id of a node: it, and what its kernel does
         # of commands with regions, by id: what is in use throughout, the first slot of their own
         self.around: dict[int, Any] = {}
         # commands that name all memory that they touch, with the slots that they only read, by id
@@ -384,10 +385,21 @@ class Assembler:
         last = [members[-1][1] for members, _, _ in launches]
         kinds = [(x is not None, isinstance(x, Linked), self.matrix(x)) for x in last]
         later = _later(kinds, again)
-        for (members, together, repeated), ahead in zip(launches, later, strict=True):
-            origins = [self.origin(node) for node, _ in members]
-            self.label = origins[-1][0]
-            self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
+        runs_from = {run.start: run for run in self.runs_of([members for members, *_ in launches])}
+        at = 0
+        while at < len(launches):
+            run = runs_from.get(at)
+            if run is not None:
+                units = [unit for members, *_ in launches[at : run.stop] for unit in members]
+                made = self.run(units, run)
+                if made is not None:
+                    found += made
+                    at = run.stop
+                    continue
+            members, together, repeated = launches[at]
+            ahead = later[at]
+            at += 1
+            self.tell(members)
             node, part = members[0]
             if len(together) > 1 or isinstance(part, Linked):
                 found.append(self.joined(together, repeated, ahead))
@@ -396,6 +408,69 @@ class Assembler:
             else:
                 found += self.node(node)
         return tuple(found)
+
+    def tell(self, members: Sequence[Any]) -> None:
+        """Note what the next launch does, and the lines of those who asked for it."""
+        origins = [self.origin(node) for node, _ in members]
+        self.label = origins[-1][0]
+        self.lines = tuple(dict.fromkeys(line for _, lines in origins for line in lines))
+
+    def runs_of(self, launches: Sequence[Sequence[Any]]) -> list[runs.Run]:
+        """Which launches are one."""
+        if len(launches) < runs.MIN_LAUNCHES:
+            return []
+        device = driver.device()
+        steps: list[runs.Step | None] = []
+        for members in launches:
+            one = runs.step(members, device.multiprocessors)
+            node = members[0][0]
+            if one is None and isinstance(node, (For, While)) and steps and steps[-1] is not None:
+                made = self.loop_item(node)
+                one = None if isinstance(made, str) else runs.loop_step(*made)
+            steps.append(one)
+        grids = runs.blocks(device.multiprocessors, device.architecture >= ptx.HOPPER)
+        if self.nested:  # what runs on a condition is launched as most kernels are
+            grids = [grid for grid in grids if not grid.waits]
+        return runs.cut(steps, grids, lambda slot: self.sizes[slot])
+
+    def run(self, units: Sequence[Any], run: runs.Run) -> list[Any] | None:
+        """Kernels that follow each other as one, of which the last may be a loop; None where that
+        can't be."""
+        # where views are is known before the launch
+        before = [x for node, _ in units if isinstance(node, Point) for x in self.point(node)]
+        units = [unit for unit in units if not isinstance(unit[0], Point)]
+        self.tell(units)
+        last = units[-1][0]
+        if isinstance(last, (For, While)):
+            made = self.one_kernel(last, runs.items_of_units(units[:-1]))
+            return None if isinstance(made, str) else [*before, *made]
+        items, slots = runs.numbered(runs.items_of_units(units))
+        same = runs.pairs(slots, self.same_memory)
+        key = ("run", run.grid, same, runs.key_of(items))
+        if key not in self.kernels:
+            alike = lambda a, b: (min(a, b), max(a, b)) in same
+            writer = Writer(run.grid, alike, len(slots), driver.device().shared_memory)
+            try:
+                text = writer.whole(items, lambda slot: 0, not run.grid.waits)
+                self.kernels[key] = load(text.module, text.dynamic, self.label), text
+            except Unfit:
+                self.kernels[key] = None
+        if self.kernels[key] is None:
+            return None
+        function, text = self.kernels[key]
+        if len(slots) in text.slots:
+            slots.append(self.slot("temp", 4))
+            self.count_in(slots[-1])
+        spots = tuple(c.Spot(slots[i]) for i in text.slots)
+        sizes = run.grid.blocks, run.grid.threads
+        if run.grid.waits:
+            told = f"{len(units)} kernels, {text.barriers} barriers"
+            whole = c.LoopKernel(function, *sizes, spots, (), (), told, function.name, self.lines)
+            return [*before, whole]
+        found = c.Launched(function, *sizes, spots, (), function.name, self.lines)
+        self._reads(found, [i not in runs.written(items) for i in text.slots])
+        self.operations[id(found)] = sum(operations(part.schedule) for _, part in units if part)
+        return [*before, found]
 
     def node(self, node: Any) -> list[Any]:
         """The commands of a node that is no kernel."""
@@ -538,6 +613,10 @@ class Assembler:
         self.sizes.append(size)
         self.roles.append(role)
         return len(self.sizes) - 1
+
+    def count_in(self, slot: int) -> None:
+        """Have a slot be what barriers of a grid count in."""
+        self.roles[slot], self.constants[slot] = "const", np.zeros(1, np.uint32)
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -714,20 +793,34 @@ class Assembler:
         made = c.LoopedFor(node.trips, node.reverse, node.slices, body, whole)
         return [self._kept(made, node.uses, node.inside)]
 
-    def one_kernel(self, node: For | While) -> list[Any] | str:
-        """A loop as one kernel, or why it isn't one."""
-        count = len(self.sizes)
-        try:
-            made = Collector(lambda size: self.slot("temp", size), self.same_memory)
-            item = Region(node, tuple(made.region(r) for r in inner_regions(node)))
+    def loop_item(self, node: For | While) -> tuple[Region, Grid] | str:
+        """What a kernel for a loop does, and its blocks; or why it isn't one."""
+        if id(node) not in self.loops:
+            count = len(self.sizes)
             device = driver.device()
-            blocks, threads = choose([item], device.multiprocessors)
-            state = self.slot("temp", 4)
-            largest = lambda slot: max(self.sizes[s] for s in self.under(slot))
-            writer = Writer(blocks, threads, self.same_memory, state, device.shared_memory)
-            text = writer.whole(item, largest)
+            try:
+                made = Collector(lambda size: self.slot("temp", size), self.same_memory)
+                item = Region(node, tuple(made.region(r) for r in inner_regions(node)))
+                clusters = device.architecture >= ptx.HOPPER
+                found: Any = item, choose([item], device.multiprocessors, clusters)
+            except Unfit as error:
+                del self.sizes[count:], self.roles[count:]
+                found = str(error)
+            self.loops[id(node)] = node, found
+        return self.loops[id(node)][1]
+
+    def one_kernel(self, node: For | While, first: Sequence[Any] = ()) -> list[Any] | str:
+        """A loop as one kernel, which does something first, or why it isn't one."""
+        made = self.loop_item(node)
+        if isinstance(made, str):
+            return made
+        item, grid = made
+        state = self.slot("temp", 4)
+        largest = lambda slot: max(self.sizes[s] for s in self.under(slot))
+        writer = Writer(grid, self.same_memory, state, driver.device().shared_memory)
+        try:
+            text = writer.whole([*first, item], largest)
         except Unfit as error:
-            del self.sizes[count:], self.roles[count:]
             return str(error)
         swaps = tuple((s.first, s.second) for s in node.body if isinstance(s, Swap))
         if isinstance(node, For):
@@ -739,18 +832,22 @@ class Assembler:
         function = load(text.module, text.dynamic, self.label)
         spots = tuple(map(c.Spot, text.slots))
         swaps = swaps if odd else ()
-        loop = c.LoopKernel(
-            function,
-            blocks,
-            threads,
-            spots,
-            tuple(node.uses),
-            swaps,
-            told,
-            function.name,
-            self.lines,
-        )
-        return [loop] if blocks == 1 else [c.Filled(c.Spot(state), 0, 4), loop]
+        if state in text.slots:
+            self.count_in(state)
+        return [
+            c.LoopKernel(
+                function,
+                grid.blocks,
+                grid.threads,
+                spots,
+                tuple(node.uses),
+                swaps,
+                told,
+                function.name,
+                self.lines,
+                grid.cluster,
+            )
+        ]
 
     def _kept(self, command: Any, uses: Sequence[int], inside: int | None = None) -> Any:
         self.around[id(command)] = (command, tuple(uses), inside)

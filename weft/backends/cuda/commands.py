@@ -101,7 +101,7 @@ class LoopKernel(Record):
     """A whole loop as one kernel; blocks that wait for each other are resident at once.
 
     ``uses`` are slots that are in use throughout, ``swaps`` views that have changed places when the
-    loop is over, ``rounds`` how it is told of.
+    loop is over, ``rounds`` how it is told of. All blocks may be one ``cluster``.
     """
 
     function: driver.Function
@@ -113,6 +113,7 @@ class LoopKernel(Record):
     rounds: str = ""
     told: str = ""
     lines: tuple[Any, ...] = ()
+    cluster: bool = False
 
     @property
     def capturable(self) -> bool:
@@ -123,7 +124,7 @@ class LoopKernel(Record):
 
     def run(self, state: State) -> None:
         f = self.function
-        launch = f.launch if self.blocks == 1 else f.launch_together
+        launch = f.launch if self.blocks == 1 or self.cluster else f.launch_together
         launch(self.blocks, self.threads, [*map(state.at, self.spots)], state.stream)
         found = state.addresses
         for first, second in self.swaps:

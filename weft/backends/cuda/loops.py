@@ -17,7 +17,7 @@ import numpy as np
 from weft.backends.cuda.groups import Access, accesses_of
 from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import Shape, analyse
-from weft.backends.cuda.schedule import Schedule, nest, schedule
+from weft.backends.cuda.schedule import Schedule, instructions, nest, schedule
 from weft.base.record import Record
 from weft.kernel.kernel import Kernel, Loop, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, walk
@@ -40,11 +40,42 @@ THREADS = 256  # of a block of a grid
 # them than launches whose blocks fill the GPU.
 MANY_THREADS, HALF_EMPTY = 512, 3
 
+# Blocks of a cluster, as many as every GPU with clusters can have; clocks of its barrier.
+CLUSTER_BLOCKS, CLUSTER_BARRIER = 8, 700
+# Clocks until memory that the second cache holds is there, for the first of some loads and for each
+# other, of which several are on their way; of one instruction that needs the one before it; of a
+# reduction between the threads of a warp, and between its warps; bytes that a multiprocessor reads
+# in a clock.
+LATENCY, NEXT_LOAD, DEPENDENT, SHUFFLES, WARPS_SUM, CACHED_BYTES = 450, 100, 4, 200, 350, 40
+# How much shorter the rounds of a cluster have to be than those of a grid.
+CLUSTER_GAIN = 0.85
+
 _PRODUCTS = (F32, F64, BF16, F16)
 
 
 class Unfit(Exception):
     """A loop that doesn't become one kernel, and why."""
+
+
+class Grid(Record):
+    """Blocks of a kernel with barriers between all of them, and threads of each: one block, those
+    of a cluster, or a grid whose blocks are all resident."""
+
+    blocks: int
+    threads: int
+    cluster: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether blocks of a grid wait for each other."""
+        return self.blocks > 1 and not self.cluster
+
+    @property
+    def barrier(self) -> int:
+        """The clocks of a barrier."""
+        if self.blocks == 1:
+            return BARRIER + self.threads // 32
+        return CLUSTER_BARRIER if self.cluster else GRID_BARRIER
 
 
 class Part(Record):
@@ -70,6 +101,18 @@ class Part(Record):
                 return "all"
         return "threads"
 
+    def fitted(self, grid: Grid) -> Schedule:
+        """With a warp or a block for each row, whichever takes less time."""
+        made, arrays = self.schedule, len(self.accesses)
+        if not made.shares or made.threads != 32 or grid.threads == 32:
+            return made
+        block = made._replace(threads=grid.threads)
+        return block if stage(block, grid, arrays) < stage(made, grid, arrays) else made
+
+    def stage(self, grid: Grid) -> float:
+        """Clocks between two barriers, also of what has to be waited for."""
+        return stage(self.fitted(grid), grid, len(self.accesses))
+
     def clocks(self, blocks: int) -> float:
         kernel = self.schedule.kernel
         values = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
@@ -94,6 +137,9 @@ class Multiply(Record):
         left, right, out = self.slots
         return Access(left, False), Access(right, False), Access(out, True)
 
+    def stage(self, grid: Grid) -> float:
+        return LATENCY + tile_of(self.shape, grid.blocks, grid.threads)[1]
+
     def clocks(self, blocks: int) -> float:
         return tile_of(self.shape, blocks, THREADS)[1]
 
@@ -106,6 +152,10 @@ class Moved(Record):
     @property
     def accesses(self) -> tuple[Access, ...]:
         return Access(self.node.source, False), Access(self.node.target, True)
+
+    def stage(self, grid: Grid) -> float:
+        turns = -(-self.node.size // (4 * grid.blocks * grid.threads))
+        return LATENCY + turns * (NEXT_LOAD + 8 * grid.threads / CACHED_BYTES)
 
     def clocks(self, blocks: int) -> float:
         return 2 * self.node.size / blocks / BYTES
@@ -236,10 +286,34 @@ class Collector:
         return [*found, Multiply(shape, lhs.dtype, out.dtype, slots)]
 
 
+def longest_row(part: Schedule) -> int:
+    """The most elements that an iteration goes through."""
+    loops = [s for s in part.kernel.body if isinstance(s, Loop)]
+    return max((prod(n for _, n in nest(s)[0]) for s in loops), default=1)
+
+
+def stage(part: Schedule, grid: Grid, arrays: int) -> float:
+    """Clocks of a kernel of so many arrays between two barriers: threads that each wait for what
+    they read, and the instructions and bytes of those of a multiprocessor together."""
+    own = 1 if not part.shares else 32 if part.threads == 32 else grid.threads
+    turns = -(-part.iterations * own // (grid.blocks * grid.threads))
+    if own == grid.threads:
+        turns = -(-part.iterations // grid.blocks)
+    body = part.kernel.body
+    values = walk([v for s in statements(body) if not isinstance(s, Loop) for v in s.operands])
+    length = longest_row(part)
+    trips = -(-length // own)
+    total = part.iterations * length
+    busy = min(grid.threads, -(-total // grid.blocks), own * part.iterations)
+    each = instructions(values) * max(DEPENDENT, busy / 128) + 4 * arrays * busy / CACHED_BYTES
+    sums = 0 if own == 1 else SHUFFLES if own == 32 else SHUFFLES + WARPS_SUM
+    return turns * (LATENCY + sums + (trips - 1) * NEXT_LOAD + trips * each)
+
+
 def in_a_loop(part: Schedule) -> Schedule:
     """A schedule as part of a loop: a thread has one element at a time, a warp short rows."""
     part = part._replace(vector=1, tile=None, trips=0, rows=0, columns=0, group=1, written=False)
-    part = part._replace(each=1)
+    part = part._replace(each=1, cluster=0)
     if not part.shares:
         return part
     longest = max(prod(n for _, n in nest(s)[0]) for s in part.kernel.body if isinstance(s, Loop))
@@ -257,9 +331,9 @@ def items_of(items: Sequence[Any]) -> Iterator[Any]:
                 yield from items_of(region)
 
 
-def choose(items: Sequence[Any], multiprocessors: int) -> tuple[int, int]:
-    """Blocks and threads of a kernel for a loop: one block, or as many as there are
-    multiprocessors. Raises where commands would take less time."""
+def choose(items: Sequence[Any], multiprocessors: int, clusters: bool = False) -> Grid:
+    """Blocks and threads of a kernel for a loop: one block, a cluster of them if the GPU has such,
+    or as many as there are multiprocessors. Raises where commands would take less time."""
     work = [x for x in items_of(items) if isinstance(x, (Part, Multiply, Moved))]
     single = sum(x.clocks(1) + BARRIER for x in work)
     long = {id(x) for x in work if isinstance(x, Part) and _is_long(x, multiprocessors)}
@@ -267,7 +341,8 @@ def choose(items: Sequence[Any], multiprocessors: int) -> tuple[int, int]:
     # parts of one kernel that are apart are one launch, and have no barrier between them
     apart = len({x.origin for x in work if isinstance(x, Part) and x.schedule.apart})
     joined = sum(isinstance(x, Part) and x.schedule.apart for x in work)
-    several += GRID_BARRIER * max(len(work) - joined + apart - 1, 1)
+    barriers = max(len(work) - joined + apart - 1, 1)
+    several += GRID_BARRIER * barriers
     commands: float = sum(CALL if isinstance(x, Multiply) else LAUNCH for x in work)
     commands -= LAUNCH * (joined - apart)
     for x in work:
@@ -277,9 +352,16 @@ def choose(items: Sequence[Any], multiprocessors: int) -> tuple[int, int]:
         raise Unfit("too much work for one kernel")
     if several < single:
         products = any(isinstance(x, Multiply) for x in work)
-        return multiprocessors, MANY_THREADS if long and not products else THREADS
+        found = Grid(multiprocessors, MANY_THREADS if long and not products else THREADS)
+        if clusters and multiprocessors >= 2 * CLUSTER_BLOCKS and not long:
+            sizes = (THREADS,) if products else (THREADS, MANY_THREADS, 1024)
+            rounds = lambda grid: sum(x.stage(grid) for x in work) + grid.barrier * barriers
+            best = min((Grid(CLUSTER_BLOCKS, n, True) for n in sizes), key=rounds)
+            if rounds(best) < CLUSTER_GAIN * rounds(found):
+                return best
+        return found
     most = max((_threads(x) for x in work), default=32)
-    return 1, next(n for n in (32, 128, 256, 512, 1024) if n >= min(most, 1024))
+    return Grid(1, next(n for n in (32, 128, 256, 512, 1024) if n >= min(most, 1024)))
 
 
 def _is_long(part: Part, blocks: int) -> bool:

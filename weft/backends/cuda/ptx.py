@@ -43,6 +43,8 @@ QUICK_OPERATIONS, QUICK_TEXT, QUICK_ELEMENTS = 1 << 25, 1 << 13, 1 << 17
 # longer code, there are so many that the driver's assembler takes longer than LLVM would have.
 BRIEF_TEXT = 1 << 16
 
+TOGETHER = "barrier.cluster.arrive.aligned"
+
 # Characters of code that is made twice, quickly at first (`Effort.SOON`): shorter code is made with
 # care in no time, and of longer code the driver's assembler takes longer than LLVM would have.
 SOON_TEXT = range(1 << 11, 1 << 16)
@@ -193,9 +195,11 @@ def quickly(module: GpuModule, operations: int, elements: int) -> GpuModule:
 def soon(module: GpuModule) -> GpuModule | None:
     """A module that does the same to the bit, for the first calls of a program; None where it would
     not be made sooner."""
-    if module.effort is not Effort.OPTIMISE or module.cluster:
+    if module.effort is not Effort.OPTIMISE:
         return None
-    if len(str(module)) not in SOON_TEXT:
+    text = str(module)
+    # threads that have to come to a barrier together do so in code that is made with care
+    if len(text) not in SOON_TEXT or TOGETHER in text:
         return None
     return module.with_effort(Effort.SOON)
 

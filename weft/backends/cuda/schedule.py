@@ -345,7 +345,7 @@ def _trips(kernel: Kernel, loops: list[Loop], step: int) -> int:
     if not rest:
         return trips if trips <= MAX_TRIPS else 0
     inside = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
-    fits = trips < MAX_TRIPS and (trips + 1) * _instructions(walk(inside)) <= MAX_WRITTEN_VALUES
+    fits = trips < MAX_TRIPS and (trips + 1) * instructions(walk(inside)) <= MAX_WRITTEN_VALUES
     return trips + 1 if fits else 0
 
 
@@ -385,7 +385,7 @@ def _is_short(kernel: Kernel) -> bool:
     return count(body, False) <= MAX_WRITTEN_VALUES and longest <= MAX_WRITTEN_LOADS
 
 
-def _instructions(values: Sequence[Any]) -> int:
+def instructions(values: Sequence[Any]) -> int:
     """Instructions of values, about: those of functions count as several."""
     return sum(1 if v.op in _SIMPLE else FUNCTION for v in values)
 
@@ -396,7 +396,7 @@ def operations(schedule: Schedule) -> int:
     def inside(body: list[Any], times: int) -> int:
         straight = [s for s in body if not isinstance(s, Loop)]
         values = walk([v for s in straight for v in s.operands])
-        own = times * _instructions(values)
+        own = times * instructions(values)
         loops = [s for s in body if isinstance(s, Loop)]
         return own + sum(inside(s.body, times * s.extent) for s in loops)
 
@@ -434,7 +434,7 @@ def _is_much(kernel: Kernel) -> bool:
 
 def _work(kernel: Kernel) -> int:
     """Instructions of an element of a kernel without loops, about."""
-    return _instructions(walk([v for s in kernel.body for v in s.operands]))
+    return instructions(walk([v for s in kernel.body for v in s.operands]))
 
 
 def _neighbours(kernel: Kernel) -> int:

@@ -56,8 +56,12 @@ def form_of(made: Assembled) -> Form:
     """An assembled program with its operations put off."""
     entries = _entries(made, made.commands)
     count = len(made.program.slots)
-    # constants of routines are theirs to make again
-    rest = ["temp" if role == "const" else role for role in made.roles[count:]]
+    # constants of routines are theirs to make again; what barriers count in belongs to kernels
+    counts = {s for x in c.leaves(made.commands) if type(x) is c.LoopKernel for s in x.slots()}
+    rest = [
+        role if role != "const" else "count" if number in counts else "temp"
+        for number, role in enumerate(made.roles[count:], count)
+    ]
     roles = [*made.roles[:count], *rest]
     program = made.program._replace(nodes=())
     return Form(program, roles, list(made.sizes), entries, made.saved)
@@ -95,6 +99,9 @@ def expanded(form: Form, program: Program, fill: Callable[[Any], Any] = _same) -
     operation has no routine for them."""
     made = Assembler(program)
     made.sizes, made.roles = [fill(n) for n in form.sizes], list(form.roles)
+    for number, role in enumerate(form.roles):
+        if role == "count":
+            made.count_in(number)
     commands = _commands(form.entries, made, fill)
     return None if commands is None else made.assembled(commands)._replace(saved=form.saved)
 

@@ -45,6 +45,9 @@ class Template(Assembler):
     def together(self, units: Sequence[Any]) -> tuple[list[Any], int]:
         return [], 0
 
+    def runs_of(self, launches: Sequence[Any]) -> list[Any]:
+        return []
+
     def matrix(self, part: Any) -> tuple[Any, ...]:
         return ()
 

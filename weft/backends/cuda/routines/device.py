@@ -254,18 +254,19 @@ acquire_u32 = _instruction("acquire_u32", u32, (ptr,), "ld.acquire.gpu.u32 $0, [
 release_u32 = _instruction("release_u32", void, (ptr, u32), "st.release.gpu.u32 [$0], $1;")
 # Add to a count, after all that was written before.
 arrive_u32 = _instruction("arrive_u32", void, (ptr, u32), "red.release.gpu.add.u32 [$0], $1;")
-wait_u32 = _word(  # until a count has come to a goal; both may wrap around
+wait_u32 = _word(  # until the first bit of a count is that of a number
     "wait_u32",
     void,
     (ptr, u32),
     "br label %again",
     "again:",
     _asm("%now = call i32", "ld.acquire.gpu.u32 $0, [$1];", "=r,l", "ptr %0"),
-    "%left = sub i32 %now, %1",
-    "%early = icmp slt i32 %left, 0",
+    "%other = xor i32 %now, %1",
+    "%early = icmp slt i32 %other, 0",
     "br i1 %early, label %again, label %done",
     "done:",
 )
+peek_u32 = _instruction("peek_u32", u32, (ptr,), "ld.relaxed.gpu.u32 $0, [$1];")
 peek_u64 = _instruction("peek_u64", u64, (ptr,), "ld.relaxed.gpu.u64 $0, [$1];")
 poke_u64 = _instruction("poke_u64", void, (ptr, u64), "st.relaxed.gpu.u64 [$0], $1;")
 # Begin to load the 128 bytes that an address is in.
@@ -398,6 +399,10 @@ wait_older_copies = _copies("wait_older_copies", "wait_group 1")
 # another one.
 cluster_arrive = _instruction("cluster_arrive", void, (), "barrier.cluster.arrive.aligned;")
 cluster_wait = _instruction("cluster_wait", void, (), "barrier.cluster.wait.aligned;")
+# A barrier of all threads of a cluster, which may come one by one, for device memory too.
+cluster_meet = _instruction(
+    "cluster_meet", void, (), "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;"
+)
 cluster_write_f32 = _word(
     "cluster_write_f32",
     void,

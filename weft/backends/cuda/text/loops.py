@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.backends.cuda.groups import Access, collide
-from weft.backends.cuda.loops import Moved, Multiply, Part, Region, Unfit, items_of, tile_of
+from weft.backends.cuda.loops import Grid, Moved, Multiply, Part, Region, Unfit, items_of, tile_of
 from weft.backends.cuda.ptx import NAME, GpuModule, giving, group, room
 from weft.backends.cuda.routines.device import definitions
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
@@ -100,22 +100,22 @@ class _SerialFunction(_Function, SerialText):
 
 
 class Writer(Lines):
-    """The kernel of a loop while it is written.
+    """The kernel of a loop, or of kernels that follow each other, while it is written.
 
-    ``same_memory`` says whether two slots may be. A barrier of several blocks counts in the slot
-    ``state``; a block has ``most_shared`` bytes of shared memory.
+    ``same_memory`` says whether two slots may be. A barrier of a grid counts in the slot ``state``;
+    a block has ``most_shared`` bytes of shared memory.
     """
 
     def __init__(
         self,
-        blocks: int,
-        threads: int,
+        grid: Grid,
         same_memory: Callable[[int, int], bool],
         state: int,
         most_shared: int,
     ) -> None:
         super().__init__()
-        self.blocks, self.threads, self.same_memory = blocks, threads, same_memory
+        self.grid, self.same_memory = grid, same_memory
+        self.blocks, self.threads = grid.blocks, grid.threads
         self.state, self.most_shared = state, most_shared
         self.allocated: list[str] = []
         self.before: list[str] = []  # what is done once, before the loop
@@ -130,6 +130,8 @@ class Writer(Lines):
         self.kept = 0  # bytes of shared memory that are in use throughout
         self.shared = 0  # and of that which products use in turn
         self.changed: set[int] = set()  # slots that rounds write, or that move
+        self.loop_start = 0  # the first line of the loop that ends it
+        self.starts: list[int] = []  # slots of which it is known where they began
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -160,7 +162,13 @@ class Writer(Lines):
             self.pending = []
             if self.blocks == 1:
                 self.call_function("meet", ())
+            elif self.grid.cluster:
+                self.stub(stubs.cluster_barrier, {})
+                self.call_function("cluster_barrier", ())
             else:
+                for stub in (stubs.begin_barriers, stubs.grid_barrier):
+                    self.stub(stub, {})
+                self.slots[self.state] = None
                 given = [f"ptr {self.pointer(self.state)}", "ptr %goal"]
                 self.call_function("grid_barrier", given)
 
@@ -235,6 +243,7 @@ class Writer(Lines):
         self.call_function("copy_bytes", [f"ptr {target}", f"ptr {source}", f"i64 {size}"])
 
     def part(self, item: Part) -> None:
+        item = item._replace(schedule=item.fitted(self.grid))
         mode, iterations = item.mode, item.schedule.iterations
         total = self.blocks * self.threads
         # parts that need nothing of each other begin at the threads where the one before ended
@@ -271,7 +280,7 @@ class Writer(Lines):
 
     def function(self, item: Part) -> str:
         """The name of the function of a part, which the module then has."""
-        key = id(item.schedule)
+        key = item.schedule.key, item.mode
         if key not in self.names:
             made = item.schedule
             name = f"part{len(self.names)}"
@@ -493,10 +502,19 @@ class Writer(Lines):
 
     # --- the whole --------------------------------------------------------------------------------
 
-    def whole(self, item: Region, sizes: Callable[[int], int]) -> Text:
-        """The module of a loop. What a loop of unknown length leaves elsewhere is brought back
-        to where its views pointed."""
-        swaps = []
+    def whole(self, items: Sequence[Any], sizes: Callable[[int], int], early: bool = False) -> Text:
+        """The module of items that follow each other, of which only the last is a region. What a
+        loop of unknown length leaves elsewhere is brought back to where its views pointed.
+        ``early``: whether it waits by itself for the kernel before it."""
+        self.region(items[:-1] if isinstance(items[-1], Region) else items)
+        if isinstance(items[-1], Region):
+            if len(items) > 1:
+                self.barrier()
+            self.loop(items[-1], sizes)
+        return self.module(early)
+
+    def loop(self, item: Region, sizes: Callable[[int], int]) -> None:
+        """A loop that nothing follows."""
         for x in items_of([item]):
             if isinstance(x, Swap):
                 self.changed |= {x.first, x.second}
@@ -507,10 +525,12 @@ class Writer(Lines):
                     self.changed |= {view for view, _, _ in x.node.slices}
             else:
                 self.changed |= {a.slot for a in x.accesses if a.writes}
+        self.loop_start, self.barriers = len(self.lines), 0
         self.region([item])
+        rounds = self.barriers
+        swaps = []
         if isinstance(item.node, While):
             swaps = [x for x in item.regions[1] if isinstance(x, Swap)]
-        barriers = self.barriers
         if swaps:
             self.pending = [(Access(swaps[0].first, True), None, 0)] if self.blocks > 1 else []
             self.barrier()
@@ -519,20 +539,16 @@ class Writer(Lines):
             source = self.pointer(x.first)
             with self.when(self.emit(f"icmp ne ptr {target}, {source}")):
                 self.copy(target, source, sizes(x.first))
-        if self.blocks > 1:
-            self.stub(stubs.grid_barrier, {})
-            self.slots[self.state] = None
-        return self.module([x.first for x in swaps])._replace(barriers=barriers)
+        self.starts, self.barriers = [x.first for x in swaps], rounds
 
-    def module(self, starts: Sequence[int]) -> Text:
+    def module(self, early: bool) -> Text:
         slots = tuple(self.slots)
-        head: list[str] = []
-        for word, some in (("s", slots), ("start", starts)):
+        head: list[str] = [Call("  call void ", "await_previous", ())] if early else []
+        for word, some in (("s", slots), ("start", self.starts)):
             for s in some:
                 head += [f"  %{word}{s} = alloca ptr", f"  store ptr %a{s}, ptr %{word}{s}"]
         head += [
             "  %goal = alloca i32",
-            "  store i32 0, ptr %goal",
             Call("  %thread = call i64 ", "thread", ()),
             Call("  %block = call i64 ", "block", ()),
             f"  %before = mul i64 %block, {self.threads}",
@@ -540,13 +556,20 @@ class Writer(Lines):
             "  %lane = and i64 %thread, 31",
             "  %warp = lshr i64 %everywhere, 5",
         ]
+        if "grid_barrier" in self.stubs:
+            head.append(
+                Call("  call void ", "begin_barriers", (f"ptr %a{self.state}", "ptr %goal"))
+            )
+        # what is read once, after what comes before a loop has written it
+        if self.before:
+            self.before.append(Call("  call void ", "barrier", ()))
         lines = [
             "entry:",
             *self.allocated,
             *head,
+            *self.lines[: self.loop_start],
             *self.before,
-            *([Call("  call void ", "barrier", ())] if self.before else []),
-            *self.lines,
+            *self.lines[self.loop_start :],
             "  ret void",
         ]
         dynamic = self.kept + self.shared
@@ -559,7 +582,9 @@ class Writer(Lines):
         found += [*self.modules, Module([main])]
         used = definitions(f for m in found for f in m.functions)
         groups = [group(0, "nounwind"), group(1, "nounwind", f'"nvvm.maxntid"="{self.threads}"')]
-        module = GpuModule((), groups=groups).joined(*used.values(), *found)
+        cluster = self.blocks if self.grid.cluster else 0
+        module = GpuModule((), groups=groups, early=early, cluster=cluster)
+        module = module.joined(*used.values(), *found)
         return Text(module, slots, dynamic, self.barriers)
 
     def room(self, what: tuple[str, str, int]) -> Module:

@@ -12,9 +12,11 @@ from weft.backends.cuda.routines.device import (
     block,
     blocks,
     bring_near,
+    cluster_meet,
     f16_of_f32,
     fma,
     meet,
+    peek_u32,
     take_four_f32,
     take_four_f64,
     thread,
@@ -37,14 +39,28 @@ FOUR = 4
 BATCHED = 8  # elements that a thread reads before it writes them to shared memory
 
 
+FIRST_BIT = 1 << 31
+
+
+def begin_barriers(state: ptr, goal: ptr) -> void:
+    """Which way the first bit of the count is before any barrier of this launch."""
+    u32[goal, 0] = peek_u32(state)
+
+
 def grid_barrier(state: ptr, goal: ptr) -> void:
-    """All threads of all blocks come here before any of them goes on."""
+    """All threads of all blocks come here before any of them goes on. What all blocks add together
+    turns the first bit of the count, and leaves the others: launches need not set it."""
     meet()
     if thread() == 0:
-        u32[goal, 0] = u32[goal, 0] + u32(blocks())
-        arrive_u32(state, u32(1))
+        u32[goal, 0] = u32[goal, 0] + u32(FIRST_BIT)
+        arrive_u32(state, u32(1) if block() > 0 else u32(FIRST_BIT) - u32(blocks() - 1))
         wait_u32(state, u32[goal, 0])
     meet()
+
+
+def cluster_barrier() -> void:
+    """The same for blocks of a cluster."""
+    cluster_meet()
 
 
 def copy_bytes(target: ptr, source: ptr, size: i64) -> void:
