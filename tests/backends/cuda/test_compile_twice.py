@@ -16,6 +16,7 @@ from weft import numpy as jnp
 from weft import random
 from weft.backends.cuda import assemble, driver, groups, ptx
 from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort
@@ -47,8 +48,11 @@ def test_long_code_is_made_quickly_at_first():
 
 
 def test_clusters_and_code_without_passes_are_made_once():
+    """Unless threads come to the barriers of a cluster one by one."""
     long = module_of(much, f32(10**7))
-    assert ptx.soon(long.replaced(cluster=2)) is None
+    for word, once in (("cluster_arrive", True), ("cluster_meet", False)):
+        clusters = long.replaced(cluster=2).joined(DEFINITIONS[word])
+        assert (ptx.soon(clusters) is None) == once
     assert ptx.soon(long.with_effort(Effort.BRIEF)) is None
 
 
