@@ -22,7 +22,7 @@ def join_all(monkeypatch, grid):
     """Have whatever can be a run be one, on these blocks."""
     install(monkeypatch)
     monkeypatch.setattr(runs, "MIN_LAUNCHES", 2)
-    monkeypatch.setattr(runs, "LAUNCH", 1 << 40)
+    monkeypatch.setattr(runs, "launch_of", lambda *given: 1 << 40)
     monkeypatch.setattr(runs, "blocks", lambda *given: [grid])
     monkeypatch.setattr(assemble, "choose", lambda *given: grid)
 

@@ -420,18 +420,21 @@ class Assembler:
         if len(launches) < runs.MIN_LAUNCHES:
             return []
         device = driver.device()
+        clusters = device.architecture >= ptx.HOPPER
+        launch = runs.launch_of(launches, clusters and not self.nested)
         steps: list[runs.Step | None] = []
         for members in launches:
-            one = runs.step(members, device.multiprocessors)
+            one = runs.step(members, device.multiprocessors, launch)
             node = members[0][0]
             if one is None and isinstance(node, (For, While)) and steps and steps[-1] is not None:
                 made = self.loop_item(node)
                 one = None if isinstance(made, str) else runs.loop_step(*made)
             steps.append(one)
-        grids = runs.blocks(device.multiprocessors, device.architecture >= ptx.HOPPER)
+        grids = runs.blocks(device.multiprocessors, clusters)
         if self.nested:  # what runs on a condition is launched as most kernels are
             grids = [grid for grid in grids if not grid.waits]
-        return runs.cut(steps, grids, lambda slot: self.sizes[slot])
+        sizes = lambda slot: self.sizes[slot]
+        return runs.cut(steps, grids, sizes, self.same_memory, launch)
 
     def run(self, units: Sequence[Any], run: runs.Run) -> list[Any] | None:
         """Kernels that follow each other as one, of which the last may be a loop; None where that

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends.cuda.groups import accesses_of
+from weft.backends.cuda.commands import EARLY_PART
+from weft.backends.cuda.groups import Access, SameMemory, accesses_of, collide
 from weft.backends.cuda.loops import (
     CLUSTER_BLOCKS,
     LATENCY,
@@ -22,6 +23,7 @@ from weft.backends.cuda.loops import (
     in_a_loop,
     longest_row,
 )
+from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS
 from weft.backends.cuda.schedule import Schedule
 from weft.base.record import Record
 from weft.kernel.kernel import Loop, statements
@@ -31,9 +33,9 @@ from weft.kernel.program import Copy, Point
 # Launches of a run at least, and at most; slots and values of all of its kernels at most: a longer
 # text takes longer to assemble than its kernels side by side.
 MIN_LAUNCHES, MAX_LAUNCHES, MAX_SLOTS, MAX_VALUES = 2, 48, 128, 1200
-# Clocks that a launch takes which waits for the one before it, and what more it takes to begin one
-# whose blocks have to be resident.
-LAUNCH, TOGETHER = 4500, 2500
+# Clocks of a launch that waits for the one before it, of one that may begin before that has ended,
+# and what more it takes to begin a kernel whose blocks have to be resident.
+LAUNCH, EARLY, TOGETHER = 4500, 2000, 2500
 # How much of the time of a kernel on a full GPU its launch doesn't hide.
 SHOWN = 0.7
 # How much shorter a run has to be than its launches.
@@ -66,13 +68,16 @@ class Run(Record):
     grid: Grid
 
 
-def step(members: Sequence[tuple[Any, Any]], processors: int) -> Step | None:
-    """A launch of kernels, each with its node, as a step of a run; None where it can't be one."""
+def step(
+    members: Sequence[tuple[Any, Any]], processors: int, launch: float = LAUNCH
+) -> Step | None:
+    """A launch of kernels, each with its node, as a step of a run; None where it can't be one.
+    ``launch`` is the clocks that a launch takes."""
     node, part = members[0]
     if part is None and isinstance(node, Point):
         return Step((), view=node.view)
     if part is None and isinstance(node, Copy) and node.size <= MAX_COPY:
-        return Step((Moved(node),), LAUNCH)
+        return Step((Moved(node),), launch)
     items: list[Part] = []
     for node, part in members:
         made = getattr(part, "schedule", None)
@@ -81,9 +86,8 @@ def step(members: Sequence[tuple[Any, Any]], processors: int) -> Step | None:
         slots = tuple(spot.slot for spot in part.spots)
         inside = in_a_loop(made)
         items.append(Part(inside, slots, accesses_of(inside, slots), id(node)))
-    full = Grid(processors, 1024)
-    long = sum(max(0, x.stage(full) - 2 * LATENCY) for x in items)
-    return Step(tuple(items), LAUNCH + SHOWN * long)
+    long = max(0, _clocks(items, Grid(processors, 1024)) - 2 * LATENCY)
+    return Step(tuple(items), launch + SHOWN * long)
 
 
 def _fits(made: Schedule) -> bool:
@@ -108,9 +112,18 @@ def _values(item: Any) -> int:
     )
 
 
+def launch_of(launches: Sequence[Sequence[tuple[Any, Any]]], early: bool) -> float:
+    """The clocks of a launch of some; ``early`` is whether small kernels may begin before the one
+    before them has ended, if nearly all of them are small."""
+    parts = [members[-1][1] for members in launches if not isinstance(members[-1][0], Point)]
+    schedules = [getattr(part, "schedule", None) for part in parts]
+    small = [x for x in schedules if x is not None and x.blocks <= MOST_EARLY_BLOCKS]
+    return EARLY if early and len(small) >= EARLY_PART * len(parts) else LAUNCH
+
+
 def loop_step(item: Any, grid: Grid) -> Step:
     """A loop that is one kernel of so many blocks as the last step of a run."""
-    return Step((item,), begins(grid), grid=grid)
+    return Step((item,), grid=grid)
 
 
 def blocks(processors: int, clusters: bool) -> list[Grid]:
@@ -121,13 +134,12 @@ def blocks(processors: int, clusters: bool) -> list[Grid]:
     return [*found, Grid(processors, 256)]
 
 
-def begins(grid: Grid) -> float:
-    """The clocks that a run takes besides its stages."""
-    return LAUNCH + (TOGETHER if grid.waits else 0)
-
-
 def cut(
-    steps: Sequence[Step | None], grids: Sequence[Grid], sizes: Callable[[int], int]
+    steps: Sequence[Step | None],
+    grids: Sequence[Grid],
+    sizes: Callable[[int], int],
+    same_memory: SameMemory,
+    launch: float = LAUNCH,
 ) -> list[Run]:
     """Which steps are runs, so that all of them take the least time."""
     if sum(s is not None and bool(s.items) for s in steps) < MIN_LAUNCHES:
@@ -141,7 +153,10 @@ def cut(
         if best[start] + alone[start] < best[start + 1]:
             best[start + 1], chosen[start + 1] = best[start] + alone[start], None
         for grid in grids:
-            for stop, clocks in _from(steps, start, grid, sizes):
+            for stop, clocks in _from(
+                steps[start : start + 2 * MAX_LAUNCHES], grid, sizes, same_memory, launch
+            ):
+                stop += start
                 total = best[start] + clocks
                 if total < best[stop]:
                     best[stop], chosen[stop] = total, Run(start, stop, grid)
@@ -154,21 +169,37 @@ def cut(
     return found[::-1]
 
 
+def _clocks(items: Sequence[Any], grid: Grid) -> float:
+    """The clocks of items that need nothing of each other: others than the longest are computed
+    while that waits for memory, and parts of one kernel by threads that have nothing else to do."""
+    each = [x.stage(grid) for x in items]
+    parts = [x.schedule for x in items if isinstance(x, Part)]
+    apart = len(parts) == len(items) and all(made.apart and not made.shares for made in parts)
+    if apart and sum(made.iterations for made in parts) <= grid.blocks * grid.threads:
+        return max(each)
+    return max(each) + sum(max(x - LATENCY, 0) for x in each) - max(max(each) - LATENCY, 0)
+
+
 def _from(
-    steps: Sequence[Step | None], start: int, grid: Grid, sizes: Callable[[int], int]
+    steps: Sequence[Step | None],
+    grid: Grid,
+    sizes: Callable[[int], int],
+    same_memory: SameMemory,
+    launch: float,
 ) -> list[tuple[int, float]]:
-    """Where runs from a step on may end, and the clocks that they take."""
+    """Where runs of the first of some steps may end, and the clocks that they take."""
     found: list[tuple[int, float]] = []
-    total, launches, values, slots = begins(grid), 0, 0, set[int]()
-    shorter = 0.0
-    for stop in range(start, min(len(steps), start + 2 * MAX_LAUNCHES)):
-        one = steps[stop]
+    launches, values, total, alone = 0, 0, 0.0, 0.0
+    slots: set[int] = set()
+    pending: list[Access] = []
+    begins = LAUNCH + TOGETHER if grid.waits else launch
+    for stop, one in enumerate(steps, 1):
         if one is None or one.view in slots:
             break
         if one.grid is not None:
             # a loop takes its time in either case
-            if one.grid == grid and launches + 1 >= MIN_LAUNCHES:
-                found.append((stop + 1, total))
+            if one.grid == grid and launches + 1 >= MIN_LAUNCHES and total + grid.barrier < alone:
+                found.append((stop, total + grid.barrier))
             break
         slots |= one.slots()
         values += sum(map(_values, one.items))
@@ -177,14 +208,18 @@ def _from(
             break
         if sum(map(sizes, slots)) > MAX_BYTES:
             break
-        if one.items:
-            more = sum(x.stage(grid) for x in one.items) + grid.barrier
-            if more > one.alone:
-                break  # no run is shorter with it
-            total += more
-            shorter += one.alone
-        if launches >= MIN_LAUNCHES and one.items and total < GAIN * shorter:
-            found.append((stop + 1, total))
+        if not one.items:
+            continue
+        own = [a for x in one.items for a in x.accesses]
+        if any(collide(a, b, same_memory) for a in own for b in pending):
+            total, pending = total + grid.barrier, []
+        pending += own
+        more = _clocks(one.items, grid)
+        if more > one.alone:
+            break  # no run is shorter with it
+        total, alone = total + more, alone + one.alone
+        if launches >= MIN_LAUNCHES and begins + total < GAIN * alone:
+            found.append((stop, begins + total))
     return found
 
 
