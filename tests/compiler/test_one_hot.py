@@ -10,9 +10,11 @@ import pytest
 import weft
 from tests.backends.cuda import planned
 from weft import numpy as jnp
-from weft.backends.cuda.passes import one_hot as passes
-from weft.backends.cuda.passes.one_hot import one_hot
+from weft.backends.cpu.target import Cpu
+from weft.backends.cuda.passes.target import COSTS
 from weft.base import knobs
+from weft.compiler.passes import one_hot as passes
+from weft.compiler.passes.one_hot import one_hot
 from weft.compiler.pipeline import simplify
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.verify import check_jaxpr
@@ -35,7 +37,7 @@ def names(closed):
 def outcome(function, *args):
     """A program before and after the pass, and its results of both."""
     before = simplify(weft.make_jaxpr(function)(*args))
-    after = one_hot(before)
+    after = one_hot(before, COSTS, ordered=bool(knobs.thread.deterministic_ops))
     check_jaxpr(after)
     results = [eval_jaxpr(c.jaxpr, c.consts, *map(jnp.asarray, args)) for c in (before, after)]
     return before, after, results
@@ -209,7 +211,9 @@ def test_masks_of_experts_are_not_made(monkeypatch, gradient):
         function = lambda *xs: weft.grad(lambda *ys: jnp.sum(forward(*ys) ** 2), (0, 1, 2))(*xs)
     args = arguments(tokens, count, 64)
     before = simplify(weft.make_jaxpr(function)(*args))
-    largest = max(np.prod(v.aval.shape) for e in one_hot(before).jaxpr.eqns for v in e.outvars)
+    largest = max(
+        np.prod(v.aval.shape) for e in one_hot(before, COSTS).jaxpr.eqns for v in e.outvars
+    )
     assert largest < tokens * count * room / 8
     planned.install(monkeypatch)
     assert planned.planned(function, *args).arena < 10 << 20
@@ -222,6 +226,25 @@ def test_experts_compute_the_same(always, width):
     before, after = agrees(function, *args)
     assert names(after).count("dot_general") < names(before).count("dot_general")
     agrees(weft.grad(lambda *xs: jnp.sum(jnp.cos(function(*xs))), (0, 1, 2)), *args, rtol=1e-4)
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_cpus(gradient):
+    tokens, count, room = 300, 8, 75
+    function = partial(experts, tokens, count, room)
+    if gradient:
+        forward = function
+        function = lambda *xs: weft.grad(lambda *ys: jnp.sum(forward(*ys) ** 2), (0, 1, 2))(*xs)
+    args = arguments(tokens, count, 32)
+    closed = weft.make_jaxpr(function)(*args)
+    dense = simplify(closed)
+    assert names(Cpu().simplify(closed)).count("dot_general") < names(dense).count("dot_general")
+    found = weft.jit(function)(*args)
+    expected = eval_jaxpr(dense.jaxpr, dense.consts, *map(jnp.asarray, args))
+    for a, b in zip(weft.tree.leaves(found), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(b).max())
+    with knobs.scope(reproducible=True):
+        assert names(Cpu().simplify(closed)).count("scatter-add") <= gradient
 
 
 def test_deterministic_results_have_no_such_scatter(always):

@@ -20,15 +20,17 @@ from weft.backends.llvm.code import Module
 from weft.backends.llvm.native.machine import Ahead
 from weft.backends.llvm.native.processor import has_wide_tiles, vector_bits
 from weft.backends.llvm.tasks import Lowered
+from weft.base import knobs
 from weft.base.lazy import Late
 from weft.base.sizes import LEAST, Size, recording
 from weft.compiler.backend import Target
 from weft.compiler.passes.collapse import collapse
 from weft.compiler.passes.grid import chunk
+from weft.compiler.passes.one_hot import Costs, one_hot
 from weft.compiler.passes.rewrite import roots
 from weft.compiler.passes.split import Part, Parts
 from weft.compiler.passes.unify import apart, named
-from weft.compiler.pipeline import schedule, simplify
+from weft.compiler.pipeline import Pass, schedule, simplify
 from weft.compiler.plan import Planner
 from weft.compiler.watch import UNWATCHED, Watch
 from weft.core.jaxpr import ClosedJaxpr, DropVar
@@ -69,11 +71,23 @@ def _is_sized(kernel: Kernel) -> bool:
     return any(type(n) is Size for n in [*numbers, *[v.attr for v in walk(roots(kernel.body))]])
 
 
+# Roughly those of two cores.
+COSTS = Costs(1e10, 5e10, 2e-6, 2e-6)
+
+
 class Cpu(Target):
     """This machine's processor."""
 
     fills_lanes = same_rows = True
     min_lane_work = MIN_LANE_WORK
+    passes = (
+        Pass(
+            "one_hot",
+            "program",
+            lambda closed, _: one_hot(closed, COSTS),
+            lambda to: not to.general and not knobs.thread.reproducible,
+        ),
+    )
 
     def __init__(
         self,

@@ -11,22 +11,26 @@ from weft.backends.cuda.passes.attention_packed import pack
 from weft.backends.cuda.passes.attention_views import straighten
 from weft.backends.cuda.passes.factors import factors
 from weft.backends.cuda.passes.fresh import fresh
-from weft.backends.cuda.passes.one_hot import one_hot
 from weft.backends.cuda.passes.orders import orders
 from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
+from weft.backends.cuda.routines.base import deterministic
 from weft.backends.cuda.routines.epilogues import offer
-from weft.backends.cuda.routines.scatter import added_at_a_time
+from weft.backends.cuda.routines.scatter import MIN_FUSED, added_at_a_time
 from weft.backends.cuda.routines.table import keeps
 from weft.base import knobs
 from weft.base.sizes import plain
 from weft.compiler.backend import Target
 from weft.compiler.numbers import with_numbers
+from weft.compiler.passes.one_hot import Costs, one_hot
 from weft.compiler.pipeline import Pass, simplify
 from weft.core.caches import per_program
 from weft.core.jaxpr import ClosedJaxpr
 from weft.kernel.program import Finish
+
+# Roughly those of an H200.
+COSTS = Costs(2.5e12, 4e13, 2.5e-6, 4e-6, MIN_FUSED)
 
 
 class GpuTarget(Target):
@@ -43,7 +47,7 @@ class GpuTarget(Target):
         Pass(
             "one_hot",
             "program",
-            lambda closed, _: one_hot(closed),
+            lambda closed, _: one_hot(closed, COSTS, deterministic()),
             lambda to: not knobs.thread.reproducible,
         ),
         Pass("special", "program", lambda closed, _: special(closed)),

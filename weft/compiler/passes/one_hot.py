@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.cuda.routines.base import deterministic
-from weft.backends.cuda.routines.scatter import MIN_FUSED
 from weft.base.functional import lru
 from weft.base.knobs import enable_x64
 from weft.base.record import Record
@@ -39,15 +37,23 @@ MIN_ELEMENTS = 1 << 12
 MAX_TERMS = 8
 # Elements of an array for each that isn't zero, from which on it is taken for a mask.
 MIN_SPARSITY = 4
-# What a GPU of today does a second, and seconds that a kernel and a library's product take at
-# least.
-BYTES, MULTIPLICATIONS, KERNEL, PRODUCT = 2.5e12, 4e13, 2.5e-6, 4e-6
 # The share of the time that has to be left at most.
 GAIN = 0.75
 _DTYPES = frozenset("float32 float64 bfloat16 float16 int32".split())
 # Positions that floats count one by one.
 _COUNTED = {"float16": 1 << 11, "bfloat16": 1 << 8, "float32": 1 << 24, "float64": 1 << 53}
-_RESHAPES = frozenset(["reshape", "squeeze", "expand_dims"])
+
+
+class Costs(Record):
+    """What a machine does a second, in bytes and multiplications, and seconds that a kernel and a
+    library's product take at least. ``adds`` are elements from which on a scatter computes what it
+    adds."""
+
+    bytes: float
+    multiplications: float
+    kernel: float
+    product: float
+    adds: int = 1 << 62
 
 
 class Form(Record):
@@ -77,13 +83,14 @@ class Form(Record):
         return self.used() - set(self.axes)
 
 
-def one_hot(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with products with one-hot arrays as gathers and scatters."""
+def one_hot(closed: ClosedJaxpr, costs: Costs, ordered: bool = False) -> ClosedJaxpr:
+    """The program with products with one-hot arrays as gathers and scatters, where a machine of
+    such costs takes less time for these; if sums are to be ``ordered``, without scatters."""
     jaxpr = closed.jaxpr
     names = {eqn.primitive.name for eqn in jaxpr.eqns}
     if not {"iota", "eq"} <= names or not any(eqn.primitive.contracts for eqn in jaxpr.eqns):
         return closed
-    forms = _Forms(jaxpr)
+    forms = _Forms(jaxpr, costs, ordered)
     eqns = forms.followed()
     if not forms.candidates:
         return closed
@@ -118,8 +125,8 @@ def _chosen(jaxpr: Jaxpr, eqns: list[JaxprEqn], forms: _Forms) -> Jaxpr | None:
 class _Forms:
     """What the arrays of a program are, as far as one-hot arrays are among their factors."""
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
-        self.jaxpr = jaxpr
+    def __init__(self, jaxpr: Jaxpr, costs: Costs, ordered: bool) -> None:
+        self.jaxpr, self.costs, self.ordered = jaxpr, costs, ordered
         self.sizes: dict[int, int] = {ONE: 1}
         self.labels = count()
         self.uses = uses_of(jaxpr)
@@ -353,11 +360,11 @@ class _Forms:
         made = self.product(axes, *forms)
         if not set(inner) - {ONE} <= made.used():
             return None
-        work = self.elements({*axes, *inner}) / MULTIPLICATIONS
+        work = self.elements({*axes, *inner}) / self.costs.multiplications
         masks = [x.aval for x, form in zip(eqn.invars, forms, strict=True) if form.hots]
         bytes_moved = sum(2 * prod(a.shape) * a.dtype.itemsize for a in masks)
         return made._replace(
-            spent=made.spent + work + bytes_moved / BYTES + PRODUCT,
+            spent=made.spent + work + bytes_moved / self.costs.bytes + self.costs.product,
             products=made.products + 1,
             precision=eqn.params["precision"] or made.precision,
         )
@@ -402,7 +409,7 @@ class _Forms:
         if any(type(x) is not Literal and not _is_number(x) for x, _ in form.factors):
             return False
         added = hot & set(form.axes)
-        return not added or not deterministic()
+        return not added or not self.ordered
 
     def best(self, form: Form, aval: Any) -> Form | None:
         """The form that an array is computed by, or None where its equation takes less time."""
@@ -431,7 +438,7 @@ class _Forms:
             pairs = zip(inside.axes, labels, strict=True)
             inside = self.renamed(inside, {a: b for a, b in pairs if a != ONE})
             rest = form._replace(factors=(*form.factors[:i], *form.factors[i + 1 :]))
-            written = 2 * prod(x.aval.shape) * x.aval.dtype.itemsize / BYTES
+            written = 2 * prod(x.aval.shape) * x.aval.dtype.itemsize / self.costs.bytes
             made = self.product(form.axes, rest, inside)
             return made._replace(spent=made.spent + written)
         return None
@@ -453,20 +460,21 @@ class _Forms:
                 groups.append(labels)
         read = sum(self.elements(labels) for labels in groups) * size
         total = self.elements(set().union(out, *groups))
-        moved, time = float(read), KERNEL
+        costs = self.costs
+        moved, time = float(read), costs.kernel
         if len(groups) == 2 and (groups[0] & groups[1]) - out:
             moved *= 3
-            time += KERNEL + PRODUCT + total / MULTIPLICATIONS
+            time += costs.kernel + costs.product + total / costs.multiplications
         elif len(groups) > 1 and total > 2 * self.elements(groups[0]):
             moved += total * size
-            time += total / MULTIPLICATIONS
+            time += total / costs.multiplications
         moved += self.elements(form.axes) * size
         if added:
             # zeros, and a kernel that may compute what it adds; narrow floats are added as float32
-            fused = self.elements(out) >= MIN_FUSED
+            fused = self.elements(out) >= costs.adds
             moved += (1 if fused else 3) * self.elements(out) * size
-            time += KERNEL * (1 + (not fused) + (size < 4))
-        return time + moved / BYTES
+            time += costs.kernel * (1 + (not fused) + (size < 4))
+        return time + moved / costs.bytes
 
 
 def _is_number(x: Any) -> bool:
@@ -494,23 +502,24 @@ _NAMED: dict[str, Rule] = {
     "and": _Forms.multiplied,
     "select_n": _Forms.chosen,
     "reduce_sum": _Forms.reduced,
+    "dot_general": _Forms.dot,
+    "reshape": _Forms.reshape,
+    "squeeze": _Forms.reshape,
+    "expand_dims": _Forms.reshape,
 }
 
 
 def _rule(eqn: JaxprEqn) -> Rule | None:
     primitive = eqn.primitive
-    if primitive.name in _NAMED:
-        return _NAMED[primitive.name]
-    if primitive.contracts and primitive.name == "dot_general":
-        return _Forms.dot
+    rule = _NAMED.get(primitive.name)
+    if rule is not None:
+        return rule
     if primitive.repeats:
         return _Forms.broadcast
     if primitive.permutes:
         return _Forms.transpose
     if primitive.converts:
         return _Forms.converted
-    if primitive.name in _RESHAPES:
-        return _Forms.reshape
     return _Forms.function if primitive.form == "map" and eqn.invars else None
 
 
