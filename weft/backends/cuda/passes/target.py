@@ -14,6 +14,7 @@ from weft.backends.cuda.passes.fresh import fresh
 from weft.backends.cuda.passes.orders import orders
 from weft.backends.cuda.passes.rematerialise import rematerialise
 from weft.backends.cuda.passes.special import special
+from weft.backends.cuda.passes.triangles import triangles
 from weft.backends.cuda.routines.attention import prepare, row_supported, supported
 from weft.backends.cuda.routines.base import deterministic
 from weft.backends.cuda.routines.epilogues import offer
@@ -59,6 +60,7 @@ class GpuTarget(Target):
         ),
         Pass("orders", "program", lambda closed, _: orders(closed)),
         Pass("fresh", "program", lambda closed, _: fresh(closed)),
+        Pass("triangles", "program", lambda closed, _: triangles(closed)),
     )
 
     def keeps(self, eqn: Any) -> bool:
