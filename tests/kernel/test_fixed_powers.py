@@ -41,3 +41,9 @@ def test_roots_and_their_powers_are_right_over_the_whole_range(y):
     found = np.asarray(weft.jit(lambda a: jnp.power(a, np.float32(y)))(x))
     exact = x.astype(np.float64) ** y
     assert (abs(found - exact) <= 0.51 * np.spacing(abs(exact).astype(np.float32))).all()
+
+
+def test_derivatives_know_their_exponents():
+    """An exponent less one was computed by a kernel of its own, and the power by logarithms."""
+    text = str(weft.make_jaxpr(weft.grad(lambda x: (x**-1.5).sum()))(jnp.ones(4)))
+    assert "pow a -2.5" in text and "sub" not in text

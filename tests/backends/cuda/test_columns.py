@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.cuda import emulation
+from tests.backends.cuda import emulation, planned
 from tests.backends.cuda.emulation import Native, hosted
 from tests.backends.cuda.test_ptx import kernels_of
 from weft import numpy as jnp
-from weft.backends.cuda import driver, ptx
+from weft.backends.cuda import assemble, driver, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.chain import Chain, copied
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
-from weft.kernel.kernel import Store
+from weft.kernel.kernel import Reduce, Store, statements
 from weft.kernel.run import run_kernel
 
 
@@ -264,3 +264,51 @@ def test_blocks_leave_little_of_long_columns():
     assert scratch.size <= 64 * schedules.PIECE_BLOCKS
     text = ptx.assemble(render(parts[0]))
     assert "prefetch" not in text and "ld.shared" in text
+
+
+def forces(p, mass):
+    gap = p[None] - p[:, None]
+    r2 = (gap * gap).sum(-1) + 1e-2
+    return (gap * (mass[None] * r2**-1.5)[..., None]).sum(1)
+
+
+PAIRS = {
+    "two sums": (lambda p, q: ((p[:, None] * q[None]).sum(1), jnp.max(p[:, None] - q[None], 1)),
+                 [(48, 2), (64, 2)]),
+    "batch": (lambda p, q: jnp.sin(p[:, :, None] * q[:, None]).sum(2), [(2, 32, 4), (2, 56, 4)]),
+    "scaled": (lambda p, q: (abs(p[:, None] - q[None]).sum(1) * p + 1) / 56, [(56, 3), (56, 3)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_sums_over_pairs_are_one_launch(name):
+    """Sums over the middle axis of pairs x coordinates were split into two launches, and what does
+    not depend on the coordinate was computed for each."""
+    fun, shapes = PAIRS[name]
+    check(fun, *[np.ones(s, np.float32) for s in shapes])
+    places = shapes[0][-1]
+    large = [s if len(s) == 3 else (20 * s[0], *s[1:]) for s in shapes]
+    (kernel,) = kernels_of(fun, *[weft.ShapeDtypeStruct(s, np.float32) for s in large])
+    (part,) = schedule(kernel).parts
+    before, after = (
+        [s for s in statements(k.body) if isinstance(s, Reduce)] for k in (kernel, part.kernel)
+    )
+    assert len(after) == places * len(before)
+
+
+def test_forces_between_pairs_are_one_launch(monkeypatch):
+    planned.install(monkeypatch)
+    texts = []
+    load = lambda module, *more: texts.append(str(module)) or planned._kernel(module, *more)
+    monkeypatch.setattr(assemble, "load", load)
+    given = [weft.ShapeDtypeStruct(s, np.float32) for s in [(2048, 3), (2048,)]]
+    assert len(planned.planned(forces, *given).commands) == 1
+    (text,) = texts
+    assert "fma.f64" not in text and text.count("@llvm.sqrt.f32(float %") <= 16  # an element: one
+    check(forces, *[np.ones(s, np.float32) for s in [(40, 3), (40,)]])
+
+
+def test_large_arrays_are_read_in_their_own_order():
+    (kernel,) = kernels_of(lambda x: x.sum(1), weft.ShapeDtypeStruct((64, 4096, 3), np.float32))
+    for part in schedule(kernel).parts:
+        assert len([s for s in statements(part.kernel.body) if isinstance(s, Reduce)]) == 1

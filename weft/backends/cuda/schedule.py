@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any
 
+from weft.backends.cuda.minor import together
 from weft.backends.cuda.stages import Stages, stages
 from weft.base.record import Record
 from weft.base.sizes import plain
@@ -228,6 +229,8 @@ def _whole(kernel: Kernel, aligned: bool, distinct: bool, early: bool = False) -
     apart = stages(kernel)
     if apart is not None:
         return _staged(kernel, apart, aligned, distinct)
+    if reduces_columns(kernel) and any(isinstance(s, Loop) for s in kernel.body):
+        kernel = together(kernel) or kernel
     block = _by_blocks(kernel, outside, aligned, early)
     if block is not None:
         return Parts([block._replace(distinct=distinct)], [])
