@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any
 
-from weft.backends.cuda.minor import together
+from weft.backends.cuda.passes.minor import together
 from weft.backends.cuda.stages import Stages, stages
 from weft.base.record import Record
 from weft.base.sizes import plain
