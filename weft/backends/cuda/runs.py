@@ -35,7 +35,7 @@ from weft.kernel.program import Copy, Point
 MIN_LAUNCHES, MAX_LAUNCHES, MAX_SLOTS, MAX_VALUES = 2, 48, 128, 1200
 # Clocks of a launch that waits for the one before it, of one that may begin before that has ended,
 # and what more it takes to begin a kernel whose blocks have to be resident.
-LAUNCH, EARLY, TOGETHER = 4500, 2000, 2500
+LAUNCH, EARLY, TOGETHER = 4500, 2000, 6000
 # How much of the time of a kernel on a full GPU its launch doesn't hide.
 SHOWN = 0.7
 # How much shorter a run has to be than its launches.
