@@ -86,8 +86,8 @@ def step(
         slots = tuple(spot.slot for spot in part.spots)
         inside = in_a_loop(made)
         items.append(Part(inside, slots, accesses_of(inside, slots), id(node)))
-    long = max(0, _clocks(items, Grid(processors, 1024)) - 2 * LATENCY)
-    return Step(tuple(items), launch + SHOWN * long)
+    full = min(_clocks(items, Grid(processors, threads)) for threads in (256, 1024))
+    return Step(tuple(items), launch + SHOWN * max(0, full - 2 * LATENCY))
 
 
 def _fits(made: Schedule) -> bool:
