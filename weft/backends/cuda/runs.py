@@ -127,11 +127,12 @@ def loop_step(item: Any, grid: Grid) -> Step:
 
 
 def blocks(processors: int, clusters: bool) -> list[Grid]:
-    """What blocks a run may have."""
+    """What blocks a run may have: few, as a grid that fills the GPU begins late and waits long at
+    barriers. Only a loop on such a grid does first what comes before it."""
     found = [Grid(1, 256), Grid(1, 1024)]
     if clusters and processors >= 2 * CLUSTER_BLOCKS:
         found.append(Grid(CLUSTER_BLOCKS, 512, True))
-    return [*found, Grid(processors, 256)]
+    return found
 
 
 def cut(
