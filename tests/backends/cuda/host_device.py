@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 
-from weft.backends.cuda import assemble, conditions, driver, memory, profile, program, runs
+from weft.backends.cuda import assemble, conditions, driver, memory, profile, program
 from weft.backends.cuda.calls import fast
 from weft.backends.cuda.chain import Chain
-from weft.backends.cuda.text import join
+from weft.backends.cuda.text import join, runs
 from weft.backends.llvm.code import Module
 from weft.kernel.run import run_kernel
 from weft.runtime import devices

@@ -11,8 +11,9 @@ from tests.backends.cuda.test_join import compiled, draws, launches
 from tests.compiler.test_gpu_programs import chain, gradient
 from weft import lax
 from weft import numpy as jnp
-from weft.backends.cuda import assemble, commands, ptx, runs
+from weft.backends.cuda import assemble, commands, ptx
 from weft.backends.cuda.loops import Grid
+from weft.backends.cuda.text import runs
 from weft.backends.cuda.text.loops import Writer
 
 GRIDS = {"block": Grid(1, 32), "cluster": Grid(2, 32, True), "grid": Grid(3, 32)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends.cuda import commands as c
-from weft.backends.cuda import driver, groups, messages, ptx, runs
+from weft.backends.cuda import driver, groups, messages, ptx
 from weft.backends.cuda.chain import Chain, Linked, Sums, copied, link, mentioned
 from weft.backends.cuda.loops import Collector, Grid, Region, Unfit, choose
 from weft.backends.cuda.ptx import NAME
@@ -18,6 +18,7 @@ from weft.backends.cuda.routines.base import Fill, Library, Move, Place, Routine
 from weft.backends.cuda.routines.products import in_order
 from weft.backends.cuda.routines.table import HOST, SILENT, lower
 from weft.backends.cuda.schedule import Parts, Schedule, operations, read_once, schedule
+from weft.backends.cuda.text import runs
 from weft.backends.cuda.text.join import render as render_joined
 from weft.backends.cuda.text.loops import Writer
 from weft.backends.cuda.text.render import render

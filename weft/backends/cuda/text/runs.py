@@ -3,7 +3,7 @@
 A launch that needs what the one before it has written takes its time however little it does; a
 barrier between blocks that are all resident takes less. So small kernels that follow each other are
 parts of one kernel with barriers between them, where that takes less time, and a loop that is one
-kernel does first what comes before it. `text/loops.py` writes such kernels.
+kernel does first what comes before it. `loops.py` writes such kernels.
 """
 
 from __future__ import annotations
