@@ -270,3 +270,12 @@ def test_neighbouring_threads_have_neighbouring_features(monkeypatch):
         run_routine(routine, given, [out])
         want = eqn.primitive.ref(*given, **eqn.params)
         np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_products_without_axes_to_slide_along_are_planned(monkeypatch, groups):
+    planned.install(monkeypatch)
+    convolve = weft.lax.conv_general_dilated
+    fun = lambda x, w: convolve(x, w, (), "VALID", feature_group_count=groups)
+    x, w = (weft.ShapeDtypeStruct(s, np.float32) for s in ((4, 8), (8, 8 // groups)))
+    assert len(planned.planned(fun, x, w).commands) == 1

@@ -50,15 +50,24 @@ LIST_HEAD, LIST_BYTES, LIST_COUNTS, LIST_WORDS = range(4)
 IN_USE, PEAK = range(2)
 # Pieces of pinned memory for numbers, and bytes of each: more than launches can wait for.
 RING_PIECES, RING_BYTES = 1 << 16, 64
+# Pieces of a list that are looked at to put one in its place.
+MOST_LOOKS = 64
 
 
 def put_piece(pieces: ptr, address: ptr) -> void:
-    """Add a piece to a list."""
+    """Add a piece to a list, which begins with the lowest addresses: calls that follow each other
+    have the same ones then, in whatever order results are given back, and so the same graph."""
     node = capi.malloc(16)
     if node is not None:
-        ptr[node, 0] = ptr[pieces, LIST_HEAD]
+        before = pieces
+        for _ in range(MOST_LOOKS):
+            after = ptr[before, LIST_HEAD]
+            if after is None or i64[after, 1] > i64(address):
+                break
+            before = after
+        ptr[node, 0] = ptr[before, LIST_HEAD]
         ptr[node, 1] = address
-        ptr[pieces, LIST_HEAD] = node
+        ptr[before, LIST_HEAD] = node
 
 
 def take_piece(pieces: ptr) -> ptr:

@@ -194,7 +194,9 @@ def depthwise(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Rout
     (x, w), (out,) = ins, outs
     common = numbers_of(x.dtype)
     xs, ws, os = params["dimension_numbers"]
-    if common is None or x.dtype.kind in "bc" or len(xs) > 4 or max(params["lhs_dilation"]) > 1:
+    if common is None or x.dtype.kind in "bc" or len(xs) not in (3, 4):
+        return None
+    if max(params["lhs_dilation"]) > 1:
         return None
     if (
         len({t.dtype for t in (x, w, out)}) > 1
