@@ -183,7 +183,7 @@ def run_job(count, *command, **knobs):
 @pytest_mpi
 def test_a_refusal_is_a_clear_error():
     told = run_job(2, "-c", JOIN)
-    assert told.count("refused: NCCL can't join GPU 0 to 1 others") == 2
+    assert told.count("NCCL can't join GPU 0 to 1 others") == 2  # both may write at once
     assert "Each process needs its own GPU" in told
 
 
