@@ -5,6 +5,7 @@ import pytest
 
 from tests.backends.modules import module
 from tests.runtime import ways
+from weft import numpy as jnp
 from weft.backends.cpu.assembly import Assembly, Python, Run
 from weft.backends.cpu.calls import layout, native
 from weft.backends.cpu.calls.slowly import Walk
@@ -95,7 +96,7 @@ class Maker:
         made.out_avals = [ShapedArray(shape, LONG) for shape in out_shapes]
         made.plan, made.code, made.call, made.walked = program, compile_many(CODES), None, 0
         made.places = None
-        made.host = host or native.Hosts(program, made.avals, made.out_avals)
+        made.host = host or native.Hosts(program, made.out_avals)
         made.flushes = True
         made.slowly = Walk(program, made.code, made.out_avals, made.host, made.flushes)
         first, *rest = [[np.asarray(x).tolist() for x in made(args)] for _ in range(3)]
@@ -230,3 +231,11 @@ def test_tables_say_how_long_each_node_is():
     expected = [walker.LAUNCH, walker.COPY, walker.BRANCH, walker.WHILE, walker.FOR]
     assert found == expected
     assert words[:8] == [walker.LAUNCH, 8, 1234, 100, 10, 2, 4, 5]
+
+
+def test_a_deleted_operand_is_named_with_its_sizes():
+    """Code for any size does not know them."""
+    x = jnp.ones(3)
+    x.delete()
+    with pytest.raises(RuntimeError, match=r"float32\[3\] was donated"):
+        native.Hosts(None, ())(-2, id(x))

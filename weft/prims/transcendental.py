@@ -363,7 +363,8 @@ class Pow(Elementwise):
             blank = broadcast_to(const(x, 0), shape)
             return mul(g, select_n(zero, broadcast_to(slope, shape), blank))
         if isinstance(y, np.generic):  # a number that kernels know is one less, too
-            return mul(g, mul(y, pow_(x, y - type(y)(1))))
+            less: Any = np.subtract(y, type(y)(1))
+            return mul(g, mul(y, pow_(x, less)))
         one = broadcast_to(const(y, 1), np.shape(y))
         return mul(g, mul(y, pow_(x, sub(y, one))))
 

@@ -55,7 +55,7 @@ class Instance:
         """What native code asks Python for: errors, told of as by any other program."""
         generic = self.generic
         plan = generic.made.filled(self.numbers, {})
-        native.Hosts(plan, generic.closed.in_avals, self.out_avals)(number, where)
+        native.Hosts(plan, self.out_avals)(number, where)
 
 
 class ShapeGeneric:

@@ -130,7 +130,7 @@ class Executable:
             (self.plan, self.code), self.generic = code(COMPILER, closed, donated, exactly, watch)
         self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
         self.stops = _stops(self.plan.nodes)
-        self.host = Hosts(self.plan, self.avals, self.out_avals)
+        self.host = Hosts(self.plan, self.out_avals)
         self.call: Any = None
         self.walked = 0  # calls made while there was no native walker
         self.flushes = knobs.flushes()
@@ -266,17 +266,17 @@ def _rounds(closed: ClosedJaxpr) -> int:
 class Hosts:
     """Equations that Python computes for a native program, and what it raises for it."""
 
-    def __init__(self, plan: Assembly, avals: Any, out_avals: Any) -> None:
+    def __init__(self, plan: Assembly, out_avals: Any) -> None:
         self.plan = plan
-        self.avals = avals
         self.out_avals = out_avals
 
     def __call__(self, number: int, where: int) -> None:
         if number == -1:
             raise MemoryError(self._shortage())
         if number == -2:
+            array = ctypes.cast(where, ctypes.py_object).value
             raise RuntimeError(
-                f"array has been deleted: {self.avals[where].str_short()} was donated to a"
+                f"array has been deleted: {array.aval.str_short()} was donated to a"
                 " computation or freed with delete()"
             )
         eqn, ins, outs = self.plan.hosts[number]

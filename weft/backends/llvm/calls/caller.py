@@ -546,7 +546,7 @@ def call_leaves(program: ptr, args: ptr, count: i64, work: ptr, *, SLOT_OWNER: s
             ptr[owner, 1] != ptr[shared, tables.BLOCK_TYPE]
             and ptr[owner, 1] != ptr[shared, tables.NDARRAY_TYPE]
         ):
-            ask(ptr[program, tables.HOSTS], -2, i)
+            ask(ptr[program, tables.HOSTS], -2, i64(thing))
             return None
         ptr[work, i] = ptr[owner, 2]
         ptr[work, count + i] = None if owner == thing else owner
