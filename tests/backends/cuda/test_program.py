@@ -147,11 +147,19 @@ def test_small_kernels_of_graphs_begin_early(blocks, monkeypatch, matrices):
 def test_native_lists_give_the_lowest_addresses_first():
     """A training step once had results at other addresses at each call, as 12 orders followed each
     other, and no graph of it was launched a second time."""
-    pieces = fast._pieces()
+    pieces, rng = fast._pieces(), np.random.default_rng(0)
     table = np.zeros(stubs.LIST_WORDS, np.int64)
-    where = table.ctypes.data
-    give = [512 * n for n in np.random.default_rng(0).permutation(np.arange(1, 41)).tolist()]
-    for address in give:
+    where, held = table.ctypes.data, []
+    for count in (1, 40, 1000):
+        for address in (512 * rng.permutation(np.arange(1, count + 1))).tolist():
+            pieces.put(where, address)
+        assert [pieces.take(where) for _ in range(count)] == [512 * n for n in range(1, count + 1)]
+        assert pieces.take(where) is None
+    for address in (512 * rng.permutation(np.arange(1, 2001))).tolist():
         pieces.put(where, address)
-    assert [pieces.take(where) for _ in give] == sorted(give)
-    assert pieces.take(where) is None
+        held.append(address)
+        if rng.random() < 0.4:
+            held.remove(min(held))
+            pieces.put(where, pieces.take(where))  # the same is lowest again
+            pieces.take(where)
+    assert [pieces.take(where) for _ in held] == sorted(held)

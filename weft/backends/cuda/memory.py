@@ -64,7 +64,7 @@ class Pool:
         with self._lock:
             self._sort_in()
             pieces = self._lists.get(size)
-            if pieces is not None and pieces[stubs.LIST_HEAD]:
+            if pieces is not None and pieces[stubs.LIST_LENGTH]:
                 self._empty(pieces)
             i = bisect.bisect_left(self._kept, (size, 0))
             if i < len(self._kept) and self._kept[i][0] <= size + size // WASTE:
@@ -139,7 +139,7 @@ class Pool:
 
     def _empty(self, pieces: np.ndarray) -> None:
         """Have the blocks of a list back."""
-        while pieces[stubs.LIST_HEAD]:
+        while pieces[stubs.LIST_LENGTH]:
             address = self._pieces.take(pieces.ctypes.data)
             bisect.insort(self._kept, (self._sizes[address], address))
 

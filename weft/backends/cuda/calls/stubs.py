@@ -1,6 +1,6 @@
 """A program on a GPU, called natively: pieces of device memory, launches.
 
-Pieces of device memory are in lists by size, whose nodes are on the host. Kernels are launched one
+Pieces of device memory are in lists by size, which are on the host. Kernels are launched one
 by one, or as a graph that was captured for the same addresses. What this can't do, Python does.
 """
 
@@ -44,41 +44,58 @@ BY_LAUNCHES, BY_GRAPH = 1, 2
     LAUNCH_NUMBERS,
     LAUNCH_PARAMETERS,
 ) = range(8)
-# A list of pieces of device memory of one size: the first, bytes of each, and where bytes in use
-# and at most in use are counted.
-LIST_HEAD, LIST_BYTES, LIST_COUNTS, LIST_WORDS = range(4)
+# A list of pieces of device memory of one size: their addresses, how many there are and there is
+# room for, bytes of each, and where bytes in use and at most in use are counted.
+LIST_ADDRESSES, LIST_LENGTH, LIST_ROOM, LIST_BYTES, LIST_COUNTS, LIST_WORDS = range(6)
 IN_USE, PEAK = range(2)
 # Pieces of pinned memory for numbers, and bytes of each: more than launches can wait for.
 RING_PIECES, RING_BYTES = 1 << 16, 64
-# Pieces of a list that are looked at to put one in its place.
-MOST_LOOKS = 64
+# Addresses that a list has room for at first.
+FIRST_ROOM = 16
 
 
 def put_piece(pieces: ptr, address: ptr) -> void:
-    """Add a piece to a list, which begins with the lowest addresses: calls that follow each other
-    have the same ones then, in whatever order results are given back, and so the same graph."""
-    node = capi.malloc(16)
-    if node is not None:
-        before = pieces
-        for _ in range(MOST_LOOKS):
-            after = ptr[before, LIST_HEAD]
-            if after is None or i64[after, 1] > i64(address):
-                break
-            before = after
-        ptr[node, 0] = ptr[before, LIST_HEAD]
-        ptr[node, 1] = address
-        ptr[before, LIST_HEAD] = node
+    """Add a piece to a list, a heap with the lowest address at its root: calls that follow each
+    other get the same addresses then, in whatever order results are given back, and so the same
+    graph."""
+    count, room = i64[pieces, LIST_LENGTH], i64[pieces, LIST_ROOM]
+    if count == room:
+        more = max(FIRST_ROOM, 2 * room)
+        grown = capi.malloc(8 * more)
+        if grown is None:
+            return
+        if room > 0:
+            capi.memcpy(grown, ptr[pieces, LIST_ADDRESSES], 8 * count)
+            capi.free(ptr[pieces, LIST_ADDRESSES])
+        ptr[pieces, LIST_ADDRESSES] = grown
+        i64[pieces, LIST_ROOM] = more
+    heap = ptr[pieces, LIST_ADDRESSES]
+    at = count
+    while at > 0 and i64[heap, (at - 1) // 2] > i64(address):
+        ptr[heap, at] = ptr[heap, (at - 1) // 2]
+        at = (at - 1) // 2
+    ptr[heap, at] = address
+    i64[pieces, LIST_LENGTH] = count + 1
 
 
 def take_piece(pieces: ptr) -> ptr:
-    """A piece of a list; None where it is empty."""
-    node = ptr[pieces, LIST_HEAD]
-    if node is None:
+    """The piece of a list with the lowest address; None where it is empty."""
+    count = i64[pieces, LIST_LENGTH] - 1
+    if count < 0:
         return None
-    address = ptr[node, 1]
-    ptr[pieces, LIST_HEAD] = ptr[node, 0]
-    capi.free(node)
-    return address
+    heap = ptr[pieces, LIST_ADDRESSES]
+    lowest, last = ptr[heap, 0], ptr[heap, count]
+    i64[pieces, LIST_LENGTH] = count
+    at, below = i64(0), i64(1)
+    while below < count:
+        if below + 1 < count and i64[heap, below + 1] < i64[heap, below]:
+            below += 1
+        if i64[heap, below] >= i64(last):
+            break
+        ptr[heap, at] = ptr[heap, below]
+        at, below = below, 2 * below + 1
+    ptr[heap, at] = last
+    return lowest
 
 
 def give_piece(pieces: ptr, address: ptr) -> void:
@@ -89,7 +106,7 @@ def give_piece(pieces: ptr, address: ptr) -> void:
 
 def get_piece(device: ptr, pieces: ptr) -> ptr:
     """A piece of a list, which Python fills where it is empty; None where there is no memory."""
-    if ptr[pieces, LIST_HEAD] is None:
+    if i64[pieces, LIST_LENGTH] == 0:
         if tell(ptr[device, REFILL], i64(pieces)) != 0:
             capi.PyErr_Clear()
             return None
