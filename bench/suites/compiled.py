@@ -84,7 +84,7 @@ def _reference(jax: Any) -> Any:
 
 
 def _classes(jax: Any) -> Program:
-    """A call that takes a dataclass with objects of a class that has functions of its own."""
+    """A call that takes a dataclass whose fields hold objects of a registered class."""
 
     class Pair:
         def __init__(self, w: Any, b: Any) -> None:

@@ -105,7 +105,7 @@ def test_static_values_that_are_not_equal():
 
 
 class Named:
-    """A static value without an equality of its own."""
+    """A static value whose class does not define equality."""
 
 
 def test_static_objects_that_are_never_equal():

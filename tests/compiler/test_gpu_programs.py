@@ -31,7 +31,7 @@ PASSES = {
 
 
 def factoring(r, size):
-    """A shape of so many elements."""
+    """A shape with this many elements."""
     found = []
     while size > 1:
         found.append(r.choice([n for n in (2, 3, 4, 6, 8) if size % n == 0]))

@@ -197,6 +197,13 @@ def experts(tokens, count, room, x, router, w):
     return jnp.einsum("tec,ecf->tf", combine, out)
 
 
+def mixture(tokens, count, room, gradient):
+    """A mixture of experts, or its gradient."""
+    forward = partial(experts, tokens, count, room)
+    backward = weft.grad(lambda *xs: jnp.sum(forward(*xs) ** 2), (0, 1, 2))
+    return backward if gradient else forward
+
+
 def arguments(tokens, count, width):
     shapes = [(tokens, width), (width, count), (count, width, width)]
     return [VALUES.normal(size=s).astype("f") for s in shapes]
@@ -205,10 +212,7 @@ def arguments(tokens, count, width):
 @pytest.mark.parametrize("gradient", [False, True])
 def test_masks_of_experts_are_not_made(monkeypatch, gradient):
     tokens, count, room = 2048, 8, 512
-    function = partial(experts, tokens, count, room)
-    if gradient:
-        forward = function
-        function = lambda *xs: weft.grad(lambda *ys: jnp.sum(forward(*ys) ** 2), (0, 1, 2))(*xs)
+    function = mixture(tokens, count, room, gradient)
     args = arguments(tokens, count, 64)
     before = simplify(weft.make_jaxpr(function)(*args))
     largest = max(
@@ -231,10 +235,7 @@ def test_experts_compute_the_same(always, width):
 @pytest.mark.parametrize("gradient", [False, True])
 def test_cpus(gradient):
     tokens, count, room = 300, 8, 75
-    function = partial(experts, tokens, count, room)
-    if gradient:
-        forward = function
-        function = lambda *xs: weft.grad(lambda *ys: jnp.sum(forward(*ys) ** 2), (0, 1, 2))(*xs)
+    function = mixture(tokens, count, room, gradient)
     args = arguments(tokens, count, 32)
     closed = weft.make_jaxpr(function)(*args)
     dense = simplify(closed)

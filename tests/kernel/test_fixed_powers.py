@@ -44,6 +44,6 @@ def test_roots_and_their_powers_are_right_over_the_whole_range(y):
 
 
 def test_derivatives_know_their_exponents():
-    """An exponent less one was computed by a kernel of its own, and the power by logarithms."""
+    """A separate kernel once computed the exponent less one, and logarithms the power."""
     text = str(weft.make_jaxpr(weft.grad(lambda x: (x**-1.5).sum()))(jnp.ones(4)))
     assert "pow a -2.5" in text and "sub" not in text

@@ -43,7 +43,7 @@ class Frozen:
 
 @weft.tree_util.register_pytree_node_class
 class Span:
-    """A class with functions of its own."""
+    """A class with its own flatten function."""
 
     def __init__(self, low, high, unit):
         self.low, self.high, self.unit = low, high, unit
@@ -195,7 +195,7 @@ def test_attributes_that_are_computed():
 
 
 class Fresh:
-    """Children made anew whenever it is taken apart."""
+    """Its children are made anew at each flattening."""
 
     def __init__(self, factor):
         self.factor = factor

@@ -180,7 +180,7 @@ def test_lines_are_read_where_they_are(dtype, first, monkeypatch):
 
 
 def test_permutes_around_a_library_go_through_shared_memory(monkeypatch):
-    """Scratch memory is none of an operand's, so squares of both may be read and written."""
+    """Scratch memory never overlaps an operand, so a kernel may read one and write the other."""
     texts = []
     planned.install(monkeypatch)
     load = assemble.load
@@ -194,7 +194,7 @@ def test_permutes_around_a_library_go_through_shared_memory(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_narrow_channels_come_last(seed):
-    """Of any layout, with gradients: what the library is given needs no permute of its own."""
+    """In any layout, with gradients: the library's operands need no extra permute."""
     rng = np.random.default_rng(seed)
     rank, groups = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
     letters = "DHW"[3 - rank :]

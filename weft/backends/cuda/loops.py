@@ -293,8 +293,8 @@ def longest_row(part: Schedule) -> int:
 
 
 def stage(part: Schedule, grid: Grid, arrays: int) -> float:
-    """Clocks of a kernel of so many arrays between two barriers: threads that each wait for what
-    they read, and the instructions and bytes of those of a multiprocessor together."""
+    """Clocks of a kernel with this many arrays between two barriers: threads that each wait for
+    what they read, and the instructions and bytes of those of a multiprocessor together."""
     own = 1 if not part.shares else 32 if part.threads == 32 else grid.threads
     turns = -(-part.iterations * own // (grid.blocks * grid.threads))
     if own == grid.threads:

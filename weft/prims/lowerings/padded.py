@@ -73,7 +73,7 @@ def _is_by_filters(shape: Any, window: Any, params: Any) -> bool:
 
 
 def _has_own_filters(window: Any, params: Any) -> bool:
-    """Whether each channel has a filter of its own, and channels come last."""
+    """Whether each channel has a separate filter, and channels come last."""
     xs, ws, _ = params["dimension_numbers"]
     groups = params["feature_group_count"]
     return groups > 1 and xs[1] == len(xs) - 1 and (window[ws[0]], window[ws[1]]) == (groups, 1)

@@ -190,7 +190,7 @@ def _axes(params: dict[str, Any], sizes: Any, windows: Any, results: Any, turned
 
 
 def depthwise(ins: list[Type], outs: list[Type], params: dict[str, Any]) -> Routine | None:
-    """A convolution in which each channel has a filter of its own, or its gradient by these."""
+    """A convolution with a separate filter for each channel, or its gradient by the filters."""
     (x, w), (out,) = ins, outs
     common = numbers_of(x.dtype)
     xs, ws, os = params["dimension_numbers"]

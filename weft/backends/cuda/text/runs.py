@@ -122,7 +122,7 @@ def launch_of(launches: Sequence[Sequence[tuple[Any, Any]]], early: bool) -> flo
 
 
 def loop_step(item: Any, grid: Grid) -> Step:
-    """A loop that is one kernel of so many blocks as the last step of a run."""
+    """A loop that is one kernel on a grid, as the last step of a run."""
     return Step((item,), grid=grid)
 
 

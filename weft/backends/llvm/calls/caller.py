@@ -214,7 +214,7 @@ def match_fields(shared: ptr, thing: ptr, leaves: ptr) -> i64:
 
 
 def match_called(shared: ptr, thing: ptr, leaves: ptr, *, SLOT_ITEMS: static) -> i64:
-    """An object taken apart by a function of Python's, as children and what else it holds."""
+    """An object that a Python function flattens into children and auxiliary data."""
     at = ptr[leaves, tables.CURSOR]
     if ptr[thing, 1] != ptr[at, 1]:
         return 0

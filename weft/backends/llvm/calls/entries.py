@@ -62,7 +62,7 @@ class Entry(Record):
 
 
 def _match(node: Any, leaves: Iterator[list[int]]) -> list[int]:
-    """How a tree is taken apart; ``leaves`` gives the words of each leaf."""
+    """How a tree is flattened; ``leaves`` gives the words of each leaf."""
     kind, tag = node.kind, node.kind.tag
     if kind.type is None:
         return next(leaves)

@@ -99,7 +99,7 @@ def load_span(
     IN_COLUMNS: static,
     IDENTITY: static,
 ) -> void:
-    """Columns of a row; what is beside it changes no result.
+    """Columns of a row; neighbouring memory changes no result.
 
     Columns beside a row are the nearest ones, so that all are read at once.
     """
