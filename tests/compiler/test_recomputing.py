@@ -12,6 +12,8 @@ from weft.backends.reference.program import Executable, Reference
 from weft.compiler.pipeline import simplify
 from weft.compiler.plan import Planner
 from weft.core.jaxpr import eval_jaxpr
+from weft.kernel.kernel import Loop, statements
+from weft.kernel.nodes import walk
 from weft.kernel.program import Launch
 
 
@@ -148,3 +150,34 @@ def test_a_row_that_a_matrix_is_multiplied_by_is_written():
     np.testing.assert_allclose(got, np.asarray(fun(x, gain, matrix)), rtol=1e-3, atol=1e-3)
     (plain,) = programs(lambda x, matrix: (x + 1) @ matrix, x, matrix)[0].nodes
     assert sorted(b.size for b in plain.kernel.buffers) == [256, 512, 512 * 256]
+
+
+def sampled(x, at):
+    low = jnp.floor(at).astype("int32")
+    i, j = low.T
+    a, b = (at - low).T
+    above = x[i, j] * (1 - b) + x[i, j + 1] * b
+    return jnp.sum((above * (1 - a) + x[i + 1, j] * a) ** 2)
+
+
+def read_apart(program):
+    """How many elements kernels read at places that data give, for each of their iterations."""
+    found = 0
+    for node in program.nodes:
+        if isinstance(node, Launch):
+            inside = [s for s in statements(node.kernel.body) if not isinstance(s, Loop)]
+            loads = {id(v): v for v in walk([v for s in inside for v in s.operands])}
+            found += sum(v.op == "load" and bool(v.args) for v in loads.values())
+    return found
+
+
+@pytest.mark.parametrize(("count", "once"), [(1 << 18, True), (100, False)])
+def test_what_is_read_at_random_is_kept(count, once):
+    """Several scatters need neighbours of many points: these are read once. Those of few points
+    are read again, which takes no longer than another kernel."""
+    args = (
+        weft.ShapeDtypeStruct((512, 512), "float32"),
+        weft.ShapeDtypeStruct((count, 2), "float32"),
+    )
+    program, _ = programs(weft.grad(sampled, (0, 1)), *args)
+    assert (read_apart(program) == 3) == once

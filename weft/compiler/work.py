@@ -11,6 +11,8 @@ from weft.core.jaxpr import JaxprEqn
 
 # An array that is spread over one at least so many times as large is small beside it.
 REPEATED = 64
+# Elements up to which reading as many in any order takes no longer than another kernel's launch.
+MAX_READ_APART = 1 << 17
 
 
 class Work:
@@ -34,7 +36,10 @@ class Work:
         if not fusion.recomputes or not eqn.outvars:
             self.total = min(most, cost + sum(known.get(x, 0) for x in operands))
             return self.total
-        size = plain(prod(eqn.outvars[0].aval.shape))
+        out = eqn.outvars[0].aval
+        size = plain(prod(out.shape))
+        if size > MAX_READ_APART and eqn.primitive.reads_apart(eqn.params, out):
+            cost = most  # each element is an access to memory
         self.own = {id(eqn): cost}
         for x in operands:
             if x not in known or REPEATED * plain(prod(x.aval.shape)) <= size:

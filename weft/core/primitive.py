@@ -205,6 +205,10 @@ class Primitive:
         """Whether the compiler may use the form, with these parameters and types of operands."""
         return self.form is not None
 
+    def reads_apart(self, params: dict[str, Any], out: Any) -> bool:
+        """Whether data say where the elements of a result are read, and neighbours are apart."""
+        return False
+
     def distances(
         self, params: dict[str, Any], ins: Any, operand: int, result: int
     ) -> tuple[int, ...] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.base.sizes import plain
 from weft.core.ad import Zero, filled, instantiate, is_undef, zeros
 from weft.core.avals import ShapedArray
 from weft.core.batching import at_front, moveaxis
@@ -53,6 +54,8 @@ from weft.prims.shape import iota, reshape
 CLIP = GatherScatterMode.CLIP
 FILL_OR_DROP = GatherScatterMode.FILL_OR_DROP
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
+# Bytes that memory gives at a time: neighbours that are fewer cost as much as these.
+SECTOR = 32
 
 
 # --- gather ---------------------------------------------------------------------------------------
@@ -65,6 +68,13 @@ class Gather(Primitive):
     masks = "summed"
 
     element = element_rule(kernel_elements, "gather")
+
+    def reads_apart(self, params: dict[str, Any], out: Any) -> bool:
+        inside = params["dimension_numbers"].offset_dims
+        run, d = 1, len(out.shape) - 1
+        while d in inside:
+            run, d = run * plain(out.shape[d]), d - 1
+        return run * out.dtype.itemsize < SECTOR
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         x, indices = avals
