@@ -176,3 +176,23 @@ def test_a_causal_line_is_read_where_it_is(monkeypatch):
     loss = lambda x, w: (function(x, w) ** 2).sum()
     made = planned.planned(weft.grad(loss, (0, 1)), *args)
     assert len(made.commands) <= 6
+
+
+@pytest.mark.parametrize("images, side, channels, taps", [(3, 31, 256, 7), (8, 64, 512, 3)])
+def test_gradients_by_filters_keep_a_gpu_busy(images, side, channels, taps, monkeypatch):
+    """Threads go through few groups of results one after the other; what parts take is less than
+    what that saves."""
+    monkeypatch.undo()
+    planned.install(monkeypatch)
+    image = weft.ShapeDtypeStruct((images, side, side, channels), "bfloat16")
+    filters = weft.ShapeDtypeStruct((taps, taps, 1, channels), "bfloat16")
+    function = lambda x, w: weft.lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=channels,
+    )  # fmt: skip
+    loss = lambda x, w: (function(x, w).astype("float32") ** 2).sum()
+    made = planned.planned(weft.grad(loss, 1), image, filters)
+    *_, parts, whole = made.commands
+    assert parts.blocks >= 132  # a block for each multiprocessor of an H200
+    (scratch,) = set(parts.slots()) & set(whole.slots())
+    assert made.sizes[scratch] <= 1 << 24

@@ -6,7 +6,7 @@ Windows over planes, or lines, whose channels come last in memory share what the
 
 from __future__ import annotations
 
-from math import prod
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,12 @@ WORD, OUTS = 16, 4
 MAX_ITEMS, MAX_SUMS = 64, 48
 # Warps that share the sums of parts.
 SLICES = 16
-# Threads from which on each may have more results; those of a gradient by filters, its parts
-# at most, and their bytes, where these are more than a quarter of the array's.
-ENOUGH_THREADS, PART_THREADS, MAX_PARTS, PART_BYTES = 1 << 17, 1 << 16, 512, 1 << 20
+# Threads from which on each may have more results; those of a gradient by filters, and its parts
+# at most.
+ENOUGH_THREADS, PART_THREADS, MAX_PARTS = 1 << 17, 1 << 16, 512
+# Seconds that a thread waits for what it reads of a group of results, and the bytes of parts that
+# are written and read in one.
+ROUND, PART_RATE = 5e-7, 3e12
 
 
 class Axis(Record):
@@ -242,8 +245,8 @@ def _by_filters(
     each = down.window if down.window * across.window * found.vector <= MAX_SUMS else 1
     threads = found.channels * (down.window // each)
     taps = down.window * across.window * channels
-    size = images * down.size * across.size * channels  # bytes of a quarter, of float32
-    most = max(PART_BYTES, size) // (4 * taps)
+    bytes_ = 2 * taps * common["WIDTH"]  # of a part
+    most = round(sqrt(found.groups * ROUND * PART_RATE / bytes_))
     parts = max(1, min(MAX_PARTS, most, ceil_div(PART_THREADS, threads), found.groups))
     names = {**found.names(), **common, "IDENTITY": 0, "EACH": each}
     names |= {"PARTS": parts, "GROUPS": found.groups}
