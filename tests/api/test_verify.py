@@ -175,6 +175,105 @@ def test_good_programs_pass(name):
         assert {"1 thread", "generated kernels only", "shape-generic code"} <= set(names)
 
 
+def cancelling(*shape):
+    """Numbers whose sum is 0, in an order that doesn't show it."""
+    x = np.asarray(floats(*shape))
+    return jnp.asarray(np.random.default_rng(1).permutation(np.concatenate([x, -x])))
+
+
+def nearly(total, x):
+    """Numbers whose sum is small."""
+    x = np.array(x)
+    x[1] -= np.float32(x.astype(np.float64).sum() - total)
+    return jnp.asarray(x)
+
+
+def normalised(x):
+    return (x - x.mean()) / jnp.sqrt(jnp.var(x) + 1e-5)
+
+
+ONES = jnp.full(100, 0.1)
+CANCELLED = {
+    "sum": (jnp.sum, (cancelling(300),)),
+    "mean": (lambda x: jnp.mean(x) * 3, (cancelling(300),)),
+    "product": (lambda x, w: x @ w, (cancelling(300), jnp.full(600, 0.7))),
+    "products": (lambda x, y: x @ y, (jnp.stack([cancelling(40)] * 3), jnp.full((80, 2), 0.7))),
+    "convolution": (lambda x: jnp.convolve(x, jnp.array([1.0, -2.0, 1.0])), (jnp.arange(64) / 7,)),
+    "window": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (600,), (1,), "VALID"),
+        (cancelling(300),),
+    ),
+    "cumsum": (lambda x: jnp.cumsum(x)[-1], (cancelling(300),)),
+    "scatter": (lambda x: jnp.zeros(2).at[np.zeros(600, int)].add(x), (cancelling(300),)),
+    "long scan": (
+        lambda x: lax.scan(lambda c, y: (c + y, None), 0.0, x)[0],
+        (cancelling(MAX_ROUNDS),),
+    ),
+    "centred": (lambda x: jnp.sum(x - jnp.mean(x)), (floats(300, at=100),)),
+    "variance": (jnp.var, (ONES,)),
+    "deviation": (jnp.std, (ONES,)),
+    "textbook variance": (variance, (ONES,)),
+    "normalised": (normalised, (ONES,)),
+    "logsumexp": (lambda x: weft.nn.logsumexp(x) - weft.nn.logsumexp(x[::-1]), (floats(300),)),
+    "probabilities": (lambda x: jnp.sum(weft.nn.softmax(x)) - 1, (floats(300),)),
+    "gradient": (weft.grad(lambda x: jnp.sum(weft.nn.softmax(x))), (floats(300),)),
+    "gradient of a variance": (weft.grad(jnp.var), (ONES,)),
+    "gradient of a mean": (weft.grad(lambda x: jnp.sum(normalised(x))), (floats(300),)),
+    "circle": (lambda x: jnp.sin(x) ** 2 + jnp.cos(x) ** 2 - 1, (floats(300),)),
+    "odd": (lambda x: jnp.tanh(x) + jnp.tanh(-x), (floats(30),)),
+    "cross": (lambda x: jnp.cross(x, 2.7 * x), (floats(3),)),
+    "traces": (lambda a, b: jnp.trace(a @ b - b @ a), (floats(8, 8), floats(8, 8))),
+    "inverse": (lambda a: a @ jnp.linalg.inv(a) - jnp.eye(9), (floats(9, 9) + 9 * jnp.eye(9),)),
+    "residual": (lambda a, b: a @ jnp.linalg.solve(a, b) - b, (floats(9, 9), floats(9))),
+    "transform": (lambda x: jnp.fft.ifft(jnp.fft.fft(x)).imag, (floats(300),)),
+    "projection": (lambda a, q: (a - q * (q @ a) / (q @ q)) @ q, (floats(300), floats(300))),
+    "small sum": (jnp.sum, (nearly(1e-6, floats(300)),)),
+    "small mean": (lambda x: jnp.exp(x.mean()) * x.mean(), (nearly(1e-4, floats(9999)),)),
+    "bfloat16": (
+        lambda x, w: (x - 2.7 * x + w @ x).sum(),
+        (floats(20).astype("bfloat16"), (1.7 * jnp.eye(20)).astype("bfloat16")),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CANCELLED)
+def test_sums_that_cancel_are_no_failures(name):
+    fun, args = CANCELLED[name]
+    weft.verify(fun)(*args).check()
+
+
+@pytest.mark.parametrize("name", ["sum", "variance", "normalised", "circle", "traces", "inverse"])
+def test_sums_that_cancel_are_no_failures_in_float64(name):
+    fun, args = CANCELLED[name]
+    with knobs.enable_x64(True):
+        weft.verify(fun)(*[np.asarray(x, np.float64) for x in args]).check()
+
+
+def test_a_sum_that_cancels_hides_no_loss_before_or_after_it():
+    x = floats(300, at=1000)
+    centred = lambda x: jnp.mean(x * x - jnp.mean(x) ** 2)
+    difference = lambda x, a, b: x @ a - x @ b
+    near = jnp.ones(300) * (1 + 1e-5 * floats(300))
+    for fun, args in [
+        (centred, (x,)),
+        (variance, (x * 10 + 1e6,)),
+        (difference, (floats(20, 300), jnp.ones(300), near)),
+    ]:
+        report = weft.verify(fun, derivatives=False, schedules=False)(*args)
+        assert [f.name for f in report.failures] == ["against float64"]
+        assert report.operations[0].digits > 2
+
+
+def test_a_wrong_sum_that_cancels_is_caught(monkeypatch):
+    verify = importlib.import_module("weft.api.verifying.verify")
+    before = verify.run_on_host
+    monkeypatch.setattr(
+        verify, "run_on_host", lambda closed, xs: [y + 1e-2 for y in before(closed, xs)]
+    )
+    for fun in (jnp.sum, lambda x: jnp.sum(x) + jnp.zeros(2), lambda x: jnp.sum(x - jnp.mean(x))):
+        assert "compiled for the CPU" in failures(fun, cancelling(300))
+
+
 def test_functions_of_keys_integers_and_kinks():
     dropout = lambda key, x: jnp.where(weft.random.bernoulli(key, 0.5, x.shape), x * 2, 0.0)
     report = weft.verify(dropout)(weft.random.key(1), floats(9)).check()

@@ -5,6 +5,7 @@ All of it in float64, so that what is compared are the rules, not their rounding
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
 from weft.api.jit import jit
+from weft.api.verifying.measure import epsilon
 from weft.api.verifying.report import Finding, Verification
 from weft.api.verifying.wide import Narrow, drops_digits, is_float, widened, widened_value
 from weft.base import knobs
@@ -80,7 +82,9 @@ def _is_real(x: Any) -> bool:
     return hasattr(x, "dtype") and is_float(x.dtype) and np.dtype(x.dtype).kind != "c"
 
 
-def compare(closed: ClosedJaxpr, args: Sequence[Any], report: Verification) -> None:
+def compare(
+    closed: ClosedJaxpr, args: Sequence[Any], values: Sequence[Any], report: Verification
+) -> None:
     """Compare the derivatives and batches of a program."""
     with knobs.scope(enable_x64=True, backend="reference"):
         try:
@@ -107,13 +111,17 @@ def compare(closed: ClosedJaxpr, args: Sequence[Any], report: Verification) -> N
             report.skipped.append("derivatives: a result is not finite here")
             return
         found = Derivatives(flat, tangents, weights, report)
-        found.floor = NOTHING * dot([np.abs(w) for w in weights], [np.abs(y) for y in outs])
+        # where terms of results cancel, their derivatives cancel as well
+        sizes = [np.maximum(np.abs(y), values[i].magnitude())
+                 for y, i in zip(outs, flat.outs, strict=True)]  # fmt: skip
+        total = dot([np.abs(w) for w in weights], sizes)
+        found.floor, found.noise = NOTHING * total, total * float(np.finfo(np.float64).eps)
         found.directional()
         found.batched()
     if flat.rounds:
         report.skipped.append("compiled gradient: reduce_precision drops digits of it")
     elif found.pulled is not None:
-        _compiled(closed, args, flat, weights, found.pulled, report)
+        _compiled(closed, args, flat, weights, found.pulled, total, report)
 
 
 def _direction(x: Any, random: Any) -> Any:
@@ -136,7 +144,7 @@ class Derivatives:
     def __init__(self, flat: Flat, tangents: Any, weights: Any, report: Verification) -> None:
         self.flat, self.tangents, self.weights, self.report = flat, tangents, weights, report
         self.pulled: Any = None
-        self.floor = 0.0
+        self.floor, self.noise = 0.0, 0.0
 
     def _attempt(self, what: str, compute: Callable[[], Any]) -> Any:
         try:
@@ -170,6 +178,7 @@ class Derivatives:
             [r.ulps or 0.0 for r in self.report.runs if r.name == "against float64"] or [0.0]
         )
         noise = 10 * magnified * np.finfo(np.float64).eps / STEP
+        noise += 10 * self.noise / STEP / max(scale, 1e-30)
         noise += 10 * abs(slopes[0] - slopes[1]) / max(scale, 1e-30)
         noise += self._kink() / max(scale, 1e-30)
         if self.flat.cuts:
@@ -244,7 +253,13 @@ class Derivatives:
 
 
 def _compiled(
-    closed: ClosedJaxpr, args: Any, flat: Flat, weights: Any, want: Any, report: Verification
+    closed: ClosedJaxpr,
+    args: Any,
+    flat: Flat,
+    weights: Any,
+    want: Any,
+    total: float,
+    report: Verification,
 ) -> None:
     """The compiled gradient at the function's own precision against that in float64."""
     own = jaxpr_as_fun(closed)
@@ -263,15 +278,16 @@ def _compiled(
         report.skipped.append(f"compiled gradient: {_said(error)}")
         return
     # gradients that cancel to nothing have no digits: they are measured by what results are
-    total = dot([np.abs(w) for w in weights], [np.abs(y) for y in flat.by_numpy(flat.floats)])
     sizes = [float(np.sqrt(np.mean(np.square(x)))) if np.size(x) else 0.0 for x in flat.floats]
     # an element of the gradient that is not finite is no number to compare with
     found = [np.where(np.isfinite(b), a, b) for a, b in zip(found, want, strict=True)]
-    off = _apart(found, want, [CANCELLED * total / (size or 1.0) for size in sizes])
-    ok = bool(off <= report.rtol * 10)
+    half = max([math.sqrt(epsilon(args[i].dtype)) for i in flat.places])  # of the digits
+    part = max(CANCELLED, half)
+    off = _apart(found, want, [part * total / (size or 1.0) for size in sizes])
+    allowed = 10 * max(report.rtol, half)
     detail = f"relative difference {off:.1g}"
     name = "compiled gradient against float64"
-    report.transformations.append(Finding(name, ok, off, None, report.rtol * 10, detail))
+    report.transformations.append(Finding(name, off <= allowed, off, None, allowed, detail))
 
 
 def _apart(found: Sequence[Any], want: Sequence[Any], floors: Any = None) -> float:

@@ -25,13 +25,16 @@ def _tiny(dtype: Any) -> float:
     return float(dtypes.finfo(dtype).tiny)
 
 
-def error(low: Any, high: Any, finite: bool = False) -> float:
+def error(
+    low: Any, high: Any, finite: bool = False, floor: Any = 0.0, forgiven: Any = 0.0
+) -> float:
     """The relative error of values against others with more digits, of most elements; with
-    ``finite``, of those that are finite with more digits."""
-    tiny = _tiny(low.dtype)
+    ``finite``, of those that are finite with more digits. It is relative to no less than ``floor``,
+    and an absolute error up to ``forgiven`` doesn't count."""
+    least = np.maximum(_tiny(low.dtype), floor)
     with np.errstate(all="ignore"):
         a, b = np.asarray(low).astype(high.dtype), np.asarray(high)
-        off = np.abs(a - b) / np.maximum(np.abs(b), tiny)
+        off = np.maximum(np.abs(a - b) - forgiven, 0.0) / np.maximum(np.abs(b), least)
         same = (a == b) | (np.isnan(a) & np.isnan(b)) | _leaves_range(low, b)
         if finite:
             same |= ~np.isfinite(b)

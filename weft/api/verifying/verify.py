@@ -13,7 +13,7 @@ from weft.api.jit import JitFunction, jit
 from weft.api.verifying import derivatives
 from weft.api.verifying.measure import epsilon, error, not_comparable, same_bits
 from weft.api.verifying.report import Finding, Verification
-from weft.api.verifying.walk import Value, Walk
+from weft.api.verifying.walk import Value, Walk, shake
 from weft.api.verifying.wide import is_float
 from weft.base import errors, knobs, source
 from weft.base.cores import threads
@@ -214,7 +214,7 @@ class Check:
 
     def derivatives(self) -> None:
         """Compare derivatives and batches."""
-        derivatives.compare(self.closed, self.given, self.report)
+        derivatives.compare(self.closed, self.given, self.values, self.report)
 
 
 def _rank(op: Any) -> float:
@@ -233,10 +233,11 @@ def _against(name: str, i: int, out: Any, value: Value) -> Finding:
         detail = f"result {i} differs in {count} of {out.size} elements{tie}"
         return Finding(name, ok, math.inf, None, 0.0, detail)
     eps = epsilon(low.dtype)
-    noise = max([value.error, *[error_of(n, value.high, low) for n in value.noisy]])
+    noise = max([value.error, *[error_of(n, value) for n in value.noisy]])
     allowed = max(SLACK * noise, MIN_ULPS * eps)
-    off = error(out.astype(low.dtype), value.high)
-    apart = error(out.astype(low.dtype), low.astype(value.high.dtype))
+    off = value.apart(out.astype(low.dtype))
+    wide = low.astype(value.high.dtype)
+    apart = error(out.astype(low.dtype), wide, False, value.floor, value.forgiven)
     ok = min(off, apart) <= allowed
     detail = "same bits" if same_bits(out, low) else f"{apart / eps:.2g} ulp apart"
     if not ok:
@@ -244,12 +245,13 @@ def _against(name: str, i: int, out: Any, value: Value) -> Finding:
     return Finding(name, ok, apart, apart / eps, allowed, detail)
 
 
-def error_of(noisy: Any, high: Any, low: Any) -> float:
+def error_of(noisy: Any, value: Value) -> float:
     """The error of a result with random rounding errors."""
-    if not np.isfinite(noisy).all():
+    if not np.isfinite(noisy).all() or not value.low.size:
         return 0.0
     with np.errstate(all="ignore"):
-        return error(noisy.astype(high.dtype), high) if low.size else 0.0
+        off = error(noisy.astype(value.high.dtype), value.high, False, value.floor)
+    return off * epsilon(value.low.dtype) / shake(value.low.dtype)
 
 
 def run_on_host(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:

@@ -2,10 +2,16 @@
 
 Each operation rounds, and passes on the errors of its operands, more or less: ``rounding`` is the
 first, ``condition`` the second. Integers and branches are those of the program as it is.
+
+The rounding error of a sum is as large as its terms allow, also where they cancel. What sums that
+cancel contribute is carried along (``Value.free``), and allowed. A number that rounding errors
+decide in float64, too, has no digits to lose: its error counts relative to what cancelled
+(``Value.floor``).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,21 +28,66 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 MAX_ROUNDS = 64
 # Runs with random rounding errors.
 NOISY = 2
+# Sums of products: with the magnitudes of operands, they give the sums of the magnitudes of terms.
+SUMS = frozenset(
+    "reduce_sum cumsum reduce_window_sum dot_general conv_general_dilated scatter-add".split()
+)
+# A sum cancels if its terms are this many times larger; this many times its noise is allowed.
+CANCELS, FREE = 64.0, 8.0
+# Random errors are no smaller than this, so that float64 holds them.
+SHAKE = 2.0**-40
+# Rounding errors decide numbers of up to this many times their noise.
+UNDECIDED = 64.0
 # Operations with several right results: vectors of either sign, blocks in any order.
 SEVERAL = frozenset(["eig", "eigh", "hessenberg", "qr", "schur", "svd", "tridiagonal"])
 
 
 class Value:
-    """A value as it is, with more digits, and with random errors; whether floats decided it."""
+    """A value as it is (``low``), with more digits (``high``), and so with random errors: of all
+    operations (``noisy``), of sums that cancel (``free``).
 
-    __slots__ = ("low", "high", "noisy", "inexact", "error")
+    ``inexact`` says whether floats decided it, ``unit`` is the size of the largest random errors.
+    """
 
-    def __init__(self, low: Any, high: Any = None, noisy: Any = None, inexact: bool = False):
+    __slots__ = ("low", "high", "noisy", "free", "unit", "inexact", "floor", "forgiven", "error")
+
+    def __init__(
+        self,
+        low: Any,
+        high: Any = None,
+        noisy: Any = None,
+        free: Any = None,
+        unit: float = 0.0,
+        inexact: bool = False,
+    ) -> None:
         self.low = low
         self.high = _wide(low) if high is None else high
         self.noisy = [self.high] * NOISY if noisy is None else noisy
-        self.inexact = inexact
-        self.error = error(low, self.high, True) if high is not None and self.is_float else 0.0
+        self.free = self.high if free is None else free
+        self.unit, self.inexact = unit, inexact
+        self.floor, self.forgiven, self.error = 0.0, 0.0, 0.0
+        if high is not None and self.is_float:
+            self.floor = self._undecided()
+            if self.free is not self.high:
+                eps = epsilon(low.dtype) / shake(low.dtype)
+                self.forgiven = FREE * eps * _gap(self.free, self.high)
+            self.error = self.apart(low, True)
+
+    def _undecided(self) -> Any:
+        """The magnitude of what cancelled, for elements that rounding errors of float64 decide."""
+        magnitude = self.magnitude()
+        limit = UNDECIDED * epsilon(self.high.dtype) * magnitude
+        return np.where(np.abs(self.high) <= limit, magnitude, 0.0)
+
+    def magnitude(self) -> Any:
+        """How large numbers are for their rounding errors: larger than they are where terms of them
+        cancelled."""
+        noise = functools.reduce(np.maximum, [_gap(n, self.high) for n in self.noisy])
+        return noise / (self.unit or 1.0)
+
+    def apart(self, found: Any, finite: bool = False) -> float:
+        """The relative error of a result, less what sums that cancel have by nature."""
+        return error(found, self.high, finite, self.floor, self.forgiven)
 
     @property
     def is_float(self) -> bool:
@@ -45,7 +96,22 @@ class Value:
 
     def map(self, f: Any) -> Value:
         """The same of a part of it."""
-        return Value(f(self.low), f(self.high), [f(n) for n in self.noisy], self.inexact)
+        free = None if self.free is self.high else f(self.free)
+        noisy = [f(n) for n in self.noisy]
+        return Value(f(self.low), f(self.high), noisy, free, self.unit, self.inexact)
+
+
+def shake(dtype: Any) -> float:
+    """How large random errors of a dtype are: its epsilon, and more where float64 would round them
+    away."""
+    return max(epsilon(dtype), SHAKE)
+
+
+def _gap(a: Any, b: Any) -> Any:
+    """The distance of numbers, 0 where there is none to tell."""
+    with np.errstate(all="ignore"):
+        gap = np.abs(np.subtract(a, b))
+    return np.where(np.isfinite(gap), gap, 0.0)
 
 
 def _wide(x: Any) -> Any:
@@ -84,6 +150,7 @@ class Walk:
         self.coarsest = 0.0  # the epsilon of the dtype with the fewest digits
         self._random = np.random.default_rng(seed)
         self._lines: dict[int, str] = {}
+        self._mixing: dict[int, bool] = {}
 
     def program(self, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
         """The results of a program."""
@@ -176,8 +243,7 @@ class Walk:
         try:
             wide = widened_params(eqn)
             local = run_wide(eqn, [_wide(x) for x in lows], wide)
-            high = run_wide(eqn, [v.high for v in values], wide)
-            noisy = [run_wide(eqn, [v.noisy[k] for v in values], wide) for k in range(NOISY)]
+            made = self._made(eqn, values, results, local, wide)
         except Narrow:
             return [Value(r, inexact=inexact) for r in results]
         except Exception as failure:  # a rule for one dtype, a foreign function: it stays as it is
@@ -192,22 +258,83 @@ class Walk:
                 None
             )
             return [Value(r, inexact=True) for r in results]
-        made = []
-        for i, low in enumerate(results):
-            if not floats[i]:
-                made.append(Value(low, inexact=inexact))
-                continue
-            given = [self._perturbed(n[i], low, local[i]) for n in noisy]
-            value = Value(low, high[i], given, inexact)
-            self._note(eqn, values, value, local[i])
-            made.append(value)
+        for value, exact in zip(made, local, strict=True):
+            if value.is_float:
+                self._note(eqn, values, value, exact)
+            value.inexact = inexact
         return made
 
-    def _perturbed(self, noisy: Any, low: Any, local: Any) -> Any:
-        """A result with a random rounding error, if the operation rounds."""
-        if np.array_equal(_wide(low), local, equal_nan=True):
-            return noisy
-        return noisy * (1 + epsilon(low.dtype) * (self._random.random(np.shape(noisy)) - 0.5))
+    def _made(
+        self, eqn: Any, values: list[Value], results: list[Any], local: list[Any], wide: Any
+    ) -> list[Value]:
+        """The results of an operation with more digits and with random errors."""
+        high = run_wide(eqn, [v.high for v in values], wide)
+        free = high
+        if any(v.free is not v.high for v in values):
+            free = run_wide(eqn, [v.free for v in values], wide)
+        terms = self._terms(eqn, values, wide)
+        rounds = [terms is not None or self._rounds(*pair)
+                  for pair in zip(results, local, strict=True)]  # fmt: skip
+        shaken = any(rounds) and terms is None
+        noisy = [run_wide(eqn, self._shaken(eqn, values, k, shaken), wide) for k in range(NOISY)]
+        made = []
+        for i, low in enumerate(results):
+            if not hasattr(low, "dtype") or not is_float(low.dtype):
+                made.append(Value(low))
+                continue
+            eps, given, freed = shake(low.dtype), [n[i] for n in noisy], free[i]
+            if rounds[i]:
+                given = [n * (1 + eps * self._draw(n)) for n in given]
+            if terms is not None:
+                given = [n + eps * self._draw(n) * terms for n in given]
+                cancelled = np.where(terms > CANCELS * np.abs(high[i]), terms, 0.0)
+                if cancelled.any():
+                    freed = freed + eps * self._draw(freed) * cancelled
+            unit = max([v.unit for v in values] + [eps] * rounds[i])
+            made.append(Value(low, high[i], given, None if freed is high[i] else freed, unit))
+        return made
+
+    def _rounds(self, low: Any, local: Any) -> bool:
+        """Whether an operation rounds; where float64 has no wider type, it may."""
+        if not is_float(getattr(low, "dtype", np.dtype(bool))):
+            return False
+        wide = _wide(low)
+        return wide.dtype == low.dtype or not np.array_equal(wide, local, equal_nan=True)
+
+    def _draw(self, x: Any) -> Any:
+        """Rounding errors: from a quarter to a half of an ULP, of either sign."""
+        shape = np.shape(x)
+        made = self._random.uniform(0.25, 0.5, shape) * self._random.choice([-1.0, 1.0], shape)
+        if np.iscomplexobj(x):
+            made = made * np.exp(2j * np.pi * self._random.random(shape))
+        return made
+
+    def _terms(self, eqn: Any, values: list[Value], wide: Any) -> Any:
+        """The sums of the magnitudes of the terms of an operation that adds; None for others."""
+        if eqn.primitive.name not in SUMS:
+            return None
+        parts = [np.abs(v.high) if v.is_float else v.high for v in values]
+        parts = [p.astype(v.high.dtype) if v.is_float else p
+                 for p, v in zip(parts, values, strict=True)]  # fmt: skip
+        return np.abs(run_wide(eqn, parts, wide)[0])
+
+    def _shaken(self, eqn: Any, values: list[Value], k: int, rounds: bool) -> list[Any]:
+        """Operands with random errors. An operation whose elements are made of many has an error as
+        if it had operands that are off by some ULPs."""
+        given = [v.noisy[k] for v in values]
+        if not rounds or not self._mixes(eqn):
+            return given
+        return [
+            n * (1 + 4 * shake(v.low.dtype) * self._draw(n)) if v.is_float else n
+            for n, v in zip(given, values, strict=True)
+        ]
+
+    def _mixes(self, eqn: Any) -> bool:
+        """Whether an element of a result is made of several elements of an operand."""
+        found = self._mixing.get(id(eqn))
+        if found is None:
+            found = self._mixing[id(eqn)] = _mixes(eqn)
+        return found
 
     def _note(self, eqn: Any, values: list[Value], value: Value, local: Any) -> None:
         line = self._lines.get(id(eqn))
@@ -231,12 +358,29 @@ class Walk:
         if lost > op.digits or op.count == 1:
             op.digits = min(max(float(lost), 0.0), -math.log10(eps))
             op.error = value.error
-            op.rounding = error(value.low, local, True) / eps
-            inherited = error(local, value.high, True)
+            op.rounding = error(value.low, local, True, value.floor, value.forgiven) / eps
+            inherited = error(local, value.high, True, value.floor, value.forgiven)
             op.condition = inherited / before if before > 0 else 0.0
 
 
 def _stacked(column: Sequence[Value]) -> Value:
     low, high = (np.stack([getattr(v, name) for v in column]) for name in ("low", "high"))
     noisy = [np.stack([v.noisy[k] for v in column]) for k in range(NOISY)]
-    return Value(low, high, noisy, any(v.inexact for v in column))
+    free = None
+    if any(v.free is not v.high for v in column):
+        free = np.stack([v.free for v in column])
+    unit = max(v.unit for v in column)
+    return Value(low, high, noisy, free, unit, any(v.inexact for v in column))
+
+
+def _mixes(eqn: Any) -> bool:
+    avals, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
+    f = eqn.primitive.factors(avals, outs, eqn.params)
+    if f is None or f.combine:
+        return True
+    kept = {label for dims in f.outs for labels in dims for label in labels}
+    return any(
+        n > 1 and not (labels and kept.issuperset(labels))
+        for aval, dims in zip(avals, f.ins, strict=True)
+        for n, labels in zip(aval.shape, dims, strict=True)
+    )
