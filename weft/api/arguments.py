@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import operator
 from collections.abc import Callable, Sequence
@@ -15,8 +16,9 @@ from weft.base.polynomials import Polynomial
 from weft.core.array import Array
 from weft.core.debug_info import DebugInfo, hollow
 from weft.core.trace import typeof
-from weft.tree.functions import tree_flatten, tree_leaves_with_path, tree_unflatten
+from weft.tree.functions import tree_flatten, tree_leaves, tree_leaves_with_path, tree_unflatten
 from weft.tree.keys import keystr
+from weft.tree.registry import flatten_one_level_with_keys, kind_of
 
 # Characters of an argument that an error still shows as they are.
 _MAX_REPR = 60
@@ -213,22 +215,93 @@ def chosen_names(fun: Any, args: Sequence[Any], positions: Sequence[int]) -> lis
 
 
 def check_array_leaves(
-    leaves: Sequence[Any], fun: Any, names: Callable[[], Any], which: Any = None
+    leaves: Sequence[Any],
+    fun: Any,
+    names: Callable[[], Any],
+    what: str,
+    given: Callable[[], Any],
+    which: Any = None,
 ) -> None:
-    """Raise naming the first argument that is not an array, of those at ``which``."""
+    """Raise naming the first argument that is not an array, of those at ``which``.
+
+    ``given`` returns positional and keyword arguments, ``what`` names the transformation.
+    """
     for i, x in enumerate(leaves):
         if which is not None and not which[i]:
             continue
         try:
             typeof(x)
         except TypeError:
-            given = names()
-            where = given[i] if given and i < len(given) else f"argument {i}"
+            known = names()
+            where = known[i] if known and i < len(known) else f"argument {i}"
             raise TypeError(
-                f"argument {where} of {getattr(fun, '__name__', fun)} is {x!r} of type"
-                f" {type(x).__name__}, which is not an array; mark it with static_argnums or"
-                " static_argnames if it is a Python value to specialise on"
+                f"argument {where} of {getattr(fun, '__name__', fun)} is {_short(x)} of type"
+                f" {type(x).__name__}, which is not an array; {_remedy(x, i, given(), what)}"
             ) from None
+
+
+def _short(x: Any) -> str:
+    """One line that shows a value."""
+    line, *more = repr(x).splitlines() or [""]
+    return line if not more and len(line) <= _MAX_REPR else f"{line[:_MAX_REPR]}…"
+
+
+# How a function of a transformation is given a Python value.
+_VALUES = {
+    "jit": "mark it with static_argnums or static_argnames, if it is a value to specialise on",
+    "vmap": "pass it as it is, with in_axes=None, or close over it",
+}
+_APART = {
+    "jit": "pass it as an argument that static_argnames names",
+    "vmap": "pass it with in_axes=None",
+}
+
+
+def _remedy(x: Any, index: int, given: Any, what: str) -> str:
+    """What to write instead of a leaf of arguments that is not an array."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return (
+            f"its dtype is {x.dtype}: convert it to numbers, as with x.astype(float), or give each"
+            " text a number"
+        )
+    if _holds_arrays(x):
+        name = type(x).__name__
+        return f"register the dataclass {name}, as with @weft.tree_util.register_dataclass"
+    holder, depth = _holder(x, index, given)
+    kind = None if holder is None or depth < 2 else kind_of(type(holder))
+    if kind is None:
+        return _VALUES.get(what, "close over it: it has no gradient")
+    name = type(holder).__name__
+    if kind.tag == "dataclass":
+        said = "name it in meta_fields of register_dataclass"
+        if hasattr(holder, "_flax_dataclass"):
+            said = "declare it as struct.field(pytree_node=False)"
+        elif dataclasses.is_dataclass(holder):
+            said = f"declare it as dataclasses.field(metadata=dict(static=True)), or {said}"
+        return f"make the field of {name} static: {said}"
+    if kind.tag == "custom" and type(holder).__module__ != "collections":
+        return f"return it in the auxiliary data of {name}, which its flatten function gives"
+    apart = _APART.get(what, "close over it")
+    return f"take it out of the {name}: {apart}, or keep it in a static field of a dataclass"
+
+
+def _holds_arrays(x: Any) -> bool:
+    """Whether a value is a dataclass with arrays in it."""
+    if not dataclasses.is_dataclass(x) or isinstance(x, type):
+        return False
+    values = [getattr(x, field.name, None) for field in dataclasses.fields(x)]
+    return any(isinstance(v, (Array, np.ndarray)) for v in tree_leaves(values))
+
+
+def _holder(x: Any, index: int, given: Any) -> tuple[Any, int]:
+    """The container that holds a leaf of arguments, and how deep it lies in these."""
+    leaves = tree_leaves_with_path(given)
+    if index >= len(leaves) or leaves[index][1] is not x:
+        return None, 0
+    path = leaves[index][0]
+    for key in path[:-1]:
+        given = dict(flatten_one_level_with_keys(given)[0])[key]
+    return given, len(path) - 1
 
 
 def check_results(outs: Sequence[Any], fun: Any, what: str) -> None:

@@ -50,7 +50,8 @@ without_refs = Late("weft.transforms.discharge")
 def flatten_arguments(fun: Any, args: Any) -> tuple[list[Any], Any]:
     """Leaves and tree of positional arguments; TypeError names a leaf that is not an array."""
     leaves, tree = tree_flatten(tuple(args))
-    check_array_leaves(leaves, fun, lambda: argument_names(fun, args, {}))
+    names = lambda: argument_names(fun, args, {})
+    check_array_leaves(leaves, fun, names, "grad", lambda: (tuple(args), {}))
     return leaves, tree
 
 
@@ -539,7 +540,7 @@ def value_and_grad(
         of_chosen, chosen, positions = split_argnums(fun, argnums, args, "grad")
         leaves = tree_flatten(chosen)[0]
         names = functools.partial(chosen_names, fun, args, positions)
-        check_array_leaves(leaves, fun, names)
+        check_array_leaves(leaves, fun, names, "grad", lambda: (tuple(chosen), {}))
         for i, x in enumerate(leaves):
             name = lambda i=i: names()[i]
             _check_inputs("grad", holomorphic, allow_int, x, name)

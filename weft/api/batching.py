@@ -98,7 +98,8 @@ def vmap(
         for i in own:  # made of arrays when these are being mapped
             leaves[i], dims[i] = None, None
         # what is not mapped need not be an array: it is passed on as it is
-        check_array_leaves(leaves, fun, names, [d is not None for d in dims])
+        given = lambda: (args, kwargs)
+        check_array_leaves(leaves, fun, names, "vmap", given, [d is not None for d in dims])
         dims = [
             _normalize(i, x, d, names) for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
         ]

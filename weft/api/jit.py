@@ -402,7 +402,8 @@ class JitFunction(NativeFunction):
             avals = tuple([abstract(x) for x in leaves])
         except TypeError:
             names = functools.partial(self._names, args, kwargs)
-            check_array_leaves(leaves, self._fun, names)
+            given = functools.partial(self._without_static, args, kwargs)
+            check_array_leaves(leaves, self._fun, names, "jit", given)
             raise
         named = labels_of(avals)
         key = (in_tree, avals, static, knobs.context_key(), state.axis_env, named)

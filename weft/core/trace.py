@@ -398,10 +398,12 @@ def typeof(x: Any) -> Any:
             f"{x!r} of type {type(x).__name__} is converted to an array only by functions of "
             "weft.numpy; pass jnp.asarray(x), or register its class as a pytree"
         )
-    raise TypeError(
-        f"{x!r} of type {type(x).__name__} is not a valid array type; create arrays with "
-        "weft.numpy.array, and pass the elements of Python containers one by one"
+    advice = (
+        "create arrays with weft.numpy.array, and pass the elements of Python containers one by one"
     )
+    if isinstance(x, (str, bytes)) or callable(x):
+        advice = "close over Python values, or keep them in static fields of registered dataclasses"
+    raise TypeError(f"{x!r} of type {type(x).__name__} is not a valid array type; {advice}")
 
 
 def _aval_of_ndarray(x: Any) -> AbstractValue:
