@@ -98,9 +98,6 @@ class Far(clients.DeviceClient):
     def remember(self, *args):
         return True
 
-    def remember_operation(self, *args):
-        return True
-
     def home(self):
         return placement(weft.sharding.SingleDeviceSharding(devices.devices("far")[0]), True)
 

@@ -26,8 +26,9 @@ from weft.core.trace import is_tracing, typeof
 from weft.runtime import evaluate, guards, policy
 from weft.runtime.array import ArrayImpl, from_numpy
 from weft.runtime.client import host
-from weft.runtime.evaluate import remember_operation
+from weft.runtime.evaluate import remember
 from weft.runtime.function import NativeFunction
+from weft.runtime.patterns import OperationPattern
 from weft.runtime.shapes import Kinds
 
 _BINARY = """
@@ -132,7 +133,8 @@ class Eager(NativeFunction):
             seen = self._seen[key] = served[0]
         elif seen.elements() <= policy.FEW_ELEMENTS:
             avals = [typeof(x) for x in leaves]
-            host().remember_operation_instance(self, self._given(args), avals, seen)
+            found = OperationPattern(self, self._given(args), {}, None)
+            host().remember_instance(found, avals, seen)
         elif not observing.holds():
             self._seen[key] = 1  # code for large arrays is worth making
             return None
@@ -166,7 +168,7 @@ class Eager(NativeFunction):
             except Exception:
                 closed = None  # the values decide, or there is a warning: it stays Python's
             if closed is not None:
-                times -= not remember_operation(self, closed, given, options)
+                times -= not remember(OperationPattern(self, given, options, closed))
         self._seen[key] = times
 
 

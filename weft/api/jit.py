@@ -54,6 +54,7 @@ from weft.runtime.client import host, host_named
 from weft.runtime.code import is_shape_generic
 from weft.runtime.evaluate import call_donating, remember
 from weft.runtime.function import NativeFunction
+from weft.runtime.patterns import CallPattern
 from weft.tree.functions import tree_unflatten
 
 # loaded where arguments are donated or written to, and ahead of calls
@@ -313,13 +314,13 @@ class JitFunction(NativeFunction):
         call = (positional, named)
         # the tree as it was: a callback may have changed the containers meanwhile
         tree = staged.in_tree
-        params, refs = staged.lent or staged.params, ((), ())
+        params, written = staged.lent or staged.params, ()
         if staged.refs:
             written, params = staged.writing
-            refs = staged.hoisted, written
-        donated = params["donated_invars"]
-        rest = (params["jaxpr"], staged.out_tree, donated, refs)
-        staged.tries -= remember(self, call, tree, leaves, *rest)
+        closed, donated, out_tree = params["jaxpr"], params["donated_invars"], staged.out_tree
+        hoisted = staged.hoisted if staged.refs else ()
+        rest = (closed, out_tree, donated, hoisted, written)
+        staged.tries -= remember(CallPattern(self, call, tree, leaves, *rest))
 
     def _check_donated(self, staged: Staged, leaves: Any, args: Any, kwargs: Any) -> None:
         """Raise if an array that is donated is passed a second time."""

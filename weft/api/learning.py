@@ -37,6 +37,7 @@ from weft.runtime import evaluate, guards, policy, site
 from weft.runtime.array import ArrayImpl
 from weft.runtime.client import host
 from weft.runtime.function import NativeFunction
+from weft.runtime.patterns import CallPattern
 from weft.tree.functions import tree_leaves, tree_unflatten
 
 # loaded with the first function that learns
@@ -186,9 +187,8 @@ class Learning(NativeFunction):
         outs = evaluate.call_program(closed, call.leaves)
         if staged.tries:
             tree, out_tree = staged.in_tree, staged.out_tree
-            recipe = call.recipe()
-            leaves = call.expected()
-            staged.tries -= evaluate.remember(self, recipe, tree, leaves, closed, out_tree)
+            found = CallPattern(self, call.recipe(), tree, call.expected(), closed, out_tree)
+            staged.tries -= evaluate.remember(found)
         return tree_unflatten(staged.out_tree, outs)
 
     def _sized(self, call: Call) -> Sized | None:
@@ -219,8 +219,9 @@ class Learning(NativeFunction):
         """The result of a call that comes again."""
         if sized.instance.elements() <= policy.FEW_ELEMENTS:
             avals = [typeof(x) for x in call.leaves]
+            given = (call.recipe(), sized.in_tree, call.expected())
             host().remember_instance(
-                self, call.recipe(), sized.in_tree, call.expected(), avals, sized
+                CallPattern(self, *given, None, sized.out_tree), avals, sized.instance
             )
             return sized(call.leaves)
         # code for large arrays is worth making
@@ -248,9 +249,8 @@ class Learning(NativeFunction):
         if type(result) is not ArrayImpl or result is not call.leaves[number]:
             self._seen[key] = None
         elif staged.tries:
-            recipe, leaves = call.recipe(), call.expected()
-            closed, tree = staged.closed, staged.in_tree
-            staged.tries -= evaluate.remember_given(self, recipe, tree, leaves, closed, number)
+            given = (call.recipe(), staged.in_tree, call.expected(), staged.closed)
+            staged.tries -= evaluate.remember(CallPattern(self, *given, given=number))
         return result
 
     def _program(self, call: Call, types: Any) -> Program | None:

@@ -205,25 +205,9 @@ class Client(ABC):
         each of its steps too."""
 
     @abstractmethod
-    def remember(
-        self,
-        function: Any,
-        call: Any,
-        tree: Any,
-        leaves: Sequence[Any],
-        closed: Any,
-        out_tree: Any,
-        donated: tuple[bool, ...],
-        refs: Any,
-        places: Any,
-    ) -> bool:
-        """Let native code answer calls like this one; False if it is too early to say."""
-
-    @abstractmethod
-    def remember_operation(
-        self, function: Any, closed: Any, given: Any, options: dict[str, Any], places: Any
-    ) -> bool:
-        """Let native code answer an operation; False if it is too early to say."""
+    def remember(self, pattern: Any, places: Any = None) -> bool:
+        """Let native code answer calls of a pattern (``runtime/patterns.py``); False if it is too
+        early to say."""
 
     # --- arrays -----------------------------------------------------------------------------------
 

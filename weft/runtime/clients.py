@@ -18,6 +18,7 @@ from weft.core.staging import stage
 from weft.core.trace import state, typeof
 from weft.runtime.array import ArrayImpl, box
 from weft.runtime.client import HOST_MEMORY, Client, host
+from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import HOME, Placement, array_type, on_device, placement
 
 # loaded when a knob asks for it
@@ -213,14 +214,8 @@ class HostClient(Client):
 class PlainClient(HostClient):
     """A client of the host that computes everything by NumPy: nothing of it becomes native."""
 
-    def remember(self, *args: Any) -> bool:
-        return True
-
-    def remember_operation(self, *args: Any) -> bool:
-        return False
-
-    def remember_given(self, *args: Any) -> bool:
-        return True
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        return type(pattern) is CallPattern
 
     def prepare(self, wholly: bool = False, own: bool = False) -> None:
         """There is nothing to load."""

@@ -17,7 +17,9 @@ from weft.base.lazy import Late
 from weft.compiler.identity import Identity, identify
 from weft.core.caches import Mark, ProgramCache
 from weft.core.jaxpr import ClosedJaxpr
+from weft.runtime import programs
 from weft.runtime.client import Compiler
+from weft.runtime.code import CODE, CodeKey
 
 # loaded when a knob asks for checks
 instrument = Late("weft.compiler.checks.instrument")
@@ -91,14 +93,18 @@ def expect_sibling(closed: ClosedJaxpr, make: Callable[[], ClosedJaxpr]) -> None
     _siblings.set(closed, None, make)
 
 
-def makes_exact(executable: Any, make: Callable[[], None]) -> bool:
-    """Whether shape-generic code is to be replaced by code for exactly its sizes, which ``make``
-    makes in the background; it is called again."""
+def awaits_exact(
+    executable: Any, closed: ClosedJaxpr, key: CodeKey, make: Callable[[ClosedJaxpr], Any]
+) -> bool:
+    """Whether code for exactly a program's sizes is yet to replace shape-generic code, which is
+    called again; after some calls ``make`` makes it in the background."""
     after = knobs.thread.exact_after
+    if not executable.generic or is_general(closed) or after <= 0:
+        return False
     executable.calls += 1
     if executable.calls == after:
-        in_background(make)
-    return after > 0
+        in_background(lambda: CODE.set(closed, key, make(programs.without_shardings(closed))))
+    return True
 
 
 def checked(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -14,6 +14,7 @@ from weft.runtime import site, spanning, spread
 from weft.runtime.array import ArrayImpl, as_placed, as_sum
 from weft.runtime.client import Client, Told, host
 from weft.runtime.clients import staged
+from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import placement
 
 # Whether some of the arrays of a computation belong to several processes.
@@ -56,11 +57,8 @@ class DividedClient(Client):
             args = [x._value if type(x) is ArrayImpl else x for x in args]
         return self.clients[0].told(closed, name, traced, args)
 
-    def remember(self, *args: Any) -> bool:
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
         """Nothing becomes native: what divides a call is Python's."""
-        return True
-
-    def remember_operation(self, *args: Any) -> bool:
         return True
 
 
@@ -133,27 +131,19 @@ class Processes(_OfCalls):
             for x, own in lent:  # those whose memory was not taken
                 x._owner = own._owner
 
-    def remember(
-        self,
-        function: Any,
-        call: Any,
-        tree: Any,
-        leaves: Sequence[Any],
-        closed: Any,
-        out_tree: Any,
-        donated: tuple[bool, ...],
-        refs: Any,
-        places: Any,
-    ) -> bool:
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
         """Let native code answer calls on arrays of the host that are where the program takes
         them."""
+        if type(pattern) is not CallPattern:
+            return True
+        closed, leaves = pattern.closed, pattern.leaves
         form = spanning.form_of(closed, leaves, "a program", site.says_where(closed))
         if not form.client.memory.is_host or any(type(x) is not ArrayImpl for x in leaves):
             return True
         if any(x._type.placement is not p for x, p in zip(leaves, form.ins, strict=True)):
             return True
-        rest = (form.program, out_tree, (), ((), ()), tuple(form.types))
-        return form.client.remember(function, call, tree, leaves, *rest)
+        own = pattern._replace(closed=form.program, donated=(), hoisted=(), written=())
+        return form.client.remember(own, tuple(form.types))
 
 
 class Sums(_OfCalls):

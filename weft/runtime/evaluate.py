@@ -21,6 +21,7 @@ from weft.runtime.array import ArrayImpl, box
 from weft.runtime.client import Client, host
 from weft.runtime.clients import brought, check_execution, staged
 from weft.runtime.devices import Device
+from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import default_placement, on_device, placement
 
 # loaded when arrays are divided over processes, or sums are left to be made
@@ -113,61 +114,21 @@ def call_donating(
     return where.client.call(callee, args, where.places, params["donated_invars"], refs)
 
 
-def remember(
-    function: Any,
-    call: Any,
-    tree: Any,
-    leaves: Any,
-    closed: Any,
-    out_tree: Any,
-    donated: tuple[bool, ...] = (),
-    refs: Any = ((), ()),
-) -> bool:
-    """Let native code answer calls like this one; False if it is too early to say.
-
-    ``refs`` are the references that the function closes over, and which of all are written.
-    """
-    if any(donated) and closed.effects:  # as in ``call_donating``
-        return True
-    if site.is_watched() or state.axis_env or observed.looks(closed):
-        return True
-    where = _site(closed, leaves, "a program")
+def remember(pattern: Pattern) -> bool:
+    """Let native code answer calls like one, if it is ready to; False if it is too early to say."""
+    closed = pattern.closed
+    if site.is_watched() or state.axis_env or leaves_sums(closed):
+        return type(pattern) is CallPattern  # an operation may come again
+    if type(pattern) is CallPattern:
+        if pattern.given is not None:
+            return host().remember(pattern)
+        # those with effects as in ``call_donating``
+        if (any(pattern.donated) and closed.effects) or observed.looks(closed):
+            return True
+    where = _site(closed, pattern.operands, "a program")
     if checking.asked() is not None and not where.client.memory.is_host:
         return True  # whether a check failed is looked at after each call
-    rest = (donated, refs, where.places)
-    return where.client.remember(function, call, tree, leaves, closed, out_tree, *rest)
-
-
-def remember_operation(function: Any, closed: Any, given: Any, options: Any = None) -> bool:
-    """Let native code answer an operation, if it is ready to.
-
-    ``given`` says what the arguments of the operation are, ``options`` has those that are named.
-    """
-    if site.is_watched() or state.axis_env or leaves_sums(closed):
-        return False
-    operands = [x for kind, value in given for x in operands_of(kind, value)]
-    where = _site(closed, operands, "an operation")
-    if checking.asked() is not None and not where.client.memory.is_host:
-        return True
-    return where.client.remember_operation(function, closed, given, options or {}, where.places)
-
-
-def remember_given(
-    function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
-) -> bool:
-    """Let native code answer calls like this one, which give one of the leaves back."""
-    if site.is_watched() or state.axis_env or leaves_sums(closed):
-        return True
-    return host().remember_given(function, call, tree, leaves, closed, number)
-
-
-def operands_of(kind: str, value: Any) -> list[Any]:
-    """The operands of an argument of an operation, which may be an index and what it holds."""
-    if kind == "leaf":
-        return [value]
-    index = value[0]
-    parts = index if type(index) is tuple else (index,)
-    return [x for x in parts if type(x) in (int, ArrayImpl, np.ndarray)]
+    return where.client.remember(pattern, where.places)
 
 
 def leaves_sums(closed: Any) -> bool:

@@ -21,6 +21,7 @@ from weft.runtime import policy
 from weft.runtime.array import ArrayImpl
 from weft.runtime.client import Told
 from weft.runtime.clients import HostClient, boxed, to_numpy
+from weft.runtime.patterns import OperationPattern, Pattern
 
 # programs compiled and called; calls answered natively; programs in named sizes; what became of a
 # program; elements that a test picks
@@ -141,41 +142,17 @@ class Cpu(HostClient):
 
     # --- native calls -----------------------------------------------------------------------------
 
-    def remember(
-        self,
-        function: Any,
-        call: Any,
-        tree: Any,
-        leaves: Sequence[Any],
-        closed: Any,
-        out_tree: Any,
-        donated: tuple[bool, ...],
-        refs: Any,
-        places: Any,
-    ) -> bool:
-        if places is not None and any(map(_is_away, leaves)):
-            return True
-        rest = (donated, refs, places)
-        return native.remember(function, call, tree, leaves, closed, out_tree, *rest)
-
-    def remember_operation(
-        self, function: Any, closed: Any, given: Any, options: dict[str, Any], places: Any
-    ) -> bool:
-        if places is not None and any(_is_away(x) for _, value in given for x in _parts(value)):
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        if places is not None and any(map(_is_away, pattern.operands)):
             return True
         began = perf_counter()
         try:
-            found = native.remember_operation(function, closed, given, options, places)
+            found = native.remember(pattern, places)
         except MemoryError:
             return False
-        policy.account.charge(began)
+        if type(pattern) is OperationPattern:
+            policy.account.charge(began)
         return found
-
-    def remember_given(
-        self, function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
-    ) -> bool:
-        """Let native code answer calls like this one, which give one of the leaves back."""
-        return native.remember_given(function, call, tree, leaves, closed, number)
 
     def hits(self, function: Any) -> int:
         """How often native code has answered calls of a function."""
@@ -194,18 +171,9 @@ class Cpu(HostClient):
             *[x if type(x) is ArrayImpl else settled(x, typeof(x)) for x in leaves]
         )
 
-    def remember_instance(
-        self, function: Any, call: Any, tree: Any, leaves: Any, avals: Any, sized: Any
-    ) -> None:
-        """Let native code answer calls like this one by an instance."""
-        rest = (leaves, avals, sized.instance, sized.out_tree)
-        native.entries.add(function, call, tree, *rest)
-
-    def remember_operation_instance(
-        self, function: Any, given: Any, avals: Any, instance: Any
-    ) -> None:
-        """Let native code answer an operation by an instance."""
-        native.entries.add_operation(function, given, {}, avals, instance)
+    def remember_instance(self, pattern: Pattern, avals: Any, instance: Any) -> None:
+        """Let native code answer calls like one by an instance, for arguments of some types."""
+        native.entries.add(pattern, instance, avals)
 
     # --- elements that a test picks ---------------------------------------------------------------
 
@@ -216,13 +184,6 @@ class Cpu(HostClient):
     def select(self, test: str, source: np.ndarray, wanted: list[Any]) -> Any:
         """What is wanted of the elements that a test picks; None where NumPy finds it as soon."""
         return selection.select(test, source, wanted) if self.selects(source.size) else None
-
-
-def _parts(value: Any) -> tuple[Any, ...]:
-    """What an argument of an operation is made of: itself, or an index and what it holds."""
-    if type(value) is not tuple:
-        return (value,)
-    return tuple([x for part in value for x in _parts(part)])
 
 
 def clients() -> list[Cpu]:

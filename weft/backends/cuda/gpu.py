@@ -6,6 +6,7 @@ and who asks for values waits for them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from sys import getrefcount
 from time import perf_counter
@@ -18,6 +19,7 @@ from weft.backends.cuda.calls import fast
 from weft.backends.cuda.memory import Buffer, begin_copy_out, copy_in, copy_out, memory_stats
 from weft.backends.cuda.program import Cuda, Executable
 from weft.backends.cuda.story import Study
+from weft.backends.llvm.calls import entries
 from weft.base.errors import JaxRuntimeError
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
@@ -25,9 +27,10 @@ from weft.runtime import guards, programs
 from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
-from weft.runtime.code import CODE, CodeKey
-from weft.runtime.compiling import code, is_general, makes_exact
+from weft.runtime.code import CodeKey
+from weft.runtime.compiling import awaits_exact, code
 from weft.runtime.devices import devices
+from weft.runtime.patterns import Pattern
 from weft.runtime.places import array_type, on_device
 
 # Sets of placements that results of an executable have types for.
@@ -154,20 +157,6 @@ class Gpu(DeviceClient):
         made, generic = code(self.target, closed, donated, exactly)
         return Executable(made, closed.out_avals, generic)
 
-    def _awaits_exact(self, closed: ClosedJaxpr, donated: tuple[bool, ...]) -> bool:
-        """Whether code for exactly a program's sizes is yet to replace what serves it; it is made
-        in the background after some calls."""
-        executable = self.executable(closed, donated)
-        if executable is None or not executable.generic or is_general(closed):
-            return False
-        donated = donated if any(donated) else ()
-
-        def make() -> None:
-            made = self._made(programs.without_shardings(closed), donated, exactly=True)
-            CODE.set(closed, CodeKey(self, donated), made)
-
-        return makes_exact(executable, make)
-
     def run(
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()
     ) -> list[Any] | None:
@@ -220,16 +209,13 @@ class Gpu(DeviceClient):
         # a reference from the array, and one of the question itself
         return x._owner is not None and getrefcount(x._owner) == 2 and x._owner.foreign is None
 
-    def remember(self, *args: Any) -> bool:
-        """Let native code answer calls like one; False if it is too early to say."""
-        closed, donated = args[4], args[6]
-        if self._awaits_exact(closed, tuple(donated)):
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        closed, donated = pattern.closed, pattern.donated if any(pattern.donated) else ()
+        executable, key = self.executable(closed, donated), CodeKey(self, donated)
+        make = functools.partial(self._made, donated=donated, exactly=True)
+        if executable is not None and awaits_exact(executable, closed, key, make):
             return False
-        return fast.remember(self, *args)
-
-    def remember_operation(self, *args: Any) -> bool:
-        """Let native code answer an operation, if it is ready to."""
-        return fast.remember_operation(self, *args)
+        return entries.remember(pattern, lambda: fast.call(self, pattern, places))
 
     # --- other libraries --------------------------------------------------------------------------
 

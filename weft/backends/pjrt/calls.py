@@ -10,17 +10,13 @@ import ctypes
 import functools
 from typing import Any
 
-import numpy as np
-
-from weft.backends.llvm.calls import entries, tables
+from weft.backends.llvm.calls import tables
 from weft.backends.llvm.calls.dispatch import (
     TP_DEALLOC,
     Native,
     address,
-    is_loading,
     native,
     slot_numbers,
-    supported,
     words_of,
 )
 from weft.backends.llvm.calls.walker import run_words
@@ -28,13 +24,10 @@ from weft.backends.llvm.native.machine import load_stubs
 from weft.backends.pjrt import header, stubs
 from weft.backends.pjrt.api import Api
 from weft.backends.pjrt.buffers import Buffer, Fields
-from weft.runtime.array import ArrayImpl
-from weft.runtime.evaluate import operands_of
 from weft.runtime.parts import Parts
+from weft.runtime.patterns import Pattern
 from weft.runtime.places import array_type
 
-# What native code takes as numbers, besides arrays.
-_NUMBERS = (bool, int, float, range, np.generic)
 _SOURCES = (
     "weft.kernel.kinds",
     "weft.backends.llvm.text.stub_expressions",
@@ -181,13 +174,10 @@ class PluginCall:
         self.table = words_of([table.get(word, 0) for word in range(tables.PROGRAM_WORDS)])
 
 
-def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> PluginCall | None:
+def call(client: Any, pattern: Pattern, places: Any) -> PluginCall | None:
     """What native code calls for arguments like these; None where it can't."""
-    if not supported():
-        return None
-    if not all(type(x) is ArrayImpl or isinstance(x, _NUMBERS) for x in leaves):
-        return None
-    found = client.native_program(closed, tuple(donated), places, leaves)
+    closed = pattern.closed
+    found = client.native_program(closed, pattern.donated, places, pattern.operands)
     if found is None:
         return None
     clients, executable = found
@@ -197,39 +187,3 @@ def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> P
         known = PluginCall(clients, executable, closed, places, is_one)
         executable.native[places] = known
     return known
-
-
-def remember(
-    client: Any,
-    function: Any,
-    call: Any,
-    tree: Any,
-    leaves: Any,
-    closed: Any,
-    out_tree: Any,
-    donated: Any,
-    refs: Any,
-    places: Any,
-) -> bool:
-    """Give a function an entry for calls like this one; False if it is too early for that."""
-    if is_loading() and native(wait=False) is None:
-        return False
-    if refs != ((), ()):
-        return True
-    found = _call(client, closed, donated, places, leaves)
-    if found is not None:
-        entries.add(function, call, tree, leaves, closed.in_avals, found, out_tree, donated)
-    return True
-
-
-def remember_operation(
-    client: Any, function: Any, closed: Any, given: Any, options: Any, places: Any
-) -> bool:
-    """Give an operation an entry for arguments like these; False if it is too early for that."""
-    if is_loading() and native(wait=False) is None:
-        return False
-    leaves = [x for kind, value in given for x in operands_of(kind, value)]
-    found = _call(client, closed, (), places, leaves)
-    if found is not None:
-        entries.add_operation(function, given, options, closed.in_avals, found)
-    return True

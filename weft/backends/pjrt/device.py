@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.calls import entries
 from weft.backends.pjrt import buffers, sharing
 from weft.backends.pjrt.api import Api, Named, PjrtError, named_values, pointers
 from weft.backends.pjrt.buffers import Buffer
@@ -31,6 +32,7 @@ from weft.runtime.client import Memory, Told
 from weft.runtime.clients import DeviceClient
 from weft.runtime.code import CodeKey
 from weft.runtime.devices import devices
+from weft.runtime.patterns import Pattern
 from weft.runtime.places import array_type, on_device
 from weft.stablehlo.module import Unlowered, module_text
 
@@ -276,13 +278,8 @@ class PjrtDevice(DeviceClient):
         found = self.executable(closed, donated)
         return None if found is None else ([self], found)
 
-    def remember(self, *args: Any) -> bool:
-        """Let native code answer calls like one; False if it is too early to say."""
-        return calls.remember(self, *args)
-
-    def remember_operation(self, *args: Any) -> bool:
-        """Let native code answer an operation, if it is ready to."""
-        return calls.remember_operation(self, *args)
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        return entries.remember(pattern, lambda: calls.call(self, pattern, places))
 
     # --- arrays -----------------------------------------------------------------------------------
 

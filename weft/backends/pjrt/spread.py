@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.backends.llvm.calls import entries
 from weft.backends.pjrt.buffers import View
 from weft.backends.pjrt.device import (
     PjrtDevice,
@@ -34,6 +35,7 @@ from weft.runtime.array import ArrayImpl, over
 from weft.runtime.client import Told
 from weft.runtime.code import CodeKey
 from weft.runtime.parts import Parts, SpannedMemory, SpreadClient, SpreadMemory
+from weft.runtime.patterns import Pattern
 from weft.runtime.places import array_type, placement
 from weft.runtime.spanning import rows_of
 from weft.stablehlo.module import Unlowered, sharded_text
@@ -152,13 +154,8 @@ class PjrtDevices(SpreadClient):
         found = self._compiled(closed, mesh, ins, outs, donated)
         return None if found is None else (clients, found)
 
-    def remember(self, *args: Any) -> bool:
-        """Let native code answer calls like one; False if it is too early to say."""
-        return calls.remember(self, *args)
-
-    def remember_operation(self, *args: Any) -> bool:
-        """Let native code answer an operation, if it is ready to."""
-        return calls.remember_operation(self, *args)
+    def remember(self, pattern: Pattern, places: Any = None) -> bool:
+        return entries.remember(pattern, lambda: calls.call(self, pattern, places))
 
     def divided_as(self, division: Any) -> PjrtDevices:
         return self if division is None else PjrtDevices(self.sharding, division)

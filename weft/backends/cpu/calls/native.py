@@ -45,8 +45,9 @@ from weft.runtime import programs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.client import Compiler, host_named
 from weft.runtime.code import CODE, CodeKey
-from weft.runtime.compiling import checked, code, generalise, is_general, makes_exact
+from weft.runtime.compiling import awaits_exact, checked, code, generalise, is_general
 from weft.runtime.donation import given_up
+from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import HOME, ArrayType, array_type
 
 # loaded when a knob asks what was compiled, when calls become native
@@ -459,68 +460,25 @@ def settled(x: Any, aval: Any) -> Any:
     return found if found.flags.aligned else found.copy()
 
 
-def remember(
-    function: Any,
-    call: Any,
-    tree: Any,
-    leaves: Any,
-    closed: Any,
-    out_tree: Any,
-    donated: tuple[bool, ...] = (),
-    refs: Any = ((), ()),
-    places: Any = None,
-) -> bool:
-    """Give a function an entry for calls like this one; False if it is too early for that."""
-    executable = compile_program(closed, donated)
-    if type(executable) is Executable:
-        if executable.generic and not is_general(closed):
-            key, own = key_of(donated)
-
-            def make() -> None:
-                source = programs.without_shardings(closed)
-                CODE.set(closed, key, Executable(source, None, own, exactly=True))
-
-            if makes_exact(executable, make):
-                return False
+def remember(pattern: Pattern, places: Any) -> bool:
+    """Let native code answer calls like one; False if it is too early for that."""
+    called = type(pattern) is CallPattern and pattern.given is None
+    if not called and supported() and native(wait=False) is None and is_loading():
+        return False
+    closed = pattern.closed if type(pattern) is CallPattern else generalise(pattern.closed)
+    executable = compile_program(closed, pattern.donated)
+    if type(executable) is not Executable:
+        return True
+    if called:
+        key, donated = key_of(pattern.donated)
+        make = lambda source: Executable(source, None, donated, exactly=True)
+        if awaits_exact(executable, closed, key, make):
+            return False
         if executable.call is None and executable.walked < 2:
             return False
-        if places is not None:
-            executable = executable.at(places)
-        if not executable.settle():
-            return False
-        rest = (executable, out_tree, donated, *refs)
-        entries.add(function, call, tree, leaves, closed.in_avals, *rest)
-    return True
-
-
-def _tabled(closed: ClosedJaxpr, places: Any = None) -> Any:
-    """An executable that native code can call; None where there is none, False if it is too early
-    to say."""
-    if supported() and native(wait=False) is None and is_loading():
-        return False
-    executable = compile_program(closed)
-    if type(executable) is not Executable:
-        return None
-    executable = executable if places is None else executable.at(places)
-    return executable if executable.settle() else None
-
-
-def remember_given(
-    function: Any, call: Any, tree: Any, leaves: Any, closed: Any, number: int
-) -> bool:
-    """Give a function an entry for calls that give one of their leaves back; False if too early."""
-    executable = _tabled(closed)
-    if executable:
-        rest = (leaves, closed.in_avals, executable, None)
-        entries.add(function, call, tree, *rest, given=number)
-    return executable is not False
-
-
-def remember_operation(
-    function: Any, closed: Any, given: Any, options: Any, places: Any = None
-) -> bool:
-    """Give an operation an entry for arguments like these; False if it is too early for that."""
-    executable = _tabled(generalise(closed), places)
-    if executable:
-        entries.add_operation(function, given, options, closed.in_avals, executable)
-    return executable is not False
+    if places is not None:
+        executable = executable.at(places)
+    if executable.settle():
+        entries.add(pattern, executable)
+        return True
+    return not called

@@ -18,29 +18,23 @@ from weft.backends.cuda.calls import stubs
 from weft.backends.cuda.commands import Launched, Pointed
 from weft.backends.cuda.memory import Buffer, pool_of
 from weft.backends.cuda.program import MOST_GRAPHS
-from weft.backends.llvm.calls import entries, tables
+from weft.backends.llvm.calls import tables
 from weft.backends.llvm.calls.dispatch import (
     TP_DEALLOC,
     Native,
     address,
-    is_loading,
     native,
     slot_numbers,
-    supported,
     words_of,
 )
 from weft.backends.llvm.calls.walker import run_words
 from weft.backends.llvm.native.machine import load_stubs
 from weft.runtime.array import ArrayImpl
-from weft.runtime.evaluate import operands_of
+from weft.runtime.patterns import Pattern
 from weft.runtime.places import array_type
 
 # Kernels that are launched one by one; more of them are sooner launched as a graph.
 MOST_LAUNCHES = 3
-# What native code takes as numbers, besides arrays.
-_NUMBERS = (bool, int, float, range, np.generic)
-
-
 _SOURCES = (
     "weft.kernel.kinds",
     "weft.backends.llvm.text.stub_expressions",
@@ -235,18 +229,16 @@ class DeviceCall:
         raise self.executable._exhausted()
 
 
-def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> DeviceCall | None:
+def call(client: Any, pattern: Pattern, places: Any) -> DeviceCall | None:
     """What native code calls for arguments like these; None where it can't."""
-    if not supported():
-        return None
-    arrays = [type(x) is ArrayImpl for x in leaves]
-    for x, is_array in zip(leaves, arrays, strict=True):
+    operands = pattern.operands
+    arrays = [type(x) is ArrayImpl for x in operands]
+    for x, is_array in zip(operands, arrays, strict=True):
         if is_array and x._type.placement.client is not client:
             return None
-        if not is_array and not isinstance(x, _NUMBERS):
-            return None
     client.use()
-    executable = client.executable(closed, tuple(donated))
+    closed = pattern.closed
+    executable = client.executable(closed, pattern.donated)
     if executable is None or (executable.commands and not executable.capturable):
         return None
     found = executable.native.get(places)
@@ -258,39 +250,3 @@ def _call(client: Any, closed: Any, donated: Any, places: Any, leaves: Any) -> D
     if any(not arrays[number] for number in found.passed):
         return None
     return found
-
-
-def remember(
-    client: Any,
-    function: Any,
-    call: Any,
-    tree: Any,
-    leaves: Any,
-    closed: Any,
-    out_tree: Any,
-    donated: Any,
-    refs: Any,
-    places: Any,
-) -> bool:
-    """Give a function an entry for calls like this one; False if it is too early for that."""
-    if is_loading() and native(wait=False) is None:
-        return False
-    if refs != ((), ()):
-        return True
-    found = _call(client, closed, donated, places, leaves)
-    if found is not None:
-        entries.add(function, call, tree, leaves, closed.in_avals, found, out_tree, donated)
-    return True
-
-
-def remember_operation(
-    client: Any, function: Any, closed: Any, given: Any, options: Any, places: Any
-) -> bool:
-    """Give an operation an entry for arguments like these; False if it is too early for that."""
-    if is_loading() and native(wait=False) is None:
-        return False
-    leaves = [x for kind, value in given for x in operands_of(kind, value)]
-    found = _call(client, closed, (), places, leaves)
-    if found is not None:
-        entries.add_operation(function, given, options, closed.in_avals, found)
-    return True

@@ -13,21 +13,31 @@ import enum
 import inspect
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
 import numpy as np
 
 from weft.backends.llvm.calls import tables
-from weft.backends.llvm.calls.dispatch import address, native, slot_numbers, words_of
+from weft.backends.llvm.calls.dispatch import (
+    address,
+    is_loading,
+    native,
+    slot_numbers,
+    supported,
+    words_of,
+)
 from weft.base import knobs
 from weft.base.record import Record
 from weft.runtime.array import ArrayImpl
 from weft.runtime.function import NativeFunction
+from weft.runtime.patterns import CallPattern, OperationPattern, Pattern
 
 # Entries of one function, and of one operation; those made last are kept.
 MAX_FUNCTION_ENTRIES, MAX_OPERATION_ENTRIES = 16, 64
+# What native code takes as numbers, besides arrays.
+_NUMBERS = (bool, int, float, range, np.generic)
 # References of one call: each is compared with all others.
 MOST_REFERENCES = 64
 _CODES = {
@@ -254,30 +264,39 @@ def donated_words(args: Any, executable: Any, donated: Any, written: Any) -> lis
     return [len(rows), *(word for row in rows for word in row)]
 
 
-def add(
-    function: NativeFunction,
-    call: Any,
-    tree: Any,
-    leaves: Any,
-    avals: Any,
-    executable: Any,
-    out_tree: Any,
-    donated: Any = (),
-    hoisted: Any = (),
-    written: Any = (),
-    given: int | None = None,
-) -> None:
-    """Let calls like this one be answered natively from now on.
+def remember(pattern: Pattern, find: Callable[[], Any]) -> bool:
+    """Let calls of a pattern be answered natively by what ``find`` gives, on a device; False if it
+    is too early to say."""
+    if is_loading() and native(wait=False) is None:
+        return False
+    if not supported() or pattern.has_references:
+        return True
+    if all(type(x) is ArrayImpl or isinstance(x, _NUMBERS) for x in pattern.operands):
+        executable = find()
+        if executable is not None:
+            add(pattern, executable)
+    return True
 
-    ``hoisted`` are references that the function closes over, its first arguments; ``written`` says
-    which arguments are references that get the last results. ``given`` is the number of a leaf that
-    is the result itself; there is no ``out_tree`` then.
-    """
+
+def add(pattern: Pattern, executable: Any, avals: Any = None) -> None:
+    """Let calls of a pattern be answered natively from now on; ``avals`` are the types of their
+    operands, by default those of the pattern's program."""
+    avals = pattern.closed.in_avals if avals is None else avals
+    if isinstance(pattern, CallPattern):
+        _add_call(pattern, executable, avals)
+    else:
+        _add_operation(pattern, executable, avals)
+
+
+def _add_call(pattern: CallPattern, executable: Any, avals: Any) -> None:
+    function, call, tree, leaves = pattern.function, pattern.call, pattern.tree, pattern.leaves
+    hoisted, given, out_tree = pattern.hoisted, pattern.given, pattern.out_tree
     count = len(hoisted)
     if given is not None and type(leaves[given]) is not ArrayImpl:
         return
     try:
-        lost = donated_words([*hoisted, *leaves], executable, donated, written)
+        operands = [*hoisted, *leaves]
+        lost = donated_words(operands, executable, pattern.donated, pattern.written)
         fixed = [(x, leaf_words(x, a)) for x, a in zip(hoisted, avals, strict=False)]
         words = [word for x, row in fixed for word in (tables.FIXED, id(x), *row)]
         words += call_words(call, tree, leaves, avals[count:])
@@ -299,15 +318,9 @@ def add(
     _install(function, [entry, *old][:MAX_FUNCTION_ENTRIES])
 
 
-def add_operation(
-    function: NativeFunction,
-    given: Any,
-    options: dict[str, Any],
-    avals: Any,
-    executable: Any,
-) -> None:
-    """Let an operation on arrays, numbers and indices like these be answered natively."""
-    named = sorted(options.items())
+def _add_operation(pattern: OperationPattern, executable: Any, avals: Any) -> None:
+    function, given = pattern.function, pattern.arguments
+    named = sorted(pattern.options.items())
     words = [tables.TUPLE, id(tuple), len(given)]
     rest = iter(avals)
     try:
