@@ -16,6 +16,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from tests.backends.cuda import fake_nccl, host_device
+from tests.backends.cuda.divided_arrays import run_on_host
 from tests.laws import checks
 from tests.parallel import law, mpi_cases
 from tests.parallel.mpi_law import MORE
@@ -50,7 +51,7 @@ def on_gpus(fun, args, mesh, given=None):
     programs = programs_of_devices(closed, mesh, given or [None] * len(args))
     run = Executable(*programs, range(mesh.size), Target())
     for _ in range(2):
-        found = run([np.asarray(x) for x in args])
+        found = run_on_host(run, args)
     return weft.tree.unflatten(tree, found)
 
 

@@ -22,6 +22,7 @@ from weft.runtime.array import ArrayImpl
 from weft.runtime.client import Told
 from weft.runtime.clients import HostClient, boxed, to_numpy
 from weft.runtime.patterns import OperationPattern, Pattern
+from weft.runtime.site import is_away
 
 # programs compiled and called; calls answered natively; programs in named sizes; what became of a
 # program; elements that a test picks
@@ -30,10 +31,6 @@ dispatch = Late("weft.backends.llvm.calls.dispatch")
 instances = Late("weft.backends.cpu.calls.instances")
 studies = Late("weft.backends.cpu.calls.study")
 selection = Late("weft.backends.cpu.calls.selection")
-
-
-def _is_away(x: Any) -> bool:
-    return type(x) is ArrayImpl and not x._type.placement.memory.is_host
 
 
 class Cpu(HostClient):
@@ -143,7 +140,7 @@ class Cpu(HostClient):
     # --- native calls -----------------------------------------------------------------------------
 
     def remember(self, pattern: Pattern, places: Any = None) -> bool:
-        if places is not None and any(map(_is_away, pattern.operands)):
+        if places is not None and any(map(is_away, pattern.operands)):
             return True
         began = perf_counter()
         try:

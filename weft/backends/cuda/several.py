@@ -12,16 +12,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from weft.backends.cuda import driver, messages, nccl
 from weft.backends.cuda.memory import Buffer
-from weft.backends.cuda.program import Cuda, get, put
+from weft.backends.cuda.program import Cuda
 from weft.base.functional import lru
-from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.sharding import NamedSharding
-from weft.division.mesh_layout import Key, Layout
 
 Ranks = tuple[int, ...]
 
@@ -170,7 +166,6 @@ class Executable:
     ) -> None:
         self.programs, self.ins, self.outs = programs, ins, outs
         self.team = team_of(tuple(numbers))
-        self.layouts = [Layout([*ins, *outs][0].mesh, i) for i in range(len(numbers))]
         target = Cuda() if target is None else target
         self.parts = self.team.run([_compiling(target, p, donated) for p in programs])
         # arguments whose memory results are in
@@ -181,39 +176,6 @@ class Executable:
         yet, but are for all that is put on that GPU's stream from now on."""
         return self.team.run([_running(p, x) for p, x in zip(self.parts, args, strict=True)])
 
-    def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Results for whole arrays of the host: divided, computed, and put together again."""
-        arrays = [np.asarray(x) for x in args]
-        tasks = [self._task(i, arrays) for i in range(len(self.parts))]
-        found = self.team.run(tasks)
-        return [self._whole(k, [row[k] for row in found]) for k in range(len(self.outs))]
-
-    def _task(self, own: int, args: Sequence[np.ndarray]) -> Callable[[], list[np.ndarray]]:
-        layout, part = self.layouts[own], self.parts[own]
-
-        def run() -> list[np.ndarray]:
-            rows = []
-            for x, sharding, aval in zip(args, self.ins, self.programs[own].in_avals, strict=True):
-                (key,) = layout.parts(sharding, x.shape)
-                rows.append(put(np.asarray(x[_slices(key)], storage_dtype(aval.dtype))))
-            results = part.run_on_device(rows)
-            return [get(y, a) for y, a in zip(results, part.out_avals, strict=True)]
-
-        return run
-
-    def _whole(self, number: int, rows: Sequence[np.ndarray]) -> np.ndarray:
-        sharding = self.outs[number]
-        sizes = dict(sharding.mesh.shape)
-        shape = list(rows[0].shape)
-        for i, names in enumerate(sharding.spec):
-            for name in names if isinstance(names, tuple) else () if names is None else (names,):
-                shape[i] *= sizes[name]
-        made = np.empty(shape, rows[0].dtype)
-        for layout, row in zip(self.layouts, rows, strict=True):
-            (key,) = layout.parts(sharding, shape)
-            made[_slices(key)] = row
-        return made
-
 
 def _compiling(target: Any, program: ClosedJaxpr, donated: Sequence[bool]) -> Callable[[], Any]:
     return lambda: target.compile(program, donated)
@@ -221,7 +183,3 @@ def _compiling(target: Any, program: ClosedJaxpr, donated: Sequence[bool]) -> Ca
 
 def _running(part: Any, args: Sequence[Buffer]) -> Callable[[], list[Buffer]]:
     return lambda: part.run_on_device(args)
-
-
-def _slices(key: Key) -> tuple[slice, ...]:
-    return tuple(slice(*ends) for ends in key)
