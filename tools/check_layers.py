@@ -171,6 +171,8 @@ LATE = {
     ("weft.backends.llvm.native.machine", "weft.backends.llvm.text.stub"),
     ("weft.compiler.pipeline", "weft.core.verify"),
     ("weft.compiler.pipeline", "weft.compiler.passes.compact"),
+    ("weft.compiler.pipeline", "weft.compiler.own_loops"),
+    ("weft.compiler.generic", "weft.compiler.own_loops"),
     ("weft.compiler.pipeline", "weft.compiler.passes.fix_order"),
     ("weft.compiler.pipeline", "weft.compiler.refine"),
     ("weft.compiler.pipeline", "weft.compiler.unroll"),

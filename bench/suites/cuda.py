@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.rows import JAX_CUDNN, Program, Row, same
 from bench.suites import cuda_models as models
-from bench.suites import shapes
+from bench.suites import debugging, shapes
 from bench.suites import torch_cuda as torch_rows
 from bench.suites.cuda_models import draw
 
@@ -271,4 +271,6 @@ ROWS_OF_SHAPES = [
     )
     for found in shapes.ROWS
 ]
-ROWS = [*ROWS_OF_ARRAYS, *ROWS_OF_PROGRAMS, *ROWS_OF_SHAPES]
+# Elements that end at their own time: the skewed rows next to the equal ones.
+ROWS_OF_BATCHES = debugging.batched(debugging.BATCHED, gpu=True, clock="wall")
+ROWS = [*ROWS_OF_ARRAYS, *ROWS_OF_PROGRAMS, *ROWS_OF_SHAPES, *ROWS_OF_BATCHES]

@@ -331,24 +331,38 @@ def _reproducible(step: Any, on: bool) -> Any:
     return setup
 
 
-ROWS += [
-    Row(
-        f"batched while of {what}, {size} {'skewed' if skewed else 'equal'}",
-        "elements of different lengths" if skewed else "the same work in elements of one length",
-        same(loop(size, skewed)),
-        unit="ms",
-        ratio=1.0,
-        limit=30.0,
-    )
-    for what, loop, sizes in (
-        ("numbers", _numbers_loop, (8, 1000, 1000000)),
-        ("rows", _rows_loop, (8, 64, 2000, 5000)),
-        ("matrices", _matrices_loop, (8, 2000)),
-        ("solutions", _solutions_loop, (8, 500)),
-    )
-    for size in sizes
-    for skewed in (False, True)
-]
+def batched(sizes: dict[str, tuple[int, ...]], **settings: Any) -> list[Row]:
+    """Rows of batched loops, with so many elements of different lengths and of one length."""
+    loops = {
+        "numbers": _numbers_loop,
+        "rows": _rows_loop,
+        "matrices": _matrices_loop,
+        "solutions": _solutions_loop,
+    }
+    return [
+        Row(
+            f"batched while of {what}, {size} {'skewed' if skewed else 'equal'}",
+            "elements of different lengths"
+            if skewed
+            else "the same work in elements of one length",
+            same(loops[what](size, skewed)),
+            unit="ms",
+            limit=30.0,
+            **settings,
+        )
+        for what, counts in sizes.items()
+        for size in counts
+        for skewed in (False, True)
+    ]
+
+
+BATCHED = {
+    "numbers": (8, 1000, 1000000),
+    "rows": (8, 64, 2000, 5000),
+    "matrices": (8, 2000),
+    "solutions": (8, 500),
+}
+ROWS += batched(BATCHED, ratio=1.0)
 ROWS += [
     Row(
         "batched cond",

@@ -29,6 +29,7 @@ class Target(Protocol):
         False  # whether sums and products of a row do not depend on how many there are
     )
     min_lane_work: int = MIN_LANE_WORK
+    own_loops: bool = False  # whether threads run small elements of batched loops to their own end
     neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:

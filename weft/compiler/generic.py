@@ -19,6 +19,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base import knobs
+from weft.base.lazy import Late
 from weft.base.polynomials import linear
 from weft.base.record import Record
 from weft.base.sizes import LEAST, Size, plain, recording, size_named, substituted
@@ -26,6 +27,9 @@ from weft.compiler.passes.inline import inline
 from weft.core.avals import ShapedArray
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.primitive import Primitive
+
+# loaded for batched loops
+own = Late("weft.compiler.own_loops")
 
 _SAME = frozenset([type(None), bool, int, float, complex, str, bytes])
 # Parameters that are sizes or distances; whole numbers elsewhere say what is computed, not of how
@@ -46,10 +50,16 @@ class Different(Exception):
     """Programs that have no common form."""
 
 
+def _has_own_loop(eqn: JaxprEqn) -> bool:
+    """Whether threads run a batched loop, an element each."""
+    return eqn.primitive.compacts(eqn.params) and own.has_own_loop(eqn)
+
+
 class Walked:
     """A program taken apart: its structure, its whole numbers, its literals and its constants."""
 
-    def __init__(self, closed: ClosedJaxpr) -> None:
+    def __init__(self, closed: ClosedJaxpr, own_loops: bool = False) -> None:
+        self.own_loops = own_loops  # whether threads run batched loops, which is for one size
         self.numbers: list[int] = []
         self.literals: list[Any] = []
         self.loose: list[bool] = []
@@ -74,7 +84,7 @@ class Walked:
             numbers[v] = len(numbers)
             key.append(kind(v.aval))
         for eqn in jaxpr.eqns:
-            if eqn.primitive.one_size(eqn.params):
+            if eqn.primitive.one_size(eqn.params) or (self.own_loops and _has_own_loop(eqn)):
                 raise Different
             key.append(eqn.primitive)
             for x in eqn.invars:

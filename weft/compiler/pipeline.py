@@ -49,6 +49,7 @@ refine = Late("weft.compiler.refine")
 unroll = Late("weft.compiler.unroll")
 # loaded for batched loops
 compact = Late("weft.compiler.passes.compact")
+own = Late("weft.compiler.own_loops")
 
 
 class Pass(Record):
@@ -74,7 +75,7 @@ class Around(Record):
 class Plain:
     """A target without wishes of its own."""
 
-    general = recomputes = neutral = False
+    general = recomputes = neutral = own_loops = False
     passes: tuple[Pass, ...] = ()
     min_stored_ops = MIN_STORED_OPS
     fills_lanes = same_rows = False
@@ -104,12 +105,20 @@ def _each(run: Callable[[Kernel], Kernel]) -> Callable[[Parts, Any], Parts]:
 
 def _compact(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
     has_batches = any(eqn.primitive.compacts(eqn.params) for eqn in closed.eqns)
-    return compact.compact(closed, target) if has_batches else closed
+    if not has_batches:
+        return closed
+    return compact.compact(closed, target, lambda eqn: _is_own(eqn, target))
 
 
 def _hoist(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
     # where sizes are to make no difference, whatever is costly leaves a loop
-    return hoist(closed, ASSUMED_CALLS if target.general else 1)
+    times = ASSUMED_CALLS if target.general else 1
+    return hoist(closed, times, lambda eqn: _is_own(eqn, target))
+
+
+def _is_own(eqn: Any, target: Any) -> bool:
+    """Whether threads run a batched loop, an element each; nothing then rewrites it."""
+    return target.own_loops and eqn.primitive.compacts(eqn.params) and own.has_own_loop(eqn)
 
 
 def _fuse(jaxpr: Jaxpr, around: tuple[Any, bool]) -> tuple[Fusion, list[Step]]:
@@ -150,7 +159,10 @@ PIPELINE = (
     Pass("offer", "steps", lambda steps, to: offer(steps, to.target, to.looped)),
     Pass("put_off", "steps", lambda steps, to: put_off(steps, to.donated, to.results),
          lambda around: bool(around.donated)),
-    Pass("interchange", "loop", lambda given, planner: in_blocks(planner, *given)),
+    Pass("own_loops", "loop", lambda given, planner: own.own_loops(planner, *given),
+         lambda planner: planner.target.own_loops),
+    Pass("interchange", "loop", lambda given, planner: in_blocks(planner, *given),
+         lambda planner: not planner.target.own_loops),
     Pass("overlap", "nodes", overlapping),
     Pass("diagonal", "kernel", _each(diagonal)),
     Pass("collapse", "kernel", _each(collapse)),

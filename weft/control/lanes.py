@@ -89,6 +89,14 @@ def remember(
     mapped_from.set(mapped[1], None, found)
 
 
+def unbatched(params: dict[str, Any]) -> Unbatched | None:
+    """What was mapped of a loop, for one element alone, or None where nothing was."""
+    found = mapped_from.get(params["body_jaxpr"], None)
+    if found is None or found.predicate is not params["cond_jaxpr"]:
+        return None
+    return found._replace(cond=forgetful(found.cond), body=forgetful(found.body))
+
+
 def has_rows(body: ClosedJaxpr) -> bool:
     """Whether the elements of a mapped loop are arrays; numbers are filled into blocks."""
     found = mapped_from.get(body, None)

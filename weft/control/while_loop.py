@@ -76,6 +76,9 @@ class While(Primitive):
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         return lanes.ladder(params, judge)
 
+    def unbatched(self, params: dict[str, Any]) -> Any:
+        return lanes.unbatched(params) if self.compacts(params) else None
+
     def ordered(self, params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
         return lanes.ordered(params, judge)
 

@@ -107,6 +107,8 @@ class Primitive:
     compacted: Any = None
     # (params, judge) -> parameters with which an element's sums do not depend on the batch, or None
     ordered: Any = None
+    # (params) -> the programs of one element of a batched loop, or None
+    unbatched: Any = None
     stage: Any = None
     partial_eval: Any = None
     dce: Any = None

@@ -103,6 +103,7 @@ class Compiler(ABC):
     name: str
     has_named_sizes = False  # whether it makes code that serves several shapes
     is_stored = False  # whether it keeps code on disk
+    own_loops = False  # whether threads run small elements of batched loops to their own end
 
     @abstractmethod
     def make(self, closed: Any, donated: tuple[bool, ...], watch: Any) -> Any:

@@ -69,7 +69,7 @@ class Search:
     ) -> None:
         self.compiler, self.closed, self.donated = compiler, closed, donated
         try:
-            self.walked: Any = Walked(closed)
+            self.walked: Any = Walked(closed, compiler.own_loops)
             size_class = is_large(closed) if eager else None
             self.key = (compiler.name, self.walked.key, donated, knobs.context_key(), size_class)
             self.kind = _kinds.get(self.key)

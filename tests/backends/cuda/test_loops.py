@@ -287,6 +287,7 @@ def test_commands_give_the_same(monkeypatch):
 
 class Few(Target):
     min_lane_work = 1 << 9  # operations from which on smaller batches pay
+    own_loops = False  # which small elements otherwise have
 
 
 def relaxed(n, x):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -41,14 +41,15 @@ _STACKS = frozenset("lu cholesky triangular_solve qr householder_product lu_pivo
 _OUTSIDE = frozenset("pure_callback io_callback debug_callback ffi_call custom_vmap_call".split())
 
 
-def compact(closed: ClosedJaxpr, target: Any) -> ClosedJaxpr:
+def compact(closed: ClosedJaxpr, target: Any, is_own: Callable[[JaxprEqn], bool]) -> ClosedJaxpr:
     """The program with batched loops and branches that run each element no longer than needed,
-    where that is cheaper and has the same bits; some equation is one of them."""
+    where that is cheaper and has the same bits; some equation is one of them. Loops that threads
+    run, an element each, stay (``is_own``)."""
     judge = Judge(target)
     found: dict[int, Any] = {}
     eqns = []
     for eqn in closed.eqns:
-        if eqn.primitive.compacts(eqn.params):
+        if eqn.primitive.compacts(eqn.params) and not is_own(eqn):
             eqn = eqn if target.general else _ordered(eqn, judge)
             program = None if target.general else eqn.primitive.compacted(eqn.params, judge)
             if program is None:

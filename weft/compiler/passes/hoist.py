@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -21,20 +22,24 @@ ASSUMED_CALLS = 1 << 40
 MAX_RECOMPUTED_ELEMENTS = 1 << 12
 # Elements of a vector: fewer take as long. Operations that a costly one counts as.
 VECTOR_ELEMENTS, COSTLY_OPS = 16, 20
+# Says of a loop whether it stays as it is.
+Stays = Callable[[JaxprEqn], bool]
 # Forms of views, which kernels read through.
 _VIEWS = frozenset(["move", "iota"])
 
 
-def hoist(closed: ClosedJaxpr, times: int = 1) -> ClosedJaxpr:
+def hoist(closed: ClosedJaxpr, times: int = 1, stays: Stays = lambda eqn: False) -> ClosedJaxpr:
     """The program with values that a loop computes anew in every round, but of operands that stay
-    the same, computed before it where that saves work. ``times`` is how often the program runs."""
+    the same, computed before it where that saves work. ``times`` is how often the program runs;
+    loops stay as they are where ``stays`` says so."""
     if not any(eqn.primitive.nodes == "loop" for eqn in closed.eqns):
         return closed
     into = _Into(list(closed.jaxpr.constvars), list(closed.consts), [])
     for eqn in closed.eqns:
-        if eqn.primitive.nodes == "loop":
+        if eqn.primitive.nodes == "loop" and not stays(eqn):
             known = eqn.primitive.rounds(eqn.params) is not None
-            eqn = _scan(eqn, into, times) if known else _while(eqn, into, times)
+            change = _scan if known else _while
+            eqn = change(eqn, into, times, stays)
         into.eqns.append(eqn)
     if all(a is b for a, b in zip(into.eqns, closed.eqns, strict=False)):
         return closed
@@ -49,11 +54,11 @@ class _Into(Record):
     eqns: list[JaxprEqn]
 
 
-def _scan(eqn: JaxprEqn, into: _Into, times: int) -> JaxprEqn:
+def _scan(eqn: JaxprEqn, into: _Into, times: int, stays: Stays) -> JaxprEqn:
     params, count = eqn.params, eqn.params["num_consts"]
     if params["length"] < 2:
         return eqn
-    body = _Body(params["jaxpr"], count, times * params["length"])
+    body = _Body(params["jaxpr"], count, times * params["length"], stays)
     found = body.split(eqn.invars[:count], into)
     if found is None:
         return eqn
@@ -62,14 +67,14 @@ def _scan(eqn: JaxprEqn, into: _Into, times: int) -> JaxprEqn:
     return eqn.replace(params=params, invars=[*eqn.invars[:count], *more, *eqn.invars[count:]])
 
 
-def _while(eqn: JaxprEqn, into: _Into, times: int) -> JaxprEqn:
+def _while(eqn: JaxprEqn, into: _Into, times: int, stays: Stays) -> JaxprEqn:
     params = dict(eqn.params)
     tests = params["cond_nconsts"]
     start = tests + params["body_nconsts"]
     groups = [eqn.invars[:tests], eqn.invars[tests:start]]
     changed = False
     for i, name in enumerate(("cond", "body")):
-        body = _Body(params[f"{name}_jaxpr"], len(groups[i]), times * ASSUMED_ROUNDS)
+        body = _Body(params[f"{name}_jaxpr"], len(groups[i]), times * ASSUMED_ROUNDS, stays)
         found = body.split(groups[i], into)
         if found is not None:
             params[f"{name}_jaxpr"], more = found
@@ -84,8 +89,8 @@ def _while(eqn: JaxprEqn, into: _Into, times: int) -> JaxprEqn:
 class _Body:
     """What is computed in each round, and what of it is the same in all of them."""
 
-    def __init__(self, closed: ClosedJaxpr, count: int, trips: int) -> None:
-        self.closed, self.count, self.trips = closed, count, trips
+    def __init__(self, closed: ClosedJaxpr, count: int, trips: int, stays: Stays) -> None:
+        self.closed, self.count, self.trips, self.stays = closed, count, trips, stays
         self.made: dict[Any, JaxprEqn] = {}  # equations of what stays the same, by their results
         self.sources: dict[Any, int] = {}  # how many elements a value is made of
         self.work: dict[Any, int] = {}  # operations that it takes
@@ -96,7 +101,7 @@ class _Body:
         same; and what is to be given besides. None where nothing is."""
         if not any(map(_stays, self.closed.eqns)):
             return None
-        closed = self.closed = hoist(cse(inline(self.closed)), self.trips)
+        closed = self.closed = hoist(cse(inline(self.closed)), self.trips, self.stays)
         jaxpr = closed.jaxpr
         fixed = [*jaxpr.constvars, *jaxpr.invars[: self.count]]
         self.sources = {v: _elements(v) for v in fixed}

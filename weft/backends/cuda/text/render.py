@@ -19,6 +19,7 @@ from weft.backends.cuda.text.columns import (
     prefetch_next,
     prefetched,
 )
+from weft.backends.cuda.text.own_loops import ends_by_itself
 from weft.backends.cuda.text.threads import Threads
 from weft.backends.llvm.code import Function, Parameter
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
@@ -93,7 +94,7 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> Gp
     own = kernel_module(parameters, lines, schedule, may_begin)
     made = own.replaced(functions=(), declared=DECLARED | writer.declared, memory=writer.shared)
     made = made.joined(*writer.words.values(), *begun, own)
-    if taken is not None:
+    if taken is not None or ends_by_itself(schedule.kernel):
         return made
     return quickly(made, operations(schedule), largest(schedule.kernel))
 
