@@ -151,7 +151,7 @@ def test_indices_out_of_bounds():
         (lambda x, i: x[i[1]], "dynamic_slice got index 11 for axis 0 of size 10"),
         (lambda x, i: x[i], "gather got index 11 for axis 0 of size 10, at [1, 0]"),
         (lambda x, i: x.at[i].add(1.0), "scatter-add got index 11 for axis 0 of size 10"),
-        (lambda x, i: x.at[-i].set(0.0), "scatter got index -1 for axis 0 of size 10"),
+        (lambda x, i: x.at[-i].set(0.0), "scatter got index -1 (-11 from the end)"),
         (lambda x, i: jnp.take_along_axis(x, i, 0), "gather got index 11"),
         (lambda x, i: jax.lax.dynamic_slice(x, (i[0] + 5,), (4,)), "got index 8 of 4 elements"),
         (
@@ -254,6 +254,21 @@ def test_settings():
         assert jax._knobs.check_overflow.value == "int8"
         with jax.checks(nan=True, overflow=False):
             assert jax._knobs.check_overflow.value == ""
+
+
+@pytest.mark.parametrize(
+    ("function", "advice"),
+    [
+        (jnp.log, "log(jnp.where(ok, x, 1))"),
+        (lambda x: x - x * jnp.inf, "Guard the operands with `jnp.where`"),
+        (lambda x: jnp.linalg.inv(jnp.zeros((2, 2)) * x[0]), "is a matrix singular?"),
+        (lambda x: jnp.linalg.cholesky(jnp.eye(2) * x[0]), "is a matrix singular?"),
+    ],
+)
+def test_advice_fits_the_operation(function, advice):
+    with jax.checks(**ALL), pytest.raises(FloatingPointError) as caught:
+        jax.jit(function)(jnp.array([-1.0, -2.0]))
+    assert advice in str(caught.value).split("\n")[1]
 
 
 def test_products_and_solves_are_named():

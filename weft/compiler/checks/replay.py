@@ -27,6 +27,9 @@ _SIGNS = {"sum": "+", "difference": "-", "product": "*", "quotient": "/", "rem":
 _ADVICE = {
     "nan": "Guard the operand, as in `jnp.where(ok, {name}(jnp.where(ok, x, 1)), 0)`, or print it"
     " there with `weft.debug.print`.",
+    "several": "Guard the operands with `jnp.where`, or print them there with `weft.debug.print`.",
+    "arrays": "Check the operands (is a matrix singular?), or print them there with"
+    " `weft.debug.print`.",
     "inf": "Scale the operand or guard it with `jnp.where`, or check with `inf=False`.",
     "index": 'Check the index, or say what it means out of bounds: `x.at[i].get(mode="clip")`.',
     "division": "Write `jnp.where(d == 0, other, n / jnp.where(d == 0, 1, d))`, or check with"
@@ -109,13 +112,20 @@ class Culprit:
         loops = [step for step, *_ in site.path if step.primitive.nodes == "loop"]
         for loop, number in zip(loops, rounds, strict=False):
             text += f"; iteration {number} of the {_loop(loop)}"
-        advice = _ADVICE[kind].format(name=eqn.primitive.name)
+        advice = _ADVICE[_nan_of(eqn) if kind == "nan" else kind].format(name=eqn.primitive.name)
         return _CLASSES[kind](f"{text}\n{advice}")
 
 
 def _loop(eqn: Any) -> str:
     where = source.summarize(eqn.source_info)
     return f"loop at {where}"
+
+
+def _nan_of(eqn: Any) -> str:
+    """Which advice helps where an operation made a NaN."""
+    if eqn.primitive.form != "map" and not eqn.primitive.elementwise:
+        return "arrays"
+    return "nan" if len(eqn.invars) == 1 else "several"
 
 
 def _result_type(eqn: Any) -> str:
@@ -334,7 +344,11 @@ def _index(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
         most = int(np.broadcast_to(last, index.shape)[at] if index.shape else last)
         block = shape[axis] - most
         name, size = eqn.primitive.name, shape[axis]
-        what = f"index {index[at]}" if block == 1 else f"index {index[at]} of {block} elements"
+        number = int(index[at])
+        what = (
+            f"index {number}" if number >= 0 else f"index {number} ({number - size} from the end)"
+        )
+        what = what if block == 1 else f"{what} of {block} elements"
         where = f", at {list(at)} of its indices" if at else ""
         return f"{name} got {what} for axis {axis} of size {size}{where}"
     return None
