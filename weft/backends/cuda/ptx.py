@@ -73,9 +73,14 @@ def shared_memory(name: str, count: int, kind: str = "i8") -> Memory:
     return Memory(name, what, constant=False)
 
 
+def shared_address(name: str) -> str:
+    """Where shared memory is, as a plain pointer."""
+    return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
+
+
 def room(word: str, size: int) -> Module:
     """Shared memory, and the function of that name that gives its address."""
-    line = f"  ret ptr addrspacecast (ptr addrspace(3) @room_{word} to ptr)"
+    line = f"  ret ptr {shared_address(f'room_{word}')}"
     return Module([giving(word, (line,))], memory=[shared_memory(f"room_{word}", size)])
 
 

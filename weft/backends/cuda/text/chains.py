@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from weft.backends.cuda.chain import Chain, Part, Step
-from weft.backends.cuda.ptx import GpuModule, shared_memory
+from weft.backends.cuda.chain import Chain, Part, Step, held
+from weft.backends.cuda.ptx import GpuModule, shared_address, shared_memory
 from weft.backends.cuda.schedule import COPIED, Schedule, copied_bytes
 from weft.backends.cuda.text.columns import COPIES, BlockColumns, Clusters
-from weft.backends.cuda.text.threads import Threads, inlined
-from weft.backends.llvm.code import Call, Module, Parameter, parameters
+from weft.backends.cuda.text.launch import Launch
+from weft.backends.cuda.text.threads import Threads
+from weft.backends.llvm.code import Module, Parameter
 from weft.kernel.kernel import Loop, Reduce
 
 # What a thread holds of the last product's rows.
 HELD = Parameter("ptr", "held")
 # Memory of a block for copies, of which a launch says how much it is.
 ROOM = shared_memory(COPIES, 0)
-# Makes a function, under a name, of the kernel of a routine.
-AsFunction = Callable[[GpuModule, str], Module]
 
 
 class _Turns(Clusters):
@@ -120,81 +119,49 @@ class _EarlySums(_Sums):
 
 
 class Text:
-    """A chain: functions of its parameters and the number of a block."""
+    """A chain as parts of a launch, whose parameters are given."""
 
-    def __init__(self, chain: Chain, name: str) -> None:
-        self.chain, self.name = chain, name
-        self.modules = [Module((), memory=[ROOM])]
+    def __init__(self, chain: Chain, launch: Launch, name: str, given: Sequence[str]) -> None:
+        self.chain, self.launch, self.name, self.given = chain, launch, name, given
+        numbered = enumerate(chain.kept, chain.parameters)
+        self.kept = {f"{name}_kept{n}": size for n, size in numbered}
+        launch.modules.append(Module((), memory=[ROOM]))
 
-    def _add(self, writer: Threads, name: str) -> None:
-        self.modules += writer.modules(name, (HELD,) if isinstance(writer, Clusters) else ())
+    def _call(self, word: str, what: Threads | GpuModule, step: Step, number: str) -> None:
+        """Call a part of a step."""
+        name, held = f"{self.name}_{word}", [HELD] if isinstance(what, Clusters) else []
+        self.launch.add(name, what, held)
+        places = [*self.given, *map(shared_address, self.kept)]
+        pointers = [f"ptr {places[n]}" for n in step.places]
+        self.launch.call_function(name, [*map(str, held), *pointers, f"i32 {number}"])
 
-    def _call(self, name: str, step: Step, number: str) -> str:
-        own = self.chain.parameters
-        given = [f"ptr %{'p' if n < own else 'k'}{n}" for n in step.places]
-        held = [] if isinstance(step.what, Part) else [str(HELD)]
-        return Call("  call void ", name, [*held, *given, f"i32 {number}"])
-
-    def _function(self, name: str, body: list[str]) -> None:
-        places = parameters("ptr", *[f"p{n}" for n in range(self.chain.parameters)])
-        kept, memory = [], []
-        for n, size in enumerate(self.chain.kept, self.chain.parameters):
-            place = f"{self.name}_kept{n}"
-            memory.append(shared_memory(place, size))
-            kept.append(f"  %k{n} = addrspacecast ptr addrspace(3) @{place} to ptr")
-        lines = ("entry:", *kept, *body, "  ret void")
-        made = inlined(name, (HELD, *places, *parameters("i32", "block")), lines)
-        self.modules.append(Module([made], memory=memory))
-
-    def early(self) -> str:
-        """What has rows of both matrices on their way to shared memory."""
+    def early(self, number: str) -> None:
+        """What has rows of both matrices on their way to shared memory, before the launch before
+        this one has ended."""
+        self.launch.allocated.append(f"  %held = alloca [{held(self.chain)} x i8], align 16")
         first, last = self.chain.steps[0], self.chain.steps[-1]
-        body: list[str] = []
-        writers = (_EarlyTurns(first), _EarlySums(last.what))
-        for step, writer in zip((first, last), writers, strict=True):
-            name = f"{self.name}_early{len(body)}"
-            self._add(writer, name)
-            body.append(self._call(name, step, "%block"))
-        self._function(f"{self.name}_early", body)
-        return f"{self.name}_early"
+        self._call("early0", _EarlyTurns(first), first, number)
+        self._call("early1", _EarlySums(last.what), last, number)
 
-    def near(self, as_function: AsFunction) -> str:
+    def near(self, number: str) -> None:
         """What brings near what steps will read."""
-        found: list[str] = []
-        for step in self.chain.steps:
-            if isinstance(step.what, Part) and step.what.near:
-                name = f"{self.name}_near{len(found)}"
-                self.modules.append(as_function(step.what.near, name))
-                given = [*[f"ptr %p{n}" for n in step.places[1:-1]], "i32 %block"]
-                found.append(Call("  call void ", name, given))
-        self._function(f"{self.name}_near", found)
-        return f"{self.name}_near"
-
-    def whole(self, as_function: AsFunction) -> None:
-        """All steps one after the other; ``as_function`` makes one of a routine."""
-        body = ["  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()"]
-        body.append(f"  %group = udiv i32 %block, {self.chain.cluster}")
         for i, step in enumerate(self.chain.steps):
-            name = f"{self.name}_step{i}"
-            call = self._call(name, step, "%block")
-            what = step.what
-            if step.turns:
-                self._add(_Turns(step), name)
-                body.append(call)
-            elif isinstance(what, Schedule):
-                self._add(_Sums(what), name)
-                body.append(call)
-            elif isinstance(what, Part) and what.elements:
-                self._add(Threads(what.schedule), name)
-                body += [
-                    f"  %some{i} = icmp slt i32 %tid, {what.elements}",
-                    f"  br i1 %some{i}, label %do{i}, label %done{i}",
-                    f"do{i}:",
-                    self._call(name, step, "%group"),
-                    f"  br label %done{i}",
-                    f"done{i}:",
-                ]
+            if isinstance(step.what, Part) and step.what.near:
+                read = step._replace(places=step.places[1:-1])
+                self._call(f"near{i}", step.what.near, read, number)
+
+    def whole(self, number: str, given: Sequence[str]) -> None:
+        """All steps one after the other, on parameters of which blocks may have copies."""
+        self.given, launch = given, self.launch
+        launch.keep(self.kept)
+        cluster = launch.emit(f"udiv i32 {number}, {self.chain.cluster}")
+        for i, step in enumerate(self.chain.steps):
+            name, what = f"step{i}", step.what
+            if isinstance(what, Schedule):
+                self._call(name, _Turns(step) if step.turns else _Sums(what), step, number)
+            elif what.elements:
+                with launch.first_threads(what.elements):
+                    self._call(name, Threads(what.schedule), step, cluster)
             else:
-                self.modules.append(as_function(what.schedule, name))
-                body += ["  call void @llvm.nvvm.barrier0()", call]
-        self._function(self.name, body)
+                launch.meet()
+                self._call(name, what.schedule, step, number)

@@ -385,10 +385,8 @@ def early(schedule: Schedule, names: dict[int, str]) -> tuple[list[Module], list
     block = "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"
     if not schedule.cluster:
         return [], [block, *_prefetch(schedule, matrix.attr[0], names[matrix.attr[0]])]
-    writer = _Copies(schedule)
-    made = Module([writer.piece("early")], writer.declared)
     given = [*[f"ptr {name}" for name in names.values()], "i32 %early.block"]
-    return [*writer.words.values(), made], [block, Call("  call void ", "early", given)]
+    return _Copies(schedule).modules("early"), [block, Call("  call void ", "early", given)]
 
 
 def _prefetch(schedule: Schedule, number: int, name: str) -> list[str]:

@@ -8,21 +8,22 @@ to others; the next one may be a routine, which reads other memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
+from operator import eq
 from typing import Any
 
-from weft.backends.cuda.chain import Chain, held
-from weft.backends.cuda.groups import MIN_SHARING, Joined, Piece, Stub, code_of
-from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, NAME, WAIT, GpuModule, quickly, shared_memory
-from weft.backends.cuda.routines.device import words
+from weft.backends.cuda.chain import Chain
+from weft.backends.cuda.groups import MIN_SHARING, Access, Joined, Piece, Stub, code_of
+from weft.backends.cuda.loops import Grid
+from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, WAIT, GpuModule, quickly, shared_address
 from weft.backends.cuda.schedule import Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
-from weft.backends.cuda.text.render import DECLARED, kernel_module, writer_of
-from weft.backends.cuda.text.threads import inlined
-from weft.backends.llvm.code import Call, Function, Module, Parameter, parameters
-from weft.base.record import Record
+from weft.backends.cuda.text.launch import Launch
+from weft.backends.cuda.text.render import DECLARED, cluster_of, groups_of, writer_of
+from weft.backends.llvm.code import Module
 from weft.compiler.passes.rewrite import loads, position
 from weft.kernel.kernel import Loop, Store
 
@@ -32,126 +33,183 @@ MAX_KEPT = 1 << 14
 MANY_LOADS = 8
 
 
+# Words by which blocks give each other parts.
+_MET = ("cluster_arrive", "cluster_wait")
+
+
 # --- text -----------------------------------------------------------------------------------------
 
 
 def render(joined: Joined, ahead: int = 0) -> GpuModule:
     """The module of a launch, which may prefetch so many arrays for a later one."""
-    modules = [Module((), DECLARED)]
-    calls: list[_Called] = []
-    kept = _kept(joined)
-    parts = _parts(joined)
-    shared = _shared(joined)
-    for i, (schedule, places, _) in enumerate(joined.pieces):
-        if shared.get(i, i) != i:
-            pass
-        elif isinstance(schedule, Stub):
-            modules.append(_as_function(schedule.module, f"piece{i}"))
-        elif isinstance(schedule, Chain):
-            chained = Text(schedule, f"piece{i}")
-            begun, near = chained.early(), chained.near(_as_function)
-            chained.whole(_as_function)
-            modules += chained.modules
-        else:
-            if i in parts:
-                schedule = schedule._replace(threads=parts[i], vector=1)
-            modules += writer_of(schedule).modules(f"piece{i}")
-        called = [f"ptr %{'k' if n in kept else 'p'}{n}" for n in places]
-        if isinstance(schedule, Chain):
-            called.insert(0, "ptr %held")
-        calls.append(_Called(f"piece{shared.get(i, i)}", tuple(called)))
-    number = "own" if _side_by_side(joined) else "block"
-    body: list[str] = [f"%{number} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()"]
-    for n, size in kept.items():
-        modules.append(Module((), memory=[shared_memory(f"kept{n}", size)]))
-        body.append(f"%k{n} = addrspacecast ptr addrspace(3) @kept{n} to ptr")
-    more, lines = _beforehand(joined, parts, kept, calls)
-    modules.append(Module(more))
-    body += lines
-    if parts:
-        modules += words(_SHARING).values()
-    if isinstance(joined.pieces[-1].schedule, Chain):
-        given = [f"ptr %p{n}" for n in joined.pieces[-1].places]
-        body.append(Call("call void ", near, ["ptr %held", *given, "i32 %block"]))
-    if joined.repeated:
-        body.append("call void @llvm.nvvm.barrier0()")
-    for n, size in kept.items():
-        modules.append(Module([_copying(f"give{n}", size, joined.block_threads)]))
-        body.append(Call("call void ", f"give{n}", [f"ptr %p{n}", f"ptr %k{n}", "i32 %block"]))
-    ranges = list(enumerate(joined.pieces))[joined.repeated :]
-    body += _in_turn(ranges) if _side_by_side(joined) else []
-    body += _ranges(ranges, calls, shared)
-    first_lines: list[str] = []
-    schedule, places, _ = joined.pieces[-1]
-    if len(ranges) == 1 and isinstance(schedule, Schedule):
-        buffers = dict(zip(schedule.buffers, (f"%p{n}" for n in places), strict=True))
-        modules_early, first_lines = early(schedule, buffers)
-        modules += modules_early
-    if isinstance(schedule, Chain):
-        first_lines = _held_early(schedule, places, begun)
-    noalias = ["noalias"] if joined.distinct else []
-    told = [" ".join([*["readonly"] * read, *noalias, "align 16"]) for read in joined.only_read]
-    own_parameters = [Parameter("ptr", f"p{n}", how) for n, how in enumerate(told)]
-    first_lines += prefetch_next(joined.blocks, ahead)
-    own = kernel_module(
-        [*own_parameters, *prefetched(ahead)],
-        ["entry:", *first_lines, *WAIT, *body],
-        schedule,
+    last = joined.pieces[-1].schedule
+    writer = _Writer(joined)
+    writer.write(ahead)
+    told = ["noalias", "align 16"] if joined.distinct else ["align 16"]
+    made = writer.module(
+        groups_of(last),
         joined.blocks <= MOST_EARLY_BLOCKS,
+        cluster_of(last),
+        prefetched(ahead),
+        lambda slot: " ".join([*["readonly"] * joined.only_read[slot], *told]),
     )
-    whole = own.replaced(functions=()).joined(*modules, own)
     plain = [p.schedule for p in joined.pieces if isinstance(p.schedule, Schedule)]
     # ranges of what is moved have many loads, which take LLVM's passes to be near each other
     if joined.repeated or len(plain) < len(joined.pieces) or any(p.apart for p in plain):
-        return whole
-    return quickly(whole, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
+        return made
+    return quickly(made, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
 
 
-class _Called(Record):
-    """A function of a launch, and what it is given besides the number of a block."""
+class _Writer(Launch):
+    """The kernel of a launch while it is written: each block meets nobody but its cluster."""
 
-    name: str
-    given: tuple[str, ...]
+    def __init__(self, joined: Joined) -> None:
+        super().__init__(Grid(1, joined.block_threads), eq, aligned=True)
+        self.joined, self.ranges = joined, list(enumerate(joined.pieces))[joined.repeated :]
+        self.parts, self.alike = _parts(joined), _shared(joined)
+        self.modules.append(Module((), DECLARED))
+        self.given = [self.pointer(n) for n in range(len(joined.only_read))]
+        self.sizes = _kept(joined)
+        self.kept = {n: shared_address(f"kept{n}") for n in self.sizes}
+        self.chain: Text | None = None
 
-    def with_number(self, number: str | int) -> str:
-        """A call of it."""
-        return Call("call void ", self.name, [*self.given, f"i32 {number}"])
+    def write(self, ahead: int) -> None:
+        joined, last = self.joined, self.joined.pieces[-1]
+        outside = [self.given[n] for n in last.places]
+        if isinstance(last.schedule, Chain):
+            self.chain = Text(last.schedule, self, f"piece{len(joined.pieces) - 1}", outside)
+            self.chain.early(self._block())
+        elif len(self.ranges) == 1 and isinstance(last.schedule, Schedule):
+            buffers = dict(zip(last.schedule.buffers, outside, strict=True))
+            modules, lines = early(last.schedule, buffers)
+            self.modules += modules
+            self.lines += lines
+        self.lines += [*prefetch_next(joined.blocks, ahead), *WAIT]
+        block = self._in_turn() if _side_by_side(joined) else self._block()
+        for i, piece in enumerate(joined.pieces[: joined.repeated]):
+            self._first(i, piece, block)
+        if self.chain is not None:
+            self.chain.near(block)
+        if joined.repeated:
+            self.meet()
+        for n, size in self.sizes.items():
+            self._give(n, size, block)
+        self._ranges(block)
+        self.keep({f"kept{n}": size for n, size in self.sizes.items()})
 
+    def _block(self) -> str:
+        return self.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
 
-def _ranges(
-    ranges: list[tuple[int, Piece]], calls: list[_Called], shared: dict[int, int]
-) -> list[str]:
-    """Lines by which a block does what it is of; kernels that share code differ in its operands."""
-    body: list[str] = []
-    first = 0
-    for i, piece in ranges:
-        last = first + piece.schedule.blocks
-        done = [f"br label %code{shared[i]}"] if i in shared else []
-        done = done or [calls[i].with_number(f"%number{i}"), "ret void"]
-        if i != ranges[-1][0]:
-            body += [
-                f"%less{i} = icmp slt i32 %block, {last}",
-                f"br i1 %less{i}, label %run{i}, label %else{i}",
-                f"run{i}:",
+    def _in_turn(self) -> str:
+        """Blocks have ranges in turn: the number of a block as if they came in order."""
+        self.line("%own = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
+        turn = self.emit(f"urem i32 %own, {len(self.ranges)}")
+        part = self.emit(f"udiv i32 %own, {len(self.ranges)}")
+        before = self.emit(f"mul i32 {turn}, {self.ranges[0][1].schedule.blocks}")
+        return self.emit(f"add i32 {before}, {part}")
+
+    def _pointers(self, piece: Piece) -> list[str]:
+        """What a kernel is given: copies that blocks have, and parameters."""
+        return [self.kept.get(n, self.given[n]) for n in piece.places]
+
+    def _function(self, i: int, schedule: Any) -> str:
+        """The name of the function of a kernel."""
+        what = schedule.module if isinstance(schedule, Stub) else writer_of(schedule)
+        self.add(f"piece{i}", what)
+        return f"piece{i}"
+
+    def _call(self, name: str, pointers: Sequence[str], number: str | int) -> None:
+        self.call_function(name, [*[f"ptr {p}" for p in pointers], f"i32 {number}"])
+
+    # --- what all blocks do first -----------------------------------------------------------------
+
+    def _first(self, i: int, piece: Piece, block: str) -> None:
+        """A kernel that all blocks do, or those of a cluster together."""
+        schedule, pointers = piece.schedule, self._pointers(piece)
+        pairs = list(zip(piece.places, piece.reads, strict=True))
+        self.begin([Access(n, not read) for n, read in pairs])
+        if i not in self.parts:
+            name = self._function(i, schedule)
+            for turn in range(schedule.blocks):
+                self._call(name, pointers, turn)
+            return
+        name = self._function(i, schedule._replace(threads=self.parts[i], vector=1))
+        cluster = self.joined.pieces[-1].schedule.cluster
+        rank = self.emit(f"and i32 {block}, {cluster - 1}")
+        with self.first_threads(self.parts[i]):
+            self._call(name, pointers, rank)
+        self.meet()
+        for n in [n for n, read in pairs if not read]:
+            self._share(n, self.sizes[n] // cluster // 4, rank, cluster)
+        for word in _MET:
+            self.call_function(word, ())
+        self.pending = []
+
+    def _share(self, n: int, count: int, rank: str, cluster: int) -> None:
+        """A block gives its part, of so many words, to others of the cluster."""
+        with self.first_threads(count):
+            before = self.emit(f"mul i32 {rank}, {count}")
+            own = self.emit(f"add i32 {before}, {self.thread()}")
+            at = self.emit(f"getelementptr float, ptr {self.kept[n]}, i32 {own}")
+            x = self.emit(f"load float, ptr {at}")
+            for block in range(cluster):
+                given = [f"ptr {at}", f"i32 {block}", f"float {x}"]
+                self.call_function("cluster_write_f32", given)
+
+    def _give(self, n: int, size: int, block: str) -> None:
+        """The first block gives a copy of what all have."""
+        width = next(w for w in (4, 2, 1) if size % w == 0)
+        kind, count = f"i{8 * width}", size // width
+
+        def copy(at: str) -> None:
+            source = self.emit(f"getelementptr {kind}, ptr {self.kept[n]}, i32 {at}")
+            target = self.emit(f"getelementptr {kind}, ptr {self.given[n]}, i32 {at}")
+            x = self.emit(f"load {kind}, ptr {source}")
+            self.line(f"store {kind} {x}, ptr {target}")
+
+        before = self.emit(f"mul i32 {block}, {size}")
+        first = self.emit(f"add i32 {before}, {self.thread()}")
+        self.counted(first, self.joined.block_threads, count, copy, "i32")
+
+    # --- ranges -----------------------------------------------------------------------------------
+
+    def _ranges(self, block: str) -> None:
+        """A block does what it is of; kernels that share code differ in its operands."""
+        first = 0
+        codes: dict[int, list[tuple[str, ...]]] = {}
+        for i, piece in self.ranges:
+            stop, last = first + piece.schedule.blocks, piece is self.joined.pieces[-1]
+            if not last:
+                less = self.emit(f"icmp slt i32 {block}, {stop}")
+                self.line(f"br i1 {less}, label %run{i}, label %else{i}")
+                self.label(f"run{i}")
+            number, pointers = self.emit(f"sub i32 {block}, {first}"), self._pointers(piece)
+            if i in self.alike:
+                self.line(f"br label %code{self.alike[i]}")
+                codes.setdefault(self.alike[i], []).append((self.block, *pointers, number))
+            else:
+                if self.chain is not None:
+                    self.chain.whole(number, pointers)
+                else:
+                    self._call(self._function(i, piece.schedule), pointers, number)
+                self.line("ret void")
+            if not last:
+                self.label(f"else{i}")
+            first = stop
+        for code, ways in codes.items():
+            self.label(f"code{code}")
+            blocks, *columns = zip(*ways, strict=True)
+            *values, number = [
+                ", ".join(f"[ {x}, %{b} ]" for x, b in zip(column, blocks, strict=True))
+                for column in columns
             ]
-        elif i in shared:
-            body += [f"br label %run{i}", f"run{i}:"]
-        body += [f"%number{i} = sub i32 %block, {first}", *done]
-        if i != ranges[-1][0]:
-            body.append(f"else{i}:")
-        first = last
-    for code in sorted(set(shared.values())):
-        members = [i for i in shared if shared[i] == code]
-        body.append(f"code{code}:")
-        count = len(calls[code].given)
-        for k in range(count):
-            ways = [f"[ {calls[i].given[k].removeprefix('ptr ')}, %run{i} ]" for i in members]
-            body.append(f"%given{code}.{k} = phi ptr {', '.join(ways)}")
-        numbers = [f"[ %number{i}, %run{i} ]" for i in members]
-        body.append(f"%number.{code} = phi i32 {', '.join(numbers)}")
-        call = _Called(calls[code].name, tuple(f"ptr %given{code}.{k}" for k in range(count)))
-        body += [call.with_number(f"%number.{code}"), "ret void"]
-    return body
+            pointers = [self.emit(f"phi ptr {x}") for x in values]
+            number = self.emit(f"phi i32 {number}")
+            self._call(self._function(code, self.joined.pieces[code].schedule), pointers, number)
+            self.line("ret void")
+
+
+# --- what is shared -------------------------------------------------------------------------------
 
 
 def _shared(joined: Joined) -> dict[int, int]:
@@ -184,55 +242,6 @@ def _arrays_read(piece: Piece) -> set[int]:
     return {n for i, n in zip(schedule.buffers, piece.places, strict=True) if i in buffers}
 
 
-def _in_turn(ranges: list[tuple[int, Piece]]) -> list[str]:
-    """Lines by which blocks have ranges in turn: the number of a block as if they came in order."""
-    blocks = ranges[0][1].schedule.blocks
-    return [
-        f"%turn = urem i32 %own, {len(ranges)}",
-        f"%part = udiv i32 %own, {len(ranges)}",
-        f"%before = mul i32 %turn, {blocks}",
-        "%block = add i32 %before, %part",
-    ]
-
-
-def _held_early(chain: Chain, places: tuple[int, ...], begun: str) -> list[str]:
-    """Lines that begin a chain before the launch before it has ended."""
-    given = ["ptr %held", *[f"ptr %p{n}" for n in places], "i32 %early.block"]
-    return [
-        "  %early.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
-        f"  %held = alloca [{held(chain)} x i8], align 16",
-        Call("  call void ", begun, given),
-    ]
-
-
-# Words by which blocks give each other parts.
-_SHARING = ("cluster_write_f32", "cluster_arrive", "cluster_wait")
-
-
-def _beforehand(
-    joined: Joined, parts: dict[int, int], kept: dict[int, int], calls: list[_Called]
-) -> tuple[list[Function], list[str]]:
-    """Functions, and lines by which blocks do the kernels that all of them do."""
-    functions: list[Function] = []
-    body: list[str] = []
-    written: set[int] = set()
-    for i, piece in enumerate(joined.pieces[: joined.repeated]):
-        if not written.isdisjoint(piece.places):
-            body.append("call void @llvm.nvvm.barrier0()")
-        own = [n for n, read in zip(piece.places, piece.reads, strict=True) if not read]
-        if i not in parts:
-            body += [calls[i].with_number(turn) for turn in range(piece.schedule.blocks)]
-            written |= set(own)
-            continue
-        cluster = joined.pieces[-1].schedule.cluster
-        body += _in_part(i, parts[i], cluster, calls[i])
-        for n in own:
-            functions.append(_sharing(f"share{n}", kept[n] // cluster, cluster))
-            body.append(Call("call void ", f"share{n}", [f"ptr %k{n}", f"i32 %rank{i}"]))
-        body += [Call("call void ", word, ()) for word in ("cluster_arrive", "cluster_wait")]
-    return functions, body
-
-
 def _parts(joined: Joined) -> dict[int, int]:
     """Kernels before a chain that read much for each element, by their numbers: a block of each
     cluster has so many elements, for all blocks of it."""
@@ -251,41 +260,6 @@ def _parts(joined: Joined) -> dict[int, int]:
             if fits and len(loads(schedule.kernel.body)) >= MANY_LOADS:
                 found[i] = elements
     return found
-
-
-def _in_part(i: int, elements: int, cluster: int, call: _Called) -> list[str]:
-    """Lines by which a block does its part of a kernel."""
-    return [
-        f"%rank{i} = and i32 %block, {cluster - 1}",
-        f"%tid{i} = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
-        f"%some{i} = icmp slt i32 %tid{i}, {elements}",
-        f"br i1 %some{i}, label %part{i}, label %rest{i}",
-        f"part{i}:",
-        call.with_number(f"%rank{i}"),
-        f"br label %rest{i}",
-        f"rest{i}:",
-        "call void @llvm.nvvm.barrier0()",
-    ]
-
-
-def _sharing(name: str, size: int, cluster: int) -> Function:
-    """A function by which a block gives its part, of so many bytes, to others of the cluster."""
-    writes = [
-        Call("  call void ", "cluster_write_f32", ["ptr %at", f"i32 {block}", "float %x"])
-        for block in range(cluster)
-    ]
-    before = f"""\
-entry:
-  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %some = icmp slt i32 %tid, {size // 4}
-  br i1 %some, label %give, label %done
-give:
-  %before = mul i32 %rank, {size // 4}
-  %own = add i32 %before, %tid
-  %at = getelementptr float, ptr %all, i32 %own
-  %x = load float, ptr %at"""
-    lines = [*before.split("\n"), *writes, "  br label %done", "done:", "  ret void"]
-    return inlined(name, (*parameters("ptr", "all"), *parameters("i32", "rank")), lines)
 
 
 def _kept(joined: Joined) -> dict[int, int]:
@@ -317,38 +291,3 @@ def _makes_all(schedule: Schedule, number: int) -> bool:
                 if prod(n for _, n in whole) == size and store.at == position(whole):
                     return dtype.kind != "b"
     return False
-
-
-def _copying(name: str, size: int, threads: int) -> Function:
-    """A function by which the first block copies so many bytes."""
-    wide = next(n for n in (4, 2, 1) if size % n == 0)
-    lines = f"""\
-entry:
-  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %before = mul i32 %block, {size}
-  %first = add i32 %before, %tid
-  br label %head
-head:
-  %at = phi i32 [ %first, %entry ], [ %next, %body ]
-  %more = icmp slt i32 %at, {size // wide}
-  br i1 %more, label %body, label %done
-body:
-  %source = getelementptr i{8 * wide}, ptr %from, i32 %at
-  %target = getelementptr i{8 * wide}, ptr %to, i32 %at
-  %x = load i{8 * wide}, ptr %source
-  store i{8 * wide} %x, ptr %target
-  %next = add i32 %at, {threads}
-  br label %head
-done:
-  ret void"""
-    given = (*parameters("ptr", "to", "from"), *parameters("i32", "block"))
-    return inlined(name, given, lines.split("\n"))
-
-
-def _as_function(module: GpuModule, name: str) -> Module:
-    """The module of a kernel as a function of its parameters and a number, and what that calls."""
-    main = module.function(NAME)
-    given = (*main.parameters, *parameters("i32", "number"))
-    made = inlined(name, given, main.lines)
-    functions = [made if f.name == NAME else f for f in module.functions]
-    return Module(functions, module.declared, module.memory)

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends.cuda.groups import Access, collide
+from weft.backends.cuda.groups import Access, SameMemory
 from weft.backends.cuda.loops import Grid, Moved, Multiply, Part, Region, Unfit, items_of, tile_of
-from weft.backends.cuda.ptx import NAME, GpuModule, giving, group, room
-from weft.backends.cuda.routines.device import definitions
+from weft.backends.cuda.ptx import GpuModule, giving, group, room
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
 from weft.backends.cuda.schedule import Schedule
+from weft.backends.cuda.text.launch import Launch
 from weft.backends.cuda.text.render import SerialText
-from weft.backends.cuda.text.threads import Threads, counted, inlined
+from weft.backends.cuda.text.threads import Threads, inlined
 from weft.backends.llvm.code import Call, Function, Module, parameters
-from weft.backends.llvm.text.instructions import Lines, memory_type
-from weft.backends.llvm.text.scalar_math import translate_with_math
-from weft.backends.llvm.text.stub import called_stubs, known_to
+from weft.backends.llvm.text.instructions import memory_type
 from weft.base.record import Record
 from weft.kernel.kinds import f32, f64
 from weft.kernel.nodes import BF16, F16, F64
@@ -34,6 +32,8 @@ MOST_FIXED = 40 << 10
 # Bytes of a chunk of both sides of a product.
 MOST_CHUNK = 96 << 10
 _NARROW = {BF16: 1, F16: 2}
+# Words that say where the sides of a product and its sums are in shared memory.
+_ROOMS = ("left_room", "right_room", "sums_room")
 
 
 class Text(Record):
@@ -52,24 +52,18 @@ class _Function(Threads):
 
     written_out = False  # instructions, so that tests can compile it for the host
     again = True
+    numbers = parameters("i64", "thread", "number")
 
-    def __init__(self, schedule: Schedule, name: str, mode: str, threads: int) -> None:
+    def __init__(self, schedule: Schedule, mode: str, threads: int) -> None:
         super().__init__(schedule)
-        self.name, self.mode, self.all_threads = name, mode, threads
-        self.prefix = f"{name}_"
+        self.mode, self.all_threads = mode, threads
 
-    def function(self) -> Function:
+    def write(self, block: str) -> None:
         verify(self.kernel)
-        for i, b in enumerate(self.kernel.buffers):
-            if b.role == "row" and b.size:
-                self._row(i, b)
+        self._rows_of_scratch()
         self.tid = "%thread"
         self._run("%number")
         self.line("ret void")
-        outside = [i for i, b in enumerate(self.kernel.buffers) if b.role != "row"]
-        given = parameters("ptr", *[f"b{i}" for i in outside])
-        lines = ("entry:", *self.serial, *self.lines)
-        return inlined(self.name, (*given, *parameters("i64", "thread", "number")), lines)
 
     def _row(self, i: int, b: Any) -> None:
         if self.mode != "warps":
@@ -99,33 +93,20 @@ class _SerialFunction(_Function, SerialText):
     """The same for a kernel whose threads each run one iteration of the grid."""
 
 
-class Writer(Lines):
+class Writer(Launch):
     """The kernel of a loop, or of kernels that follow each other, while it is written.
 
-    ``same_memory`` says whether two slots may be. A barrier of a grid counts in the slot ``state``;
-    a block has ``most_shared`` bytes of shared memory.
+    A block has ``most_shared`` bytes of shared memory.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        same_memory: Callable[[int, int], bool],
-        state: int,
-        most_shared: int,
-    ) -> None:
-        super().__init__()
-        self.grid, self.same_memory = grid, same_memory
+    def __init__(self, grid: Grid, same_memory: SameMemory, state: int, most_shared: int) -> None:
+        super().__init__(grid, same_memory, state)
         self.blocks, self.threads = grid.blocks, grid.threads
-        self.state, self.most_shared = state, most_shared
-        self.allocated: list[str] = []
+        self.most_shared = most_shared
         self.before: list[str] = []  # what is done once, before the loop
-        self.modules: list[Module] = []  # functions of parts, and shared memory
-        self.stubs: dict[str, Module | tuple[str, str, int]] = {}  # or places in shared memory
-        self.slots: dict[int, None] = {}
         self.names: dict[Any, str] = {}
-        self.pending: list[tuple[Access, Any, int]] = []  # accesses, by what, of which kernel
         self.origin, self.last = -1, 0  # the kernel of the last part, and where its threads end
-        self.barriers = 0
+        self.rooms: dict[str, int] = {}  # places in shared memory
         self.fixed = 0  # bytes of shared memory of the functions
         self.kept = 0  # bytes of shared memory that are in use throughout
         self.shared = 0  # and of that which products use in turn
@@ -133,71 +114,9 @@ class Writer(Lines):
         self.loop_start = 0  # the first line of the loop that ends it
         self.starts: list[int] = []  # slots of which it is known where they began
 
-    # --- text -------------------------------------------------------------------------------------
-
-    def tag(self) -> str:
-        self.count += 1
-        return f"l{self.count}"
-
-    def variable(self, kind: str) -> str:
-        name = self.fresh()
-        self.allocated.append(f"  {name} = alloca {kind}")
-        return name
-
     def pointer(self, slot: int) -> str:
         self.slots[slot] = None
         return self.emit(f"load ptr, ptr %s{slot}")
-
-    def counted(self, first: str, step: int, stop: int, run: Callable[[str], None]) -> None:
-        """A loop of numbers from a first one up."""
-        at = self.variable("i64")
-        self.line(f"store i64 {first}, ptr {at}")
-        counted(self, at, stop, step, run)
-
-    # --- barriers ---------------------------------------------------------------------------------
-
-    def barrier(self) -> None:
-        if self.pending:
-            self.barriers += 1
-            self.pending = []
-            if self.blocks == 1:
-                self.call_function("meet", ())
-            elif self.grid.cluster:
-                self.stub(stubs.cluster_barrier, {})
-                self.call_function("cluster_barrier", ())
-            else:
-                for stub in (stubs.begin_barriers, stubs.grid_barrier):
-                    self.stub(stub, {})
-                self.slots[self.state] = None
-                given = [f"ptr {self.pointer(self.state)}", "ptr %goal"]
-                self.call_function("grid_barrier", given)
-
-    def conflicts(self, accesses: Sequence[Access], key: Any, origin: int = 0) -> bool:
-        """Whether an item has to wait for those since the last barrier.
-
-        Not where a thread reads what it has itself written: items with the same key have the same
-        elements by the same threads, and what all have computed for themselves is each one's own.
-        """
-        for a in accesses:
-            for b, other, before in self.pending:
-                if a.writes and b.writes and origin and origin == before:
-                    continue
-                if not collide(a, b, self.same_memory):
-                    continue
-                if a.own and b.own and key is not None and key == other:
-                    continue
-                if other == "all" and b.writes and not a.writes and a.slot == b.slot:
-                    continue
-                return True
-        return False
-
-    def note(self, accesses: Sequence[Access], key: Any, origin: int = 0) -> None:
-        self.pending += [(a, key, origin) for a in accesses]
-
-    def begin(self, accesses: Sequence[Access], key: Any = None, origin: int = 0) -> None:
-        if self.conflicts(accesses, key, origin):
-            self.barrier()
-        self.note(accesses, key, origin)
 
     # --- items ------------------------------------------------------------------------------------
 
@@ -283,18 +202,15 @@ class Writer(Lines):
         key = item.schedule.key, item.mode
         if key not in self.names:
             made = item.schedule
-            name = f"part{len(self.names)}"
             if item.mode == "block":
                 made = made._replace(threads=self.threads)
             kind = _SerialFunction if made.kernel.serial else _Function
-            text = kind(made, name, item.mode, self.threads)
-            function = text.function()
-            self.modules.append(Module([function], text.declared, text.shared))
-            self.modules += text.words.values()
+            text = kind(made, item.mode, self.threads)
+            self.names[key] = f"part{len(self.names)}"
+            self.add(self.names[key], text)
             self.fixed += text.shared_bytes
             if self.fixed > MOST_FIXED:
                 raise Unfit("too much shared memory")
-            self.names[key] = name
         return self.names[key]
 
     # --- products ---------------------------------------------------------------------------------
@@ -405,34 +321,19 @@ class Writer(Lines):
                     Call("  call void ", f"{stub.__name__}{tag}", [f"ptr {pointer}"]),
                 ]
         for main in mains:
-            self.stub(main, names, tag)
-        for word, place in zip(("left_room", "right_room", "sums_room"), places, strict=True):
-            self.stubs[f"{word}{tag}"] = (word, tag, place)
+            self.stub(main, names, tag, ("follow", *_ROOMS))
+        self.rooms |= {f"{word}{tag}": n for word, n in zip(_ROOMS, places, strict=True)}
 
     def changes(self, slot: int) -> bool:
         """Whether rounds change what a slot holds, or where it points."""
         return any(self.same_memory(slot, s) for s in self.changed)
-
-    def stub(self, main: Any, names: dict[str, Any], tag: str = "") -> None:
-        """The functions of a stub, named with a tag."""
-        own = f"{main.__name__}{tag}"
-        if own in self.stubs:
-            return
-        made = translate_with_math(main, known_to(main, names), inline=tuple(called_stubs([main])))
-        if tag:
-            rooms = ("follow", "left_room", "right_room", "sums_room")
-            made = made.renamed({name: f"{name}{tag}" for name in (*made.names, *rooms)})
-        self.modules.append(made.replaced(functions=()))
-        for f in made.functions:
-            f = inlined(f.name, f.parameters, f.lines, f.result)
-            self.stubs.setdefault(f.name, Module([f]))
 
     # --- regions ----------------------------------------------------------------------------------
 
     def repeat(self, item: Region) -> None:
         node = item.node
         self.barrier()
-        tag, at = self.tag(), self.variable("i64")
+        tag, at = self.fresh("l")[1:], self.variable("i64")
         first, last, step = (node.trips - 1, -1, -1) if node.reverse else (0, node.trips, 1)
         self.line(f"store i64 {first}, ptr {at}")
         self.line(f"br label %{tag}body")
@@ -472,7 +373,7 @@ class Writer(Lines):
     def repeat_while(self, item: Region) -> None:
         flag = item.node.flag
         self.barrier()
-        tag = self.tag()
+        tag = self.fresh("l")[1:]
         self.line(f"br label %{tag}head")
         self.label(f"{tag}head")
         self.region(item.regions[0])
@@ -511,7 +412,7 @@ class Writer(Lines):
             if len(items) > 1:
                 self.barrier()
             self.loop(items[-1], sizes)
-        return self.module(early)
+        return self.text(early)
 
     def loop(self, item: Region, sizes: Callable[[int], int]) -> None:
         """A loop that nothing follows."""
@@ -541,7 +442,10 @@ class Writer(Lines):
                 self.copy(target, source, sizes(x.first))
         self.starts, self.barriers = [x.first for x in swaps], rounds
 
-    def module(self, early: bool) -> Text:
+    def text(self, early: bool) -> Text:
+        dynamic = self.kept + self.shared
+        if dynamic + self.fixed > self.most_shared:
+            raise Unfit("too much shared memory")
         slots = tuple(self.slots)
         head: list[str] = [Call("  call void ", "await_previous", ())] if early else []
         for word, some in (("s", slots), ("start", self.starts)):
@@ -557,43 +461,20 @@ class Writer(Lines):
             "  %warp = lshr i64 %everywhere, 5",
         ]
         if "grid_barrier" in self.stubs:
-            head.append(
-                Call("  call void ", "begin_barriers", (f"ptr %a{self.state}", "ptr %goal"))
-            )
+            given = (f"ptr %a{self.state}", "ptr %goal")
+            head.append(Call("  call void ", "begin_barriers", given))
         # what is read once, after what comes before a loop has written it
         if self.before:
             self.before.append(Call("  call void ", "barrier", ()))
-        lines = [
-            "entry:",
-            *self.allocated,
-            *head,
-            *self.lines[: self.loop_start],
-            *self.before,
-            *self.lines[self.loop_start :],
-            "  ret void",
-        ]
-        dynamic = self.kept + self.shared
-        if dynamic + self.fixed > self.most_shared:
-            raise Unfit("too much shared memory")
-        given = parameters("ptr", *[f"a{s}" for s in slots])
-        main = Function(NAME, given, tuple(lines), attributes=("#1",), convention="ptx_kernel")
-        found = [room("dynamic", 0)] if dynamic else []
-        found += [self.room(x) if isinstance(x, tuple) else x for x in self.stubs.values()]
-        found += [*self.modules, Module([main])]
-        used = definitions(f for m in found for f in m.functions)
+        first, rounds = self.lines[: self.loop_start], self.lines[self.loop_start :]
+        self.lines = [*head, *first, *self.before, *rounds, "  ret void"]
+        self.modules += [room("dynamic", 0)] if dynamic else []
+        for name, place in self.rooms.items():
+            # a side's own, or what products use in turn, after all that
+            offset = place if place >= 0 else self.kept - 1 - place
+            at = f"  %q = getelementptr i8, ptr %p, i64 {offset}"
+            lines = (Call("  %p = call ptr ", "dynamic", ()), at, "  ret ptr %q")
+            self.modules.append(Module([giving(name, lines)]))
         groups = [group(0, "nounwind"), group(1, "nounwind", f'"nvvm.maxntid"="{self.threads}"')]
         cluster = self.blocks if self.grid.cluster else 0
-        module = GpuModule((), groups=groups, early=early, cluster=cluster)
-        module = module.joined(*used.values(), *found)
-        return Text(module, slots, dynamic, self.barriers)
-
-    def room(self, what: tuple[str, str, int]) -> Module:
-        """Shared memory of a product: its own, or what products use in turn, after all that."""
-        word, tag, place = what
-        offset = place if place >= 0 else self.kept - 1 - place
-        lines = (
-            Call("  %p = call ptr ", "dynamic", ()),
-            f"  %q = getelementptr i8, ptr %p, i64 {offset}",
-            "  ret ptr %q",
-        )
-        return Module([giving(f"{word}{tag}", lines)])
+        return Text(self.module(groups, early, cluster), slots, dynamic, self.barriers)

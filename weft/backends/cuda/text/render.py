@@ -91,7 +91,7 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> Gp
         parameters += [Parameter("i64", taken.name(size)[1:]) for size in taken.sizes]
     lines = ("entry:", *writer.serial, *first, *WAIT, *writer.lines)
     may_begin = taken is not None or schedule.blocks <= MOST_EARLY_BLOCKS
-    own = kernel_module(parameters, lines, schedule, may_begin)
+    own = kernel_module(parameters, lines, groups_of(schedule), may_begin, cluster_of(schedule))
     made = own.replaced(functions=(), declared=DECLARED | writer.declared, memory=writer.shared)
     made = made.joined(*writer.words.values(), *begun, own)
     if taken is not None or ends_by_itself(schedule.kernel):
@@ -100,15 +100,23 @@ def render(schedule: Schedule, ahead: int = 0, taken: Taken | None = None) -> Gp
 
 
 def kernel_module(
-    parameters: Sequence[Parameter], lines: Sequence[str], schedule: Any, early: bool
+    parameters: Sequence[Parameter],
+    lines: Sequence[str],
+    groups: Sequence[str],
+    early: bool,
+    cluster: int,
 ) -> GpuModule:
-    """A kernel alone, with what is told of it, or of the last of several."""
+    """A kernel alone, with what is told of it."""
     own = Function(NAME, tuple(parameters), tuple(lines), attributes=("#1",))
     own = own._replace(convention="ptx_kernel")
+    return GpuModule([own], groups=groups, early=early, cluster=cluster)
+
+
+def cluster_of(schedule: Any) -> int:
+    """The blocks of a cluster that a kernel is launched with."""
     cluster = getattr(schedule, "cluster", 0)
-    if not isinstance(schedule, Chain) and (schedule.block_threads > 256 or cluster < 2):
-        cluster = 0
-    return GpuModule([own], groups=_groups(schedule), early=early, cluster=cluster)
+    plain = not isinstance(schedule, Chain)
+    return 0 if plain and (schedule.block_threads > 256 or cluster < 2) else cluster
 
 
 def writer_of(schedule: Schedule) -> Threads:
@@ -122,7 +130,7 @@ def writer_of(schedule: Schedule) -> Threads:
     return _Tiles(schedule) if schedule.tile is not None else Threads(schedule)
 
 
-def _groups(schedule: Any) -> list[str]:
+def groups_of(schedule: Any) -> list[str]:
     """Attributes of functions, and of a kernel: how many threads a block has, so that registers for
     all of them are there."""
     enough = 0

@@ -76,19 +76,21 @@ def _turn(v: Value) -> int:
     return turned if 0 < turned < 32 and turned + rest == 32 else 0
 
 
-def counted(f: Lines, at: str, stop: Any, step: int, run: Callable[[str], None]) -> None:
+def counted(
+    f: Lines, at: str, stop: Any, step: int, run: Callable[[str], None], kind: str = "i64"
+) -> None:
     """A loop of numbers up to one, counted in a variable from what that is."""
     f.count += 1
     tag = f"l{f.count}"
     f.line(f"br label %{tag}head")
     f.label(f"{tag}head")
-    now = f.emit(f"load i64, ptr {at}")
-    more = f.emit(f"icmp slt i64 {now}, {stop}")
+    now = f.emit(f"load {kind}, ptr {at}")
+    more = f.emit(f"icmp slt {kind} {now}, {stop}")
     f.line(f"br i1 {more}, label %{tag}body, label %{tag}end")
     f.label(f"{tag}body")
     run(now)
-    after = f.emit(f"add i64 {now}, {step}")
-    f.line(f"store i64 {after}, ptr {at}")
+    after = f.emit(f"add {kind} {now}, {step}")
+    f.line(f"store {kind} {after}, ptr {at}")
     f.line(f"br label %{tag}head")
     f.label(f"{tag}end")
 
@@ -98,6 +100,8 @@ class Threads(Narrow):
 
     prefix = ""  # of the names of shared memory
     again = False  # whether a block does the kernel more than once
+    # what its function takes after its buffers
+    numbers = code.parameters("i32", "block")
 
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule.kernel)
@@ -112,19 +116,14 @@ class Threads(Narrow):
         self.serial: list[str] = []  # lines of the entry block, for what loops count
         self.reduces = {s.symbol: s for s in statements(self.kernel.body) if isinstance(s, Reduce)}
 
-    def piece(self, name: str) -> code.Function:
-        """The kernel as a function of its buffers and the number of a block."""
+    def modules(self, name: str, first: Sequence[code.Parameter] = ()) -> list[Module]:
+        """The modules of the kernel as a function of its buffers and the number of a block, with
+        some parameters ahead of these, and of what it calls."""
         self.prefix = f"{name}_"
         self.write("%block")
         given = code.parameters("ptr", *[f"b{i}" for i in self.outside()])
         lines = ("entry:", *self.serial, *self.lines)
-        return inlined(name, (*given, *code.parameters("i32", "block")), lines)
-
-    def modules(self, name: str, first: Sequence[code.Parameter] = ()) -> list[Module]:
-        """The module of that function, which has some parameters ahead of its own, and those of
-        what it calls."""
-        made = self.piece(name)
-        made = made._replace(parameters=(*first, *made.parameters))
+        made = inlined(name, (*first, *given, *self.numbers), lines)
         return [*self.words.values(), Module([made], self.declared, self.shared)]
 
     def share(self, name: str, count: int, kind: str) -> str:
@@ -140,9 +139,7 @@ class Threads(Narrow):
     def write(self, block: str) -> None:
         """Write what a block does."""
         vector = self.schedule.vector
-        for i, b in enumerate(self.kernel.buffers):
-            if b.role == "row" and b.size:
-                self._row(i, b)
+        self._rows_of_scratch()
         tid = self.emit("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
         block = block or self.emit("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()")
         self.tid = self.emit(f"zext i32 {tid} to i64")
@@ -237,6 +234,11 @@ class Threads(Narrow):
             for s in body:
                 self.store(s) if isinstance(s, Store) else self._accumulate(s)
         self.known = known
+
+    def _rows_of_scratch(self) -> None:
+        for i, b in enumerate(self.kernel.buffers):
+            if b.role == "row" and b.size:
+                self._row(i, b)
 
     def _row(self, i: int, b: Any) -> None:
         """Scratch of one iteration: shared by a block, or a thread's own."""
