@@ -260,7 +260,7 @@ def test_settings():
     ("function", "advice"),
     [
         (jnp.log, "log(jnp.where(ok, x, 1))"),
-        (lambda x: x - x * jnp.inf, "Guard the operands with `jnp.where`"),
+        (lambda x: x * jnp.inf + jnp.inf, "Guard the operands with `jnp.where`"),
         (lambda x: jnp.linalg.inv(jnp.zeros((2, 2)) * x[0]), "is a matrix singular?"),
         (lambda x: jnp.linalg.cholesky(jnp.eye(2) * x[0]), "is a matrix singular?"),
     ],
