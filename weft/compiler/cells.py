@@ -2,6 +2,9 @@
 
 Arrays of a few elements are held as scalars, operands are read from memory, and everything between
 is computed where it is needed. Loops inside become serial loops, branches become choices.
+
+The threads of a warp may share a program: each has every 32nd place of axes of one length, and all
+of them have everything else. What is summed along such axes is summed across the threads.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from weft.base.record import Record
 from weft.compiler.expand import expand
@@ -24,11 +29,13 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from weft.kernel.build import Builder
 from weft.kernel.elements import clamped
 from weft.kernel.kernel import Affine, Carry, Serial, affine, linear
-from weft.kernel.nodes import BOOL, I32, I64, Parts, Value, is_float, layout
+from weft.kernel.nodes import BOOL, I32, I64, NEIGHBOURS, Across, Parts, Value, is_float, layout
 
 # Elements of an array that a thread holds, terms of a sum and rounds of a loop that are written
 # out.
 MAX_HELD, MAX_WRITTEN_TERMS, MAX_WRITTEN_ROUNDS = 64, 64, 4
+# The axis of the threads that share a row.
+NEIGHBOUR = "w"
 _COMBINE = {"and": "and_", "or": "or_"}
 
 
@@ -60,13 +67,66 @@ class Passed(Record):
 
 
 class Thread:
-    """What a thread does while it is written: values, at most so many, and statements in order."""
+    """What a thread does while it is written: values, at most so many, and statements in order.
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    With a ``row``, the threads of a warp share axes of that length: ``slots`` are the places of a
+    thread, where those beyond the end are the last one again, and ``inside`` says which are not.
+    """
+
+    def __init__(self, most: int, row: int = 0) -> None:
+        self.most, self.row = most, row
+        self.slots: list[Affine] = []
+        self.inside: list[Value | None] = []
+        self.apart: set[int] = set()  # symbols of what threads have each for itself
         self.k = Builder()
         self.body: list[Any] = []
         self.symbols = 0
+        for first in range(0, row, NEIGHBOURS):
+            self._slot(affine(first, {NEIGHBOUR: 1}), first + NEIGHBOURS <= row)
+
+    def _slot(self, place: Affine, whole: bool) -> None:
+        k, test = self.k, None
+        if not whole:
+            last, number = k.const(self.row - 1, I64), k.position(place)
+            test, place = k.le(number, last), k.place(k.min(number, last), self.row)
+        self.slots.append(place)
+        self.inside.append(test)
+
+    def varies(self, entry: Affine) -> bool:
+        """Whether an index is another one for other threads of a warp."""
+        places = [self.k.computed(axis) for axis, _ in entry.terms]
+        return any(v is not None and self._varies(v) for v in places) or (
+            entry.coefficient(NEIGHBOUR) != 0
+        )
+
+    def _varies(self, value: Value) -> bool:
+        """Whether a value is another one for other threads."""
+        seen, stack = set(), [value]
+        while stack:
+            v = stack.pop()
+            if v.number in seen or v.op == "across":
+                continue
+            seen.add(v.number)
+            if (v.op == "acc" and v.attr in self.apart) or (
+                v.op == "index" and v.attr == NEIGHBOUR
+            ):
+                return True
+            if v.op == "load" and self.varies(v.attr[1]):
+                return True
+            stack += v.args
+        return False
+
+    def own(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """How many places along each axis of an array a thread has."""
+        if self.row and list(shape).count(self.row) > 1:
+            raise Unfit("an array of two long axes")
+        return tuple([len(self.slots) if n == self.row else n for n in shape])
+
+    def places(self, shape: Sequence[int]) -> list[Index]:
+        """All places of an array that a thread has, in row-major order."""
+        self.own(shape)
+        along = [self.slots if n == self.row else [*map(Affine, range(n))] for n in shape]
+        return list(product(*along))
 
     def symbol(self) -> int:
         self.symbols += 1
@@ -76,11 +136,13 @@ class Thread:
         """Symbols of an array that goes round, and the array."""
         part, n = layout(aval.dtype)
         symbols, values = [], []
-        for _ in range(prod(aval.shape)):
+        for _ in range(prod(self.own(aval.shape))):
             own = [self.symbol() for _ in range(n)]
             accs = tuple([self.k.make("acc", (), part, s) for s in own])
             values.append(accs[0] if n == 1 else Parts(aval.dtype, accs))
             symbols += own
+        if self.row in aval.shape:
+            self.apart.update(symbols)
         return symbols, Held(aval.shape, tuple(values))
 
 
@@ -126,7 +188,7 @@ class Cells(Puller):
                 self.sources.update(zip(eqn.outvars, outs, strict=True))
             elif primitive.nodes == "branch":
                 self.sources.update(zip(eqn.outvars, self._branch(eqn, live), strict=True))
-            elif primitive.form == "reduce" and _terms(eqn) > MAX_WRITTEN_TERMS:
+            elif primitive.form == "reduce" and self._terms(eqn) > MAX_WRITTEN_TERMS:
                 self.sources[eqn.outvars[0]] = self._sums(eqn)
             elif not (primitive.contracts or primitive.form == "update" or fusible(eqn)):
                 raise Unfit(primitive.name)
@@ -138,9 +200,9 @@ class Cells(Puller):
     def held(self, x: Any) -> Held:
         """All elements of a variable."""
         shape = x.aval.shape
-        if prod(shape) > MAX_HELD:
+        if prod(self.thread.own(shape)) > MAX_HELD:
             raise Unfit(f"an array of {prod(shape)} elements")
-        return Held(shape, tuple([self.pull(x, at) for at in _places(shape)]))
+        return Held(shape, tuple([self.pull(x, at) for at in self.thread.places(shape)]))
 
     # --- values at an index -----------------------------------------------------------------------
 
@@ -162,7 +224,7 @@ class Cells(Puller):
         if type(source) is Passed:
             return source.cells.pull(source.variable, (*source.row, *index))
         if type(source) is Held:
-            return self._chosen(source, linear(index, source.shape))
+            return self._held(source, index)
         at = source.at
         for entry, stride in zip(index, source.strides, strict=True):
             at = at.plus(entry.scaled(stride, 0))
@@ -171,6 +233,40 @@ class Cells(Puller):
             return self.k.load(source.buffer, part, at)
         parts = [self.k.load(source.buffer, part, at.scaled(n, i)) for i in range(n)]
         return Parts(x.aval.dtype, tuple(parts))
+
+    def _held(self, held: Held, index: Index) -> Any:
+        """An element of an array that this thread holds, or that one of its warp does."""
+        thread, at, far = self.thread, list(index), None
+        for i, n in enumerate(held.shape):
+            if thread.row and n == thread.row:
+                far = i if at[i] not in thread.slots else None
+                at[i] = Affine() if far is not None else Affine(thread.slots.index(at[i]))
+        shape = thread.own(held.shape)
+        if far is None:
+            return self._chosen(held, linear(at, shape))
+        if thread.varies(index[far]):
+            raise Unfit("places of other threads")
+        values = []
+        for j in range(len(thread.slots)):
+            at[far] = Affine(j)
+            values.append(self._chosen(held, linear(at, shape)))
+        return self._of_one_thread(values, self.k.position(index[far]))
+
+    def _of_one_thread(self, values: list[Any], place: Value) -> Any:
+        """The element at a place that is the same for all threads of a warp."""
+        if type(values[0]) is Parts:
+            every = zip(*[v.parts for v in values], strict=True)
+            parts = [self._of_one_thread(list(own), place) for own in every]
+            return Parts(values[0].dtype, tuple(parts))
+        k, dtype, total = self.k, values[0].dtype, None
+        word = BOOL if dtype == BOOL else np.dtype(f"u{dtype.itemsize}")
+        for slot, value in zip(self.thread.slots, values, strict=True):
+            bits = value if dtype == BOOL else k.bitcast(value, word)
+            mine = k.select(k.eq(k.position(slot), place), bits, k.const(0, word))
+            total = mine if total is None else k.or_(total, mine)
+        assert total is not None
+        found = k.make("across", (total,), word, Across("or"))
+        return found if dtype == BOOL else k.bitcast(found, dtype)
 
     def _chosen(self, held: Held, at: Affine) -> Any:
         """The element of an array that is held at a place, which may be computed."""
@@ -240,12 +336,37 @@ class Cells(Puller):
     def _reduction(self, x: Any, eqn: Any, index: Index) -> Rule:
         op, axes = eqn.primitive.reduction(**eqn.params)
         (operand,), total = eqn.invars, None
-        for term in _places([operand.aval.shape[a] for a in axes]):
+        lengths = [operand.aval.shape[a] for a in axes]
+        for term in self.thread.places(lengths):
             value = self._wide(x, (yield operand, _merged(index, axes, term)))
+            value = self._inside(op, value, term)
             total = value if total is None else self._combined(op, total, value)
         if total is None:
             raise Unfit("a sum of nothing")
-        return self._settled(x, eqn, index, total)
+        return self._settled(x, eqn, index, self._across(op, total, lengths, index))
+
+    def _inside(self, op: str, value: Any, term: Index) -> Any:
+        """A term of a sum, or, beyond the end of a row, what changes nothing."""
+        for place, test in zip(self.thread.slots, self.thread.inside, strict=True):
+            if test is not None and place in term:
+                parts = [self.k.const(identity(op, v.dtype), v.dtype) for v in scalars(value)]
+                unit = Parts(value.dtype, tuple(parts)) if type(value) is Parts else parts[0]
+                return self.k.select(test, value, unit)
+        return value
+
+    def _across(self, op: str, total: Any, lengths: Sequence[int], index: Index) -> Any:
+        """The sum of all threads that share a row, if they do."""
+        if not self.thread.row or self.thread.row not in lengths:
+            return total
+        if any(map(self.thread.varies, index)):  # each thread has another sum
+            raise Unfit("sums that threads don't share")
+        parts = [self.k.make("across", (v,), v.dtype, Across(op)) for v in scalars(total)]
+        return Parts(total.dtype, tuple(parts)) if type(total) is Parts else parts[0]
+
+    def _terms(self, eqn: Any) -> int:
+        """How many terms of a sum a thread has."""
+        shape = eqn.invars[0].aval.shape
+        return prod(self.thread.own([shape[a] for a in eqn.primitive.reduction(**eqn.params)[1]]))
 
     def _wide(self, x: Any, value: Any) -> Any:
         """A term of a sum in the dtype in which it is summed."""
@@ -257,11 +378,14 @@ class Cells(Puller):
         op, axes = eqn.primitive.reduction(**eqn.params)
         (x,), (operand,) = eqn.outvars, eqn.invars
         part, n = layout(x.aval.dtype)
-        if n != 1 or len(axes) != 1 or prod(x.aval.shape) > MAX_HELD:
+        places = self.thread.places(x.aval.shape)
+        if n != 1 or len(axes) != 1 or len(places) > MAX_HELD:
             raise Unfit("long sums")
         k, wide, found = self.k, accumulator(part), []
-        for index in _places(x.aval.shape):
+        for index in places:
             symbol = self.thread.symbol()
+            if any(map(self.thread.varies, index)):
+                self.thread.apart.add(symbol)
             axis, acc = f"j{symbol}", k.make("acc", (), wide, symbol)
             term = self.pull(operand, _merged(index, axes, (affine(0, {axis: 1}),)))
             after = self._combined(op, acc, k.cast(term, wide))
@@ -281,7 +405,8 @@ class Cells(Puller):
         parts = [layout(a.dtype) for a in (left, right)]
         if n != 1 or part == BOOL or any(m != 1 or p == BOOL for p, m in parts):
             raise Unfit(f"a product of {x.aval.dtype}")
-        if not 0 < prod(terms) <= MAX_WRITTEN_TERMS:
+        places = self.thread.places(terms)
+        if not 0 < len(places) <= MAX_WRITTEN_TERMS:
             raise Unfit("a long product")
         batch, rest = index[: len(left_batch)], iter(index[len(left_batch) :])
         sides = []
@@ -293,18 +418,19 @@ class Cells(Puller):
             free = [a for a in range(len(aval.shape)) if a not in (*summed, *batched)]
             sides.append((given | {a: next(rest) for a in free}, summed))
         wide, total = accumulator(part), None
-        for term in _places(terms):
+        for term in places:
             both: list[Value] = []
             for v, (given, summed) in zip(eqn.invars, sides, strict=True):
                 at = given | dict(zip(summed, term, strict=True))
                 both.append(k.cast((yield v, tuple([at[a] for a in sorted(at)])), wide))
             x_term, y_term = both
+            x_term = self._inside("add", x_term, term)
             if total is not None and is_float(wide):
                 total = k.fma(x_term, y_term, total)
             else:
                 made = k.mul(x_term, y_term)
                 total = made if total is None else k.add(total, made)
-        return self._settled(x, eqn, index, total)
+        return self._settled(x, eqn, index, self._across("add", total, terms, index))
 
     def _update(self, eqn: Any, index: Index) -> Rule:
         """An element of an array with a box overwritten."""
@@ -358,7 +484,7 @@ class Cells(Puller):
         for i, (v, x) in enumerate(pairs):
             symbols.append([])
             if v is not x:  # what goes through all rounds as it is isn't carried
-                if prod(v.aval.shape) > MAX_HELD:
+                if prod(self.thread.own(v.aval.shape)) > MAX_HELD:
                     raise Unfit(f"an array of {prod(v.aval.shape)} elements")
                 symbols[i], carry[i] = self.thread.carried(v.aval)
         outside, self.thread.body = self.thread.body, []
@@ -423,7 +549,7 @@ class Cells(Puller):
         stacked = []
         for j, v in enumerate(body.outvars[count:]):
             shape = (length, *v.aval.shape)
-            if prod(shape) > MAX_HELD:
+            if prod(shape) > MAX_HELD or length == self.thread.row:
                 raise Unfit("many rows")
             values = [x for i in range(length) for x in made[i][j].values]
             stacked.append(Held(shape, tuple(values)))
@@ -455,18 +581,8 @@ class Cells(Puller):
         return outs
 
 
-def _places(shape: Sequence[int]) -> list[Index]:
-    """All places of an array, in row-major order."""
-    return [tuple(map(Affine, at)) for at in product(*map(range, shape))]
-
-
 def _merged(index: Index, axes: Sequence[int], term: Index) -> Index:
     """The place of a term of a sum, from those of its result and along the axes of the sum."""
     rest, along = iter(index), dict(zip(axes, term, strict=True))
     rank = len(index) + len(axes)
     return tuple([along[a] if a in along else next(rest) for a in range(rank)])
-
-
-def _terms(eqn: Any) -> int:
-    shape = eqn.invars[0].aval.shape
-    return prod([shape[a] for a in eqn.primitive.reduction(**eqn.params)[1]])

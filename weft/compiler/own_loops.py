@@ -1,8 +1,8 @@
-"""Batched loops as one kernel: a thread runs an element of the batch to its own end.
+"""Batched loops as one kernel: a thread, or a warp, runs an element of the batch to its own end.
 
 Elements that are done wait for nobody: each thread tests its own condition, and what goes round is
-in its registers. This holds where one element is a few numbers, see `cells`; it has the bits that
-it has alone, in a batch of any size.
+in its registers. This holds where one element is a few numbers, or rows whose places need only
+their sums of each other, see `cells`; it has the bits that it has alone, in a batch of any size.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from typing import Any
 
 from weft.base import knobs
 from weft.base.record import Record
-from weft.compiler.cells import Cells, Held, Stored, Thread, Unfit, flat
+from weft.compiler.cells import NEIGHBOUR, Cells, Held, Stored, Thread, Unfit, flat
 from weft.compiler.pull import scalars
 from weft.core.caches import ProgramCache
 from weft.core.jaxpr import Jaxpr, Var
-from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Store, affine
-from weft.kernel.nodes import layout
+from weft.kernel.kernel import Buffer, Kernel, Loop, Store, affine
+from weft.kernel.nodes import NEIGHBOURS, layout
 from weft.kernel.program import Launch
 from weft.kernel.spec import verify
 
 # Scalars that a thread may carry from round to round.
 MAX_CARRIED = 64
-# Operations that a thread may do, in batches of fewer elements than this: where there are few
-# elements, several threads do the operations of each of them in less time.
-MAX_OPS = ((1 << 10, 700), (1 << 14, 2000), (float("inf"), 3000))
+# Elements of a row from which on the threads of a warp share it.
+MIN_ROW = 24
+# Operations that a thread may do, alone and in a warp, in batches of fewer elements than this:
+# where there are few elements, more threads do the operations of each of them in less time.
+MAX_OPS = ((1 << 10, 700, 1500), (1 << 14, 2000, 3000), (float("inf"), 3000, 3000))
 # Kernels of loops by their bodies, or why there is none.
 _known: ProgramCache[None, Any] = ProgramCache("loops of elements")
 
@@ -52,10 +54,13 @@ def own_loop(eqn: Any) -> OwnLoop | str | None:
         return None
 
     def make() -> Any:
-        try:
-            return _Writer(eqn, found).whole()
-        except Unfit as why:
-            return str(why)
+        why = ""
+        for row in _rows(found):
+            try:
+                return _Writer(eqn, found, row).whole()
+            except Unfit as reason:
+                why = why or str(reason)
+        return why
 
     return _known.made(eqn.params["body_jaxpr"], None, make)
 
@@ -74,7 +79,7 @@ def own_loops(planner: Any, eqn: Any, ins: list[int], outs: list[int]) -> list[A
 class _Writer:
     """The kernel of a loop while it is written."""
 
-    def __init__(self, eqn: Any, found: Any) -> None:
+    def __init__(self, eqn: Any, found: Any, row: int) -> None:
         self.eqn, self.found = eqn, found
         self.sizes = found.sizes
         self.axes = [f"p{i}" for i in range(len(self.sizes))]
@@ -82,7 +87,8 @@ class _Writer:
         plain = all(type(n) is int for a in avals for n in a.shape)
         if not plain or any(a.is_ref or not prod(a.shape) for a in avals):
             raise Unfit("sizes that aren't known")
-        self.thread = Thread(next(n for most, n in MAX_OPS if prod(self.sizes) < most))
+        _, alone, shared = next(x for x in MAX_OPS if prod(self.sizes) < x[0])
+        self.thread = Thread(shared if row else alone, row)
         self.buffers: list[Buffer] = []
 
     def buffer(self, aval: Any, role: str) -> int:
@@ -118,13 +124,14 @@ class _Writer:
         ):
             target = self.place(x.aval, every, aval.shape, "out")
             statements += self.stores(cells, target, held, source, aval)
-        grid = "p0", self.sizes[0]
-        axes = tuple(zip(self.axes, self.sizes, strict=True))
+        axes = list(zip(self.axes, self.sizes, strict=True))
+        axes += [(NEIGHBOUR, NEIGHBOURS)] if self.thread.row else []
+        grid = axes[0]
         if len(axes) > 1:
-            grid = "p", prod(self.sizes)
-        else:
-            axes = ()
-        kernel = Kernel("loop_of_elements", self.buffers, grid, statements, axes, True)
+            grid = "p", prod(n for _, n in axes)
+        kernel = Kernel(
+            "loop_of_elements", self.buffers, grid, statements, tuple(axes[1:] and axes), True
+        )
         verify(kernel)
         return OwnLoop(kernel, tuple(range(len(eqn.invars))), tuple(range(len(eqn.outvars))))
 
@@ -179,12 +186,21 @@ class _Writer:
 
     def written(self, target: Stored, values: list[Any], aval: Any) -> list[Any]:
         found = []
-        for number, value in enumerate(values):
-            at, rest = target.at, number
-            for n, stride in zip(reversed(aval.shape), reversed(target.strides), strict=True):
-                rest, last = divmod(rest, n)
-                at = at.plus(Affine(last * stride))
+        for index, value in zip(self.thread.places(aval.shape), values, strict=True):
+            at, k = target.at, self.thread.k
+            for entry, stride in zip(index, target.strides, strict=True):
+                at = at.plus(entry.scaled(stride, 0))
             parts = scalars(value)
+            at = at.scaled(len(parts), 0)
+            offset, reach = None, (0, 0)
+            if k.from_data(at):
+                at, offset, reach = k.apart(at)
             for i, x in enumerate(parts):
-                found.append(Store(target.buffer, at.scaled(len(parts), i), x))
+                found.append(Store(target.buffer, at.scaled(1, i), x, offset, reach))
         return found
+
+
+def _rows(found: Any) -> list[int]:
+    """The lengths of axes that the threads of a warp share, best first; 0 for a thread alone."""
+    longest = max((n for aval in found.body.out_avals for n in aval.shape), default=0)
+    return [0] if longest < MIN_ROW else [longest, 0]

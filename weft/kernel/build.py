@@ -130,6 +130,11 @@ class Builder:
         """Whether an index has a part that is computed."""
         return any(axis in self._places for axis, _ in index.terms)
 
+    def computed(self, axis: str) -> Value | None:
+        """The value that a computed part of an index stands for, or None for an axis."""
+        found = self._places.get(axis)
+        return None if found is None else found[0]
+
     def varies(self, index: Affine) -> bool:
         """Whether an index has a computed part that is another one for other elements."""
         return any(a in self._places and self._places[a][0].axes for a, _ in index.terms)

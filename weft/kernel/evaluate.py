@@ -94,7 +94,7 @@ def _apply(value: Value, args: list[np.ndarray], loads: Any) -> np.ndarray:
         return np.frombuffer(value.attr, dtype)[0]
     if op == "size":
         return dtype.type(value.attr.value)
-    if op in ("load", "index", "acc"):
+    if op in ("load", "index", "acc", "across"):
         return loads(value.attr, *args)
     if op in _BINARY:
         return _BINARY[op](*args)

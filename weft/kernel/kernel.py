@@ -372,4 +372,5 @@ class _Text:
         if v.op == "acc":
             return f"s{v.attr}"
         name = f"{v.op}.{v.dtype.name}" if v.op in ("cast", "bitcast") else v.op
+        name = f"{v.attr.op}_{name}" if name == "across" else name
         return f"{name}({', '.join(map(self.value, v.args))})"

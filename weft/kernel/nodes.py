@@ -30,6 +30,9 @@ COMPARE = frozenset("eq ne lt le gt ge".split())
 OTHER = frozenset("const size load index fma select cast bitcast mulhi isnan".split())
 OPS = SAME | UNARY | COMPARE | OTHER
 
+# Neighbouring iterations of a grid whose values may be combined.
+NEIGHBOURS = 32
+
 FLOAT_ONLY = frozenset("sqrt floor ceil rint trunc copysign fma isnan".split())
 INTEGER_ONLY = frozenset("shl lshr ashr popcount clz mulhi".split())
 
@@ -74,6 +77,13 @@ def _axes(op: str, args: tuple[Value, ...], attr: Any) -> frozenset[str]:
     if op == "load":
         first = first.union(axis for axis, _ in attr[1].terms)
     return first
+
+
+class Across(Record):
+    """What is said of a value ``across`` neighbours: an operation that combines those of as many
+    neighbouring iterations of the grid as a warp has threads. All of them come there together."""
+
+    op: str  # add, mul, min, max, and, or, xor
 
 
 class Parts(Record):

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.kernel.evaluate import evaluate
 from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial, affine
-from weft.kernel.nodes import walk
+from weft.kernel.nodes import NEIGHBOURS, Across, walk
 
 # Elements that a chunk of the grid may have in one array.
 CHUNK_ELEMENTS = 1 << 20
@@ -35,7 +35,7 @@ _COMBINE: dict[str, Any] = {
 def run_kernel(kernel: Kernel, buffers: Sequence[np.ndarray]) -> None:
     """Run a kernel on flat arrays, one for each buffer that isn't scratch of a row."""
     extent = 1 if kernel.grid is None else kernel.grid[1]
-    chunk = max(1, CHUNK_ELEMENTS // max(1, _inner(kernel.body)))
+    chunk = max(1, CHUNK_ELEMENTS // max(1, _inner(kernel.body)) // NEIGHBOURS) * NEIGHBOURS
     for low in range(0, extent, chunk):
         _Run(kernel, buffers, low, min(extent, low + chunk)).body(kernel.body, 0, frozenset())
 
@@ -236,12 +236,24 @@ class _Run:
         _COMBINE[s.op].at(target, index, value)
 
     def load(self, attr: Any, *offset: np.ndarray) -> np.ndarray:
-        """A leaf of a value: the number of an axis, a complete reduction, or memory."""
+        """A leaf of a value: the number of an axis, a complete reduction, or memory; or what
+        neighbours have."""
+        if type(attr) is Across:
+            return self.across(_COMBINE[attr.op], offset[0])
         if isinstance(attr, str):
             return self.axes[attr]
         if isinstance(attr, int):
             return self.found[attr]
         return self.buffers[attr[0]][0][self.place(attr[0], attr[1], *offset)]
+
+    def across(self, combine: Any, x: np.ndarray) -> np.ndarray:
+        """Values of neighbouring iterations of the grid combined, by pairs, pairs of these, ..."""
+        x = np.broadcast_to(x, self.extents)
+        rows, distance = np.arange(len(x)), 1
+        while distance < NEIGHBOURS:
+            x = combine(x, x[rows ^ distance])
+            distance *= 2
+        return x
 
 
 # Statements that are not run together with those beside them.

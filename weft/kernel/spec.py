@@ -19,8 +19,10 @@ from weft.kernel.nodes import (
     FLOAT_ONLY,
     I64,
     INTEGER_ONLY,
+    NEIGHBOURS,
     SAME,
     UNARY,
+    Across,
     Value,
     is_float,
     is_integer,
@@ -214,11 +216,21 @@ class _Check:
             if v.number in self.operations:
                 continue
             leaf = not v.args or v.op == "load"
-            problem = self.leaf(v) if leaf else operation_problem(v)
+            problem = self.leaf(v) if leaf else self.operation(v)
             if problem:
                 self.fail(f"{problem}, in {v!r}")
             if not leaf:
                 self.operations.add(v.number)
+
+    def operation(self, v: Value) -> str | None:
+        """What is wrong with an operation."""
+        if v.op != "across":
+            return operation_problem(v)
+        axes = self.kernel.grid_axes
+        if not self.kernel.serial or not axes or axes[-1][1] != NEIGHBOURS:
+            return f"neighbours are {NEIGHBOURS} iterations of the last axis of a grid"
+        known = type(v.attr) is Across and v.attr.op in _REDUCTIONS
+        return None if known and v.args[0].dtype == v.dtype else f"{v.attr} of {v.args[0].dtype}"
 
     def leaf(self, v: Value) -> str | None:
         """What is wrong with a load, or a value without operands."""

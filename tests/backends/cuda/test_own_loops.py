@@ -14,6 +14,7 @@ from tests.backends.cuda.test_program import compiled
 from tests.backends.cuda.test_routines import assembler_path
 from tests.compiler.test_own_loops import (
     CASES,
+    SHARED,
     check,
     floats,
     generated,
@@ -23,10 +24,13 @@ from tests.compiler.test_own_loops import (
     planned,
     vectors,
 )
-from weft.backends.cuda import commands, ptx
+from weft.backends.cuda import commands, loops, ptx
+from weft.backends.cuda.passes.target import GpuTarget
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort
+from weft.compiler.plan import Planner
+from weft.kernel.program import For
 from weft.kernel.run import run_kernel
 
 
@@ -73,14 +77,24 @@ def test_generated_text_on_the_host(seed):
     check_text(kernel_of(fun, n, *[floats(70)] * count), n)
 
 
-@pytest.mark.parametrize("name", [*CASES, *range(0, 60, 6)])
+@pytest.mark.parametrize("name", SHARED)
+def test_text_of_warps_on_the_host(name):
+    for size, length in ((3, 33), (2, 64)):
+        n = lengths(size) % 7 + 1
+        check_text(kernel_of(SHARED[name], n, floats(size, length)), n)
+
+
+@pytest.mark.parametrize("name", [*CASES, *SHARED, *range(0, 60, 6)])
 def test_assembler(name, tmp_path):
     """What goes round is in registers."""
     path = assembler_path()
     if path is None:
         pytest.skip("no ptxas on this machine")
-    fun, shape = CASES[name] if name in CASES else generated(name)
-    shapes = [shape] if isinstance(shape, tuple) else [()] * shape
+    if name in SHARED:
+        fun, shapes = SHARED[name], [(150,)]
+    else:
+        fun, shape = CASES[name] if name in CASES else generated(name)
+        shapes = [shape] if isinstance(shape, tuple) else [()] * shape
     (part,) = schedule(kernel_of(fun, lengths(70), *[floats(70, *s) for s in shapes])).parts
     source = tmp_path / "a.ptx"
     source.write_text(ptx.assemble(render(part), 90))
@@ -131,6 +145,21 @@ def test_loops_inside_of_others(monkeypatch):
     run = compiled(fun, n, x)
     monkeypatch.setattr(commands.LoopKernel, "capturable", False)
     np.testing.assert_allclose(run([n, x])[0], weft.jit(fun)(n, x), rtol=1e-5)
+
+
+def test_warps_that_share_rows_stay_out_of_loops_in_one_kernel():
+    """There the threads of a warp may have iterations that aren't neighbours."""
+    fun = lambda n, x: weft.lax.fori_loop(0, 3, lambda i, x: weft.vmap(vectors)(n, x)[0] + 1, x)
+    for length, joined in ((5, True), (64, False)):
+        n, x = lengths(20), floats(20, length)
+        program = Planner(GpuTarget()).program(weft.make_jaxpr(fun)(n, x))
+        (node,) = [x for x in program.nodes if isinstance(x, For)]
+        collector = loops.Collector(lambda size: 1000, lambda a, b: a == b)
+        if joined:
+            assert collector.region([node])
+        else:
+            with pytest.raises(loops.Unfit, match="share a row"):
+                collector.region([node])
 
 
 def test_all_elements_of_a_large_batch():

@@ -20,7 +20,7 @@ from weft.backends.cuda.routines.products import Shape, analyse
 from weft.backends.cuda.schedule import Schedule, instructions, nest, schedule
 from weft.base.record import Record
 from weft.kernel.kernel import Kernel, Loop, statements
-from weft.kernel.nodes import BF16, F16, F32, F64, walk
+from weft.kernel.nodes import BF16, F16, F32, F64, NEIGHBOURS, walk
 from weft.kernel.program import Branch, Copy, For, Launch, Op, Point, Swap, Type, While
 
 # Kernels, products and copies that one kernel may be made of.
@@ -239,6 +239,8 @@ class Collector:
             MOST_ROW_BYTES
         ):
             raise Unfit("rows too long")
+        if combines_neighbours(kernel):
+            raise Unfit("threads of a warp that share a row")
         parts, scratch = schedule(kernel, False, self.is_distinct(kernel, slots))
         outside = [i for i, b in enumerate(kernel.buffers) if b.role != "row"]
         known = dict(zip(outside, slots, strict=True))
@@ -284,6 +286,14 @@ class Collector:
             sides.append(slot)
         slots = (sides[0], sides[1], node.outs[0])
         return [*found, Multiply(shape, lhs.dtype, out.dtype, slots)]
+
+
+def combines_neighbours(kernel: Kernel) -> bool:
+    """Whether neighbouring iterations of a kernel must be the threads of a warp."""
+    if not kernel.serial or kernel.grid is None or kernel.grid_axes[-1][1] != NEIGHBOURS:
+        return False
+    values = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    return any(v.op == "across" for v in walk(values))
 
 
 def longest_row(part: Schedule) -> int:

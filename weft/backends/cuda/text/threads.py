@@ -278,6 +278,8 @@ class Threads(Narrow):
         return super().float_operation(v, args)
 
     def render(self, v: Value, args: list[str]) -> str:
+        if v.op == "across":
+            return self._across(v, args[0])
         if not self.written_out:
             return super().render(v, args)
         if v.op == "cast" and v.args[0].dtype in (F32, F64) and v.dtype in (F32, F64):
@@ -611,6 +613,15 @@ class Threads(Narrow):
             value = self._between_warps(s, value, warps)
         initial = self.constant_scalar(s.dtype, s.initial)
         self.accumulators[s.symbol] = self._combined(s, initial, value)
+
+    def _across(self, v: Value, value: str) -> str:
+        """What the threads of a warp have, combined: the same bits for all of them."""
+        distance = 1
+        while distance < WARP:
+            other = self._shuffled(value, v.dtype, distance)
+            value = combine(self, v.attr.op, v.dtype, value, other)
+            distance *= 2
+        return value
 
     def _shuffled(self, value: str, dtype: np.dtype, distance: int) -> str:
         """The value of the thread whose number differs by one bit."""
