@@ -16,11 +16,14 @@ from weft import numpy as jnp
 from weft import random
 from weft.backends.cuda import assemble, driver, groups, ptx
 from weft.backends.cuda import schedule as schedules
+from weft.backends.cuda.routines.base import ROUTINES
 from weft.backends.cuda.routines.device import DEFINITIONS
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort
 from weft.base import background, knobs
+from weft.kernel.nodes import F32
+from weft.kernel.program import Type
 
 GPU = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
 
@@ -45,6 +48,17 @@ def test_long_code_is_made_quickly_at_first():
     assert ptx.soon(module_of(lambda x: x * 2, f32(10**7))) is None  # no sooner
     assert ptx.soon(quick) is None
     assert ".entry" in ptx.assemble(quick)
+
+
+def test_the_longest_code_is_made_once():
+    """Of more of it, the driver's assembler takes longer than LLVM would have."""
+    module = module_of(much, f32(10**7))
+    padded = lambda n: module.replaced(declared={"f": f"declare void @{'f' * n}()"})
+    scan = ROUTINES["cumsum"]([Type((8, 530_959), F32)] * 1, [Type((8, 530_959), F32)],
+                              {"axis": 1, "reverse": False})  # fmt: skip
+    for long in (padded(100_000), scan.steps[-1].module):
+        assert len(str(long)) > 1 << 16 and ptx.soon(long).effort is Effort.SOON
+    assert ptx.soon(padded(1 << 18)) is None
 
 
 def test_clusters_and_code_without_passes_are_made_once():

@@ -160,7 +160,10 @@ def beside(one: Accesses, other: Accesses, same_memory: SameMemory) -> bool:
         return False
     if isinstance(other.schedule, Stub) or one.schedule.cluster or other.schedule.cluster:
         return False
-    return not any(collide(a, b, same_memory) for a in one.accesses for b in other.accesses)
+    touched = (*other.reads, *other.writes)
+    if any(same_memory(a, b) for a in one.writes for b in touched):
+        return False
+    return not any(same_memory(a, b) for a in one.reads for b in other.writes)
 
 
 def before(one: Accesses, other: Accesses, same_memory: SameMemory) -> Schedule | None:

@@ -47,7 +47,7 @@ TOGETHER = "barrier.cluster.arrive.aligned"
 
 # Characters of code that is made twice, quickly at first (`Effort.SOON`): shorter code is made with
 # care in no time, and of longer code the driver's assembler takes longer than LLVM would have.
-SOON_TEXT = range(1 << 11, 1 << 16)
+SOON_TEXT = range(1 << 11, 1 << 18)
 
 _ENTRY = re.compile(r"(\.entry [^{]*)\{")
 
