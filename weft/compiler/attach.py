@@ -156,6 +156,8 @@ def _all_here(kernel: Kernel, nest: Nest, number: int, scalars: int) -> bool:
     here = position(nest.axes)
     count = prod(n for _, n in nest.axes)
     for s in nest.body:
+        if s.marks is not None:
+            continue
         each = kernel.buffers[s.buffer].size // count
         if s.offset is not None or each == 0 or s.at not in _parts(here, each):
             return False

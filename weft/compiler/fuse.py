@@ -18,6 +18,7 @@ from weft.base.sizes import plain, same
 from weft.compiler import pull
 from weft.compiler.alike import Alike
 from weft.compiler.backend import MIN_STORED_OPS
+from weft.compiler.marks import beginnings, feeding, marks_of, unmarked
 from weft.compiler.passes.contract import users_of
 from weft.compiler.places import between_stencils
 from weft.compiler.pull import Cut, Domain, Memory, Puller, reduces, reduction_domain
@@ -147,7 +148,8 @@ class Fusion:
     """Decides what is materialised and builds the kernels of a program.
 
     General kernels read numbers that are written into the program, as sizes of arrays are. With
-    ``recomputes``, functions of elements are computed again rather than kept in memory.
+    ``recomputes``, functions of elements are computed again rather than kept in memory. Where it
+    ``marks``, kernels note whether something holds anywhere in what they compute.
     """
 
     def __init__(
@@ -157,6 +159,7 @@ class Fusion:
         recomputes: bool = False,
         min_stored_ops: int = MIN_STORED_OPS,
         scatters: Callable[[JaxprEqn], int] | None = None,
+        marks: bool = False,
     ) -> None:
         self.jaxpr = jaxpr
         self.recomputes = recomputes
@@ -165,9 +168,16 @@ class Fusion:
         self.producer: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
         self.scatters = self._scatters(scatters) if scatters is not None else {}
-        self.reductions = {id(e): reduction_domain(e) for e in jaxpr.eqns if reduces(e)}
+        fuses = lambda eqn: id(eqn) in self.fusible
+        self.marks = marks_of(jaxpr, fuses) if marks else {}
+        self.reductions = {
+            id(e): reduction_domain(e)
+            for e in jaxpr.eqns
+            if reduces(e) and e.outvars[0] not in self.marks
+        }
         self.given = {*jaxpr.constvars, *jaxpr.invars}
         self.users = users_of(jaxpr)
+        self.asking = feeding(jaxpr, self.marks, self.users) if self.marks else set[int]()
         self.results = [x for x in jaxpr.outvars if type(x) is not Literal]
         self.apart: set[Any] = set()  # roots that read others in ways one kernel cannot
         self.materialised = self._roots()
@@ -195,6 +205,7 @@ class Fusion:
                 roots.update(eqn.outvars)
             elif eqn.primitive.form == "update" or not self._absorbable(eqn):
                 roots.add(eqn.outvars[0])
+        roots.update(self.marks)
         if self.recomputes:
             roots |= self._repeated()
             if not self.general:
@@ -423,7 +434,7 @@ class Fusion:
 
     def _steps(self) -> tuple[list[Step], dict[Any, int]]:
         self._look_behind()
-        steps: list[Step] = []
+        steps = [Step(k, list(own), None, list(own)) for k, own in beginnings(self.marks)]
         counts: dict[Any, int] = {}
         pending: list[list[Any]] = []
         for eqn in self.jaxpr.eqns:
@@ -448,6 +459,7 @@ class Fusion:
         self.behind: dict[Any, frozenset[Domain]] = {}
         self.support: dict[Any, int] = {}  # arrays of several elements that it is computed from
         self.arrays = arrays = dict[Any, int]()
+        self.marked = 0  # bits of marks, which no kernel that makes them can read
         given, materialised, fusible = self.given, self.materialised, self.fusible
         bits, reads, behind, supports = self.bits, self.reads, self.behind, self.support
         nothing: frozenset[Domain] = frozenset()
@@ -464,7 +476,7 @@ class Fusion:
                 known = supports.get(x)
                 if known is None or stored:
                     known = arrays.get(x, 0)
-                    if not known and prod(x.aval.shape) > 1:
+                    if not known and prod(x.aval.shape) > 1 and id(eqn) not in self.asking:
                         known = arrays[x] = 1 << len(arrays)
                 support |= known
                 if x in given:
@@ -480,16 +492,23 @@ class Fusion:
                 supports[v] = support
                 if v in materialised:
                     bits[v] = 1 << len(bits)
+                    self.marked |= bits[v] if v in self.marks else 0
         self.products = 0  # those of the arrays that kernels may be attached to
         for v, bit in arrays.items():
             made = self.producer.get(v)
             if made is not None and id(made) not in self.fusible and finishable(made):
                 self.products |= bit
 
+    def shape(self, out: Any) -> tuple[int, ...]:
+        """The shape of what a kernel goes through for a root: for a mark, what is looked at."""
+        if out in self.marks:
+            return self.producer[out].invars[0].aval.shape  # type: ignore[no-any-return]
+        return out.aval.shape  # type: ignore[no-any-return]
+
     def domain(self, out: Any) -> Domain:
         """The rows and columns of the kernel that writes a variable."""
         eqn = self.producer[out]
-        shape = out.aval.shape
+        shape = self.shape(out)
         if id(eqn) in self.reductions:
             return self.reductions[id(eqn)]
         found = self.behind[out]
@@ -512,8 +531,14 @@ class Fusion:
         domain, chosen = self.domain(out), None
         for group in reversed(pending):
             blocked = group[2] & reads
-            if group[0] is not None and not (blocked and out in self.apart):
+            if (
+                group[0] is not None
+                and not blocked & self.marked
+                and not (blocked and out in self.apart)
+            ):
                 joint = self._joint(group[0], domain, bool(blocked))
+                if joint is None and blocked and out in self.marks:
+                    joint = self._with_sums(group[0], domain)
                 if joint is not None and (
                     group[0] == domain or self.plain.isdisjoint([out, *group[1]])
                 ):
@@ -552,6 +577,11 @@ class Fusion:
                 return one
         return None
 
+    @staticmethod
+    def _with_sums(one: Domain, other: Domain) -> Domain | None:
+        """The domain of a reduction that may mark what it gives, or None."""
+        return one if not other.columns and same(one.rows, other.rows) else None
+
     def _flush(self, pending: list[list[Any]], steps: list[Step], counts: dict[Any, int]) -> None:
         groups = [
             (domain, part)
@@ -571,9 +601,10 @@ class Fusion:
             self._count(built, steps, counts)
         pending.clear()
 
-    @staticmethod
-    def _count(built: Built, steps: list[Step], counts: dict[Any, int]) -> None:
-        steps += built.steps
+    def _count(self, built: Built, steps: list[Step], counts: dict[Any, int]) -> None:
+        for made in built.steps:
+            own = [v for v in made.writes if v not in self.marks]
+            steps.append(made if len(own) == len(made.writes) else made._replace(writes=own))
         for v in built.computed:
             counts[v] = counts.get(v, 0) + 1
 
@@ -602,17 +633,18 @@ class Fusion:
         """
         if self.general and len(roots) > 1 and all(map(self._is_piece, roots)):
             return [[out] for out in roots]
-        large = not self.general and prod(roots[0].aval.shape) > MAX_SEQUENTIAL_ELEMENTS
-        if len(roots) <= (1 if large else FEW_ROOTS):
+        large = not self.general and prod(self.shape(roots[0])) > MAX_SEQUENTIAL_ELEMENTS
+        if unmarked(roots, self.marks) <= (1 if large else FEW_ROOTS):
             return [roots]
         most = LARGE_STREAMS if large else STREAMS
         parts: list[list[Any]] = [[]]
         masks = [self.support[out] | self.arrays.get(out, 0) for out in roots]
         known, streams = (1 << len(self.arrays)) - 1, 0
         for mask, members in _connected(roots, self._linked(roots, masks)):
-            more = (mask & known).bit_count() + len(members)
-            count = len(parts[-1]) + len(members)
-            if parts[-1] and (count > MAX_UNRELATED_ROOTS or streams + more > most):
+            written = unmarked(members, self.marks)
+            more = (mask & known).bit_count() + written
+            together = unmarked(parts[-1], self.marks) + written
+            if parts[-1] and (together > MAX_UNRELATED_ROOTS or streams + more > most):
                 parts.append([])
                 streams = 0
             parts[-1] += members

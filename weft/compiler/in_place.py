@@ -155,6 +155,8 @@ def _copied(step: Step) -> Any:
     store = nest.body[0]
     if len(nest.body) != 1 or not isinstance(store, Store) or store.offset is not None:
         return None
+    if store.marks is not None:
+        return None
     value = store.value
     if value.op != "load" or value.args:
         return None

@@ -78,7 +78,7 @@ class Plain:
     general = recomputes = neutral = own_loops = False
     passes: tuple[Pass, ...] = ()
     min_stored_ops = MIN_STORED_OPS
-    fills_lanes = same_rows = False
+    fills_lanes = same_rows = marks = False
     min_lane_work = MIN_LANE_WORK
 
     def keeps(self, eqn: Any) -> bool:
@@ -125,7 +125,9 @@ def _fuse(jaxpr: Jaxpr, around: tuple[Any, bool]) -> tuple[Fusion, list[Step]]:
     target, looped = around
     # a loop may become one kernel, which updates of its own would be too much for
     scatters = None if looped else target.scatters
-    fusion = Fusion(jaxpr, target.general, target.recomputes, target.min_stored_ops, scatters)
+    marks = target.marks and not looped
+    least = target.min_stored_ops
+    fusion = Fusion(jaxpr, target.general, target.recomputes, least, scatters, marks)
     return fusion, fusion.plan()
 
 

@@ -136,7 +136,7 @@ class Puller:
 
     def own_index(self, root: Any) -> Index:
         """Where a root is written."""
-        shape = root.aval.shape
+        shape = self.fusion.shape(root)
         if len(shape) == len(self.domain.rows):
             return self.row_index
         if is_of_rows(shape, self.domain):
@@ -458,8 +458,11 @@ class Puller:
         for root in self.roots:
             self.current = root
             index = self.own_index(root)
-            of_rows = self.column_axes and is_of_rows(root.aval.shape, self.domain)
+            of_rows = self.column_axes and is_of_rows(self.fusion.shape(root), self.domain)
             stores = single if of_rows else full
+            if root in self.fusion.marks:
+                stores.append(self._marked(root, index))
+                continue
             stores += self.stores(root, linear(index, root.aval.shape), self.pull(root, index))
         if not self.stages:
             return self.looped(full + single)
@@ -472,6 +475,14 @@ class Puller:
             if any(v in self.roots for v in known):
                 self.fusion.apart.update(v for v in self.roots if v not in known)
         return self._over_rows(full, single)
+
+    def _marked(self, root: Any, index: Index) -> Store:
+        """The statement that notes of an element that it has what is looked for."""
+        before = self.fusion.marks[root]
+        holds = self.pull(self.fusion.producer[root].invars[0], index)
+        if before:  # it is true until an element isn't
+            holds = self.k.make("not", (holds,), holds.dtype, None)
+        return Store(self.memory.place(root), ZERO, holds, marks=not before)
 
     def _crosswise(self) -> bool:
         """Whether it is rows, not columns, that follow each other in all that reductions read."""

@@ -93,13 +93,18 @@ class Buffer(Record):
 
 
 class Store(Record):
-    """One element written; ``offset``, in the range of ``reach``, is added to its place."""
+    """One element written; ``offset``, in the range of ``reach``, is added to its place.
+
+    A store that ``marks`` writes that boolean where its value holds, and nothing elsewhere: any
+    number of iterations may write the one element, and all of them write the same.
+    """
 
     buffer: int
     at: Affine
     value: Value
     offset: Value | None = None
     reach: tuple[int, int] = (0, 0)
+    marks: bool | None = None
 
     @property
     def operands(self) -> list[Value]:
@@ -251,7 +256,7 @@ def signature(kernel: Kernel) -> tuple[Any, ...]:
             return (s.axis, s.extent, body(s.body), s.carries, s.lanes, s.whole, s.threads)
         if isinstance(s, Store):
             offset = None if s.offset is None else places[s.offset.number]
-            return (s.buffer, s.at, places[s.value.number], offset, s.reach)
+            return (s.buffer, s.at, places[s.value.number], offset, s.reach, s.marks)
         if isinstance(s, (Serial, Atomic, Barrier)):
             own = tuple([places[v.number] for v in s.operands])
             if isinstance(s, Serial):
@@ -328,6 +333,11 @@ class _Text:
                 if isinstance(s, Atomic):
                     op = f" atomic {s.op}="
                     when = "" if s.mask is None else f"if {self.value(s.mask)}: "
+                elif s.marks is not None:
+                    self.lines.append(
+                        f"{pad}if {self.value(s.value)}: b{s.buffer}[{place}] = {s.marks}"
+                    )
+                    continue
                 self.lines.append(f"{pad}{when}b{s.buffer}[{place}]{op} {self.value(s.value)}")
             else:
                 self.lines.append(f"{pad}s{s.symbol} {s.op}= {self.value(s.value)}")

@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 
 from weft.kernel.evaluate import evaluate
-from weft.kernel.kernel import Affine, Atomic, Barrier, Kernel, Loop, Reduce, Serial, affine
+from weft.kernel.kernel import (
+    Affine,
+    Atomic,
+    Barrier,
+    Kernel,
+    Loop,
+    Reduce,
+    Serial,
+    Store,
+    affine,
+)
 from weft.kernel.nodes import NEIGHBOURS, Across, walk
 
 # Elements that a chunk of the grid may have in one array.
@@ -214,6 +224,10 @@ class _Run:
             if not prod(self.extents):
                 continue
             index, target = np.broadcast_to(index, self.extents), self.buffers[s.buffer][0]
+            if isinstance(s, Store) and s.marks is not None:
+                holds = np.broadcast_to(value, self.extents)
+                target[index[holds if inside is None else holds & inside]] = s.marks
+                continue
             if isinstance(s, Atomic):
                 self.combine(s, target, index, value, inside, wanted)
                 continue

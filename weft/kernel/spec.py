@@ -162,6 +162,8 @@ class _Check:
             self.fail(f"it writes b{s.buffer}, which it may only read")
         if s.value.dtype != buffer.dtype:
             self.fail(f"b{s.buffer} of {buffer.dtype} is given {s.value.dtype}")
+        if s.marks is not None and (s.value.dtype != BOOL or s.at.terms or s.offset is not None):
+            self.fail(f"b{s.buffer} is marked, which needs a condition and one place")
         self.bounds(s.buffer, s.at, s.reach)
         self.value(s.value)
         if s.offset is not None:

@@ -175,6 +175,8 @@ def product(part: Any) -> Product | None:
     if kernel.axes or len(loops) != 1 or len(nest(loops[0])[0]) != 1:
         return None
     sums = [s for s in loops[0].body if isinstance(s, Reduce)]
+    if any(s.marks is not None for s in stores):
+        return None
     if len(sums) != 1 or sums[0].op != "add" or sums[0].initial != 0:
         return None
     slots = tuple(spot.slot for spot in part.spots)

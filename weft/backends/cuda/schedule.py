@@ -209,7 +209,7 @@ def reads_where_it_writes(kernel: Kernel) -> bool:
     """Whether each loop reads only where it writes: the order of loops then doesn't matter."""
     for loop in kernel.body:
         inside = [s for s in statements([loop]) if isinstance(s, Store)]
-        places = {s.at for s in inside if s.offset is None}
+        places = {s.at for s in inside if s.offset is None and s.marks is None}
         read = [v for v in walk([v for s in inside for v in s.operands]) if v.op == "load"]
         if any(v.args or v.attr[1] not in places for v in read):
             return False
@@ -513,9 +513,8 @@ def transposes(kernel: Kernel) -> tuple[str, str] | None:
     if len(extents) < 2 or not all(isinstance(s, Store) for s in kernel.body):
         return None
     last = kernel.axes[-1][0]
-    if plain(extents[last]) < TILE or any(
-        s.at.coefficient(last) != 1 or s.offset for s in kernel.body
-    ):
+    stores = [s for s in kernel.body if s.marks is None]
+    if plain(extents[last]) < TILE or any(s.at.coefficient(last) != 1 or s.offset for s in stores):
         return None
     across: dict[str, int] = {}
     for v in turned(kernel, last):

@@ -110,7 +110,7 @@ class Rewrite:
         if isinstance(s, Store):
             place = self.place(s.buffer, s.at)
             offset = None if s.offset is None else self.value(s.offset)
-            return Store(*place, self.value(s.value), offset, s.reach)
+            return Store(*place, self.value(s.value), offset, s.reach, s.marks)
         return Reduce(s.symbol, s.op, self.value(s.value), s.dtype, s.initial)
 
     def body(self, body: list[Any]) -> list[Any]:

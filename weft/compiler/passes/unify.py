@@ -80,7 +80,7 @@ def _with_sizes(kernel: Kernel, put: Callable[..., Any]) -> Kernel:
             return s._replace(value=value)
         offset = None if s.offset is None else values[s.offset.number]
         reach = (put(s.reach[0]), put(s.reach[1]))
-        return Store(s.buffer, index(s.at), value, offset, reach)
+        return s._replace(at=index(s.at), value=value, offset=offset, reach=reach)
 
     for v in walk(roots(kernel.body)):
         attr, args = v.attr, tuple([values[a.number] for a in v.args])

@@ -176,7 +176,7 @@ def offer(eqn: Any, finish: Finish) -> Offer | None:
     stores = finish.body
     if not known(lhs, rhs, out) or any(s.offset is not None for s in stores):
         return None
-    if any(s.value.dtype != out.dtype for s in stores):
+    if any(s.value.dtype != out.dtype or s.marks is not None for s in stores):
         return None
     shape, _, _ = analyse(lhs, rhs, eqn.params["dimension_numbers"])
     if not prod(out.shape) or not shape.depth or lhs.dtype.kind == "c":

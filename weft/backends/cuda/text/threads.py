@@ -232,7 +232,12 @@ class Threads(Narrow):
         for (axes, _), found in zip(states, every, strict=True):
             self.axes, self.known = axes, found
             for s in body:
-                self.store(s) if isinstance(s, Store) else self._accumulate(s)
+                self._done(s)
+
+        def enter_again(i: int) -> None:
+            (self.axes, _), self.known = states[i], every[i]
+
+        self._mark(body, len(states), enter_again)
         self.known = known
 
     def _rows_of_scratch(self) -> None:
@@ -408,8 +413,43 @@ class Threads(Narrow):
             enter(i)
             self.known = found
             for s in body:
-                self.store(s) if isinstance(s, Store) else self._accumulate(s)
+                self._done(s)
+
+        def enter_again(i: int) -> None:
+            enter(i)
+            self.known = every[i]
+
+        self._mark(body, len(states), enter_again)
         self.axes[axis], self.known, self.place = first, known, place
+
+    def _done(self, s: Any) -> None:
+        """A statement of one of several elements, but for marks."""
+        if not isinstance(s, Store):
+            self._accumulate(s)
+        elif s.marks is None:
+            self.store(s)
+
+    def _mark(self, body: list[Any], count: int, enter: Callable[[int], None]) -> None:
+        """Marks of several elements: where any of them has what is looked for, once."""
+        for s in body:
+            if isinstance(s, Store) and s.marks is not None:
+                holds = ""
+                for i in range(count):
+                    enter(i)
+                    one = self.value(s.value)
+                    holds = self.emit(f"or i1 {holds}, {one}") if holds else one
+                self._mark_where(s, holds)
+
+    def _mark_where(self, s: Store, holds: str) -> None:
+        base = self.address(s.buffer, self.offset(s.at))
+        with self.when(holds):
+            self.line(f"store i8 {int(bool(s.marks))}, ptr {base}, align 1")
+
+    def store(self, s: Store) -> None:
+        if s.marks is None:
+            super().store(s)
+        else:
+            self._mark_where(s, self.value(s.value))
 
     def _certain_loads(self, body: list[Any]) -> list[Value]:
         """What is read whatever is computed: read first, neighbours become one access."""
