@@ -182,6 +182,7 @@ LATE = {
     ("weft.backends.cpu.target", "weft.backends.cpu.routines.factorisations.tiny"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.loop_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.lanes_text"),
+    ("weft.backends.cpu.target", "weft.backends.cpu.code.shared_text"),
     ("weft.backends.cpu.target", "weft.backends.cpu.code.serial"),
     ("weft.backends.cpu.calls.native", "weft.backends.cpu.calls.layout"),
     ("weft.backends.cpu.calls.native", "weft.backends.llvm.calls.entries"),

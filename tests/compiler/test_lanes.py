@@ -199,11 +199,6 @@ def positive(total, n):
 
 
 _CASES = {
-    "ode": (weft.vmap(ode, (0, 0, None)), lambda: (lengths(24), floats(24, 9000), floats(9000))),
-    "axes": (
-        weft.vmap(weft.vmap(ode, (0, None, 0)), (1, 0, None)),
-        lambda: (lengths(4, 6), floats(6, 9000), floats(4, 9000)),
-    ),
     "many short rows": (
         weft.vmap(probabilities, (0, 0, None)),
         lambda: (lengths(2500), floats(2500, 7), floats(7)),
@@ -216,26 +211,16 @@ _CASES = {
         weft.vmap(solved),
         lambda: (lengths(300), positive(300, 9), floats(300, 9)),
     ),
-    "solver": (weft.vmap(solver), lambda: (lengths(64), floats(64, 40, 40), floats(64, 40))),
     "dense": (
         weft.vmap(dense, (0, 1, None)),
         lambda: (lengths(150), floats(32, 150), floats(32, 32) / 6),
     ),
     "keys": (weft.vmap(walk), lambda: (lengths(80), weft.random.split(weft.random.key(0), 80))),
     "inner": (weft.vmap(inner), lambda: (lengths(60), floats(60, 100))),
-    "tangent": (
-        weft.vmap(tangent, (0, 0, None)),
-        lambda: (lengths(24), floats(24, 9000), floats(9000)),
-    ),
-    "unused": (
-        lambda *args: weft.vmap(ode, (0, 0, None))(*args)[0],
-        lambda: (lengths(24), floats(24, 9000), floats(9000)),
-    ),
     "sorted": (
         weft.vmap(lambda n, x: until(lambda x: (jnp.sort((x * 5 + jnp.sum(x)) % 97),))(n, x)),
         lambda: (lengths(300), np.arange(300 * 30, dtype=np.int32).reshape(300, 30) % 89),
     ),
-    "few": (weft.vmap(solver), lambda: (lengths(16), floats(16, 80, 80), floats(16, 80))),
 }
 
 
@@ -259,7 +244,7 @@ _IN_TURN = {
 
 
 @pytest.mark.parametrize("name", _IN_TURN)
-def test_small_arrays_without_sums_go_one_after_the_other(name, monkeypatch):
+def test_arrays_without_sums_go_one_by_one(name, monkeypatch):
     axes, shape, given = _IN_TURN[name]
     x = floats(*shape[-2:])
     args = lengths(*shape[:-1]), x.T if name == "columns" else x, floats(*given, seed=3)
@@ -426,7 +411,7 @@ _SUMS = {
 
 @pytest.mark.parametrize("total", [8, 300])
 @pytest.mark.parametrize("name", _SUMS)
-def test_small_arrays_with_sums_go_one_after_the_other(name, total, monkeypatch):
+def test_small_arrays_with_sums_go_one_by_one(name, total, monkeypatch):
     one, axes, make = _SUMS[name]
     if name == "rows of 3000":
         total = min(total, 40)
@@ -435,12 +420,56 @@ def test_small_arrays_with_sums_go_one_after_the_other(name, total, monkeypatch)
 
 @pytest.mark.parametrize("total, size", [(8, 3), (8, 16), (60, 7), (200, 5), (16, 40)])
 @pytest.mark.parametrize("one", [factored, solved, substituted])
-def test_solvers_go_one_after_the_other(one, total, size, monkeypatch):
+def test_solvers_go_one_by_one(one, total, size, monkeypatch):
     args = lengths(total, most=20), positive(total, size), floats(total, size)
     assert in_turn(one, [(0, 0, 0)], args, monkeypatch)
 
 
-def test_loops_in_a_scan_go_one_after_the_other(monkeypatch):
+_LARGE = {
+    "rows": (ode, [(0, 0, None)], lambda: (lengths(24), floats(24, 9000), floats(9000))),
+    "two axes": (
+        ode,
+        [(1, 0, None), (0, None, 0)],
+        lambda: (lengths(4, 6).T, floats(4, 9000), floats(6, 9000)),
+    ),
+    "tangent": (tangent, [(0, 0, None)], lambda: (lengths(24), floats(24, 9000), floats(9000))),
+    "unused": (
+        lambda *args: ode(*args)[0],
+        [(0, 0, None)],
+        lambda: (lengths(24), floats(24, 9000), floats(9000)),
+    ),
+    "long rows": (normalised, [(0, 0)], lambda: (lengths(9), floats(9, 200_000))),
+    "vectors": (solver, [(0, 0, 0)], lambda: (lengths(64), floats(64, 40, 40), floats(64, 40))),
+    "systems": (solver, [(0, 0, 0)], lambda: (lengths(16), floats(16, 80, 80), floats(16, 80))),
+    "products": (
+        matrices,
+        [(0, 0, 0)],
+        lambda: (lengths(8), floats(8, 70, 70) * 0.1, floats(8, 70, 70, seed=3) * 0.1),
+    ),
+    "one matrix": (
+        matrices,
+        [(0, 0, None)],
+        lambda: (lengths(20), floats(20, 65, 65) * 0.1, floats(65, 65, seed=3) * 0.1),
+    ),
+    "solve": (solved, [(0, 0, 0)], lambda: (lengths(9), positive(9, 100), floats(9, 100))),
+    "cholesky": (factored, [(0, 0, 0)], lambda: (lengths(9), positive(9, 100), floats(9, 100))),
+    "loops inside": (with_loops_inside, [(0, 0)], lambda: (lengths(9), floats(9, 5000))),
+    "many solutions": (
+        solved,
+        [(0, 0, 0)],
+        lambda: (lengths(260), positive(260, 60), floats(260, 60)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _LARGE)
+def test_large_arrays_go_one_by_one(name, monkeypatch):
+    """Also where a product or a solver is a library's, and where threads share one element."""
+    one, axes, make = _LARGE[name]
+    assert in_turn(one, axes, make(), monkeypatch)
+
+
+def test_loops_in_a_scan_go_one_by_one(monkeypatch):
     n, x = lengths(40, most=30), floats(40, 17)
     new, _, times = both(rounds_of_loops, (n, x), While, monkeypatch)
     y, total = x, []
@@ -452,7 +481,7 @@ def test_loops_in_a_scan_go_one_after_the_other(monkeypatch):
     np.testing.assert_allclose(np.frombuffer(new[1], np.float32), total, rtol=1e-5)
 
 
-def test_sums_of_64_bits_and_lanes_that_end_at_once_go_one_after_the_other(monkeypatch):
+def test_sums_of_64_bits_and_lanes_that_end_at_once_go_one_by_one(monkeypatch):
     with weft.enable_x64(True):
         x = np.random.default_rng(0).standard_normal((40, 19))
         assert in_turn(normalised, [(0, 0)], (lengths(40), x), monkeypatch)

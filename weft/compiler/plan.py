@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weft.base.sizes import Size
+from weft.compiler.analysis.cost import operations
 from weft.compiler.fuse import Step
 from weft.compiler.in_place import (
     bind_sources,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 # Bytes from which on a value that goes round in a loop is in memory, where it may stay.
 MIN_MEMORY_CARRY_BYTES = 1 << 13
+# Rounds that a loop is taken to have where their number isn't known.
+USUAL_ROUNDS = 16
 
 
 class Unplannable(Exception):
@@ -393,7 +396,8 @@ class Planner(Slots):
                 nodes = [_pointed(node, now, out) for node in nodes]
                 nodes = self._unneeded(nodes, after)
         uses = self._used([*reads, *writes, *xs, *ys, *ins, *outs])
-        nodes.append(For(trips, params["reverse"], tuple(slices), tuple(inner), uses, inside))
+        work = 0.0 if swaps or type(trips) is Size else operations(body.jaxpr, USUAL_ROUNDS)
+        nodes.append(For(trips, params["reverse"], tuple(slices), tuple(inner), uses, inside, work))
         for out, start in copies:
             nodes.append(Copy(out, start, self.slots[out].size))
         return nodes

@@ -150,7 +150,7 @@ def ordered(params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
     found = _eligible(params)
     if found is None or _least(found, judge) is not None:
         return None
-    if _may_go_in_turn(found, judge, False) and not judge.gains(found.body, prod(found.sizes)):
+    if _may_go_in_turn(found, judge) and not judge.gains(found.body, prod(found.sizes)):
         return None
     programs = judge.ordered(found.cond, found.body)
     if programs is None:
@@ -166,12 +166,11 @@ def ordered(params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
     return params | {"cond_jaxpr": cond, "body_jaxpr": body}
 
 
-def _may_go_in_turn(found: Unbatched, judge: Any, shrinks: bool) -> bool:
-    """Whether elements may run one after the other; ``shrinks`` is whether their batch may get
-    smaller instead."""
+def _may_go_in_turn(found: Unbatched, judge: Any) -> bool:
+    """Whether elements may run one by one."""
     total = prod(found.sizes)
     bodies = [_mapped(found, size)[1] for size in (total, 1)]
-    allowed: bool = judge.in_turn(*bodies, found.cond, found.body, total, shrinks)
+    allowed: bool = judge.in_turn(*bodies, found.cond, found.body, total)
     return allowed
 
 
@@ -219,7 +218,7 @@ def ladder(params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         return None
     total, least = prod(found.sizes), _least(found, judge)
     apart = least is None or not judge.gains(found.body, total)
-    if apart and _may_go_in_turn(found, judge, least is not None):
+    if apart and _may_go_in_turn(found, judge):
         return _in_turn(params, found)
     return None if least is None else _Ladder(params, found, rungs(total, least)).program()
 

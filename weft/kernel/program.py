@@ -177,7 +177,8 @@ class While(Record):
 class For(Record):
     """A body repeated a number of times; in each, views point at one slice of their base.
 
-    ``uses`` and ``inside`` are as for `While`.
+    ``uses`` and ``inside`` are as for `While`. ``work`` is roughly the number of operations of a
+    round, where rounds are independent, so that threads may share them; else 0.
     """
 
     trips: int
@@ -186,6 +187,7 @@ class For(Record):
     body: tuple[Any, ...]
     uses: tuple[int, ...] = ()
     inside: int = 0
+    work: float = 0.0
 
 
 class Lanes(Record):

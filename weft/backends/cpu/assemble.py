@@ -56,6 +56,11 @@ POLL_LINES = 1 << 25
 MIN_LANE_CHUNKS, MAX_LANE_BLOCKS = 128, 1024
 # Iterations that a loop is taken to have where their number isn't known.
 USUAL_TRIPS = 16
+# Operations of a loop from which on threads share its rounds, some tens of microseconds; of the
+# rounds that a thread takes at once; and how many parts all rounds have at least.
+MIN_SHARED_WORK, GRAIN_WORK, MIN_GRAINS = 1 << 18, 1 << 14, 128
+# Threads that may share a loop, and bytes of memory for the rounds of all.
+MAX_WORKERS, MAX_BLOCK_BYTES = 64, 1 << 26
 
 
 class Assembler(Slots):
@@ -302,9 +307,12 @@ class Assembler(Slots):
         if self.loops:  # it may become part of the function of the loop around it
             self.held[id(made)] = (made, node.inside, seen)
             return [self.add(made, *node.uses)]
-        small = self._small(made, node.inside, seen)
         own = len(self.slots)
-        if small is not None:
+        shared = self._shared(node, made, begin, seen)
+        small = None if shared else self._small(made, node.inside, seen)
+        if shared:
+            nodes = shared
+        elif small is not None:
             self.touch(small.externals)
             nodes = self._called(small)
         else:
@@ -336,6 +344,47 @@ class Assembler(Slots):
         if seen is not None:
             seen.loop = "nodes" if made is None else "one"
         return made
+
+    def _shared(self, node: Any, made: Any, begin: int, seen: Any) -> list[Any]:
+        """The nodes of a loop with rounds that threads share; none where one thread does them."""
+        if self.target.general or not isinstance(made, For):
+            return []
+        trips, work = node.trips, max(1.0, node.work)
+        if trips < 2 or trips * node.work < MIN_SHARED_WORK:
+            return []
+        lives = {
+            slot: life
+            for slot, life in self.lives.items()
+            if slot >= node.inside and life.first >= begin
+        }
+        offsets, size = arrange(lives, len(self.slots))
+        grain = max(1, min(int(GRAIN_WORK / work), trips // MIN_GRAINS))
+        workers = min(MAX_WORKERS, -(-trips // grain), MAX_BLOCK_BYTES // max(1, size))
+        if workers < 2:
+            return []
+        own = {slot: offsets[slot] for slot in lives}
+        parts = (workers, grain, own, size)
+        found = self.target.shared(made, parts, self.slots, self.modules, node.inside)
+        if found is None:
+            return []
+        for slot in lives:  # each worker has its own
+            del self.lives[slot]
+        text = found.text
+        for code in text.codes:
+            self.target.begin(*self.modules[code])
+        if seen is not None:
+            seen.loop = "calls" if text.codes else "one"
+        self.touch(text.externals)
+        progress, flag = self.temporary(found.header + workers * text.room), self.temporary(1)
+        block = [self.temporary(workers * found.block)] if found.block else []
+        for slot in (progress, flag, *block):  # beside all that the loop works with
+            self.lives[slot] = self.lives[slot]._replace(first=0)
+        externals = [*text.externals, *(self.slot("code", 0, code) for code in text.codes)]
+        slots = (progress, flag, *externals, *block)
+        run = Run(self._code(text.module, "loop"), slots, workers, 1)
+        zeros = self.constant(np.zeros(found.header // 8, np.int64))
+        test = (Copy(flag, self.constant(np.False_), 1), run)
+        return [Copy(progress, zeros, found.header), While(test, flag, ())]
 
     def _walked(self, node: Any, seen: Any) -> list[Any]:
         """The nodes of a loop that is not small: those that call one function, or the loop."""

@@ -43,6 +43,7 @@ from weft.tree.functions import tree_leaves
 # loaded when a program has a loop, and when it has an operation with an algorithm of its own
 loop_text = Late("weft.backends.cpu.code.loop_text")
 lanes_text = Late("weft.backends.cpu.code.lanes_text")
+shared_text = Late("weft.backends.cpu.code.shared_text")
 serial = Late("weft.backends.cpu.code.serial")
 tiny = Late("weft.backends.cpu.routines.factorisations.tiny")
 routines = Late("weft.backends.cpu.routines.table")
@@ -259,6 +260,11 @@ class Cpu(Target):
     def loop(self, node: Any, slots: Any, codes: Any, inside: int) -> Any:
         """A small loop as one function, or None."""
         return loop_text.render_loop(node, slots, codes, inside, self.general)
+
+    def shared(self, node: Any, parts: Any, slots: Any, codes: Any, inside: int) -> Any:
+        """A loop with rounds that threads share as a function over workers, or None."""
+        shared = shared_text.SharedLoop(node, *parts)
+        return shared_text.render_shared(shared, slots, codes, inside)
 
     def calls(self, node: Any, slots: Any, codes: Any) -> Any:
         """A loop as a function that calls its kernels, or None."""

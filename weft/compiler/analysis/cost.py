@@ -12,6 +12,9 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 from weft.kernel.kernel import Kernel, Loop, Store
 from weft.kernel.nodes import walk
 
+# What a function of numbers costs next to an operation; bytes that do.
+FUNCTION_OPS, BYTES_PER_OP = 8, 4
+
 
 class Cost(Record):
     """Operations that count as arithmetic, others, and bytes read and written."""
@@ -31,29 +34,35 @@ def size_of(aval: Any) -> int:
     return prod(aval.shape) * storage_dtype(aval.dtype).itemsize
 
 
-def cost(jaxpr: Jaxpr) -> Cost:
+def cost(jaxpr: Jaxpr, rounds: int = 1) -> Cost:
     """The cost of a program whose equations run one by one, each on values in memory.
 
-    Of a loop whose length is not known one iteration counts, of branches the dearest.
+    Of a loop whose length is not known so many ``rounds`` count, of branches the dearest.
     """
     total = Cost()
     for eqn in jaxpr.eqns:
-        total = total.plus(equation_cost(eqn))
+        total = total.plus(equation_cost(eqn, rounds))
     return total
 
 
-def equation_cost(eqn: JaxprEqn) -> Cost:
-    """The cost of one equation, its inner programs included."""
+def operations(jaxpr: Jaxpr, rounds: int = 1) -> float:
+    """The cost of a program as one number: roughly its operations; ``rounds`` is as for `cost`."""
+    found = cost(jaxpr, rounds)
+    return found.flops + FUNCTION_OPS * found.transcendentals + found.moved / BYTES_PER_OP
+
+
+def equation_cost(eqn: JaxprEqn, rounds: int = 1) -> Cost:
+    """The cost of one equation, its inner programs included; ``rounds`` is as for `cost`."""
     primitive, params = eqn.primitive, eqn.params
     ins, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
     moved = float(sum(map(size_of, [*ins, *outs])))
     if primitive.flops is not None:
         return Cost(float(primitive.flops(ins, outs, params)), 0.0, moved)
-    inner = [cost(j) for j in jaxprs_in_params(params)]
+    inner = [cost(j, rounds) for j in jaxprs_in_params(params)]
     if primitive.nodes == "branch":
         return max(inner, key=lambda c: c.moved, default=Cost())
     if inner:
-        times = primitive.rounds(params) or 1
+        times = primitive.rounds(params) or (rounds if primitive.nodes == "loop" else 1)
         total = Cost()
         for c in inner:
             total = total.plus(c, times)

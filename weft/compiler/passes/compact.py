@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from weft.base.record import Record
-from weft.compiler.analysis.cost import cost
+from weft.compiler.analysis.cost import operations
 from weft.compiler.passes.fix_order import in_any_batch
 from weft.compiler.passes.inline import inline
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
@@ -19,21 +19,17 @@ MAX_ROW_ELEMENTS, SHORT_ROW, MIN_SHORT_ROWS = 1 << 14, 32, 64
 # products of which each element has its own.
 MIN_PRODUCT_ROWS, MIN_PRODUCT_SIDE = 64, 32
 # Vectors times one matrix from which on a product of all of them is quicker than each alone,
-# although it goes on until the last one ends.
-MIN_SHARED_ROWS = 256
+# although it goes on until the last one ends; and the same for a matrix of so many bytes, which a
+# cache does not hold.
+MIN_SHARED_ROWS, MIN_ROWS_OF_LARGE, LARGE_MATRIX = 256, 16, 1 << 20
 # Matrices of a stack from which on factorisations take them side by side.
 MIN_STACK = 8
 # Elements from which on batches that get smaller are quicker than each element alone, where their
 # arrays have fewer numbers than this; and the same for matrices that are factorised.
 MIN_SHORT_ELEMENTS, SHORT_ELEMENT = 2000, 16
-MIN_FACTORISED, MIN_FACTORISED_SIDE = 256, 8
+MIN_FACTORISED, MIN_FACTORISED_SIDE, MAX_FACTORISED_SIDE = 256, 8, 32
 # Numbers up to which a sum is written out in a fixed order, where that of a kernel depends on rows.
 MAX_FIXED_SUM = 64
-# Work of a round from which on threads share it; and of an element, whose arrays are in a cache, up
-# to which elements run one after the other all the same: rounds over all go through memory.
-MAX_IN_TURN_WORK, MAX_ELEMENT_WORK = 1 << 20, 1 << 17
-# What a function of numbers costs next to an operation; bytes that do.
-FUNCTION_OPS, BYTES_PER_OP = 8, 4
 
 _ANY_ORDER = frozenset(["map", "move", "iota", "element", "expand", "update"])
 _SUMS = frozenset("reduce_sum reduce_prod cumsum cumprod cumlogsumexp cummax cummin".split())
@@ -122,40 +118,27 @@ class Judge:
         named = [(eqn.primitive.name, eqn.invars) for eqn in flat.eqns]
         factors = [ins[0].aval for name, ins in named if name in _STACKS and len(ins) == 1]
         side = max([aval.shape[-1] for aval in factors], default=0)
-        return total >= MIN_FACTORISED and side >= MIN_FACTORISED_SIDE
+        return total >= MIN_FACTORISED and MIN_FACTORISED_SIDE <= side <= MAX_FACTORISED_SIDE
 
     def in_turn(
         self, whole: ClosedJaxpr, single: ClosedJaxpr, cond: ClosedJaxpr, body: ClosedJaxpr,
-        total: int, shrinks: bool,
+        total: int,
     ) -> bool:  # fmt: skip
-        """Whether elements run one after the other, each with the bits that it has alone.
+        """Whether elements run one by one, each with the bits that it has alone.
 
-        Predicate and body of one are given, the body over all elements and over a batch of one, and
-        whether the batch may get smaller instead.
+        Predicate and body of one are given, and the body over all elements and over a batch of one.
         """
         if not self.target.same_rows or _is_scalar(body):
             return False
         products = [_products(program.jaxpr) for program in (whole, single)]
-        if not self._is_small(whole, body):
-            if shrinks or any(True for _ in products[0]):
-                return False
         # as rows of one product, vectors times a matrix read the matrix once for all of them
-        elif total >= MIN_SHARED_ROWS and any(
-            _gains(a, b) for a, b in zip(*products, strict=False)
-        ):
+        if any(_gains(a, b, total) for a, b in zip(*products, strict=False)):
             return False
         return _runs_alone(cond.jaxpr) and _runs_alone(body.jaxpr)
 
-    def _is_small(self, whole: ClosedJaxpr, one: ClosedJaxpr) -> bool:
-        """Whether a round is little work for threads, or an element so little that going through
-        all of them takes longer than its own work."""
-        return self.work(whole) <= MAX_IN_TURN_WORK or self.work(one) <= MAX_ELEMENT_WORK
-
     def work(self, closed: ClosedJaxpr) -> float:
         """Operations of a program, roughly."""
-        found = cost(closed.jaxpr)
-        moved = found.moved / BYTES_PER_OP
-        return found.flops + FUNCTION_OPS * found.transcendentals + moved
+        return operations(closed.jaxpr)
 
 
 def _runs_alone(jaxpr: Jaxpr) -> bool:
@@ -193,9 +176,12 @@ def _products(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from _products(inner)
 
 
-def _gains(eqn: JaxprEqn, other: JaxprEqn) -> bool:
+def _gains(eqn: JaxprEqn, other: JaxprEqn, total: int) -> bool:
     """Whether a product, which is given over all elements and over one, is quicker over all: where
     each is a vector times a matrix that all have."""
+    nbytes = max(x.aval.size * x.aval.dtype.itemsize for x in other.invars)
+    if total < (MIN_ROWS_OF_LARGE if nbytes >= LARGE_MATRIX else MIN_SHARED_ROWS):
+        return False
     (x_sum, y_sum), (x_batch, y_batch) = other.params["dimension_numbers"]
     sides = [
         (prod(n for i, n in enumerate(x.aval.shape) if i not in axes), x.aval.shape != z.aval.shape)

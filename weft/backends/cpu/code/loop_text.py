@@ -122,8 +122,10 @@ class Survey:
         codes: Sequence[tuple[Module, str]],
         inside: int,
         general: bool = False,
+        chunks: int = 1,
     ) -> None:
         self.slots = slots
+        self.chunks = chunks  # that one thread does of a kernel
         self.codes = codes
         self.inside = inside
         self.general = general  # whether the function reads its sizes
@@ -215,7 +217,7 @@ class Survey:
         module, name = self.codes[node.code]
         self.lines += self.times * module.line_count
         self.fits &= module.names == [name] and not module.memory and not module.parts
-        self.alone &= plain(node.extent) <= plain(node.chunk)
+        self.alone &= plain(node.extent) <= self.chunks * plain(node.chunk)
 
 
 class Text(Lines):
