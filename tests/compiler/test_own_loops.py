@@ -9,8 +9,10 @@ from weft import numpy as jnp
 from weft.backends.cuda.passes.target import GpuTarget
 from weft.base import knobs
 from weft.compiler import own_loops
+from weft.compiler.passes.inline import inline
 from weft.compiler.plan import Planner
-from weft.kernel.kernel import Serial
+from weft.kernel import nodes
+from weft.kernel.kernel import Serial, statements
 from weft.kernel.nodes import BF16
 from weft.kernel.program import Copy, Launch, inner_regions
 from weft.kernel.run import run_kernel
@@ -450,14 +452,59 @@ def test_rows_in_half_precision():
     assert neighbours(launches(program)[0])
 
 
-def test_places_of_other_threads_stay():
-    for step in (lambda x: (x[::-1] * 0.5,), lambda x: (jnp.sort(x) + 1,)):
-        (made,) = loop_of(until(step), lengths(7), floats(7, 100))
-        assert type(made) is str
-    # each thread would have another sum
+MOVES = {
+    "backwards": lambda x: x[::-1] * 0.5 + 1,
+    "stencil": lambda x: x + 0.1 * (jnp.roll(x, 1) + jnp.roll(x, -1) - 2 * x),
+    "ends": lambda x: jnp.pad(x[1:] - x[:-1], (0, 1)) + x[0] * 0.1,
+    "joined": lambda x: jnp.concatenate([x[20:], x[:20]]) * 0.5,
+    "gathered": lambda x: x[(jnp.arange(x.size) * 7) % x.size] * 0.9,
+    "found": lambda x: x.at[jnp.argmax(x)].add(-1.0),
+    "halves": lambda x: jnp.where(x > 0, x[::-1], 0.5 * x).astype(BF16).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_elements_of_a_row_move_between_threads(name):
+    move = MOVES[name]
+    for size, length in ((7, 33), (20, 64), (2, 300 if name != "gathered" else 90)):
+        step = lambda x: (move(x),)
+        program = check(until(step), lengths(size), floats(size, length), tolerance=2e-4)
+        assert neighbours(launches(program)[0])
+
+
+def test_products_with_rows():
+    """Of a matrix that all elements have, or each its own."""
+    table = jnp.asarray(floats(40, 40, seed=9)) * 0.1
+    shared = lambda n, x: until(lambda x: (jnp.tanh(table @ x),))(n, x)
+    own = lambda n, x, a: until(lambda x: (jnp.tanh(a.T @ x + (a * x).sum(1)) * 0.5,))(n, x)
+    for fun, more in ((shared, ()), (own, (floats(7, 40, 40, seed=8) * 0.1,))):
+        program = check(fun, lengths(7), floats(7, 40), *more, tolerance=2e-4)
+        assert neighbours(launches(program)[0])
+
+
+def test_neighbours_are_read_from_few_slots():
+    """A thread knows in which of another's elements a shifted place is."""
+    reads = []
+    for length in (64, 512):
+        step = lambda x: (MOVES["stencil"](x),)
+        args = lengths(7), floats(7, length)
+        (kernel,) = launches(planned(weft.vmap(until(step)), *args))
+        values = nodes.walk(
+            [v for s in statements(kernel.body) for v in getattr(s, "operands", [])]
+        )
+        reads.append(sum(v.op == "across" for v in values))
+    assert reads == [8, 64]
+
+
+def test_sorted_rows_and_long_products_stay():
+    (made,) = loop_of(until(lambda x: (jnp.sort(x) + 1,)), lengths(7), floats(7, 100))
+    assert type(made) is str
     table = jnp.ones((100, 100))
     (made,) = loop_of(until(lambda x: (table @ x * 0.01,)), lengths(7), floats(7, 100))
-    assert made == "sums that threads don't share"
+    assert made == "long sums of each thread"
+    order = jnp.asarray(np.random.default_rng(0).permutation(512))
+    (made,) = loop_of(until(lambda x: (x[order],)), lengths(7), floats(7, 512))
+    assert made == "many elements of other threads"
 
 
 # --- generated bodies -----------------------------------------------------------------------------
@@ -521,7 +568,7 @@ def test_generated_bodies(seed):
 
 
 def loop_of(fun, *args):
-    closed = GpuTarget().simplify(weft.make_jaxpr(weft.vmap(fun))(*args))
+    closed = inline(weft.make_jaxpr(weft.vmap(fun))(*args))
     return [own_loops.own_loop(e) for e in closed.eqns if e.primitive.nodes == "loop"]
 
 

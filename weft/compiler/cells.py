@@ -34,6 +34,8 @@ from weft.kernel.nodes import BOOL, I32, I64, NEIGHBOURS, Across, Parts, Value, 
 # Elements of an array that a thread holds, terms of a sum and rounds of a loop that are written
 # out.
 MAX_HELD, MAX_WRITTEN_TERMS, MAX_WRITTEN_ROUNDS = 64, 64, 4
+# How often a thread reads what another thread has.
+MAX_READ = 192
 # The axis of the threads that share a row.
 NEIGHBOUR = "w"
 _COMBINE = {"and": "and_", "or": "or_"}
@@ -80,7 +82,7 @@ class Thread:
         self.apart: set[int] = set()  # symbols of what threads have each for itself
         self.k = Builder()
         self.body: list[Any] = []
-        self.symbols = 0
+        self.symbols = self.read = 0
         for first in range(0, row, NEIGHBOURS):
             self._slot(affine(first, {NEIGHBOUR: 1}), first + NEIGHBOURS <= row)
 
@@ -244,29 +246,39 @@ class Cells(Puller):
         shape = thread.own(held.shape)
         if far is None:
             return self._chosen(held, linear(at, shape))
-        if thread.varies(index[far]):
-            raise Unfit("places of other threads")
-        values = []
-        for j in range(len(thread.slots)):
+        entry, k = index[far], self.k
+        place = k.position(entry, I32)
+        found = None
+        for j in self._slots(entry):
             at[far] = Affine(j)
-            values.append(self._chosen(held, linear(at, shape)))
-        return self._of_one_thread(values, self.k.position(index[far]))
+            value = self._of_thread(self._chosen(held, linear(at, shape)), place)
+            if found is not None:
+                here = k.ge(place, k.const(j * NEIGHBOURS, I32))
+                value = k.select(here, value, found)
+            found = value
+        return found
 
-    def _of_one_thread(self, values: list[Any], place: Value) -> Any:
-        """The element at a place that is the same for all threads of a warp."""
-        if type(values[0]) is Parts:
-            every = zip(*[v.parts for v in values], strict=True)
-            parts = [self._of_one_thread(list(own), place) for own in every]
-            return Parts(values[0].dtype, tuple(parts))
-        k, dtype, total = self.k, values[0].dtype, None
-        word = BOOL if dtype == BOOL else np.dtype(f"u{dtype.itemsize}")
-        for slot, value in zip(self.thread.slots, values, strict=True):
-            bits = value if dtype == BOOL else k.bitcast(value, word)
-            mine = k.select(k.eq(k.position(slot), place), bits, k.const(0, word))
-            total = mine if total is None else k.or_(total, mine)
-        assert total is not None
-        found = k.make("across", (total,), word, Across("or"))
-        return found if dtype == BOOL else k.bitcast(found, dtype)
+    def _slots(self, entry: Affine) -> range:
+        """In which slots of threads a place of a row is."""
+        low = high = float(entry.const)
+        for axis, factor in entry.terms:
+            value = self.k.computed(axis)
+            ends = _ends(self.k.index(axis) if value is None else value)
+            low, high = low + min(factor * x for x in ends), high + max(factor * x for x in ends)
+        last = len(self.thread.slots) - 1
+        first, end = (int(min(max(x // NEIGHBOURS, 0), last)) for x in (low, high))
+        return range(first, end + 1)
+
+    def _of_thread(self, value: Any, place: Value) -> Any:
+        """What the thread has that a place of a row belongs to."""
+        if type(value) is Parts:
+            return Parts(value.dtype, tuple([self._of_thread(v, place) for v in value.parts]))
+        k = self.k
+        self.thread.read += 1
+        if self.thread.read > MAX_READ:
+            raise Unfit("many elements of other threads")
+        which = k.and_(place, k.const(NEIGHBOURS - 1, I32))
+        return k.make("across", (value, which), value.dtype, Across("get"))
 
     def _chosen(self, held: Held, at: Affine) -> Any:
         """The element of an array that is held at a place, which may be computed."""
@@ -337,13 +349,30 @@ class Cells(Puller):
         op, axes = eqn.primitive.reduction(**eqn.params)
         (operand,), total = eqn.invars, None
         lengths = [operand.aval.shape[a] for a in axes]
-        for term in self.thread.places(lengths):
+        for term in self._all_terms(lengths, index):
             value = self._wide(x, (yield operand, _merged(index, axes, term)))
             value = self._inside(op, value, term)
             total = value if total is None else self._combined(op, total, value)
         if total is None:
             raise Unfit("a sum of nothing")
         return self._settled(x, eqn, index, self._across(op, total, lengths, index))
+
+    def _shares(self, lengths: Sequence[int], index: Index) -> bool:
+        """Whether a sum is that of all threads that share a row: along it, at a place that is the
+        same for all of them."""
+        row = self.thread.row
+        return bool(row) and row in lengths and not any(map(self.thread.varies, index))
+
+    def _all_terms(self, lengths: Sequence[int], index: Index) -> list[Index]:
+        """The places of the terms that a thread sums."""
+        thread = self.thread
+        if thread.row not in lengths or self._shares(lengths, index):
+            places = thread.places(lengths)
+        elif prod(lengths) > MAX_WRITTEN_TERMS:
+            raise Unfit("long sums of each thread")
+        else:  # each thread has another sum, of what all of them have
+            places = list(product(*[[*map(Affine, range(n))] for n in lengths]))
+        return places
 
     def _inside(self, op: str, value: Any, term: Index) -> Any:
         """A term of a sum, or, beyond the end of a row, what changes nothing."""
@@ -356,10 +385,8 @@ class Cells(Puller):
 
     def _across(self, op: str, total: Any, lengths: Sequence[int], index: Index) -> Any:
         """The sum of all threads that share a row, if they do."""
-        if not self.thread.row or self.thread.row not in lengths:
+        if not self._shares(lengths, index):
             return total
-        if any(map(self.thread.varies, index)):  # each thread has another sum
-            raise Unfit("sums that threads don't share")
         parts = [self.k.make("across", (v,), v.dtype, Across(op)) for v in scalars(total)]
         return Parts(total.dtype, tuple(parts)) if type(total) is Parts else parts[0]
 
@@ -405,7 +432,7 @@ class Cells(Puller):
         parts = [layout(a.dtype) for a in (left, right)]
         if n != 1 or part == BOOL or any(m != 1 or p == BOOL for p, m in parts):
             raise Unfit(f"a product of {x.aval.dtype}")
-        places = self.thread.places(terms)
+        places = self._all_terms(terms, index)
         if not 0 < len(places) <= MAX_WRITTEN_TERMS:
             raise Unfit("a long product")
         batch, rest = index[: len(left_batch)], iter(index[len(left_batch) :])
@@ -579,6 +606,25 @@ class Cells(Puller):
             else:
                 outs = new
         return outs
+
+
+def _ends(v: Value) -> tuple[float, float]:
+    """The least and the largest number that an integer may be."""
+    if v.op == "const":
+        number = float(np.frombuffer(v.attr, v.dtype)[0])
+        return number, number
+    if v.op == "index" and v.attr == NEIGHBOUR:
+        return 0.0, NEIGHBOURS - 1.0
+    if v.op == "cast" and v.args[0].dtype.kind in "iu":
+        return _ends(v.args[0])
+    if v.op in ("add", "sub", "min", "max", "select"):
+        (a, b), (c, d) = map(_ends, v.args[-2:])
+        if v.op == "select":
+            return min(a, c), max(b, d)
+        if v.op in ("min", "max"):
+            return (min if v.op == "min" else max)(a, c), (min if v.op == "min" else max)(b, d)
+        return (a + c, b + d) if v.op == "add" else (a - d, b - c)
+    return -np.inf, np.inf
 
 
 def _merged(index: Index, axes: Sequence[int], term: Index) -> Index:

@@ -80,10 +80,11 @@ def _axes(op: str, args: tuple[Value, ...], attr: Any) -> frozenset[str]:
 
 
 class Across(Record):
-    """What is said of a value ``across`` neighbours: an operation that combines those of as many
-    neighbouring iterations of the grid as a warp has threads. All of them come there together."""
+    """What is said of a value ``across`` neighbours, which are as many neighbouring iterations of
+    the grid as a warp has threads: an operation that combines what they have, or "get", which reads
+    what the one of a number has. All of them come there together."""
 
-    op: str  # add, mul, min, max, and, or, xor
+    op: str  # add, mul, min, max, and, or, xor, get
 
 
 class Parts(Record):

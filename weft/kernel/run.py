@@ -253,19 +253,23 @@ class _Run:
         """A leaf of a value: the number of an axis, a complete reduction, or memory; or what
         neighbours have."""
         if type(attr) is Across:
-            return self.across(_COMBINE[attr.op], offset[0])
+            return self.across(attr.op, *offset)
         if isinstance(attr, str):
             return self.axes[attr]
         if isinstance(attr, int):
             return self.found[attr]
         return self.buffers[attr[0]][0][self.place(attr[0], attr[1], *offset)]
 
-    def across(self, combine: Any, x: np.ndarray) -> np.ndarray:
-        """Values of neighbouring iterations of the grid combined, by pairs, pairs of these, ..."""
+    def across(self, op: str, x: np.ndarray, which: Any = None) -> np.ndarray:
+        """Values of neighbouring iterations of the grid combined, by pairs, pairs of these, ...; or
+        that of the one with a number."""
         x = np.broadcast_to(x, self.extents)
         rows, distance = np.arange(len(x)), 1
+        if op == "get":
+            first = (rows // NEIGHBOURS * NEIGHBOURS).reshape(-1, *[1] * (x.ndim - 1))
+            return np.take_along_axis(x, np.broadcast_to(first + which, x.shape), 0)
         while distance < NEIGHBOURS:
-            x = combine(x, x[rows ^ distance])
+            x = _COMBINE[op](x, x[rows ^ distance])
             distance *= 2
         return x
 

@@ -17,6 +17,7 @@ from weft.kernel.nodes import (
     BOOL,
     COMPARE,
     FLOAT_ONLY,
+    I32,
     I64,
     INTEGER_ONLY,
     NEIGHBOURS,
@@ -231,8 +232,10 @@ class _Check:
         axes = self.kernel.grid_axes
         if not self.kernel.serial or not axes or axes[-1][1] != NEIGHBOURS:
             return f"neighbours are {NEIGHBOURS} iterations of the last axis of a grid"
-        known = type(v.attr) is Across and v.attr.op in _REDUCTIONS
-        return None if known and v.args[0].dtype == v.dtype else f"{v.attr} of {v.args[0].dtype}"
+        first, *others = [x.dtype for x in v.args]
+        known = type(v.attr) is Across and (v.attr.op in _REDUCTIONS or v.attr.op == "get")
+        wanted = [I32] if known and v.attr.op == "get" else []
+        return None if known and first == v.dtype and others == wanted else f"{v.attr} of {first}"
 
     def leaf(self, v: Value) -> str | None:
         """What is wrong with a load, or a value without operands."""

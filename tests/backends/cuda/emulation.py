@@ -356,6 +356,9 @@ define internal void @warp_barrier() {
 define internal i32 @shuffle_xor_u32(i32 %x, i32 %n) {
   ret i32 0
 }
+define internal i32 @shuffle_u32(i32 %x, i32 %n) {
+  ret i32 0
+}
 define internal float @f32_of_f16(i16 %x) {
   ret float 0.0
 }
@@ -459,6 +462,8 @@ def hosted(module):
     text = text.replace("@llvm.nvvm.barrier.sync(i32 0)", "@barrier()")
     text = text.replace("@llvm.nvvm.bar.warp.sync(i32 -1)", "@warp_barrier()")
     shuffles = r"@llvm\.nvvm\.shfl\.sync\.bfly\.i32\(i32 -1, (i32 [^,]+), (i32 \d+), i32 31\)"
+    others = r"@llvm\.nvvm\.shfl\.sync\.idx\.i32\(i32 -1, (i32 [^,]+), (i32 [^,]+), i32 31\)"
+    text = re.sub(others, r"@shuffle_u32(\1, \2)", text)
     for word, made in _NARROW_WORDS:
         call = rf'asm "{word}[^"]*", "[^"]*"(\([^)]*\)) memory\(none\)[a-z ]*'
         text = re.sub(call, rf"@{made}\1", text)

@@ -14,6 +14,7 @@ from tests.backends.cuda.test_program import compiled
 from tests.backends.cuda.test_routines import assembler_path
 from tests.compiler.test_own_loops import (
     CASES,
+    MOVES,
     SHARED,
     check,
     floats,
@@ -22,6 +23,7 @@ from tests.compiler.test_own_loops import (
     lengths,
     newton,
     planned,
+    until,
     vectors,
 )
 from weft.backends.cuda import commands, loops, ptx
@@ -82,6 +84,12 @@ def test_text_of_warps_on_the_host(name):
     for size, length in ((3, 33), (2, 64)):
         n = lengths(size) % 7 + 1
         check_text(kernel_of(SHARED[name], n, floats(size, length)), n)
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_text_of_moves_on_the_host(name):
+    n = lengths(3) % 5 + 1
+    check_text(kernel_of(until(lambda x: (MOVES[name](x),)), n, floats(3, 50)), n)
 
 
 @pytest.mark.parametrize("name", [*CASES, *SHARED, *range(0, 60, 6)])

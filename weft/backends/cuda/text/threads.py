@@ -284,7 +284,7 @@ class Threads(Narrow):
 
     def render(self, v: Value, args: list[str]) -> str:
         if v.op == "across":
-            return self._across(v, args[0])
+            return self._across(v, *args)
         if not self.written_out:
             return super().render(v, args)
         if v.op == "cast" and v.args[0].dtype in (F32, F64) and v.dtype in (F32, F64):
@@ -654,8 +654,15 @@ class Threads(Narrow):
         initial = self.constant_scalar(s.dtype, s.initial)
         self.accumulators[s.symbol] = self._combined(s, initial, value)
 
-    def _across(self, v: Value, value: str) -> str:
-        """What the threads of a warp have, combined: the same bits for all of them."""
+    def _across(self, v: Value, value: str, which: str = "") -> str:
+        """What the threads of a warp have, combined: the same bits for all of them; or what one of
+        them has."""
+        if which:
+            word = "llvm.nvvm.shfl.sync.idx.i32"
+            self.declared[word] = f"declare i32 @{word}(i32, i32, i32, i32)"
+            given = f"i32 {which}, i32 31"
+            read = lambda x: self.emit(f"call i32 @{word}(i32 -1, i32 {x}, {given})")
+            return self._moved(value, v.dtype, read)
         distance = 1
         while distance < WARP:
             other = self._shuffled(value, v.dtype, distance)
@@ -665,6 +672,10 @@ class Threads(Narrow):
 
     def _shuffled(self, value: str, dtype: np.dtype, distance: int) -> str:
         """The value of the thread whose number differs by one bit."""
+        return self._moved(value, dtype, lambda x: self._exchanged(x, distance))
+
+    def _moved(self, value: str, dtype: np.dtype, move: Callable[[str], str]) -> str:
+        """A value of another thread, in words of 32 bits."""
         bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize
         word, kind = f"i{bits}", scalar_type(dtype)
         if is_float(dtype):
@@ -678,7 +689,7 @@ class Threads(Narrow):
             parts = [self.emit(f"trunc i64 {value} to i32")]
             high = self.emit(f"lshr i64 {value}, 32")
             parts.append(self.emit(f"trunc i64 {high} to i32"))
-        given = [self._exchanged(part, distance) for part in parts]
+        given = [move(part) for part in parts]
         if bits < 32:
             found = self.emit(f"trunc i32 {given[0]} to {word}")
         elif bits == 32:
