@@ -139,13 +139,23 @@ LONG = {
     ),
     "softmax": lambda x: nn.softmax(x, -1),
     "gradient": weft.grad(lambda x: (nn.log_softmax(x, -1) ** 2).sum()),
+    "much work": lambda x: nn.softmax(much(x), -1),
+    "gradient of much work": weft.grad(lambda x: (nn.log_softmax(much(x), -1) ** 2).sum()),
 }
+
+
+def much(x):
+    """More operations of an element than to write and read it takes."""
+    for _ in range(4):
+        x = jnp.tanh(jnp.exp(-x * x)) + jnp.log1p(x * x)
+    return x
 
 
 @pytest.mark.parametrize("shape", [(1, 700), (3, 515), (2, 3, 130)])
 @pytest.mark.parametrize("name", LONG)
 def test_few_long_rows_go_through_stages(name, shape, monkeypatch):
     monkeypatch.setattr(staging, "LAUNCH", 0.0)
+    monkeypatch.setattr(staging, "MIN_KEPT_WORK", 0)
     monkeypatch.setattr(staging, "ALL_BYTES", 1e12)
     monkeypatch.setattr(schedules, "PIECE_ELEMENTS", 64)
     parts = check(LONG[name], f32(*shape))
@@ -164,6 +174,18 @@ def test_stages_are_for_rows_that_leave_processors_idle(rows, length, several):
     assert (len(parts) > 1) == several
     if several:
         assert max(part.blocks for part in parts[:-1]) > rows
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_stages_read_what_others_have_computed(rows):
+    """A Gumbel softmax over one long row once drew its numbers in each of eight kernels."""
+    shape = f32(rows, 1 << 19)
+    one, whole = (
+        [schedules.operations(p) for k in kernels_of(f, shape) for p in schedule(k).parts]
+        for f in (much, LONG["much work"])
+    )
+    assert len(one) == 1 and len(whole) > 4
+    assert sum(whole) < 1.5 * one[0]
 
 
 BF16 = weft.numpy.bfloat16

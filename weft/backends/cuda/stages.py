@@ -9,16 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from weft.base.record import Record
+from weft.compiler import rows
 from weft.compiler.passes.rewrite import Rewrite, position
 from weft.kernel.build import Builder
-from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, statements
-from weft.kernel.nodes import walk
+from weft.kernel.kernel import Affine, Buffer, Kernel, Loop, Reduce, Store, affine, statements
+from weft.kernel.nodes import Value, walk
 
 # Bytes that one block, and all of them, read and write in a microsecond, and microseconds of a
 # launch of a small kernel among others.
 BLOCK_BYTES, ALL_BYTES, LAUNCH = 6e4, 3e6, 2.5
 # Rows up to which this is looked into.
 MAX_ROWS = 128
+# Operations of an element from which a later loop reads it: to write and read it takes as long;
+# and of all elements: as many take as long as the launch that writes them.
+MIN_KEPT_OPS, MIN_KEPT_WORK = 96, 1 << 26
 
 
 class Stages(Record):
@@ -30,10 +34,73 @@ class Stages(Record):
 
 def stages(kernel: Kernel) -> Stages | None:
     """A kernel of few rows as kernels for all processors, where that takes less time."""
-    rows = 1 if kernel.grid is None else kernel.grid[1]
-    if rows > MAX_ROWS or not _fits(kernel) or not _is_slow(kernel, rows):
+    count = 1 if kernel.grid is None else kernel.grid[1]
+    if count > MAX_ROWS or not _fits(kernel) or not _is_slow(kernel, count):
         return None
-    return _Writer(kernel, rows).written()
+    return _Writer(_keeping(kernel, count), count, kernel.buffers).written()
+
+
+def _keeping(kernel: Kernel, count: int) -> Kernel:
+    """A kernel whose loops read what is much work and another loop has computed."""
+    loops = [s for s in kernel.body if isinstance(s, Loop)]
+    if len({(s.axis, s.extent) for s in loops}) > 1:
+        return kernel
+    if any(isinstance(s, Loop) for loop in loops for s in loop.body):
+        return kernel
+    k = Builder()
+    body = Rewrite(k, {}).body(kernel.body)
+    passes = [s.body for s in body if isinstance(s, Loop)]
+    at, size, place = affine(0, {loops[0].axis: 1}), loops[0].extent, len(kernel.buffers)
+    found, work = _dear(passes)
+    if not found or count * size * work < MIN_KEPT_WORK:
+        return kernel
+    limit = size * sum(v.dtype.itemsize for v in found.values())
+    passes, kept = rows.keep(k, passes, found, at, size, place, limit)
+    left = iter(passes)
+    body = [s._replace(body=next(left)) if isinstance(s, Loop) else s for s in body]
+    return kernel._replace(body=body, buffers=[*kernel.buffers, *kept])
+
+
+def _dear(passes: list[list[Any]]) -> tuple[dict[int, Value], int]:
+    """Values that take many operations and that a later pass needs again, by number, and their
+    operations."""
+    met: set[int] = set()
+    again: dict[int, Value] = {}
+    for inner in passes:
+        waiting, seen = [v for s in inner for v in s.operands], dict[int, Value]()
+        while waiting:
+            v = waiting.pop()
+            if v.number in seen:
+                continue
+            seen[v.number] = v
+            if v.number in met:
+                again[v.number] = v
+            else:
+                waiting += v.args
+        met.update(v.number for v in walk(seen.values()))
+    found: dict[int, Value] = {}
+    work = 0
+    for number in sorted(again):  # operands come first
+        own = _operations(again[number], found)
+        if own >= MIN_KEPT_OPS:
+            found[number] = again[number]
+            work += own
+    return found, work
+
+
+def _operations(root: Value, known: dict[int, Value]) -> int:
+    """The operations of a value, without those of values that are known."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        v = waiting.pop()
+        if v.number not in seen and v.number not in known and v.op not in _LEAVES:
+            seen.add(v.number)
+            waiting += v.args
+    return len(seen)
+
+
+# Values that are there without an operation.
+_LEAVES = frozenset(["acc", "const", "index", "load", "size"])
 
 
 def _fits(kernel: Kernel) -> bool:
@@ -95,11 +162,12 @@ def _width(loop: Loop) -> int:
 class _Writer:
     """The stages of a kernel while they are written."""
 
-    def __init__(self, kernel: Kernel, rows: int) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, rows: int, given: list[Buffer]) -> None:
+        """``given`` are the buffers of the whole; more of the kernel's are rows that it keeps."""
+        self.kernel, self.given = kernel, given
         self.axes = list(kernel.axes) or ([kernel.grid] if kernel.grid is not None else [])
         self.place = position(self.axes)
-        self.first = len(kernel.buffers)
+        self.first = len(given)
         self.scratch: list[Buffer] = []
         self.kept: dict[int, int] = {}  # rows, by number: memory that holds all of them
         self.sums: dict[int, tuple[int, Any]] = {}  # reductions, by symbol: memory, and dtype
@@ -126,17 +194,22 @@ class _Writer:
 
     def _loop(self, loop: Loop) -> None:
         """A loop as one that stores, and one that reduces and says what it has."""
+        stored: dict[int, Store] = {}  # what the loop keeps, which its reductions read
         for kind in (Store, Reduce):
             own = _only(loop, kind)
             if own is None:
                 continue
-            body = self._renamed([own])
+            body = self._renamed([own], stored)
+            stored = {s.value.number: s for s in statements([own]) if self._keeps(s)}
             for r in [s for s in statements([own]) if isinstance(s, Reduce)]:
                 value = Builder().make("acc", (), r.dtype, r.symbol)
                 body.append(Store(self.sums[r.symbol][0], self.place, value))
             self.found.append(body)
 
-    def _renamed(self, body: list[Any]) -> list[Any]:
+    def _keeps(self, s: Any) -> bool:
+        return isinstance(s, Store) and s.buffer in self.kept and s.value.op not in _LEAVES
+
+    def _renamed(self, body: list[Any], stored: dict[int, Store] | None = None) -> list[Any]:
         """Statements that read from memory what others reduce and keep."""
         own = {s.symbol for s in statements(body) if isinstance(s, Reduce)}
         k = Builder()
@@ -147,6 +220,9 @@ class _Writer:
             return self.kept[i], self.place.scaled(self.kernel.buffers[i].size, 0)
 
         def instead(v: Any) -> Any:
+            if stored and v.number in stored:
+                number, more = buffer(stored[v.number].buffer)
+                return k.make("load", (), v.dtype, (number, more.plus(stored[v.number].at)))
             if v.op != "acc" or v.attr in own:
                 return None
             return k.make("load", (), v.dtype, (self.sums[v.attr][0], self.place))
@@ -156,7 +232,7 @@ class _Writer:
     def _kernel(self, body: list[Any]) -> Kernel:
         """A kernel of statements: what it doesn't write, it only reads, and it has no rows."""
         written = {s.buffer for s in statements(body) if isinstance(s, Store)}
-        every = [*self.kernel.buffers, *self.scratch]
+        every = [*self.given, *self.scratch]
         buffers = [
             b._replace(size=0) if b.role == "row" else
             b._replace(role="out" if i in written else "in")
