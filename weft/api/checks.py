@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base import knobs
+from weft.base import checking, knobs
 from weft.base.traceback import api_boundary
 
 
@@ -53,7 +53,7 @@ def checks(
     if not values:
         values = {"check_nan": True, "check_index": True, "check_division": True}
         values["check_overflow"] = "signed"
-    return knobs.scope(**values)
+    return checking.Scope(knobs.scope(**values).changes)
 
 
 def _dtypes(overflow: Any) -> str:

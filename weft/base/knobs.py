@@ -340,19 +340,19 @@ class Knob:
 class Setting:
     """Knobs with other values for a scope of this thread; may be entered again and nested."""
 
-    __slots__ = ("_changes", "_in_context")
+    __slots__ = ("changes", "_in_context")
 
     def __init__(self, changes: tuple[tuple[Knob, Any], ...]):
-        self._changes = changes
+        self.changes = changes
         self._in_context = any(knob.in_context for knob, _ in changes)
 
     def __enter__(self) -> None:
         mine = thread.overrides
         values, depth = mine.values, mine.depth
         with _lock:  # a global update from another thread writes into the same values
-            old = [values[knob.name] for knob, _ in self._changes]
+            old = [values[knob.name] for knob, _ in self.changes]
             mine.saved.setdefault(id(self), []).append(old)
-            for knob, value in self._changes:
+            for knob, value in self.changes:
                 depth[knob.name] = depth.get(knob.name, 0) + 1
                 values[knob.name] = value
             if self._in_context:
@@ -363,7 +363,7 @@ class Setting:
         values, depth = mine.values, mine.depth
         with _lock:
             stack = mine.saved[id(self)]
-            for (knob, _value), old in zip(self._changes, stack.pop(), strict=True):
+            for (knob, _value), old in zip(self.changes, stack.pop(), strict=True):
                 depth[knob.name] -= 1
                 # The outermost scope gives way to the global value, which may be another now.
                 values[knob.name] = old if depth[knob.name] else _globals[knob.name]
@@ -375,7 +375,7 @@ class Setting:
     def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fun)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with Setting(self._changes):
+            with type(self)(self.changes):
                 return fun(*args, **kwargs)
 
         return wrapped

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.base import errors, knobs
+from weft.base import checking, errors, knobs
 from weft.base.lazy import Late
 from weft.base.record import Record
 from weft.base.traceback import api_boundary
@@ -189,6 +189,7 @@ class ArrayImpl(Array):
         return value.copy() if copy else value
 
     def __buffer__(self, flags: int) -> memoryview:
+        checking.settle(again=True)  # NumPy looks elsewhere where this raises
         return memoryview(self.__array__())
 
     def unsafe_buffer_pointer(self) -> int:

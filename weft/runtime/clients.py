@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ class DeviceClient(Client):
     ) -> list[Any]:
         asked = checking.asked()
         if asked is not None:
-            return self._checked(closed, args, places, asked)
+            return self._checked(closed, args, places, asked, not refs and checking.may_wait())
         # a reference never loses its value without getting another one
         found = self.run(closed, args, places, () if refs else tuple(donated))
         return host().call(closed, args, places) if found is None else found
@@ -284,17 +284,26 @@ class DeviceClient(Client):
         asked = checking.asked()
         found: list[Any] | None
         if closed is not None and asked is not None:
-            found = self._checked(closed, args, places, asked)
+            may_wait = primitive.callee(params) is not None and checking.may_wait()
+            found = self._checked(closed, args, places, asked, may_wait)
         else:
             found = None if closed is None else self.run(closed, args, places)
         if found is None:
             return host().evaluate(primitive, args, params, places)
         return found if primitive.multiple_results else found[0]
 
-    def _checked(self, closed: ClosedJaxpr, args: Any, places: Any, asked: Any) -> list[Any]:
+    def small_result(self, x: ArrayImpl) -> Callable[[], np.ndarray] | None:
+        """A small array on its way to the host, as what waits for it; None where each call is to
+        wait for its results."""
+        return None
+
+    def _checked(
+        self, closed: ClosedJaxpr, args: Any, places: Any, asked: Any, may_wait: bool = False
+    ) -> list[Any]:
         """The results of a program that also gives the number of the first check that failed.
 
-        Nothing is donated: the arguments are needed to find the operation.
+        Nothing is donated: the arguments are needed to find the operation. If it ``may_wait``, that
+        number is looked at later.
         """
         telling, culprit = instrument.telling(closed, asked)
         if culprit is None:
@@ -305,16 +314,56 @@ class DeviceClient(Client):
         if found is None:
             return host().call(closed, args, places)
         *results, failure = found
-        numbers = np.asarray(failure)
-        if numbers.reshape(-1)[0]:
-            flat = instrument.flat(closed)
-            given = [*flat.consts, *args]
-            avals = [v.aval for v in [*flat.jaxpr.constvars, *flat.jaxpr.invars]]
-            values = [to_numpy(x, a) for x, a in zip(given, avals, strict=True)]
-            error = culprit.error([numbers, *values])
-            if error is not None:
-                raise error
+        given = [*instrument.flat(closed).consts, *args]
+        kept = _kept(given) if may_wait else None
+        arrives = None if kept is None else self.small_result(failure)
+
+        def look() -> None:
+            numbers = np.asarray(failure) if arrives is None else arrives()
+            if numbers.reshape(-1)[0]:
+                flat = instrument.flat(closed)
+                avals = [v.aval for v in [*flat.jaxpr.constvars, *flat.jaxpr.invars]]
+                pairs = zip(given if kept is None else kept, avals, strict=True)
+                values = [to_numpy(x, a) for x, a in pairs]
+                error = culprit.error([numbers, *values])
+                if error is not None:
+                    _give_back(given, kept)
+                    raise error
+
+        if arrives is None:
+            checking.settle()
+            look()
+        else:
+            checking.later(look)
         return results
+
+
+# Bytes of arguments that a call holds until its checks are looked at, and of NumPy arrays that are
+# copied for that.
+MAX_HELD, MAX_COPIED = 1 << 28, 1 << 16
+
+
+def _give_back(args: Any, kept: Any) -> None:
+    """Let arrays that were donated to a call that has failed be used on."""
+    for x, held in zip(args, kept or (), strict=False):
+        if type(x) is ArrayImpl and x._owner is None:
+            x._owner = held._owner
+
+
+def _kept(args: Any) -> list[Any] | None:
+    """Arguments that stay what they are until they are looked at; None where that takes long, or
+    much memory."""
+    kept, held = [], 0
+    for x in args:
+        if type(x) is ArrayImpl:
+            held += x.aval.size * storage_dtype(x.aval.dtype).itemsize
+            x = x._alias()
+        elif type(x) is np.ndarray:
+            if x.nbytes > MAX_COPIED:
+                return None
+            x = x.copy()
+        kept.append(x)
+    return kept if held <= MAX_HELD else None
 
 
 def _beside(place: Placement) -> Placement:

@@ -95,7 +95,9 @@ def call_program(closed: Any, leaves: Sequence[Any]) -> list[Any]:
     name = getattr(closed.debug_info, "func_name", "a program")
     check_execution(name)
     where = _site(closed, leaves, name)
-    return where.client.call(closed, leaves, where.places)
+    found = where.client.call(closed, leaves, where.places)
+    checking.settle()  # an operation outside of jit raises where it stands
+    return found  # type: ignore[no-any-return]
 
 
 def call_donating(

@@ -13,6 +13,7 @@ import struct
 import sys
 from typing import Any
 
+from weft.base import checking
 from weft.dtypes import ExtendedDType
 
 # PyTypeObject.tp_as_buffer, after the object header of 3 words and 17 fields, on 64-bit CPython.
@@ -57,6 +58,7 @@ def install(array_type: type) -> None:
                     f"an array of {array.aval.dtype} has no bytes to look at; for random keys use"
                     " weft.random.key_data",
                 )
+            checking.settle(again=True)  # NumPy looks elsewhere where this raises
             return get_buffer(array._value, view, flags)
         except Exception as error:  # a writable view of an immutable array, or one of a deleted one
             return refuse(type(error), str(error))

@@ -1,6 +1,8 @@
-"""Compiled checks on a GPU, or one made of the host: told at the end of each call."""
+"""Compiled checks on a GPU, or one made of the host: told before a value is read."""
 
 import gc
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import weft
 from tests.backends.cuda import host_device
 from weft import numpy as jnp
 from weft.backends.cuda import driver
+from weft.runtime import clients
 
 GPU = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
 
@@ -48,7 +51,7 @@ def test_failures_on_a_gpu_are_named(gpu, function, args, kind, text):
     with weft.checks():
         for _ in range(3):
             with pytest.raises(kind) as error:
-                f(*args)
+                weft.block_until_ready(f(*args))
             assert text in str(error.value)
     weft.block_until_ready(weft.jit(function)(*args))
 
@@ -69,3 +72,116 @@ def test_single_operations_on_a_gpu_are_checked(gpu):
     x = weft.device_put(np.float32([1, -1]), gpu)
     with weft.checks(nan=True), pytest.raises(FloatingPointError, match="sqrt made nan"):
         weft.lax.sqrt(x)
+
+
+def bad(gpu):
+    return weft.device_put(np.float32([1, -1]), gpu)
+
+
+def fine(gpu):
+    return weft.device_put(np.float32([1, 4]), gpu)
+
+
+READS = {
+    "ready": weft.block_until_ready,
+    "array": np.asarray,
+    "number": lambda y: float(y[1]),
+    "print": str,
+    "copy": lambda y: y.copy_to_host_async(),
+    "dlpack": lambda y: y.__dlpack__(),
+    "to the host": lambda y: weft.device_put(y, weft.devices("cpu")[0]),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_failed_call_raises_before_its_values_are_seen(gpu, name):
+    f = weft.jit(lambda x: jnp.sqrt(x) + 1)
+    scope = weft.checks(nan=True)
+    with scope:
+        y = f(bad(gpu))
+        with pytest.raises(FloatingPointError, match=r"sqrt made nan at \[1\]: sqrt\(-1\)"):
+            READS[name](y)
+        READS[name](f(fine(gpu)))  # it is said once
+
+
+def test_a_failed_call_raises_at_the_end_of_the_scope(gpu):
+    f = weft.jit(jnp.sqrt)
+    with pytest.raises(FloatingPointError, match="sqrt made nan"), weft.checks(nan=True):
+        f(fine(gpu))
+        f(bad(gpu))
+    with pytest.raises(KeyError), weft.checks(nan=True):  # another error goes first
+        f(bad(gpu))
+        raise KeyError
+    with pytest.raises(FloatingPointError, match="sqrt made nan"):
+        np.asarray(fine(gpu))
+    np.asarray(fine(gpu))
+
+    @weft.checks(nan=True)
+    def decorated(x):
+        return f(x)
+
+    with pytest.raises(FloatingPointError, match="sqrt made nan"):
+        decorated(bad(gpu))
+
+
+def test_the_next_call_raises_and_no_call_waits_for_its_own(gpu):
+    f, seen = weft.jit(jnp.sqrt), []
+    with weft.checks(nan=True):
+        seen.append(f(bad(gpu)))
+        with pytest.raises(FloatingPointError, match="sqrt made nan"):
+            seen.append(f(fine(gpu)))
+        assert len(seen) == 1
+        for _ in range(3):  # a NaN that is passed on is no failure
+            seen.append(f(seen[-1]))
+    np.asarray(seen[-1])
+
+
+def test_arguments_may_go_before_the_checks_are_looked_at(gpu):
+    f, double = weft.jit(lambda x, n: jnp.log(x) * n), weft.jit(lambda x: x * 2, donate_argnums=0)
+    x, n = bad(gpu), np.float32([3, 3])
+    with pytest.raises(FloatingPointError, match=r"log made nan at \[1\]: log\(-1\)"):
+        with weft.checks(nan=True):
+            f(x, n)
+            n[...] = 7
+            x.delete()
+    x = bad(gpu)
+    with pytest.raises(FloatingPointError, match=r"log made nan at \[1\]: log\(-1\)"):
+        with weft.checks(nan=True):
+            f(x, n)
+            with weft.checks(nan=False):
+                double(x)
+
+
+def test_donated_arguments_of_failed_calls_stay(gpu):
+    f = weft.jit(lambda x: jnp.sqrt(x) * 2, donate_argnums=0)
+    x = bad(gpu)
+    with weft.checks(nan=True):
+        y = f(x)
+        with pytest.raises(FloatingPointError, match="sqrt made nan"):
+            np.asarray(y)
+    np.testing.assert_array_equal(x, [1, -1])
+
+
+def test_calls_that_hold_much_wait(gpu, monkeypatch):
+    f = weft.jit(jnp.sqrt)
+    with weft.checks(nan=True):
+        for name in ("MAX_HELD", "MAX_COPIED"):
+            x = bad(gpu)
+            with monkeypatch.context() as patch:
+                patch.setattr(clients, name, 7)
+                with pytest.raises(FloatingPointError, match="sqrt made nan"):
+                    f(x if name == "MAX_HELD" else np.asarray(x))
+
+
+def test_an_end_of_the_process_says_what_has_failed():
+    script = """
+import threading
+from weft.base import checking
+def look():
+    raise FloatingPointError("log made nan")
+checking.later(look)
+threading.Thread(target=lambda: print(checking.may_wait())).start()
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "FloatingPointError: log made nan" in found.stderr
+    assert found.stdout.strip() == "False"

@@ -369,6 +369,11 @@ def set_patience(function: Callable[[Any], None] | None) -> None:
     _patience = function
 
 
+def is_patient() -> bool:
+    """Whether somebody else waits for streams, as other processes may fail meanwhile."""
+    return _patience is not None
+
+
 def finish(stream: Any) -> None:
     """Wait until all is done that a stream was given."""
     if _patience is None:
@@ -409,6 +414,12 @@ def moment(stream: Any) -> Any:
     event = new_event()
     record(event, stream)
     return event
+
+
+def wait_until(event: Any) -> None:
+    """Wait for a moment that is to come, and forget it."""
+    call("cuEventSynchronize", event)
+    destroy_event(event)
 
 
 def wait_for(stream: Any, event: Any) -> None:

@@ -16,10 +16,18 @@ import numpy as np
 
 from weft.backends.cuda import dlpack, driver
 from weft.backends.cuda.calls import fast
-from weft.backends.cuda.memory import Buffer, begin_copy_out, copy_in, copy_out, memory_stats
+from weft.backends.cuda.memory import (
+    Buffer,
+    begin_copy_out,
+    copied_out,
+    copy_in,
+    copy_out,
+    memory_stats,
+)
 from weft.backends.cuda.program import Cuda, Executable
 from weft.backends.cuda.story import Study
 from weft.backends.llvm.calls import entries
+from weft.base import checking
 from weft.base.errors import JaxRuntimeError
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
@@ -46,6 +54,7 @@ class GpuMemory(Memory):
     def copy_out(self, owner: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
         """The values, copied to the host once they are computed."""
         guards.to_host(dtype, shape)
+        checking.settle()
         self.client.use()
         found = copy_out(owner, dtype, shape)
         found.flags.writeable = False
@@ -53,6 +62,7 @@ class GpuMemory(Memory):
 
     def begin_copy_out(self, owner: Buffer, dtype: Any, shape: tuple[int, ...]) -> None:
         """Begin to copy values to the host, for ``copy_out`` to find."""
+        checking.settle()
         self.client.use()
         begin_copy_out(owner, dtype, shape)
 
@@ -128,6 +138,7 @@ class Gpu(DeviceClient):
 
     def wait(self) -> None:
         """Wait for all that is being computed."""
+        checking.settle()
         self.use()
         driver.synchronize()
 
@@ -217,6 +228,12 @@ class Gpu(DeviceClient):
             return False
         return entries.remember(pattern, lambda: fast.call(self, pattern, places))
 
+    def small_result(self, x: ArrayImpl) -> Callable[[], np.ndarray] | None:
+        self.use()
+        if driver.is_patient():
+            return None
+        return copied_out(x._owner, storage_dtype(x.aval.dtype), x.aval.shape)
+
     # --- other libraries --------------------------------------------------------------------------
 
     def to_dlpack(
@@ -228,6 +245,7 @@ class Gpu(DeviceClient):
                 f"__dlpack__ to the device {tuple(dl_device)}: the array is on"
                 f" {self.dlpack_device}; move it first with weft.device_put"
             )
+        checking.settle()
         self.use()
         owner = self.memory.copy(x._owner) if copy else x._owner
         return dlpack.export(owner, x.aval, self.number, stream, max_version, bool(copy))
@@ -242,6 +260,7 @@ class Gpu(DeviceClient):
 
     def array_interface(self, x: ArrayImpl) -> dict[str, Any]:
         """What Numba's protocol says of an array on a GPU."""
+        checking.settle()
         dtype = storage_dtype(x.aval.dtype)
         if dtype.kind not in "biufc" or dtype.isbuiltin != 1:
             raise AttributeError(

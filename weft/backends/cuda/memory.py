@@ -10,6 +10,7 @@ import bisect
 import ctypes
 import threading
 from collections import deque
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -300,6 +301,20 @@ def begin_copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> None:
         found = _landing(dtype, shape)
         driver.copy_out(found.ctypes.data, buffer.address, found.nbytes, wait=False)
         buffer.host = found
+
+
+def copied_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
+    """Values on their way to the host, as what waits for them, and not for what comes after."""
+    device, found = driver.device(), _landing(dtype, shape)
+    driver.copy_out(found.ctypes.data, buffer.address, found.nbytes, wait=False)
+    moment = driver.moment(device.stream)
+
+    def arrived() -> np.ndarray:
+        device.use()
+        driver.wait_until(moment)
+        return found
+
+    return arrived
 
 
 def copy_out(buffer: Buffer, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
