@@ -4,6 +4,7 @@
 that types keep the division of an operand where devices exchange elements. For all samples, and for
 mesh axes on every dimension of every operand: types with shardings are as described or refused,
 propagation gives results no other axes than these, and partitioning keeps those of propagation.
+So do reshapes, gathers and scatters of many shapes over several meshes, whose types are JAX's.
 ``tests/parallel/partition_law.py`` compares the values.
 """
 
@@ -16,10 +17,17 @@ import pytest
 import weft
 import weft.numpy as jnp
 from tests.laws import checks
+from tests.laws.divided_cases import answer, drawn, function, recorded
 from tests.samples import all_samples
 from weft import lax
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxprs_in_params
-from weft.core.sharding import AbstractMesh, AxisType, ShardingTypeError
+from weft.core.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec,
+    ShardingTypeError,
+)
 from weft.division.explicit import with_spec
 from weft.division.programs.partition import partition
 from weft.division.propagate import results
@@ -31,9 +39,9 @@ MAX_CASES, MAX_PARTITIONED = 40, 2
 TYPES_OTHERWISE = {
     "concatenate": "where no mesh is set, only operands that are divided count",
     "dot_general": "batch dimensions are divided as those of the left operand",
-    "gather": "windows of all of a dimension keep its division",
     "select_and_gather_add": "where no mesh is set, only operands that are divided count",
 }
+JOINED = "joined dimensions keep the axes of all, also where devices exchange elements"
 # Primitives whose types keep less or more than devices compute alone, and why.
 PROPAGATED_OTHERWISE = {
     "clamp": "bounds do not count for types",
@@ -102,10 +110,10 @@ for one in all_samples():
         SAMPLES[one.prim].append(one)
 
 
-def check_types(eqn, specs, found):
+def check_types(eqn, specs, found, mesh=MESH):
     """Whether types are as described, where they are not refused."""
     avals, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
-    typed = [with_spec(a, s, MESH) for a, s in zip(avals, specs, strict=True)]
+    typed = [with_spec(a, s, mesh) for a, s in zip(avals, specs, strict=True)]
     described = eqn.primitive.shard(specs, typed, outs, eqn.params)
     try:
         types = eqn.primitive.explicit(specs, typed, outs, eqn.params)
@@ -121,16 +129,16 @@ def known_otherwise(spec, other):
     return any(axes and axes != own for axes, own in zip(spec, other, strict=True))
 
 
-def check_flow(eqn, specs, described, parts, found):
+def check_flow(eqn, specs, described, parts, found, mesh=MESH):
     """Whether propagation and partitioning give results no axes but those described."""
     closed, operands = alone(eqn)
     if len(set(map(id, operands))) != len(operands):
         return
-    flow = results(closed, specs, MESH)
+    flow = results(closed, specs, mesh)
     if any(known_otherwise(*pair) for pair in zip(flow, described or flow, strict=True)):
         found.append(f"{specs}: propagated is {flow}, described is {described}")
     if parts:  # a device may divide other dimensions besides, where it makes one whole
-        made = partition(closed, MESH, specs).out_specs
+        made = partition(closed, mesh, specs).out_specs
         if any(known_otherwise(*pair) for pair in zip(flow, made, strict=True)):
             found.append(f"{specs}: partitioned is {made}, propagated is {flow}")
 
@@ -148,6 +156,97 @@ def test_types_propagation_and_partitioning_agree(name):
                 check_flow(eqn, specs, described, k < MAX_PARTITIONED, flows)
     assert bool(types) == (name in TYPES_OTHERWISE), types[:3]
     assert bool(flows) == (name in PROPAGATED_OTHERWISE), flows[:3]
+
+
+def equation_of(case):
+    """The equation of a case, the specs of its operands, and its mesh."""
+    name, (sizes, names), shapes, specs, _ = case
+    dtypes = ["float32", "int32", "float32"]
+    avals = [weft.ShapeDtypeStruct(tuple(n), d) for n, d in zip(shapes, dtypes, strict=False)]
+    closed = weft.make_jaxpr(function(lax, case))(*avals)
+    (eqn,) = [e for e in equations(closed.jaxpr, name) if len(e.invars) == len(shapes)]
+    mesh = AbstractMesh(tuple(sizes), tuple(names), axis_types=(AxisType.Explicit,) * len(sizes))
+    return eqn, [tuple(map(tuple, spec)) for spec in specs], mesh
+
+
+def is_clear(eqn, specs, mesh):
+    """Whether types say how the result is divided."""
+    avals, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
+    typed = [with_spec(a, s, mesh) for a, s in zip(avals, specs, strict=True)]
+    try:
+        eqn.primitive.explicit(specs, typed, outs, eqn.params)
+    except ShardingTypeError:
+        return False
+    return True
+
+
+DRAWN = [case for case in drawn(1, 400) if case[2][0] != case[4].get("new")]
+
+
+@pytest.mark.parametrize("name", ["reshape", "gather", "scatter", "scatter-add", "scatter-max"])
+def test_types_propagation_and_partitioning_agree_for_many_shapes(name):
+    types, flows, clear = [], [], 0
+    for case in DRAWN:
+        if case[0] != name:
+            continue
+        eqn, specs, mesh = equation_of(case)
+        described = check_types(eqn, specs, types, mesh)
+        clear += is_clear(eqn, specs, mesh)
+        parts = is_clear(eqn, specs, mesh) and clear % 3 == 0
+        check_flow(eqn, specs, described, parts, flows, mesh)
+    assert clear > 20 and not flows, flows[:3]
+    assert bool(types) == (name == "reshape"), (JOINED, types[:3])
+
+
+def test_types_are_those_of_jax():
+    """JAX refuses some reshapes that join a dimension of one element, which divides nothing."""
+    wrong, more = [], []
+    for case, told in recorded():
+        found = answer(weft, case)
+        if found == told:
+            continue
+        ones = case[0] == "reshape" and 1 in (*case[2][0], *case[4]["new"])
+        (more if ones and told == "ShardingTypeError" else wrong).append((case, told, found))
+    assert not wrong, wrong[:3]
+    assert len(more) < 5
+
+
+ERRORS = {
+    "indexed": (lambda x, i: x.at[i].get(mode="clip"), ("x", None), "dimension 0 of operand 0"),
+    "window": (
+        lambda x, i: lax.dynamic_slice_in_dim(x, i[0], 2, 1) + x[:, i],
+        (None, "x"),
+        "dimension 1",
+    ),
+    "updated": (lambda x, i: x.at[i].add(1.0), ("x", None), "dimension 0 of operand 0"),
+    "set": (lambda x, i: x.at[:, i].set(0.0), (None, "x"), "dimension 1 of operand 0"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_name_the_dimension_and_what_to_write(name):
+    fun, spec, phrase = ERRORS[name]
+    places = NamedSharding(MESH, PartitionSpec(*spec))
+    x = weft.ShapeDtypeStruct((8, 4), "float32", sharding=places)
+    with pytest.raises(ShardingTypeError, match=phrase) as caught:
+        weft.eval_shape(fun, x, weft.ShapeDtypeStruct((2,), "int32"))
+    assert "over x" in str(caught.value) and "weft.reshard" in str(caught.value)
+    if name != "window":
+        method = {"indexed": "get(", "updated": "add(y, ", "set": "set(y, "}[name]
+        assert f"x.at[...].{method}out_sharding=P(...))" in str(caught.value)
+
+
+def test_errors_name_both_of_two_dimensions_that_differ():
+    numbers = lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
+    both = [("float32", ("x", None)), ("int32", ("y", None))]
+    given = [
+        weft.ShapeDtypeStruct((4, n), dtype, sharding=NamedSharding(MESH, PartitionSpec(*spec)))
+        for n, (dtype, spec) in zip((8, 1), both, strict=True)
+    ]
+    with pytest.raises(
+        ShardingTypeError, match="dimension 0 of operand 0 and dimension 0 of opera"
+    ):
+        weft.eval_shape(lambda x, i: lax.gather(x, i, numbers, (1, 1)), *given)
 
 
 SYSTEMS = {

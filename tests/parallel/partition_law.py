@@ -12,6 +12,7 @@ import numpy as np
 
 import weft
 from tests.laws import checks
+from tests.laws.divided_cases import drawn, function
 from tests.parallel.law import MESHES, mesh_of
 from tests.samples import all_samples
 from weft.division.factors import fitting
@@ -61,6 +62,23 @@ def check(sample, dtype, mesh, turn):
     return made
 
 
+def check_drawn(case, mesh):
+    """A reshape, gather or scatter whose operands are divided as it says."""
+    name, _, shapes, specs, _ = case
+    draw = np.random.default_rng(len(str(case)))
+    args = [draw.integers(-9, 9, shape).astype(np.float32) for shape in shapes]
+    if len(args) > 1:
+        args[1] = draw.integers(-1, max(shapes[0]) + 1, shapes[1]).astype(np.int32)
+    if name == "scatter":  # updates of one place in any order give the same
+        args[2] = np.ones_like(args[2])
+    given = [tuple(map(tuple, s)) for s in specs]
+    for mode in ("clip", "fill") if len(args) > 1 else ("clip",):
+        fun = function(weft.lax, case, mode)
+        made = partition(weft.make_jaxpr(fun)(*args), mesh, given)
+        found, want = weft.jit(made.bind)(*args)[0], weft.jit(fun)(*args)
+        np.testing.assert_array_equal(found, want, str(case))
+
+
 def main():
     count, broken, undivided = 0, [], set()
     meshes = [mesh_of(*m) for m in MESHES[1:]]
@@ -86,6 +104,12 @@ def main():
                     raise
                 text = str(error).strip().splitlines()
                 broken.append(f"{sample} {mesh.shape} {turn} {type(error).__name__} {text[:1]}")
+    for case in [] if chosen else drawn(2, 300 if "--full" in sys.argv else 60):
+        count += 1
+        try:
+            check_drawn(case, mesh_of(case[1][0], "".join(case[1][1])))
+        except Exception as error:
+            broken.append(f"{case} {type(error).__name__} {str(error).strip().splitlines()[:1]}")
     print("\n".join(broken))
     if "--whole" in sys.argv:
         print("no rule divides:", *sorted(undivided))

@@ -9,7 +9,7 @@ backwards, and partitioning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any
 
@@ -26,10 +26,13 @@ class Factors:
     ``combine`` says of factors that results lack how the results of devices are put together:
     "add", "max", "min", "and", "or", "mul", "xor", or "own" where the primitive's ``local`` does.
     ``names`` are the factors of dimensions by names, where each has one: those of at most one
-    element are always whole for devices, but types keep their axes.
+    element are always whole for devices, but types keep their axes. Of ``asks`` and ``alike``,
+    which are such names, types ask more: where one of ``asks`` is divided, devices would have to
+    exchange elements, so that the type of the result is to be said; operands divide those of
+    ``alike`` in the same way, or none does.
     """
 
-    __slots__ = ("ins", "outs", "sizes", "combine", "names")
+    __slots__ = ("ins", "outs", "sizes", "combine", "names", "asks", "alike")
 
     def __init__(
         self,
@@ -38,12 +41,16 @@ class Factors:
         sizes: dict[int, int],
         combine: dict[int, str] | None = None,
         names: tuple[Sequence[Any], Sequence[Any]] | None = None,
+        asks: Collection[Any] = (),
+        alike: Collection[Any] = (),
     ) -> None:
         self.ins = list(ins)
         self.outs = list(outs)
         self.sizes = sizes
         self.combine = combine or {}
         self.names = names
+        self.asks = asks
+        self.alike = alike
 
 
 def forwards(
@@ -76,6 +83,8 @@ def labelled(
     avals: Any,
     results: Any,
     combine: dict[Any, str] | None = None,
+    asks: Collection[Any] = (),
+    alike: Collection[Any] = (),
 ) -> Factors:
     """Factors by names, which are any hashables, one for each dimension; None for a whole one.
 
@@ -98,7 +107,7 @@ def labelled(
     given = [dims(x, a.shape) for x, a in zip(ins, avals, strict=True)]
     made = [dims(x, a.shape) for x, a in zip(outs, results, strict=True)]
     kinds = {numbers[k]: how for k, how in (combine or {}).items() if k in numbers}
-    return Factors(given, made, sizes, kinds, (ins, outs))
+    return Factors(given, made, sizes, kinds, (ins, outs), asks, alike)
 
 
 def elementwise(avals: Any, outs: Any) -> Factors:
@@ -146,6 +155,8 @@ def leading(avals: Any, outs: Any, inner: Sequence[int], out_inner: Sequence[int
 
 def reshaped(old: Sequence[int], new: Sequence[int]) -> Factors:
     """The factors of a reshape: the finest split that both shapes are made of, from the front."""
+    if [n for n in old if n != 1] == [n for n in new if n != 1]:
+        return _of_ones(old, new)
     sizes: dict[int, int] = {}
     found: tuple[list[list[int]], list[list[int]]] = ([[] for _ in old], [[] for _ in new])
     at, left = [0, 0], [0, 0]
@@ -176,6 +187,16 @@ def reshaped(old: Sequence[int], new: Sequence[int]) -> Factors:
     return Factors([ins], [outs], sizes)
 
 
+def _of_ones(old: Sequence[int], new: Sequence[int]) -> Factors:
+    """The factors of a reshape that only adds or drops dimensions of one element."""
+
+    def dims(shape: Sequence[int]) -> Dims:
+        labels = iter(range(len(shape)))
+        return tuple([() if n == 1 else (next(labels),) for n in shape])
+
+    return Factors([dims(old)], [dims(new)], dict(enumerate(n for n in old if n != 1)))
+
+
 # --- divisions ------------------------------------------------------------------------------------
 
 
@@ -194,6 +215,8 @@ def split_axes(
         mine: list[Any] = []
         size = sizes[label]
         while rest and size % (count(mine, mesh) * mesh[rest[0]]) == 0:
+            if count(mine, mesh) == size and label != labels[-1]:
+                break  # axes of one device, of the next factor
             mine.append(rest.pop(0))
         if mine:
             found.append((label, tuple(mine)))
@@ -203,9 +226,17 @@ def split_axes(
 
 
 def spec_for(
-    dims: Dims, shape: Sequence[int], division: Division, f: Factors, mesh: dict[Any, int]
+    dims: Dims,
+    shape: Sequence[int],
+    division: Division,
+    f: Factors,
+    mesh: dict[Any, int],
+    runs: bool = True,
 ) -> Spec | None:
-    """The spec of an array under a division of factors; None where it is not one of equal runs."""
+    """The spec of an array under a division of factors; None where it is not one of equal runs.
+
+    Without ``runs``, a factor may be divided in part before another one.
+    """
     found: list[tuple[Any, ...]] = []
     for labels, n in zip(dims, shape, strict=True):
         axes: list[Any] = []
@@ -215,7 +246,7 @@ def spec_for(
             if mine and not full:
                 return None
             axes += mine
-            full = full and count(mine, mesh) == f.sizes[label]
+            full = full and (count(mine, mesh) == f.sizes[label] if runs else bool(mine))
         if n % count(axes, mesh):
             return None
         found.append(tuple(axes))

@@ -7,11 +7,20 @@ that says what to write instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from weft.core.sharding import PartitionSpec, ShardingTypeError
 from weft.division.explicit import in_mesh
-from weft.division.factors import Factors, Spec, axis_sizes, forwards
+from weft.division.factors import (
+    Factors,
+    Spec,
+    axis_sizes,
+    count,
+    forwards,
+    spec_for,
+    split_axes,
+)
 
 
 def shown(spec: Spec) -> str:
@@ -126,84 +135,56 @@ def solved(specs: Sequence[Spec], avals: Any, left: bool, transposed: bool) -> S
     return (*stack, *pair)
 
 
-# --- reshape --------------------------------------------------------------------------------------
+# --- rules that are the description ---------------------------------------------------------------
 
 
-def reshaped(spec: Spec, divided: Any, old: Any, new: Any) -> Spec | None:
-    """How a reshaped array is divided; None where it is not clear."""
-    if not any(spec):
-        return ((),) * len(new)
-    mesh = divided.mesh
-    kept = [(n, s) for n, s in zip(old, spec, strict=True) if n != 1]
-    if [n for n, _ in kept] == [n for n in new if n != 1]:
-        rest = iter([s for _, s in kept])
-        return tuple([() if n == 1 else next(rest) for n in new])
-    if 0 in old or len(old) == len(new):
-        return None
-    joins = len(new) < len(old)
-    runs = _runs(new, old) if joins else _runs(old, new)
-    if runs is None:
-        return None
-    found: list[Any] = []
-    for i, run in enumerate(runs):
-        parts = [spec[k] for k in run] if joins else [spec[i]]
-        if len(run) == 1:
-            found.append(parts[0])
-            continue
-        while parts and not parts[-1]:
-            parts.pop()
-        if not all(parts):
+def described(name: str, f: Factors, specs: Sequence[Spec], avals: Any, outs: Any) -> list[Spec]:
+    """How results are divided where each dimension of operands is a factor, a name.
+
+    What is divided is to be clear: no dimension that has to be whole, no factor that asks, and none
+    in several ways.
+    """
+    assert f.names is not None
+    found: dict[Any, tuple[int, int]] = {}
+    for i, (names, spec) in enumerate(zip(f.names[0], specs, strict=True)):
+        for d, (factor, axes) in enumerate(zip(names, spec, strict=True)):
+            if axes and (factor is None or factor in f.asks):
+                raise open_result(name, i, d, axes, avals)
+            if factor is None or not (axes or factor in f.alike):
+                continue
+            j, e = found.setdefault(factor, (i, d))
+            if specs[j][e] != axes:
+                raise ShardingTypeError(
+                    f"{name} of {_given(avals)} goes along dimension {e} of operand {j} and"
+                    f" dimension {d} of operand {i} together, which are sharded in different ways;"
+                    " move one operand first with weft.reshard, or say how the result is sharded"
+                    f"{_saying(name)}"
+                )
+    return forwards(f, specs, outs, axis_sizes(avals))
+
+
+def reshaped(f: Factors, spec: Spec, old: Sequence[int], new: Sequence[int], mesh: Any) -> Any:
+    """How a reshaped array is divided; None where it is not clear: each axis must divide a factor,
+    and between the dimensions that both shapes begin and end with, one is cut, or all are joined.
+    """
+    division: dict[int, Any] = {}
+    for labels, axes in zip(f.ins[0], spec, strict=True):
+        parts = split_axes(labels, axes, f.sizes, mesh)
+        if count(axes, mesh) > prod(count(mine, mesh) for _, mine in parts):
             return None
-        sizes = [new[i]] if joins else [new[k] for k in run]
-        dealt = _dealt([axis for part in parts for axis in part], sizes, mesh)
-        if dealt is None:
+        division.update(parts)
+    if [n for n in old if n != 1] != [n for n in new if n != 1]:
+        first = _common(old, new)
+        last = _common(old[first:][::-1], new[first:][::-1])
+        if min(len(old), len(new)) - first - last > 1:
             return None
-        found += dealt
-    return tuple(found)
+    return spec_for(f.outs[0], new, division, f, mesh, runs=False)
 
 
-def _dealt(axes: list[Any], sizes: list[int], mesh: Any) -> list[Any] | None:
-    """Axes dealt out to dimensions in order, each as many as it can be divided by."""
-    left, found = list(axes), []
-    for n in sizes:
-        part: list[Any] = []
-        while n > 1 and left:
-            count = mesh.shape[left[0]]
-            if n % count:
-                return None
-            n //= count
-            part.append(left.pop(0))
-        found.append(tuple(part))
-    return None if left else found
-
-
-def _runs(few: Any, many: Any) -> list[range] | None:
-    """For each of a few dimensions the run of others that it is made of; None where two of them
-    are made of several. Ones belong to the run before them."""
-    few, many, ones = list(few), list(many), 0
-    while few and many and few[-1] == many[-1] == 1:
-        few.pop()
-        many.pop()
-        ones += 1
-    runs: list[range] = []
-    at = several = 0
-    for i, size in enumerate(few):
-        stop, total = at + 1, many[at] if at < len(many) else 0
-        if total != size:
-            several += 1
-            while total != size:
-                if total > size or stop >= len(many):
-                    return None
-                total *= many[stop]
-                stop += 1
-            after = few[i + 1] if i + 1 < len(few) else None
-            while stop < len(many) and many[stop] == 1 and after != 1:
-                stop += 1
-        runs.append(range(at, stop))
-        at = stop
-    if at != len(many) or several > 1:
-        return None
-    return [*runs, *[range(at + k, at + k + 1) for k in range(ones)]]
+def _common(xs: Sequence[int], ys: Sequence[int]) -> int:
+    """How many numbers two lists begin with alike."""
+    return next((i for i, (x, y) in enumerate(zip(xs, ys, strict=False)) if x != y),
+                min(len(xs), len(ys)))  # fmt: skip
 
 
 def unclear_reshape(aval: Any, shape: Any) -> ShardingTypeError:
@@ -214,66 +195,31 @@ def unclear_reshape(aval: Any, shape: Any) -> ShardingTypeError:
     )
 
 
-# --- indexing -------------------------------------------------------------------------------------
+# How the result of an operation is said to be divided.
+_SAID = {
+    "gather": "x.at[...].get(out_sharding=P(...))",
+    "scatter": "x.at[...].set(y, out_sharding=P(...))",
+    "scatter-add": "x.at[...].add(y, out_sharding=P(...))",
+    "scatter-sub": "x.at[...].subtract(y, out_sharding=P(...))",
+    "scatter-mul": "x.at[...].multiply(y, out_sharding=P(...))",
+    "scatter-min": "x.at[...].min(y, out_sharding=P(...))",
+    "scatter-max": "x.at[...].max(y, out_sharding=P(...))",
+}
 
 
-def gathered(specs: Sequence[Spec], avals: Any, out: Any, numbers: Any, sizes: Any) -> Spec | None:
-    """How what is gathered is divided: as the dimensions that are taken whole, and as batches."""
-    operand, indices = specs[0], list(specs[1])
-    if any(operand[d] and sizes[d] != avals[0].shape[d] for d in numbers.start_index_map):
-        return None
-    pairs = list(
-        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
-    )
-    if any(operand[d] and indices[i] and operand[d] != indices[i] for d, i in pairs):
-        return None
-    batches = set(numbers.start_indices_batching_dims)
-    if any(s for i, s in enumerate(indices) if i not in batches):
-        return None
-    for d, i in pairs:
-        indices[i] = indices[i] or operand[d]
-    gone = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
-    windows = iter([s for d, s in enumerate(operand) if d not in gone])
-    others = iter(indices)
-    offsets = set(numbers.offset_dims)
-    return tuple([next(windows if d in offsets else others) for d in range(len(out.shape))])
+def _saying(name: str) -> str:
+    return f", as with {_SAID[name]}" if name in _SAID else ""
 
 
-def scattered(specs: Sequence[Spec], avals: Any, numbers: Any) -> Spec | None:
-    """How an array is divided into which updates are scattered."""
-    operand, indices, updates = specs
-    windows = numbers.update_window_dims
-    queries = [d for d in range(len(updates)) if d not in windows]
-    batch = list(
-        zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
-    )
-    batched = [(d, i, queries[i]) for d, i in batch]
-    found = list(operand)
-    for d, i, u in batched:
-        axes = {s for s in (operand[d], indices[i], updates[u]) if s}
-        if len(axes) > 1:
-            return None
-        found[d] = axes.pop() if axes else ()
-    gone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-    kept = [d for d in range(len(operand)) if d not in gone]
-    for u, d in zip(windows, kept, strict=True):
-        whole = avals[2].shape[u] == avals[0].shape[d] and updates[u] == operand[d]
-        if not whole and (updates[u] or operand[d]):
-            return None
-    if any(operand[d] for d in numbers.inserted_window_dims):
-        return None
-    if any(updates[u] for u in queries if u not in [b for _, _, b in batched]):
-        return None
-    if any(s for i, s in enumerate(indices) if i not in [b for _, b, _ in batched]):
-        return None
-    return tuple(found)
+def _given(avals: Any) -> str:
+    return ", ".join(a.str_short() for a in avals)
 
 
-def unclear_index(name: str, avals: Any, method: str) -> ShardingTypeError:
-    """The error for indices into divided dimensions."""
-    given = ", ".join(a.str_short() for a in avals)
+def open_result(name: str, i: int, d: int, axes: Any, avals: Any) -> ShardingTypeError:
+    """The error for a dimension that has to be whole, or for one that leaves open how the result is
+    divided."""
     return ShardingTypeError(
-        f"{name} of {given} reads or writes across devices, which leaves open how the result is"
-        f" divided; say it, as with x.at[...].{method}(..., out_sharding=P(...)), or make the"
-        " indexed dimensions whole with weft.reshard"
+        f"{name} of {_given(avals)} would exchange elements along dimension {d} of operand {i},"
+        f" {avals[i].str_short()}, which is sharded over {', '.join(map(str, axes))}; say how the"
+        f" result is sharded{_saying(name)}, or make the dimension whole with weft.reshard"
     )

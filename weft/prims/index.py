@@ -91,7 +91,7 @@ class Gather(Primitive):
         gone = {*numbers.collapsed_slice_dims, *batching}
         kept = [d for d in range(len(sizes)) if d not in gone]
         for at, d in zip(numbers.offset_dims, kept, strict=True):
-            if sizes[d] == x.shape[d] and d not in indexed:
+            if sizes[d] == x.shape[d]:
                 given[d] = made[at] = ("x", d)
         combine: dict[Any, str] = {}
         if divides_indexed(numbers.collapsed_slice_dims, indexed, x.dtype):
@@ -100,7 +100,9 @@ class Gather(Primitive):
                 combine["at", d] = "add"
         rest = iter(rows)
         made = [name if d in numbers.offset_dims else next(rest) for d, name in enumerate(made)]
-        return labelled([given, [*rows, None]], [made], avals, outs, combine)
+        # in the gradient, indices of several devices add to the same elements
+        asks = {*combine, *rows} - {rows[k] for k in batching.values()}
+        return labelled([given, [*rows, None]], [made], avals, outs, combine, asks)
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         """Where the operand is divided along indexed dimensions: what is in a device's part, and
@@ -110,7 +112,7 @@ class Gather(Primitive):
         sizes = zip(params["slice_sizes"], part.avals[0].shape, np.shape(x), strict=True)
         taken = tuple(own if n == whole else n for n, whole, own in sizes)
         params = {**params, "slice_sizes": taken}
-        divided = [d for d in numbers.start_index_map if part.count(part.factors.ins[0][d]) > 1]
+        divided = indexed_parts(part, numbers.start_index_map)
         if not divided:
             return self.bind(x, indices, **params)
         mode, fill = params["mode"], params["fill_value"]
@@ -129,11 +131,8 @@ class Gather(Primitive):
         return select_n(spread(inside), value, found)
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
-        found = divisions.gathered(specs, avals, outs[0], numbers, sizes)
-        if found is None:
-            raise divisions.unclear_index("gather", avals, "get")
-        return [found]
+        f = self.factors(avals, outs, params)
+        return divisions.described(self.name, f, specs, avals, outs)
 
     def shape(
         self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Shape, **_: Any
@@ -257,6 +256,12 @@ def divides_indexed(single: Any, indexed: Any, dtype: Any) -> bool:
     return plain and set(indexed) <= set(single)
 
 
+def indexed_parts(part: Any, indexed: Any) -> list[int]:
+    """The indexed dimensions that are divided and not taken whole."""
+    f, one = part.factors, part.factors.names[0][0]
+    return [d for d in indexed if one[d] == ("at", d) and part.count(f.ins[0][d]) > 1]
+
+
 def places_in_part(part: Any, indices: Any, indexed: Any, x: Any, mode: Any) -> Any:
     """Indices into a device's part; which are inside of the whole, and which inside of the part."""
     whole = part.avals[0].shape
@@ -321,14 +326,16 @@ class ScatterFamily(Primitive):
         made: list[Any] = [None] * len(updates.shape)
         kept = [d for d in range(len(x.shape)) if d not in inserted and d not in batching]
         for at, d in zip(window, kept, strict=True):
-            if updates.shape[at] == x.shape[d] and d not in indexed:
+            if updates.shape[at] == x.shape[d]:
                 given[d] = made[at] = ("x", d)
         if divides_indexed(inserted, indexed, x.dtype):
             for d in indexed:
                 given[d] = ("at", d)
         rest = iter(rows)
+        windows = {name for name in made if name is not None}
         made = [name if d in window else next(rest) for d, name in enumerate(made)]
-        return labelled([given, [*rows, None], made], [given], avals, outs, combine)
+        asks = {*rows, *(("at", d) for d in indexed)} - {rows[k] for k in indices_batching}
+        return labelled([given, [*rows, None], made], [given], avals, outs, combine, asks, windows)
 
     def local(self, part: Any, args: Any, params: dict[str, Any]) -> Any:
         """Updates outside of a device's part are dropped; of partial sums one device has the
@@ -336,7 +343,7 @@ class ScatterFamily(Primitive):
         x, indices, updates = args
         numbers = params["dimension_numbers"]
         indexed = numbers.scatter_dims_to_operand_dims
-        if any(part.count(part.factors.ins[0][d]) > 1 for d in indexed):
+        if indexed_parts(part, indexed):
             indices, _, _ = places_in_part(part, indices, indexed, x, params["mode"])
             params = {**params, "mode": FILL_OR_DROP, "indices_are_sorted": False}
         partial = [a for a in part.factors.combine if part.count([a]) > 1]
@@ -345,13 +352,14 @@ class ScatterFamily(Primitive):
             x = select_n(first, filled(0, typeof(x)), x)
         return self.bind(x, indices, updates, **params)
 
-    divided_as = 0
+    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
+        """As the operand, and batches as what divides them."""
+        (found,) = super().shard(specs, avals, outs, params)
+        return [tuple([own or axes for own, axes in zip(specs[0], found, strict=True)])]
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        found = divisions.scattered(specs, avals, params["dimension_numbers"])
-        if found is None:
-            raise divisions.unclear_index(self.name, avals, "set/add/mul/...")
-        return [found]
+        f = self.factors(avals, outs, params)
+        return divisions.described(self.name, f, specs, avals, outs)
 
     def shape(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
         _check_indices(self.name, indices)

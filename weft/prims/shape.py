@@ -190,22 +190,6 @@ class Reshape(Primitive):
         turned = transpose_p.bind(x, permutation=tuple(dimensions))
         return self.bind(turned, new_sizes=new_sizes, dimensions=None, sharding=sharding)
 
-    def shard(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        """Leading dimensions that stay as they are keep their axes, and so does the next one, cut
-        or joined with others: its parts are runs of elements."""
-        if params["dimensions"] is not None:
-            return None
-        old, new = avals[0].shape, outs[0].shape
-        same = 0
-        while same < min(len(old), len(new)) and old[same] == new[same]:
-            same += 1
-        rest = len(new) - same
-        found = list(specs[0][:same])
-        if rest and same < len(old):
-            found.append(specs[0][same])
-            rest -= 1
-        return [(*found, *((),) * rest)]
-
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
         if params["dimensions"] is not None:
             return None
@@ -215,9 +199,12 @@ class Reshape(Primitive):
         return self.bind(*args, **{**params, "new_sizes": part.outs[0]})
 
     def explicit(self, specs: Any, avals: Any, outs: Any, params: dict[str, Any]) -> Any:
-        """A dimension may be cut into several, or several may be joined, once."""
-        found = divisions.reshaped(specs[0], avals[0].divided, avals[0].shape, outs[0].shape)
-        if found is None or (params["dimensions"] is not None and found != ((),) * len(found)):
+        if not any(specs[0]):
+            return [((),) * len(outs[0].shape)]
+        f = self.factors(avals, outs, params)
+        shapes, mesh = (avals[0].shape, outs[0].shape), avals[0].divided.mesh.shape
+        found = None if f is None else divisions.reshaped(f, specs[0], *shapes, mesh)
+        if found is None:
             raise divisions.unclear_reshape(avals[0], outs[0].shape)
         return [found]
 
