@@ -89,12 +89,25 @@ def remember(
     mapped_from.set(mapped[1], None, found)
 
 
+def remembered(params: dict[str, Any]) -> Unbatched | None:
+    """What was mapped of a loop, or None where nothing was."""
+    found = mapped_from.get(params["body_jaxpr"], None)
+    return None if found is None or found.predicate is not params["cond_jaxpr"] else found
+
+
 def unbatched(params: dict[str, Any]) -> Unbatched | None:
     """What was mapped of a loop, for one element alone, or None where nothing was."""
-    found = mapped_from.get(params["body_jaxpr"], None)
-    if found is None or found.predicate is not params["cond_jaxpr"]:
+    found = remembered(params)
+    if found is None:
         return None
     return found._replace(cond=forgetful(found.cond), body=forgetful(found.body))
+
+
+def over_batch(found: Unbatched, program: ClosedJaxpr, shared: int) -> ClosedJaxpr:
+    """A program of a loop's operands for one element, mapped over the batch of the loop; before
+    these come ``shared`` operands that are the same for all elements."""
+    dims = [*[(None,) * len(found.sizes)] * shared, *found.cond_dims, *found.body_dims]
+    return _mapped_again(program, found.sizes, dims, len(found.body.out_avals))
 
 
 def has_rows(body: ClosedJaxpr) -> bool:
@@ -199,8 +212,8 @@ def _over_one_axis(program: ClosedJaxpr, size: int, dims: Sequence[int | None]) 
 
 def _eligible(params: dict[str, Any]) -> Unbatched | None:
     """What was mapped, where a loop may run in another way."""
-    found = mapped_from.get(params["body_jaxpr"], None)
-    if found is None or found.predicate is not params["cond_jaxpr"]:
+    found = remembered(params)
+    if found is None:
         return None
     if prod(found.sizes) < MIN_LANES or any(a.is_ref for a in params["body_jaxpr"].in_avals):
         return None

@@ -76,6 +76,12 @@ class While(Primitive):
     def compacted(self, params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
         return lanes.ladder(params, judge)
 
+    def remembered(self, params: dict[str, Any]) -> Any:
+        return lanes.remembered(params) if self.compacts(params) else None
+
+    def over_batch(self, found: Any, program: ClosedJaxpr, shared: int) -> ClosedJaxpr:
+        return lanes.over_batch(found, program, shared)
+
     def unbatched(self, params: dict[str, Any]) -> Any:
         return lanes.unbatched(params) if self.compacts(params) else None
 

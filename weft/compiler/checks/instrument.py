@@ -8,6 +8,7 @@ A program for devices that cannot stop returns these numbers as results.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from weft.base.checking import Kinds
 from weft.compiler.checks import early, predicates, ranges
 from weft.compiler.checks.flow import Flow
 from weft.compiler.checks.replay import Culprit
-from weft.compiler.checks.sites import Site, is_integer
+from weft.compiler.checks.sites import Around, Site, is_integer
 from weft.compiler.checks.stop import stop_if_p
 from weft.compiler.passes.inline import inline
 from weft.core.caches import per_program
 from weft.core.interpret import literal_value
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun
 from weft.core.staging import stage
 from weft.core.trace import state, typeof
 
@@ -211,9 +212,12 @@ class _Writer:
         around, self.before = self.before, before
         outs, failure = self.region(inner.jaxpr, inner.consts, args)
         self.before = around
-        for i in range(begin, len(self.sites)):
-            self.sites[i] = self.sites[i].inside(eqn, inner, asks)
+        self.enclose(begin, Around(eqn, inner, asks))
         return outs, failure
+
+    def enclose(self, begin: int, around: Around) -> None:
+        """Have checks from a number on stand inside of a loop or branch."""
+        self.sites[begin:] = [site.inside(around) for site in self.sites[begin:]]
 
     def scan(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
         params = eqn.params
@@ -234,7 +238,36 @@ class _Writer:
         bound = eqn.primitive.bind(*values[:n_consts], *initial, *values[n_consts:], **new)
         return bound[depth[0] :], tuple(bound[1 : depth[0]])
 
+    def elements(self, eqn: Any, batch: Any, values: list[Any]) -> tuple[list[Any], Any]:
+        """A mapped loop with the checks of each element's own loop, mapped again: the compiler runs
+        each no longer than it needs. The failure is that of the first element that has one."""
+        n_cond = eqn.params["cond_nconsts"]
+        avals = [*batch.cond.in_avals[:n_cond], *batch.body.in_avals]
+        ins, outs = [Var(a) for a in avals], [Var(a) for a in batch.body.out_avals]
+        params = {**eqn.params, "cond_jaxpr": batch.cond, "body_jaxpr": batch.body}
+        one = eqn.replace(invars=ins, outvars=outs, params=params)
+        begin, around, depth = len(self.sites), self.before, 0
+
+        def run(before: Any, *args: Any) -> list[Any]:
+            nonlocal depth
+            self.before = before
+            found, failure = self.loop(one, list(args))
+            depth = 0 if failure is None else len(failure)
+            return [*(failure or ()), *found]
+
+        made = stage(run, [predicates.SCALAR, *avals])
+        self.before = around
+        if not depth:
+            return [], None
+        self.enclose(begin, Around(eqn, ClosedJaxpr(Jaxpr([], ins, outs, [one]), ()), False, batch))
+        before = _SCALAR(0) if around is None else around
+        bound = jaxpr_as_fun(eqn.primitive.over_batch(batch, made, 1))(before, *values)
+        return bound[depth:], predicates.first_element(bound[:depth])
+
     def loop(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
+        batch = eqn.primitive.remembered(eqn.params)
+        if batch is not None and prod(batch.sizes):
+            return self.elements(eqn, batch, values)
         # elements of a batch that are done go round with the others: what they become is discarded
         params, taken = eqn.primitive.scalar_predicate(eqn.params)
         eqn = eqn.replace(params=params, invars=[eqn.invars[i] for i in taken])

@@ -6,6 +6,7 @@ Each says where an operation fails: on elements, or on indices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,30 @@ def chosen(failed: Any, failure: Sequence[Any], otherwise: Sequence[Any]) -> tup
     depth = max(len(failure), len(otherwise))
     pairs = zip(padded(otherwise, depth), padded(failure, depth), strict=True)
     return tuple([_bind("select_n", failed, no, yes) for no, yes in pairs])
+
+
+def first_element(failures: Sequence[Any]) -> tuple[Any, ...]:
+    """The failure of one element of a batch, of arrays with the batch's axes: its check, the number
+    of the element, and its rounds. It is the first element whose failure has ended a loop, or the
+    first with a failure if there is none."""
+    count = prod(np.shape(failures[0]))
+    rows = [
+        _bind("reshape", x, new_sizes=(count,), dimensions=None, sharding=None) for x in failures
+    ]
+    number = _bind("iota", dtype=np.dtype(np.int32), shape=(count,), dimension=0, sharding=None)
+    many = _spread(np.int32(count), (count,))
+    later = _bind("add", number, many)
+    failed = _bind("select_n", differs(rows[0], 0), _bind("add", later, many), later)
+    rank = _bind("select_n", below(rows[0], 0), failed, number)
+    least = _bind("reduce_min", rank, axes=(0,), out_sharding=None)
+    element = _bind("rem", least, np.int32(count))
+    this = _bind("eq", number, _spread(element, (count,)))
+    none = _spread(np.int32(0), (count,))
+    first, *rounds = [
+        _bind("reduce_sum", _bind("select_n", this, none, x), axes=(0,), out_sharding=None)
+        for x in rows
+    ]
+    return (first, element, *rounds)
 
 
 def taken(alternatives: Any, value: Callable[[Any], Any]) -> Any:
@@ -273,15 +298,18 @@ def _far(whole: Any, result: Any) -> Any:
     two that no rounding comes near."""
     dtype = typeof(result).dtype
     off = _bind("abs", _bind("sub", whole, _cast(result, np.float64)))
-    return _bind("ge", off, _const(2.0 ** (8 * dtype.itemsize - 1), np.float64))
+    most = np.float32(2.0 ** (8 * dtype.itemsize - 1))
+    return _bind("ge", off, _spread(_cast(most, np.float64), np.shape(off)))
 
 
 def _cast(x: Any, dtype: Any) -> Any:
+    dtype = np.dtype(dtype)
     if not isinstance(x, Tracer):
-        return np.asarray(x, dtype)[()]
-    return _bind(
-        "convert_element_type", x, new_dtype=np.dtype(dtype), weak_type=False, sharding=None
-    )
+        if dtype.itemsize < 8 or np.asarray(x).dtype.itemsize == 8:
+            return np.asarray(x, dtype)[()]
+        # an equation: a literal would be narrow where the program is mapped, unless x64 is on
+        x = np.asarray(x)[()]
+    return _bind("convert_element_type", x, new_dtype=dtype, weak_type=False, sharding=None)
 
 
 _WRAPS: dict[str, Callable[..., Any]] = {

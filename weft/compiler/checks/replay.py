@@ -15,7 +15,7 @@ import numpy as np
 from weft.base import errors, source
 from weft.base.checking import Kinds
 from weft.compiler.checks.predicates import bounds, in_floats
-from weft.compiler.checks.sites import Site, is_inexact, is_integer
+from weft.compiler.checks.sites import Around, Site, is_inexact, is_integer
 from weft.core.avals import ShapedArray
 from weft.core.interpret import constant_value, has_data, literal_value, run, run_primitive
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
@@ -109,16 +109,19 @@ class Culprit:
 
     def made(self, kind: str, told: str, eqn: Any, site: Site, rounds: Sequence[int]) -> Exception:
         text = errors.located(told, where=eqn.source_info or source.UNKNOWN)
-        loops = [step for step, *_ in site.path if step.primitive.nodes == "loop"]
-        for loop, number in zip(loops, rounds, strict=False):
-            text += f"; iteration {number} of the {_loop(loop)}"
+        loops = [around for around in site.path if around.eqn.primitive.nodes == "loop"]
+        for around, number in zip(loops, rounds, strict=False):
+            text += f"; {_iteration(around, number)}"
         advice = _ADVICE[_nan_of(eqn) if kind == "nan" else kind].format(name=eqn.primitive.name)
         return _CLASSES[kind](f"{text}\n{advice}")
 
 
-def _loop(eqn: Any) -> str:
-    where = source.summarize(eqn.source_info)
-    return f"loop at {where}"
+def _iteration(around: Around, number: int) -> str:
+    """A round of a loop, or an element of a batch of loops, in words."""
+    if around.batch is None:
+        return f"iteration {number} of the loop at {source.summarize(around.eqn.source_info)}"
+    index = [int(i) for i in np.unravel_index(number, around.batch.sizes)]
+    return f"element {index[0] if len(index) == 1 else index} of the batch"
 
 
 def _nan_of(eqn: Any) -> str:
@@ -172,12 +175,14 @@ def _entered(
 ) -> tuple[dict[Any, Any], Sequence[Any]]:
     """The values of the program in which a check stands, in the rounds in which it failed."""
     numbers = list(rounds)
-    for eqn, body, asks in site.path:
+    for eqn, body, asks, batch in site.path:
         env = _evaluated(eqns, env, eqn, False)
         values = [_value(env, x) for x in eqn.invars]
         name = eqn.primitive.name
         if name == "scan":
             args = _scanned(eqn.params, body, values, numbers.pop(0))
+        elif batch is not None:
+            args = _of_element(batch, values, numbers.pop(0))
         elif name == "while":
             args = _repeated(eqn.params, asks, values, numbers.pop(0))
         else:
@@ -214,6 +219,19 @@ def _scanned(params: Any, body: ClosedJaxpr, values: list[Any], number: int) -> 
         carry = run(jaxpr, held, [*consts, *carry, *[x[at] for x in xs]])[:n_carry]
     at = last - number if params["reverse"] else number
     return [*consts, *carry, *[x[at] for x in xs]]
+
+
+def _of_element(batch: Any, values: list[Any], number: int) -> list[Any]:
+    """The operands of the loop of one element of a batch."""
+    index = np.unravel_index(number, batch.sizes)
+    dims = [*batch.cond_dims, *batch.body_dims]
+    carried = [tuple([0] * len(index))] * (len(values) - len(dims))
+    found = []
+    for x, axes in zip(values, [*dims, *carried], strict=True):
+        for i, axis in zip(index, axes, strict=True):
+            x = x if axis is None else np.take(x, i, axis)
+        found.append(x)
+    return found
 
 
 def _repeated(params: Any, asks: bool, values: list[Any], number: int) -> list[Any]:

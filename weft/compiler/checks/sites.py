@@ -10,19 +10,31 @@ from weft import dtypes
 from weft.base.record import Record
 
 
+class Around(Record):
+    """A loop or branch around a check: its equation, the flat program in it that has the check, and
+    whether that is a loop's predicate.
+
+    Of a loop under ``vmap`` that is checked element by element, ``batch`` is what was mapped, and
+    the program has the loop of one element.
+    """
+
+    eqn: Any
+    body: Any
+    asks: bool = False
+    batch: Any = None
+
+
 class Site(Record):
-    """A check: its kind, the equation it is about, and the loops and branches around that,
-    outermost first, each with the flat program that has the equation in it, and whether that is a
-    loop's predicate."""
+    """A check: its kind, the equation it is about, and what is around that, outermost first."""
 
     kind: str  # value, index, division or overflow
     eqn: Any
     variable: Any  # what is looked at, of a check of values
-    path: tuple[tuple[Any, Any, bool], ...] = ()
+    path: tuple[Around, ...] = ()
 
-    def inside(self, eqn: Any, body: Any, asks: bool = False) -> Site:
+    def inside(self, around: Around) -> Site:
         """The same, seen from outside of a loop or branch."""
-        return Site(self.kind, self.eqn, self.variable, ((eqn, body, asks), *self.path))
+        return self._replace(path=(around, *self.path))
 
 
 def is_inexact(aval: Any) -> bool:
