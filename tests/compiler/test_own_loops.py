@@ -564,6 +564,50 @@ def test_generated_bodies(seed):
         check(fun, lengths(size, kind, seed), *xs, tolerance=2e-4)
 
 
+def generated_rows(seed):
+    """The same for two rows and a number, whose places and sums meet."""
+    rng = np.random.default_rng(seed)
+    plan = [rng.integers(0, 1 << 16, 4).tolist() for _ in range(int(rng.integers(2, 6)))]
+    rows = [
+        lambda x, y, s: jnp.sin(x) * 0.5 + y * 0.25,
+        lambda x, y, s: x * 0.5 + jnp.mean(y),
+        lambda x, y, s: jnp.where(x > y, x[::-1] * 0.5, y),
+        lambda x, y, s: jnp.roll(x, 3) * 0.5 - s * 0.1,
+        lambda x, y, s: x - jnp.max(y) * 0.1,
+        lambda x, y, s: jnp.minimum(x, y).at[2].set(s * 0.5),
+        lambda x, y, s: lax.cond(s > 0, lambda x: x * 0.5, lambda x: x - x[5] * 0.1, x),
+    ]
+    numbers = [
+        lambda x, y, s: jnp.sum(x * y) * 0.01,
+        lambda x, y, s: jnp.max(x) - jnp.min(y) * 0.5,
+        lambda x, y, s: s * 0.5 + x[7],
+        lambda x, y, s: jnp.where(jnp.any(x > 1), s * 0.5, x.mean()),
+        lambda x, y, s: jnp.sqrt(jnp.mean(y * y)) + lax.fori_loop(0, 3, lambda i, v: v * 0.5, s),
+    ]
+
+    def one(n, x, y, s):
+        def step(state):
+            k, x, y, s = state
+            for a, b, c, kind in plan:
+                pair = (x, y) if kind % 2 else (y, x)
+                x, y = jnp.clip(rows[a % len(rows)](*pair, s), -4, 4), pair[c % 2]
+                s = jnp.clip(numbers[b % len(numbers)](x, y, s), -2, 2)
+            return k - 1, x, y, s
+
+        goes = lambda state: (state[0] > 0) & (jnp.mean(state[1] ** 2) < 9)
+        return lax.while_loop(goes, step, (n, x, y, s))
+
+    return one
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_generated_rows(seed):
+    size, length = [(1, 64), (5, 37), (60, 32), (9, 70)][seed % 4]
+    args = lengths(size, seed=seed), *[floats(size, length, seed=seed + i) for i in (1, 2)]
+    fun = generated_rows(seed)
+    check(fun, *args, floats(size), tolerance=5e-4)
+
+
 # --- what stays as it is --------------------------------------------------------------------------
 
 
