@@ -898,6 +898,12 @@ gpu_compile_twice = _flag(
     " all optimisations; results are the same to the bit.",
     env=("WEFT_GPU_COMPILE_TWICE",),
 )
+gpu_refill = Knob(
+    "gpu_refill", int, 0,
+    "On a GPU, batched loops of at least this many elements have fewer threads than elements, and"
+    " threads that are done take the next ones; 0 for a thread for each element.",
+    accepts=(lambda x: x >= 0, "a number from 0 up"), in_key=True, env=("WEFT_GPU_REFILL",),
+)
 cpu_collectives_implementation = _choice(
     "cpu_collectives_implementation", "gloo mpi megascale", "gloo",
     "MPI carries messages between processes.", effect=False,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.record import Record
-from weft.kernel.nodes import Value, walk
+from weft.kernel.nodes import NEIGHBOURS, Value, walk
 
 
 class Affine(Record):
@@ -225,6 +225,21 @@ def statements(body: list[Any]) -> Iterator[Any]:
         yield statement
         if isinstance(statement, (Loop, Serial)):
             yield from statements(statement.body)
+
+
+def ends_by_itself(kernel: Kernel) -> bool:
+    """Whether each iteration of the grid runs a loop to its own end."""
+    if not kernel.serial or not kernel.body or kernel.grid is None:
+        return False
+    return isinstance(kernel.body[0], Serial) and kernel.body[0].condition is not None
+
+
+def combines_neighbours(kernel: Kernel) -> bool:
+    """Whether neighbouring iterations of a kernel must be the threads of a warp."""
+    if not kernel.serial or kernel.grid is None or kernel.grid_axes[-1][1] != NEIGHBOURS:
+        return False
+    values = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
+    return any(v.op == "across" for v in walk(values))
 
 
 def in_loops(

@@ -31,6 +31,7 @@ from weft.backends.cuda.passes.target import GpuTarget
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
 from weft.backends.llvm.code import Effort
+from weft.base import knobs
 from weft.compiler.plan import Planner
 from weft.kernel.program import For
 from weft.kernel.run import run_kernel
@@ -65,6 +66,20 @@ def check_text(kernel, n):
         np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), 2e-5, 2e-5)
 
 
+def assembled(module, folder):
+    """The registers of a kernel, which has nothing on a stack."""
+    path = assembler_path()
+    if path is None:
+        pytest.skip("no ptxas on this machine")
+    source = folder / "a.ptx"
+    source.write_text(ptx.assemble(module, 90))
+    command = [path, "-arch=sm_90a", "-v", str(source), "-o", str(folder / "a.cubin")]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    told = said.stdout + said.stderr
+    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in told
+    return int(re.search(r"Used (\d+) registers", told)[1])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_text_on_the_host(name):
     fun, shape = CASES[name]
@@ -95,22 +110,13 @@ def test_text_of_moves_on_the_host(name):
 @pytest.mark.parametrize("name", [*CASES, *SHARED, *range(0, 60, 6)])
 def test_assembler(name, tmp_path):
     """What goes round is in registers."""
-    path = assembler_path()
-    if path is None:
-        pytest.skip("no ptxas on this machine")
     if name in SHARED:
         fun, shapes = SHARED[name], [(150,)]
     else:
         fun, shape = CASES[name] if name in CASES else generated(name)
         shapes = [shape] if isinstance(shape, tuple) else [()] * shape
     (part,) = schedule(kernel_of(fun, lengths(70), *[floats(70, *s) for s in shapes])).parts
-    source = tmp_path / "a.ptx"
-    source.write_text(ptx.assemble(render(part), 90))
-    command = [path, "-arch=sm_90a", "-v", str(source), "-o", str(tmp_path / "a.cubin")]
-    said = subprocess.run(command, check=True, capture_output=True, text=True)
-    told = said.stdout + said.stderr
-    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in told
-    assert int(re.search(r"Used (\d+) registers", told)[1]) <= 128
+    assert assembled(render(part), tmp_path) <= 128
 
 
 def test_long_bodies_are_compiled_with_care():
@@ -168,6 +174,37 @@ def test_warps_that_share_rows_stay_out_of_loops_in_one_kernel():
         else:
             with pytest.raises(loops.Unfit, match="share a row"):
                 collector.region([node])
+
+
+REFILLED = [name for name in CASES if name not in ("matrices", "sorting", "spiral")]
+
+
+@pytest.mark.parametrize("name", REFILLED)
+def test_threads_that_are_done_take_the_next_elements(name):
+    """The same bits as of a thread for each element; the last warps have fewer."""
+    fun, shape = CASES[name]
+    for size in (300, 45):
+        n = lengths(size)
+        kernel = kernel_of(fun, n, *[floats(size, *shape)])
+        (alone,) = schedule(kernel).parts
+        with knobs.scope(gpu_refill=1):
+            (part,) = schedule(kernel).parts
+        assert part.each == 2 and part.blocks < alone.blocks + (size < 64)
+        got, want = operands(kernel, n), operands(kernel, n)
+        run_text(part, got)
+        run_text(alone, want)
+        for a, b in zip(got, want, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("name", [*REFILLED, *range(0, 60, 10)])
+def test_assembler_of_refilled_loops(name, tmp_path):
+    fun, shape = CASES[name] if name in CASES else generated(name)
+    shapes = [shape] if isinstance(shape, tuple) else [()] * shape
+    kernel = kernel_of(fun, lengths(70), *[floats(70, *s) for s in shapes])
+    with knobs.scope(gpu_refill=1):
+        (part,) = schedule(kernel).parts
+    assert assembled(render(part), tmp_path) <= 128
 
 
 def test_all_elements_of_a_large_batch():

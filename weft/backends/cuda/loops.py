@@ -19,8 +19,8 @@ from weft.backends.cuda.routines.moves import permute
 from weft.backends.cuda.routines.products import Shape, analyse
 from weft.backends.cuda.schedule import Schedule, instructions, nest, schedule
 from weft.base.record import Record
-from weft.kernel.kernel import Kernel, Loop, statements
-from weft.kernel.nodes import BF16, F16, F32, F64, NEIGHBOURS, walk
+from weft.kernel.kernel import Kernel, Loop, combines_neighbours, statements
+from weft.kernel.nodes import BF16, F16, F32, F64, walk
 from weft.kernel.program import Branch, Copy, For, Launch, Op, Point, Swap, Type, While
 
 # Kernels, products and copies that one kernel may be made of.
@@ -286,14 +286,6 @@ class Collector:
             sides.append(slot)
         slots = (sides[0], sides[1], node.outs[0])
         return [*found, Multiply(shape, lhs.dtype, out.dtype, slots)]
-
-
-def combines_neighbours(kernel: Kernel) -> bool:
-    """Whether neighbouring iterations of a kernel must be the threads of a warp."""
-    if not kernel.serial or kernel.grid is None or kernel.grid_axes[-1][1] != NEIGHBOURS:
-        return False
-    values = [v for s in statements(kernel.body) if not isinstance(s, Loop) for v in s.operands]
-    return any(v.op == "across" for v in walk(values))
 
 
 def longest_row(part: Schedule) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.backends.cuda.passes.minor import together
 from weft.backends.cuda.stages import Stages, stages
+from weft.base import knobs
 from weft.base.record import Record
 from weft.base.sizes import plain
 from weft.compiler.passes.collapse import collapse
@@ -30,6 +31,8 @@ from weft.kernel.kernel import (
     Reduce,
     Store,
     affine,
+    combines_neighbours,
+    ends_by_itself,
     signature,
     statements,
 )
@@ -39,6 +42,9 @@ from weft.kernel.nodes import F32, walk
 THREADS, MAX_THREADS = 256, 1024
 # Threads of a block, where each runs serial loops: few, so that many blocks share the work.
 SERIAL_THREADS = 64
+# Threads of loops that take the next elements when they are done, so that eight warps share the
+# units of a processor, and elements of a thread at most.
+REFILLED_THREADS, MAX_REFILLED = 8 * 4 * 132 * 32, 32
 # Iterations of the grid from which a thread for each keeps the GPU busy; and blocks.
 ENOUGH_THREADS, ENOUGH_BLOCKS = 1 << 12, 512
 # Neighbouring elements of a thread: 16 bytes of float32.
@@ -186,6 +192,10 @@ def schedule(
         many = alike and kernel.grid is not None and kernel.grid[1] > 1 << 16
         threads = THREADS if many else SERIAL_THREADS
         made = Schedule(kernel, False, threads, 1, outside)
+        if ends_by_itself(kernel) and 0 < knobs.gpu_refill.value <= made.iterations:
+            if not combines_neighbours(kernel):
+                each = min(max(made.iterations // REFILLED_THREADS, 2), MAX_REFILLED)
+                made = made._replace(each=each)
         if alike:  # no loops: neighbouring elements are read together
             made = made._replace(distinct=distinct, written=aligned)
         return Parts([made], [])

@@ -19,14 +19,14 @@ from weft.backends.cuda.text.columns import (
     prefetch_next,
     prefetched,
 )
-from weft.backends.cuda.text.own_loops import ends_by_itself
+from weft.backends.cuda.text.own_loops import Refilled
 from weft.backends.cuda.text.threads import Threads
 from weft.backends.llvm.code import Function, Parameter
 from weft.backends.llvm.text.instructions import MEMORY, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.serial import Writer
 from weft.base.sizes import Size, is_same, writing
-from weft.kernel.kernel import Atomic, affine
+from weft.kernel.kernel import Atomic, affine, ends_by_itself
 from weft.kernel.nodes import BOOL, F32, Value, is_float
 from weft.kernel.spec import verify
 
@@ -123,7 +123,7 @@ def writer_of(schedule: Schedule) -> Threads:
     """What writes the text of a kernel."""
     verify(schedule.kernel)
     if schedule.kernel.serial:
-        return SerialText(schedule)
+        return Refilled(schedule) if schedule.each > 1 else SerialText(schedule)
     if schedule.rows:
         found = Clusters if schedule.cluster else BlockColumns if schedule.columns else Columns
         return found(schedule)
