@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All measurements of a GPU, in parts of at most ten minutes each:
-#   OUT=FOLDER bash bench/gpu_round.sh tests|broad|rest
+#   OUT=FOLDER bash bench/gpu_round.sh tests|broad|rest|checks
 # They print summaries; logs and figures, also those of a part that is cut off, are in the folder.
 set -u
 cd "$(dirname "$0")/.."
@@ -37,8 +37,11 @@ rest)
     part steps 300 12 "$PYTHON" -m bench.gpu_steps --json "$OUT/steps.json"
     part rows 280 60 "$PYTHON" -m bench cuda --only weft --quick --json "$OUT/rows.json"
     ;;
+checks)
+    part checks 240 14 "$PYTHON" -m bench cuda --rows "checks" --only weft --json "$OUT/checks.json"
+    ;;
 *)
-    echo "usage: OUT=FOLDER bash bench/gpu_round.sh tests|broad|rest"
+    echo "usage: OUT=FOLDER bash bench/gpu_round.sh tests|broad|rest|checks"
     exit 2
     ;;
 esac

@@ -228,6 +228,57 @@ ROWS += [
 ]
 
 
+def _wide_mlp(jax: Any) -> tuple[Any, Any]:
+    return models.sgd(jax, models.mlp_loss(jax)), models.mlp_arguments(8192)
+
+
+def _residual(jax: Any) -> tuple[Any, Any]:
+    return models.sgd(jax, models.resnet_loss(jax)), models.resnet_arguments()
+
+
+# Steps that follow each other in one scope: a device that is asked once at its end may run on.
+FOLLOWING = 10
+
+
+def _followed(step: Any, scope: Any) -> Any:
+    def setup(jax: Any) -> Program:
+        function, args = step(jax)
+        function = jax.jit(function)
+
+        def run(*args: Any) -> Any:
+            with scope(jax):
+                for _ in range(FOLLOWING):
+                    found = function(*args)
+            return found
+
+        return Program(run, args, compiled=False)
+
+    return setup
+
+
+def checked_steps(**settings: Any) -> list[Row]:
+    """Rows of training steps that follow each other, with checks and without."""
+    steps = {"MLP": _mlp, "MLP of 8,192": _wide_mlp, "transformer of 2": _language}
+    return [
+        Row(
+            f"checks {kind}: {name}, steps in a row",
+            f"one of {FOLLOWING} training steps in a scope; JAX: the same, debug_nans for nan",
+            {"weft": _followed(step, ours), "jax": _followed(step, theirs)},
+            per=FOLLOWING,
+            unit="ms",
+            ratio=1.0,
+            limit=60.0,
+            **settings,
+        )
+        for name, step in {**steps, "ResNet-18": _residual}.items()
+        for kind, ours, theirs in (
+            ("off", _off, _off),
+            ("nan", CHECKS["nan"][0], lambda jax: jax.debug_nans(True)),
+            ("all", CHECKS["all"][0], _off),
+        )
+    ]
+
+
 # --- batched loops with elements of different lengths, and the same bits everywhere ---------------
 
 

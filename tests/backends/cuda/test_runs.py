@@ -64,7 +64,17 @@ def joined_ranges(x, y):
     return z[::2] + z[1::2].sum(0), z.T @ z
 
 
+def marked(x, y):
+    """What is asked of arrays is noted by the kernels that make them, and read by later ones."""
+    z = jnp.cumsum(x, 0) * 2
+    found = jnp.any(z > 90), jnp.all(z < 90), jnp.any(y != y)
+    w = jnp.where(found[1], z.sum(0), y) + jnp.flip(y)
+    return w, found, jnp.any(w > 3), jnp.all(w.T @ w > 0)
+
+
 PROGRAMS = {
+    "marked": (marked, [draws(9, 21), draws(21, seed=1)]),
+    "marked otherwise": (marked, [draws(9, 21) + 50, draws(21, seed=1) * np.nan]),
     "scans": (scans, [draws(40, 5)]),
     "around a loop": (around_a_loop, [draws(7, 19), draws(19, seed=1)]),
     "counted": (counted, [draws(6, 33)]),
