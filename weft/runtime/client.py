@@ -205,6 +205,10 @@ class Client(ABC):
         """What became of a program that took so many seconds to trace; with arguments, the time of
         each of its steps too."""
 
+    def remember_watched(self, pattern: Any, places: Any, asked: Any) -> bool:
+        """The same for calls whose checks are looked at after each of them."""
+        return True
+
     @abstractmethod
     def remember(self, pattern: Any, places: Any = None) -> bool:
         """Let native code answer calls of a pattern (``runtime/patterns.py``); False if it is too

@@ -20,6 +20,8 @@ from weft.runtime.array import ArrayImpl, box
 from weft.runtime.client import HOST_MEMORY, Client, host
 from weft.runtime.patterns import CallPattern, Pattern
 from weft.runtime.places import HOME, Placement, array_type, on_device, placement
+from weft.tree.nodes import LEAF, Kind, Node
+from weft.tree.treedef import treedef_of
 
 # loaded when a knob asks for it
 replay = Late("weft.compiler.checks.replay")
@@ -314,40 +316,91 @@ class DeviceClient(Client):
         if found is None:
             return host().call(closed, args, places)
         *results, failure = found
-        given = [*instrument.flat(closed).consts, *args]
-        kept = _kept(given) if may_wait else None
-        arrives = None if kept is None else self.small_result(failure)
-
-        def look() -> None:
-            numbers = np.asarray(failure) if arrives is None else arrives()
-            if numbers.reshape(-1)[0]:
-                flat = instrument.flat(closed)
-                avals = [v.aval for v in [*flat.jaxpr.constvars, *flat.jaxpr.invars]]
-                pairs = zip(given if kept is None else kept, avals, strict=True)
-                values = [to_numpy(x, a) for x, a in pairs]
-                error = culprit.error([numbers, *values])
-                if error is not None:
-                    _give_back(given, kept)
-                    raise error
-
-        if arrives is None:
-            checking.settle()
-            look()
-        else:
-            checking.later(look)
+        checks = _Checks(self, closed, culprit)
+        kept = _kept([*checks.consts, *args]) if may_wait else None
+        if kept is None or not checks.look_later(failure, kept, args):
+            checks.look_now(failure, [*checks.consts, *args])
         return results
 
+    def watched(self, pattern: CallPattern, places: Any, asked: Any) -> Any:
+        """A pattern for the program that also gives the number of the first check that failed, and
+        its arguments back, for native code to answer; its results are the first of these, once the
+        rest is kept to be looked at. Placements, too; None where Python has to make such calls."""
+        if pattern.has_references or pattern.given is not None or pattern.closed is None:
+            return None
+        if any(type(x) is not ArrayImpl for x in pattern.leaves):
+            return None
+        if sum(_bytes(x) for x in pattern.leaves) > MAX_HELD:
+            return None
+        program, culprit = instrument.passing(pattern.closed, asked)
+        if culprit is None:
+            return pattern._replace(donated=()), places
+        checks = _Checks(self, pattern.closed, culprit)
+        children = (pattern.out_tree.node, *[LEAF] * (1 + len(pattern.leaves)))
+        tree = treedef_of(Node(_FINISHED, checks, children))
+        own = [x._type.placement for x in pattern.leaves]
+        found = pattern._replace(closed=program, out_tree=tree, donated=())
+        return found, (*places, _beside(places[0]), *own)
+
+
+class _Checks:
+    """The checks of a program: what is done with the number of the first one that has failed."""
+
+    def __init__(self, client: DeviceClient, closed: ClosedJaxpr, culprit: Any) -> None:
+        self.client, self.closed, self.culprit = client, closed, culprit
+        self.consts = instrument.flat(closed).consts
+
+    def look_now(self, failure: Any, given: Sequence[Any]) -> None:
+        checking.settle()
+        error = self._error(np.asarray(failure), given)
+        if error is not None:
+            raise error
+
+    def look_later(self, failure: Any, given: Sequence[Any], args: Sequence[Any] = ()) -> bool:
+        """Have the number looked at later; False if that can't be. Arguments that were donated may
+        be used on if the call has failed."""
+        arrives = self.client.small_result(failure)
+        if arrives is None:
+            return False
+
+        def look() -> None:
+            error = self._error(arrives(), given)
+            if error is not None:
+                for x, held in zip(args, given[len(self.consts) :], strict=False):
+                    if type(x) is ArrayImpl and x._owner is None:
+                        x._owner = held._owner
+                raise error
+
+        checking.later(look)
+        return True
+
+    def finish(self, children: Sequence[Any]) -> Any:
+        """The results of a call that native code has answered."""
+        results, failure, *args = children
+        given = [*self.consts, *args]
+        if not checking.may_wait() or not self.look_later(failure, given):
+            self.look_now(failure, given)
+        return results
+
+    def _error(self, numbers: np.ndarray, given: Sequence[Any]) -> Exception | None:
+        if not numbers.reshape(-1)[0]:
+            return None
+        jaxpr = instrument.flat(self.closed).jaxpr
+        avals = [v.aval for v in [*jaxpr.constvars, *jaxpr.invars]]
+        values = [to_numpy(x, a) for x, a in zip(given, avals, strict=True)]
+        return self.culprit.error([numbers, *values])  # type: ignore[no-any-return]
+
+
+def _opened(finished: Any) -> Any:
+    raise TypeError("results of a checked call cannot be flattened as a whole")
+
+
+# The vertex above the results of a call with checks: what builds trees asks it for the results.
+_FINISHED = Kind(_Checks, "custom", _opened, lambda checks, xs: checks.finish(xs), None)
 
 # Bytes of arguments that a call holds until its checks are looked at, and of NumPy arrays that are
 # copied for that.
 MAX_HELD, MAX_COPIED = 1 << 28, 1 << 16
-
-
-def _give_back(args: Any, kept: Any) -> None:
-    """Let arrays that were donated to a call that has failed be used on."""
-    for x, held in zip(args, kept or (), strict=False):
-        if type(x) is ArrayImpl and x._owner is None:
-            x._owner = held._owner
 
 
 def _kept(args: Any) -> list[Any] | None:
@@ -356,7 +409,7 @@ def _kept(args: Any) -> list[Any] | None:
     kept, held = [], 0
     for x in args:
         if type(x) is ArrayImpl:
-            held += x.aval.size * storage_dtype(x.aval.dtype).itemsize
+            held += _bytes(x)
             x = x._alias()
         elif type(x) is np.ndarray:
             if x.nbytes > MAX_COPIED:
@@ -364,6 +417,10 @@ def _kept(args: Any) -> list[Any] | None:
             x = x.copy()
         kept.append(x)
     return kept if held <= MAX_HELD else None
+
+
+def _bytes(x: ArrayImpl) -> int:
+    return x.aval.size * storage_dtype(x.aval.dtype).itemsize  # type: ignore[no-any-return]
 
 
 def _beside(place: Placement) -> Placement:

@@ -129,7 +129,9 @@ def remember(pattern: Pattern) -> bool:
             return True
     where = _site(closed, pattern.operands, "a program")
     if checking.asked() is not None and not where.client.memory.is_host:
-        return True  # whether a check failed is looked at after each call
+        if type(pattern) is not CallPattern:
+            return True
+        return where.client.remember_watched(pattern, where.places, checking.asked())
     return where.client.remember(pattern, where.places)
 
 

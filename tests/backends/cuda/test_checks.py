@@ -11,6 +11,7 @@ import weft
 from tests.backends.cuda import host_device
 from weft import numpy as jnp
 from weft.backends.cuda import driver
+from weft.base import checking
 from weft.runtime import clients
 
 GPU = pytest.mark.skipif(driver.count() == 0, reason="no NVIDIA GPU on this machine")
@@ -185,3 +186,46 @@ threading.Thread(target=lambda: print(checking.may_wait())).start()
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "FloatingPointError: log made nan" in found.stderr
     assert found.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+def test_native_code_answers_checked_calls(gpu, monkeypatch, donated):
+    by_python, before = [], clients.DeviceClient._checked
+
+    def checked(*args):
+        by_python.append(args)
+        return before(*args)
+
+    monkeypatch.setattr(clients.DeviceClient, "_checked", checked)
+
+    def step(state, x):
+        return {"w": jnp.sqrt(state["w"]) + x, "n": state["n"] + 1}, (x.sum(), None)
+
+    f = weft.jit(step, donate_argnums=donated)
+    x = weft.device_put(np.float32([1, 2, 4]), gpu)
+    with weft.checks(nan=True):
+        counts = []
+        state = {"w": x, "n": weft.device_put(np.int32(0), gpu)}
+        state = weft.tree.map(lambda x: x + 0, state)
+        for _ in range(12):
+            state, (total, nothing) = f(state, x)
+            counts.append(len(by_python))
+        assert counts[-1] == counts[-6]  # the last calls were native code's
+        assert float(total) == 7 and nothing is None and int(state["n"]) == 12
+        assert state["w"].devices() == {gpu}
+        assert not x.is_deleted()
+        wrong = {"w": -state["w"], "n": state["n"]}
+        count = len(by_python)
+        y, _ = f(wrong, x)
+        with pytest.raises(FloatingPointError, match=r"sqrt made nan at \[0\]: sqrt\(-"):
+            f(state, x)
+        assert len(by_python) == count
+        np.testing.assert_array_less(np.asarray(wrong["w"]), 0)
+        f(wrong, x)
+        with pytest.raises(FloatingPointError, match=r"sqrt made nan at \[0\]: sqrt\(-"):
+            np.asarray(y["w"])
+        assert len(by_python) == count
+        monkeypatch.setattr(checking, "may_wait", lambda: False)
+        with pytest.raises(FloatingPointError, match=r"sqrt made nan at \[0\]: sqrt\(-"):
+            f(wrong, x)
+    assert np.isnan(np.asarray(f(wrong, x)[0]["w"])).all()  # without checks it is another program

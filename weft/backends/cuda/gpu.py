@@ -228,6 +228,10 @@ class Gpu(DeviceClient):
             return False
         return entries.remember(pattern, lambda: fast.call(self, pattern, places))
 
+    def remember_watched(self, pattern: Any, places: Any, asked: Any) -> bool:
+        found = None if driver.is_patient() else self.watched(pattern, places, asked)
+        return True if found is None else self.remember(*found)
+
     def small_result(self, x: ArrayImpl) -> Callable[[], np.ndarray] | None:
         self.use()
         if driver.is_patient():
