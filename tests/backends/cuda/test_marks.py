@@ -1,6 +1,8 @@
 """Whether something holds anywhere, noted by the kernels that compute it: their text on the host,
 and how many launches programs have with it."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.passes.target import GpuTarget
 from weft.backends.cuda.program import Cuda
 from weft.backends.cuda.schedule import schedule
+from weft.backends.cuda.text.render import render
 from weft.base import checking
 from weft.compiler import marks
 from weft.compiler.checks import instrument
@@ -154,6 +157,16 @@ def test_one_question_about_a_large_array_reads_it_once(many, monkeypatch):
     assert not any(b.size > 1 for b in begin.buffers)
     (part,) = schedule(kernel).parts
     assert (part.each > 1) == (many < x.size)
+
+
+def test_what_is_marked_is_not_written_again():
+    """All threads would write to one place, one after the other."""
+    _, program = planned_nodes(lambda x: jnp.any(x > 0), [draws(1 << 15)])
+    (part,) = schedule(marked(program)[0]).parts
+    text = str(render(part))
+    assert text.count("store i8") == 1
+    before = text[: text.index("store i8")].splitlines()
+    assert re.search(r"load i8, ptr %\w+", "\n".join(before[-5:]))
 
 
 def test_a_small_question_alone_is_a_reduction():

@@ -441,9 +441,13 @@ class Threads(Narrow):
                 self._mark_where(s, holds)
 
     def _mark_where(self, s: Store, holds: str) -> None:
-        base = self.address(s.buffer, self.offset(s.at))
+        """Write a mark that isn't there yet: where many elements have what is looked for, stores of
+        all threads to one place would take longer than to read the elements."""
+        base, mark = self.address(s.buffer, self.offset(s.at)), int(bool(s.marks))
         with self.when(holds):
-            self.line(f"store i8 {int(bool(s.marks))}, ptr {base}, align 1")
+            now = self.emit(f"load i8, ptr {base}, align 1")
+            with self.when(self.emit(f"icmp ne i8 {now}, {mark}")):
+                self.line(f"store i8 {mark}, ptr {base}, align 1")
 
     def store(self, s: Store) -> None:
         if s.marks is None:
