@@ -264,3 +264,22 @@ def test_batches_run_each_element_no_longer_than_it_needs(shape):
         names = [eqn.primitive.name for eqn in simplify(checked, target=target.Cpu()).eqns]
         assert "scan" in names and "while" not in names
     np.testing.assert_array_equal(found, jax.jit(function)(n, x))
+
+
+def test_values_on_the_way_to_a_result_have_memory():
+    """A loop inside writes its result where that of the round belongs, which is made in place."""
+
+    def one(n, x):
+        def step(y, mean, count):
+            y = y + 0.1
+            y = y / (1 + jnp.sqrt(jnp.sum(y * y)))
+            y = lax.fori_loop(0, 3, lambda i, v: v * 0.9 + i, y)
+            return y, mean + jnp.mean(y), count + 1
+
+        return rounds(n, step, x, jnp.float32(0.5), jnp.int32(0))
+
+    n, x = np.full(5000, 7, np.int32), np.random.default_rng(1).random(5000, np.float32)
+    with jax.checks():
+        found = jax.jit(lambda *args: jax.vmap(one)(*args))(n, x)
+    for got, want in zip(found, jax.jit(jax.vmap(one))(n, x), strict=True):
+        np.testing.assert_array_equal(got, want)

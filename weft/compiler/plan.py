@@ -145,9 +145,10 @@ class Planner(Slots):
             if type(x) is not Literal and x not in env:
                 bound.setdefault(x, target)
         nodes = self._steps(jaxpr, env, bound, dict(pairs))
+        used = set(env.values())  # a value on the way to a result may be in the result's place
         for x, target in zip(jaxpr.outvars, targets, strict=True):
             source = self.constant(literal_value(x)) if type(x) is Literal else env[x]
-            if (source, target) in pairs and bound.get(x) == target:
+            if (source, target) in pairs and bound.get(x) == target and target not in used:
                 self.stayed.add(target)
             elif source != target:
                 nodes.append(Copy(target, source, self.slots[target].size))
