@@ -53,6 +53,40 @@ def conv(x, w):
     )
 
 
+# Layouts of convolutions; and channels, groups, sides of windows, strides, dilations of the input
+# and of the window. With few channels of the result, vectors lie along space or the batch.
+LAYOUTS = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("CHWN", "IHWO", "CHWN"))
+CONVOLUTIONS = [
+    (4, 1, 1, 3, 1, 1, 1),
+    (4, 2, 1, 3, 1, 1, 1),
+    (17, 3, 1, 3, 1, 1, 1),
+    (1, 3, 1, 5, 1, 1, 1),
+    (6, 4, 2, 3, 1, 1, 1),
+    (5, 5, 5, 3, 2, 1, 2),
+    (8, 2, 1, 3, 1, 2, 1),
+    (3, 20, 1, 4, 4, 1, 1),
+    (20, 17, 1, 1, 1, 1, 1),
+]
+
+
+def convolutions(layout, batch=slice(0, 13)):
+    """The results of convolutions in a layout, the batch first."""
+    images, kernels, results = layout
+    found = []
+    for features, outputs, groups, side, stride, dilation, holes in CONVOLUTIONS:
+        x = floats(13, 9, 8, features)[batch]
+        w = floats(side, side, features // groups, outputs, step=31)
+        given = [
+            jnp.asarray(a.transpose([names.index(n) for n in spec]))
+            for a, names, spec in ((x, "NHWC", images), (w, "HWIO", kernels))
+        ]
+        fun = lambda x, w, s=stride, d=dilation, h=holes, g=groups: lax.conv_general_dilated(
+            x, w, (s, s), [(w.shape[kernels.index("H")] // 2,) * 2] * 2, (d, d), (h, h), layout, g
+        )
+        found.append(jnp.moveaxis(weft.jit(fun)(*given), results.index("N"), 0))
+    return found
+
+
 def pool(x):
     return lax.reduce_window(x, np.float32(0), lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 
@@ -95,6 +129,7 @@ CASES = {
     ),
     "complex matmul": (jnp.dot, (complexes(17, 40), complexes(40, 9))),
     "convolution": (conv, (floats(3, 12, 12, 3), floats(3, 3, 3, 8, step=31))),
+    **{f"convolutions, {layout[0]}": (lambda d=layout: convolutions(d), ()) for layout in LAYOUTS},
     "windows": (pool, (floats(3, 12, 12, 3),)),
     "attention": (attention, (floats(20, 64), floats(30, 64, step=31), floats(30, 64, step=17))),
     "uniform": (lambda: random.uniform(random.key(7), (1001,)), ()),

@@ -75,6 +75,26 @@ def test_bits_do_not_depend_on_the_batch():
         assert np.asarray(gram(stack[:size])).tobytes() == whole[:size].tobytes()
 
 
+@pytest.mark.parametrize("layout", cases.LAYOUTS, ids=lambda layout: layout[0])
+def test_convolutions_do_not_depend_on_the_batch(layout):
+    """Vectors along channels, space or the batch, and copies of the input, sum in one order."""
+    whole = cases.convolutions(layout)
+    for some in (slice(0, 1), slice(4, 9)):
+        for i, (part, all_of_it) in enumerate(
+            zip(cases.convolutions(layout, some), whole, strict=True)
+        ):
+            found, want = np.asarray(part).tobytes(), np.asarray(all_of_it)[some].tobytes()
+            assert found == want, (cases.CONVOLUTIONS[i], some)
+
+
+def test_the_gradient_of_a_convolution_does_not_depend_on_the_batch():
+    x, w = cases.floats(13, 8, 7, 2), cases.floats(3, 3, 2, 4, step=31)
+    fun = weft.jit(weft.grad(lambda x: (cases.conv(x, w) ** 2).sum()))
+    whole = np.asarray(fun(x))
+    for size in (1, 2, 5):
+        assert np.asarray(fun(x[:size])).tobytes() == whole[:size].tobytes()
+
+
 def test_a_product_is_one_chain_along_its_depth():
     x, y = cases.floats(9, 77), cases.floats(77, 5, step=31)
     found = np.zeros((9, 5), np.float32)

@@ -45,6 +45,7 @@ from weft.backends.cpu.routines.products.product import (
 from weft.backends.cpu.routines.registry import FINISHING, LOWERINGS
 from weft.backends.llvm.native.processor import registers
 from weft.backends.llvm.tasks import Lowered, Place
+from weft.base import knobs
 from weft.base.record import Record
 from weft.base.sizes import Size, is_one, is_writing, plain
 from weft.kernel.nodes import BF16, F16, F32, is_float
@@ -443,7 +444,7 @@ class Convolution(Plan):
             start, first, tap = (
                 unknown(n, -1 - i, self.named) for i, n in enumerate((start, first, tap))
             )
-        summed = sorted((r for r in placed if not r.out), key=lambda r: -r.times)
+        summed = self.summands(placed, part)
         kernel, right, panels, tap = self.copy_right(placed, tiling, tap, decided.packed[1])
         reduced = [Dim(r.size, r.times, right[r.name]) for r in summed]
         split = tiling.split
@@ -482,6 +483,14 @@ class Convolution(Plan):
         if split is not None:
             types = (self.work, real_of(self.out.dtype))
             self.summed(target, types, whole, split.count, Place("out", 0))
+
+    def summands(self, placed: list[Role], part: Sequence[Line]) -> list[Role]:
+        """The dimensions that are summed over, outermost first: as memory is read, or in the order
+        of the left operand itself where neither vectors nor the batch may change the order."""
+        times = {r.name: r.times for r in placed}
+        if knobs.thread.reproducible:
+            times = {r.name: r.times for r in self.placed(self.roles(part), None)}
+        return sorted((r for r in placed if not r.out), key=lambda r: -times[r.name])
 
     def copy_right(
         self, placed: list[Role], tiling: Tiling, tap: int, pack: bool
