@@ -179,6 +179,11 @@ def test_texts_of_many_share_code(monkeypatch):
     assert len(joined.pieces) >= groups.MIN_SHARING > len(codes)
     text = join.render(joined)
     assert str(text).count("define internal void @piece") == len(codes)
+    check_as_alone(joined, text)
+
+
+def check_as_alone(joined, text):
+    """That a launch gives what its kernels give one by one, to the bit."""
     buffers = {
         place: schedule.kernel.buffers[i]
         for schedule, places, _ in joined.pieces
@@ -194,6 +199,25 @@ def test_texts_of_many_share_code(monkeypatch):
     for a, b in zip(arrays, want, strict=True):
         np.testing.assert_array_equal(a, b)
     check_assembly(text)
+
+
+def rates(ws, gs):
+    """The rates of layers by the norms of their weights and gradients."""
+    norm = lambda x: jnp.sqrt((x * x).sum())
+    return [w - 1e-3 * norm(w) / (norm(g) + 1e-6) * g for w, g in zip(ws, gs, strict=True)]
+
+
+def test_a_few_long_kernels_share_code(monkeypatch):
+    """Eight kernels, each the sums of eight layers, once were a text of 300,000 characters."""
+    args = [draws(8, 32, seed=i) for i in range(160)]
+    found = texts(lambda *xs: rates(xs[:80], xs[80:]), args, monkeypatch)
+    joined = max(found, key=lambda j: len(str(join.render(j))))
+    codes = {groups.code_of(p.schedule) for p in joined.pieces}
+    assert groups.MIN_SHARING > len(joined.pieces) > len(codes)
+    text = join.render(joined)
+    assert str(text).count("define internal void @piece") == len(codes)
+    assert len(str(text)) < 1 << 16
+    check_as_alone(joined, text)
 
 
 def check_assembly(text):

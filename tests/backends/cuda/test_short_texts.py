@@ -163,6 +163,22 @@ def test_joined_kernels_are_made_quickly():
     assert join.render(groups.Joined(tuple(ranges), 0, True)).effort is not Effort.BRIEF
 
 
+@pytest.mark.parametrize("count, shared", [(2, True), (1 << 16, False)])
+def test_few_kernels_of_much_work_have_code_of_their_own(count, shared):
+    """What they read is then known to be constant, and not to be what others write."""
+    long = part_of(lambda x: jnp.tanh(jnp.sin(x) * jnp.exp(x)), f32(4 * count))
+    pieces = [groups.accesses(long, (i, i + 1)).piece([0, 1, 2, 3]) for i in (0, 2)]
+    text = str(join.render(groups.Joined(tuple(pieces), 0, True)))
+    assert text.count("define internal void @piece") == 2 - shared
+
+
+def test_short_code_is_not_shared_by_few():
+    short = part_of(lambda x: x * 2, f32(8))
+    pieces = [groups.accesses(short, (i, i + 1)).piece([0, 1, 2, 3]) for i in (0, 2)]
+    text = str(join.render(groups.Joined(tuple(pieces), 0, True)))
+    assert text.count("define internal void @piece") == 2
+
+
 def test_quick_texts_do_the_same(monkeypatch):
     monkeypatch.setattr(schedules, "THREADS", 32)
     (part,) = check(much, f32(70))

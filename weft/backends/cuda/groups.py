@@ -25,8 +25,9 @@ MAX_BLOCKS = 256
 # Parameters of a launch of many small kernels, which may have 4 KiB of them, different codes of
 # these kernels, and values that one of them computes of each element.
 MAX_PARAMETERS, MAX_CODES, MAX_LIGHT_VALUES = 448, 8, 96
-# Kernels of a launch from which on those of the same code share it.
-MIN_SHARING = 9
+# Kernels of a launch from which on those of the same code share it; and values that long code
+# computes, which fewer kernels share as well where they are little work.
+MIN_SHARING, MIN_LONG_VALUES = 9, 32
 # Elements of a row that every block goes through, at most, and how often its threads have other
 # elements.
 MAX_REPEATED, MAX_TURNS = 1 << 13, 4

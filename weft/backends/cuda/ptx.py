@@ -190,11 +190,17 @@ def version() -> str:
     return __version__
 
 
+def is_little(operations: int, elements: int) -> bool:
+    """Whether so many operations, on arrays of so many elements at most, take less time than it
+    takes to make long code for them well."""
+    return operations <= QUICK_OPERATIONS and elements <= QUICK_ELEMENTS
+
+
 def quickly(module: GpuModule, operations: int, elements: int) -> GpuModule:
     """A module for so many operations, on arrays of so many elements at most, to be made quickly
     where that takes less time in all."""
-    few = operations <= QUICK_OPERATIONS and elements <= QUICK_ELEMENTS
-    return module.with_effort(Effort.BRIEF) if few and len(str(module)) > QUICK_TEXT else module
+    long = is_little(operations, elements) and len(str(module)) > QUICK_TEXT
+    return module.with_effort(Effort.BRIEF) if long else module
 
 
 def soon(module: GpuModule) -> GpuModule | None:

@@ -15,9 +15,24 @@ from operator import eq
 from typing import Any
 
 from weft.backends.cuda.chain import Chain
-from weft.backends.cuda.groups import MIN_SHARING, Access, Joined, Piece, Stub, code_of
+from weft.backends.cuda.groups import (
+    MIN_LONG_VALUES,
+    MIN_SHARING,
+    Access,
+    Joined,
+    Piece,
+    Stub,
+    code_of,
+)
 from weft.backends.cuda.loops import Grid
-from weft.backends.cuda.ptx import MOST_EARLY_BLOCKS, WAIT, GpuModule, quickly, shared_address
+from weft.backends.cuda.ptx import (
+    MOST_EARLY_BLOCKS,
+    WAIT,
+    GpuModule,
+    is_little,
+    quickly,
+    shared_address,
+)
 from weft.backends.cuda.schedule import Schedule, largest, nest, operations
 from weft.backends.cuda.text.chains import Text
 from weft.backends.cuda.text.columns import early, prefetch_next, prefetched
@@ -25,7 +40,8 @@ from weft.backends.cuda.text.launch import Launch
 from weft.backends.cuda.text.render import DECLARED, cluster_of, groups_of, writer_of
 from weft.backends.llvm.code import Module
 from weft.compiler.passes.rewrite import loads, position
-from weft.kernel.kernel import Loop, Store
+from weft.kernel.kernel import Loop, Store, statements
+from weft.kernel.nodes import walk
 
 # Bytes of an array that a block keeps for itself, at most.
 MAX_KEPT = 1 << 14
@@ -53,11 +69,18 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
         prefetched(ahead),
         lambda slot: " ".join([*["readonly"] * joined.only_read[slot], *told]),
     )
+    work = _work(joined)
+    return made if work is None else quickly(made, *work)
+
+
+def _work(joined: Joined) -> tuple[int, int] | None:
+    """The operations of a launch and the elements of its largest array; None where it isn't to be
+    made quickly."""
     plain = [p.schedule for p in joined.pieces if isinstance(p.schedule, Schedule)]
     # ranges of what is moved have many loads, which take LLVM's passes to be near each other
     if joined.repeated or len(plain) < len(joined.pieces) or any(p.apart for p in plain):
-        return made
-    return quickly(made, sum(map(operations, plain)), max(largest(p.kernel) for p in plain))
+        return None
+    return sum(map(operations, plain)), max(largest(p.kernel) for p in plain)
 
 
 class _Writer(Launch):
@@ -213,13 +236,28 @@ class _Writer(Launch):
 
 
 def _shared(joined: Joined) -> dict[int, int]:
-    """Of the kernels of a launch of many, by number, the first one that has the same code."""
-    if len(joined.pieces) < MIN_SHARING or joined.repeated:
+    """Of the kernels of a launch, by number, the first one that has the same code, where they are
+    many, or long code for little work."""
+    if len(joined.pieces) < 2 or joined.repeated:
         return {}
+    many = len(joined.pieces) >= MIN_SHARING
+    if not many:
+        work = _work(joined)
+        if work is None or not is_little(*work):
+            return {}
     firsts: dict[Any, int] = {}
     codes = [code_of(p.schedule) for p in joined.pieces]
     found = {i: firsts.setdefault(code, i) for i, code in enumerate(codes)}
-    return {i: first for i, first in found.items() if codes.count(codes[i]) > 1}
+    shared = {first for i, first in found.items() if i != first}
+    shared = {i for i in shared if many or _is_long(joined.pieces[i].schedule)}
+    return {i: first for i, first in found.items() if first in shared}
+
+
+def _is_long(schedule: Schedule) -> bool:
+    """Whether the code of a kernel is long: an element, or a round, takes many values."""
+    found = statements(schedule.kernel.body)
+    values = walk([v for s in found if not isinstance(s, Loop) for v in s.operands])
+    return len(values) >= MIN_LONG_VALUES
 
 
 def _side_by_side(joined: Joined) -> bool:
