@@ -1,5 +1,6 @@
 """Calls that trace, compile or copy: what a report says of them, and scopes that refuse them."""
 
+import dataclasses
 import functools
 import logging
 import os
@@ -113,6 +114,129 @@ def test_static_objects_that_are_never_equal():
     step(*args, mode=Named())
     (found,) = reasons(step, *args, mode=Named())
     assert found.endswith("(two objects of Named are never equal; define __eq__ and __hash__)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A static value of many parts."""
+
+    title: str = "a title that takes most of the characters that a message has for one value"
+    rate: float = 0.1
+    layers: tuple = (1, 2, 3)
+    more: dict = dataclasses.field(default_factory=dict, hash=False)
+
+
+@weft.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    w: object
+    steps: int = dataclasses.field(metadata={"static": True})
+
+
+def static_changes():
+    long = ("x" * 300, 1)
+    return {
+        "a field": (Config(), Config(rate=0.2), ["c.rate: static value 0.1 → 0.2"]),
+        "an element": (
+            Config(),
+            Config(layers=(1, 5, 3)),
+            ["c.layers[1]: static value 2 → 5"],
+        ),
+        "a key": (
+            Config(more={"a": 1}),
+            Config(more={"a": 2}),
+            ["c.more['a']: static value 1 → 2"],
+        ),
+        "two fields": (
+            Config(),
+            Config(rate=0.2, layers=()),
+            ["c.rate: static value 0.1 → 0.2", "c.layers: static value (1, 2, 3) → ()"],
+        ),
+        "long texts": (
+            "x" * 300 + "a",
+            "x" * 300 + "b",
+            [f"c: static value …{'x' * 20}a' → …{'x' * 20}b'"],
+        ),
+        "long tuples": (long, (long[0], 2), ["c[1]: static value 1 → 2"]),
+        "other kinds": (1, "1", ["c: static value 1 → '1'"]),
+        "many parts": (
+            tuple(range(9)),
+            tuple(range(1, 10)),
+            [*[f"c[{i}]: static value {i} → {i + 1}" for i in range(4)], "c: 5 more parts differ"],
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", static_changes())
+def test_the_part_of_a_static_value_is_named(name):
+    old, new, want = static_changes()[name]
+    f = weft.jit(lambda x, c: x, static_argnums=1)
+    f(1.0, old)
+    assert list(reasons(f, 1.0, new)) == want
+    f = weft.jit(lambda x, c: x, static_argnames="c")
+    f(1.0, c=old)
+    assert list(reasons(f, 1.0, c=new)) == want
+
+
+def test_structures_of_arguments():
+    x = jnp.ones(3)
+    f = weft.jit(lambda s, y=None: s)
+    f(State(x, 1))
+    assert reasons(f, State(x, 2)) == ("s.steps: static value 1 → 2",)
+    assert reasons(f, State(jnp.ones(4), 2)) == ("s.w: shape (3,) → (4,)",)
+    assert reasons(f, State(x, 2), None) == ("y: not given → None",)
+    assert reasons(f, State(x, 2), 1.0) == ("y: new, float32[]",)
+    assert reasons(f, State(x, 2), y=1.0) == ("y: given by position → by name",)
+    f([x, {"a": x}])
+    assert reasons(f, (x, {"a": x})) == ("s: a list → a tuple",)
+    assert reasons(f, (x, {"a": x, "b": None})) == ("s[1]['b']: new, None",)
+
+
+def test_transformations():
+    x, xs = jnp.ones(3), jnp.ones((2, 3))
+    f = weft.jit(lambda x, y: x @ y)
+    weft.vmap(f)(xs, xs)
+
+    def why(call):
+        with weft.explain_recompiles() as report:
+            call()
+        return next(r.reasons for r in report.recompiles if "<lambda>" in r.function)
+
+    assert why(lambda: weft.vmap(f, (0, None))(xs, x)) == (
+        "y: float32[2,3], mapped along axis 0 → a value that is not transformed",
+    )
+    assert why(lambda: weft.grad(f)(x, x)) == (
+        "x: float32[2,3], mapped along axis 0 → float32[3], differentiated",
+    )
+    more = jnp.ones((4, 3))
+    assert "y: a value that is not transformed → float32[4,3], mapped along axis 0" in why(
+        lambda: weft.vmap(f)(more, more)
+    )
+
+
+class Model:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, x):
+        return x * self.rate
+
+    def step(self, x):
+        return x * self.rate
+
+
+def test_methods_and_objects():
+    x, model = jnp.ones(3), Model(2)
+    weft.jit(model.step)(x)
+    (found,) = reasons(weft.jit(model.step), x)
+    assert "the bound method step is another object each time it is read; call jit of it" in found
+    assert reasons(weft.jit(Model(3).step), x)[1] == "attribute rate: 2 → 3"
+    weft.jit(Model(2))(x)
+    with weft.explain_recompiles() as report:
+        weft.jit(Model(5))(x)
+    found = report.recompiles[0].reasons
+    assert "an object of type Model is made for each call" in found[0]
+    assert found[1] == "attribute rate: 2 → 5"
 
 
 def test_settings_and_missing_arguments():

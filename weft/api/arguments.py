@@ -191,19 +191,22 @@ def argument_names(fun: Callable[..., Any], args: Any, kwargs: Any) -> tuple[str
         >>> argument_names(lambda x, y: x, (1.0, {"w": 2.0}), {})
         ('x', "y['w']")
     """
-    sig = signature(fun)
     names: list[str] = []
+    for name, value in bound_arguments(fun, args, kwargs).items():
+        names.extend(f"{name}{keystr(path)}" for path, _ in tree_leaves_with_path(value))
+    return tuple(names)
+
+
+def bound_arguments(fun: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of a call by the names of their parameters."""
+    sig = signature(fun)
     bound: dict[str, Any] = {}
     if sig is not None:
         try:
             bound = dict(sig.bind_partial(*args, **kwargs).arguments)
         except TypeError:
             bound = {}
-    if not bound:
-        bound = {f"args[{i}]": x for i, x in enumerate(args)} | dict(kwargs)
-    for name, value in bound.items():
-        names.extend(f"{name}{keystr(path)}" for path, _ in tree_leaves_with_path(value))
-    return tuple(names)
+    return bound or {f"args[{i}]": x for i, x in enumerate(args)} | dict(kwargs)
 
 
 def chosen_names(fun: Any, args: Sequence[Any], positions: Sequence[int]) -> list[str]:

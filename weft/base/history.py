@@ -17,7 +17,7 @@ from weft.base.functional import name_of
 MAX_FUNCTIONS, MAX_TRACES = 512, 8
 LONG_TEXT = 80
 # What names of values are, by the mark behind them.
-_KINDS = {"=": "default value of", ":": "argument of functools.partial"}
+_KINDS = {"=": "default value of", ":": "argument of functools.partial", ".": "attribute"}
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -29,6 +29,8 @@ class Traced:
     def __init__(self, fun: Any, inner: Any, key: Any) -> None:
         self.function, self.inner, self.key = _reference(fun), _reference(inner), key
         self.closed_over = _closed_over(inner) | _bound(fun)
+        if isinstance(fun, types.MethodType):
+            self.closed_over |= _attributes(fun.__self__)
 
 
 def _reference(x: Any) -> Callable[[], Any]:
@@ -78,7 +80,7 @@ def _closed_over(fun: Any) -> dict[str, str]:
     values, in a few words each."""
     code = getattr(fun, "__code__", None)
     if type(code) is not types.CodeType:
-        return {}
+        return _attributes(fun)
     found = {}
     for name, cell in zip(code.co_freevars, getattr(fun, "__closure__", None) or (), strict=False):
         try:
@@ -93,6 +95,15 @@ def _closed_over(fun: Any) -> dict[str, str]:
     names = code.co_varnames[: code.co_argcount]
     found |= {f"{n}=": brief(v) for n, v in zip(names[len(names) - len(values) :], values)}
     return found
+
+
+def _attributes(x: Any) -> dict[str, str]:
+    """What an object holds whose method is called, in a few words each."""
+    try:
+        held = dict(vars(x))
+    except Exception:  # it has no attributes of its own, or answers badly
+        return {}
+    return {f"{name}.": brief(value) for name, value in held.items() if name != "__wrapped__"}
 
 
 def _bound(fun: Any) -> dict[str, str]:
@@ -133,16 +144,24 @@ def known(fun: Any) -> list[Traced]:
 def new_object(fun: Any, last: Traced, advice: str = "define it once") -> list[str]:
     """What to say of a function that was made again by the same code."""
     name, inner = name_of(fun), _codes(fun)[1]
-    if inner is not fun and last.inner() is inner:
+    method = isinstance(fun, types.MethodType)
+    if method:
+        said = (
+            f"the bound method {name} is another object each time it is read; call jit of it once"
+        )
+    elif not hasattr(inner, "__name__"):
+        said = f"an object of type {type(inner).__name__} is made for each call; make it once"
+    elif inner is not fun and last.inner() is inner:
         made = "functools.partial" if isinstance(fun, functools.partial) else "a transformation"
         said = f"{made} of {name} is made for each call; make it once"
     else:
         said = f"{name} is defined again for each call; {advice}"
     found = [f"a new function object: {said}, outside of the loop"]
-    before, now = last.closed_over, _closed_over(inner) | _bound(fun)
+    held = _attributes(fun.__self__) if method else {}
+    before, now = last.closed_over, _closed_over(inner) | _bound(fun) | held
     for variable in now:
         old, new = before.get(variable), now[variable]
         if old is not None and old != new:
             kind = _KINDS.get(variable[-1], "variable")
-            found.append(f"{kind} {variable.rstrip('=:')}: {old} → {new}")
+            found.append(f"{kind} {variable.rstrip('=:.')}: {old} → {new}")
     return found
