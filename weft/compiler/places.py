@@ -98,8 +98,9 @@ def _looked_at(v: Any, users: Any, fuses: Any, places: Any, first: Any) -> tuple
             continue
         for out in user.outvars:
             for place in places.get(out, ()):
-                if len(found) < MAX_TOLD_APART:
-                    found.update(_moved(user, out, v, place))
+                if len(found) >= MAX_TOLD_APART:
+                    break
+                found.update(_moved(user, out, v, place))
             before = before if before is not None else first.get(out)
     return found, before
 
@@ -109,7 +110,9 @@ def _moved(user: JaxprEqn, out: Any, v: Any, place: Place) -> Iterable[Place]:
     how far a movement goes."""
     primitive, shape = user.primitive, v.aval.shape
     if primitive.form == "map":
-        return [_around(place, shape) if len(place) == len(shape) else _here(v)]
+        if len(place) != len(shape):
+            return [_here(v)]
+        return [_around(place, shape) if any(place) else place]
     if primitive.form == "reduce":
         return [_here(v)]
     found: list[Place] = []

@@ -4,6 +4,7 @@ import concurrent.futures
 import copy
 import gc
 import pickle
+import sys
 import weakref
 from types import SimpleNamespace
 
@@ -16,9 +17,10 @@ from weft import lax, random
 from weft import numpy as jnp
 from weft.backends.cuda import client, driver, memory
 from weft.backends.cuda.calls import fast, stubs
-from weft.backends.cuda.program import MOST_GRAPHS
+from weft.backends.cuda.program import MOST_GRAPHS, Cuda
 from weft.backends.llvm.calls.dispatch import native
 from weft.base import knobs
+from weft.base.switches import INTERVAL
 from weft.runtime import devices, registry
 from weft.runtime.array import ArrayImpl
 
@@ -37,6 +39,22 @@ def is_on(x, gpu):
     """Whether an array is in a GPU's memory, which Python or native code gave it."""
     named = type(x._owner).__name__
     return x.devices() == {gpu} and (type(x._owner) is memory.Buffer or named == "DeviceBlock")
+
+
+def test_first_calls_are_neither_collected_nor_slowed(gpu, monkeypatch):
+    """Threads that come back from LLVM wait for the one that plans, which makes little garbage."""
+    seen, make = [], Cuda.make
+
+    def look(self, *given):
+        seen.append((gc.isenabled(), sys.getswitchinterval()))
+        return make(self, *given)
+
+    monkeypatch.setattr(Cuda, "make", look)
+    before = gc.isenabled(), sys.getswitchinterval()
+    weft.jit(lambda x: x * 3 - 2)(weft.device_put(jnp.ones(7), gpu))
+    assert seen and not any(collects for collects, _ in seen)
+    assert all(interval <= INTERVAL * 1.1 for _, interval in seen)
+    assert (gc.isenabled(), sys.getswitchinterval()) == before
 
 
 def test_devices(gpu):

@@ -29,6 +29,8 @@ from weft.backends.cuda.story import Study
 from weft.backends.llvm.calls import entries
 from weft.base import checking
 from weft.base.errors import JaxRuntimeError
+from weft.base.garbage import uncollected
+from weft.base.switches import brisk_switches
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import ClosedJaxpr
 from weft.runtime import guards, programs
@@ -165,8 +167,9 @@ class Gpu(DeviceClient):
         self, closed: ClosedJaxpr, donated: tuple[bool, ...], exactly: bool = False
     ) -> Executable:
         self.use()
-        made, generic = code(self.target, closed, donated, exactly)
-        return Executable(made, closed.out_avals, generic)
+        with uncollected(), brisk_switches:
+            made, generic = code(self.target, closed, donated, exactly)
+            return Executable(made, closed.out_avals, generic)
 
     def run(
         self, closed: ClosedJaxpr, args: Any, places: Any, donated: tuple[bool, ...] = ()

@@ -20,7 +20,9 @@ from weft.backends.cuda.story import story
 from weft.base import knobs
 from weft.base.background import in_background
 from weft.base.errors import JaxRuntimeError
+from weft.base.garbage import uncollected
 from weft.base.lazy import Late
+from weft.base.switches import brisk_switches
 from weft.compiler.plan import Planner
 from weft.compiler.watch import Watch
 from weft.core.interpret import storage_dtype
@@ -45,7 +47,8 @@ class Cuda(GpuTarget, Compiler):
 
     def compile(self, closed: ClosedJaxpr, donated: Sequence[bool] = ()) -> Executable:
         """A staged function on the current GPU."""
-        return Executable(self.make(closed, donated), closed.out_avals)
+        with uncollected(), brisk_switches:
+            return Executable(self.make(closed, donated), closed.out_avals)
 
     def make(
         self, closed: ClosedJaxpr, donated: Sequence[bool] = (), watch: Watch | None = None

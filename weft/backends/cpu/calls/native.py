@@ -6,9 +6,7 @@ import contextlib
 import copy
 import ctypes
 import functools
-import gc
 import threading
-from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -33,6 +31,7 @@ from weft.backends.llvm.native.machine import Address, Ahead, compile_many, orig
 from weft.backends.llvm.native.processor import vector_bits
 from weft.base import checking, errors, events, knobs
 from weft.base.forks import across_forks
+from weft.base.garbage import uncollected
 from weft.base.lazy import Late, load
 from weft.base.stacks import MIN_STACK_BYTES, stack_bytes, with_room
 from weft.base.switches import brisk_switches
@@ -68,23 +67,6 @@ MAX_WALKED_NODES = 5000
 SHORT_LOOP_ROUNDS, UNKNOWN_ROUNDS, LARGE_ROUND_ELEMENTS = 64, 1 << 40, 1 << 12
 
 _settling = across_forks(threading.Lock())
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without looking for garbage: planning makes many objects, and hardly any in cycles.
-
-    What is new is looked at in the end: Python would look at once, and now and then at all that
-    there is, while somebody waits for the first result.
-    """
-    enabled = gc.isenabled()
-    try:  # Ctrl-C may come after any call: each of these is where the last line is still reached
-        gc.disable()
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-            gc.collect(0)
 
 
 def load_products() -> None:
@@ -127,7 +109,7 @@ class Executable:
         self.out_avals = closed.out_avals
         self.generic = False  # whether its code serves other sizes too
         self.calls = 0  # of shape-generic code, by Python
-        with busy(), _uncollected(), brisk_switches:
+        with busy(), uncollected(), brisk_switches:
             (self.plan, self.code), self.generic = code(COMPILER, closed, donated, exactly, watch)
         self.taken = [r.number for r in self.plan.results if r.kind == "taken"]
         self.stops = _stops(self.plan.nodes)

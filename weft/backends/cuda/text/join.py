@@ -67,7 +67,7 @@ def render(joined: Joined, ahead: int = 0) -> GpuModule:
         joined.blocks <= MOST_EARLY_BLOCKS,
         cluster_of(last),
         prefetched(ahead),
-        lambda slot: " ".join([*["readonly"] * joined.only_read[slot], *told]),
+        lambda slot: " ".join([*["readonly"] * writer.only_read[slot], *told]),
     )
     work = _work(joined)
     return made if work is None else quickly(made, *work)
@@ -91,7 +91,8 @@ class _Writer(Launch):
         self.joined, self.ranges = joined, list(enumerate(joined.pieces))[joined.repeated :]
         self.parts, self.alike = _parts(joined), _shared(joined)
         self.modules.append(Module((), DECLARED))
-        self.given = [self.pointer(n) for n in range(len(joined.only_read))]
+        self.only_read = joined.only_read
+        self.given = [self.pointer(n) for n in range(len(self.only_read))]
         self.sizes = _kept(joined)
         self.kept = {n: shared_address(f"kept{n}") for n in self.sizes}
         self.chain: Text | None = None
