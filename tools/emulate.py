@@ -12,6 +12,7 @@ import io
 import lzma
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,8 @@ def run(arguments: list[str]) -> int:
     environment.setdefault("WEFT_TEST_PROCESSOR", "avx2" if architecture == "x86_64" else "neon")
     command = [qemu, "-cpu", "max", "-L", str(folder / "root")]
     command += [str(folder / "root" / "usr" / "bin" / f"python{VERSION}")]
+    # emulated programs can't start others: tests begin a Python with the emulator
+    environment["WEFT_TEST_PYTHON"] = shlex.join(command)
     command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.machines.processors"]
     print(f"emulate: {architecture} as {environment['WEFT_TEST_PROCESSOR']}", flush=True)
     return subprocess.run([*command, *(arguments or TESTS)], cwd=ROOT, env=environment).returncode

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +38,11 @@ def test_bits_do_not_depend_on_the_width_of_vectors():
         " import json; from tests.laws.reproducible_cases import digests;"
         " print(json.dumps(digests()))"
     )
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "WEFT_CACHE": "off"}
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "WEFT_CACHE": "off"}
     given = {"cwd": ROOT, "env": env, "check": True, "capture_output": True, "text": True}
-    found = subprocess.run([sys.executable, "-c", program], **given)
+    python = shlex.split(os.environ.get("WEFT_TEST_PYTHON", "")) or [sys.executable]
+    found = subprocess.run([*python, "-c", program], **given)
     assert json.loads(found.stdout) == RECORDED
 
 
