@@ -7,7 +7,7 @@ import pytest
 
 from weft.backends.cuda.routines import products
 
-SLOW = ("test_routines.py", "test_loops.py", "test_solver.py", "test_columns.py")
+SLOW = ("test_routines.py", "test_loops.py", "test_solver.py", "test_columns.py", "test_races.py")
 
 
 @pytest.hookimpl(tryfirst=True)

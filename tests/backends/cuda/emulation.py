@@ -41,6 +41,23 @@ class Block:
         self.slots = [[None] * 32 for _ in self.warps]
         self.rooms = {}
         self.lock = threading.Lock()
+        # barriers that each thread has come through: of the grid, of its block, and of its warp
+        self.grid, self.met = 0, [[0, 0, 0] for _ in range(threads)]
+
+    def meet(self):
+        """A barrier of the block."""
+        self.all.wait()
+        own = self.met[local.thread]
+        own[0], own[1] = max(own[0], self.grid), own[1] + 1
+
+    def meet_warp(self):
+        self.exchange(None)
+        self.met[local.thread][2] += 1
+
+    def meet_cluster(self):
+        self.cluster.wait()
+        own = self.met[local.thread]
+        own[0], own[1] = own[0] + 1, own[1] + 1
 
     def exchange(self, mine):
         """What all lanes of a warp have given."""
@@ -98,6 +115,7 @@ def _reduce(kind, join):
 def _wait(p, goal):
     while (U32.from_address(p).value ^ goal) >> 31:
         time.sleep(0)
+    local.block.grid += 1
 
 
 def _float_bits(dtype):
@@ -117,8 +135,8 @@ WORDS = {
     "block": lambda: local.block.number,
     "blocks": lambda: local.block.blocks,
     "threads": lambda: local.block.threads,
-    **dict.fromkeys(("barrier", "meet"), lambda: local.block.all.wait() and None),
-    "warp_barrier": lambda: local.block.exchange(None) and None,
+    **dict.fromkeys(("barrier", "meet"), lambda: local.block.meet()),
+    "warp_barrier": lambda: local.block.meet_warp(),
     "fence": lambda: None,
     "await_previous": lambda: None,
     "shuffle_up_u32": _shuffle(lambda lane, n: lane - n),
@@ -136,7 +154,7 @@ WORDS = {
     "wait_u32": _wait,
     "bring_near": lambda p: None,
     "peek_u32": lambda p: U32.from_address(p).value,
-    "cluster_meet": lambda: local.block.cluster.wait() and None,
+    "cluster_meet": lambda: local.block.meet_cluster(),
     "peek_u64": lambda p: U64.from_address(p).value,
     "release_u32": _set(U32),
     "poke_u64": _set(U64),

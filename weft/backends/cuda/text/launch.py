@@ -113,8 +113,9 @@ class Launch(Lines):
     def conflicts(self, accesses: Sequence[Access], key: Any, origin: int = 0) -> bool:
         """Whether a part has to wait for those since the last barrier.
 
-        Not where a thread reads what it has itself written: parts with the same key have the same
-        elements by the same threads, and what all have computed for themselves is each one's own.
+        Not where a thread touches only what it has itself touched: parts with the same key have
+        the same elements by the same threads. What all have computed for themselves, each of them
+        may read at once, but none may write it again while others are still there.
         """
         for a in accesses:
             for b, other, before in self.pending:
@@ -122,7 +123,7 @@ class Launch(Lines):
                     continue
                 if not collide(a, b, self.same_memory):
                     continue
-                if a.own and b.own and key is not None and key == other:
+                if a.own and b.own and key == other and key not in (None, "all"):
                     continue
                 if other == "all" and b.writes and not a.writes and a.slot == b.slot:
                     continue
