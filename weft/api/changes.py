@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+from weft.base.lazy import Late
 from weft.tree.flattening import expand_with_keys
 from weft.tree.functions import tree_leaves
 from weft.tree.keys import keystr
 from weft.tree.kinds import kind_of
+
+dataclasses = Late("dataclasses")
 
 # Characters of a value that are shown, parts of a value that are told apart, and levels of them.
 LONG_TEXT, MAX_PARTS, MAX_DEPTH = 80, 4, 4
@@ -88,7 +90,7 @@ def _members(value: Any) -> dict[str, Any] | None:
     """The parts of a value of a plain kind, by what stands behind its name."""
     kind = type(value)
     try:
-        if dataclasses.is_dataclass(kind):
+        if hasattr(kind, "__dataclass_fields__"):
             fields = [f.name for f in dataclasses.fields(value) if f.compare]
             return {f".{field}": getattr(value, field) for field in fields}
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
@@ -125,7 +127,7 @@ def of_structures(name: str, old: Any, new: Any) -> list[str]:
 
 def _of_data(name: str, old: Any, new: Any, old_data: Any, data: Any) -> list[str]:
     """What differs between the data of two nodes of a user's class, which are static."""
-    if dataclasses.is_dataclass(type(new)):
+    if hasattr(type(new), "__dataclass_fields__"):
         held, before = ({id(x) for x in tree_leaves(v)} for v in (new, old))
         fields = []
         for field in dataclasses.fields(new):
