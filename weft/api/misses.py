@@ -13,8 +13,6 @@ from weft.base.functional import name_of
 from weft.core.debug_info import DebugInfo
 from weft.core.trace import Tracer, typeof
 from weft.runtime.array import ArrayImpl
-from weft.transforms.jvp import JVPTracer
-from weft.transforms.vmap import BatchTracer
 from weft.tree.functions import tree_leaves, tree_unflatten
 
 _ADVICE = "define it, and call jit, once"
@@ -238,10 +236,11 @@ def _place(x: Any) -> Any:
 
 def _traced(x: Any) -> str:
     """What transformations make of a value, in words."""
-    if isinstance(x, BatchTracer):
+    # by their fields: the modules of transformations are loaded with the first of them
+    if hasattr(type(x), "batch_dim"):
         mapped = "" if x.batch_dim is None else f", mapped along axis {x.batch_dim}"
         return f"{_traced(x.val)}{mapped}"
-    if isinstance(x, JVPTracer):
+    if hasattr(type(x), "primal"):
         return f"{_traced(x.primal)}, differentiated"
     return typeof(x).str_short()
 
