@@ -28,8 +28,8 @@ from weft.api.arguments import (
 )
 from weft.api.compiler_options import check_options, options_items, refuse_nested_options
 from weft.api.reports import check_captured, dump_program, explain_miss, report_trace
-from weft.api.staging import stage_call
-from weft.base import errors, events, knobs, logs, observing, progress
+from weft.api.staging import mark_lines, stage_call
+from weft.base import errors, events, knobs, logs, observing, progress, source
 from weft.base.annotations import signature_of
 from weft.base.functional import (
     WeakMembers,
@@ -477,6 +477,8 @@ class JitFunction(NativeFunction):
             fun = shardings.placing(fun, self._options)
         given, named = self._without_static(args, kwargs)
         closed, out_tree = stage_call(fun, given, named, avals, in_tree, "jit")
+        if _is_of_package(self._fun):
+            mark_lines(closed.jaxpr, source.current())
         closed, hoisted = hoist_tracers(closed)
         refuse_nested_options(closed.jaxpr)
         if self._own:

@@ -15,10 +15,11 @@ from weft.api.arguments import (
 )
 from weft.base import knobs
 from weft.base.functional import name_of, weakref_lru_cache, wraps
+from weft.base.source import SourceInfo
 from weft.base.traceback import api_boundary
 from weft.core.avals import labels_of
 from weft.core.high import flatten
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxprs_in_params
 from weft.core.shape_dtype import abstractify, struct_of
 from weft.core.staging import check_tracing, stage
 from weft.core.trace import Tracer, extend_axis_env, state, typeof
@@ -44,6 +45,19 @@ def stage_call(
 
     closed = stage(flat, avals, debug_info(what, fun, args, kwargs))
     return closed, trees[0]
+
+
+def mark_lines(jaxpr: Jaxpr, caller: SourceInfo) -> None:
+    """Mark the equations of a new program of weft's own that stand at its caller's line: others
+    will call it, too."""
+    marked = caller.marked()
+    for eqn in jaxpr.eqns:
+        info = eqn.source_info
+        if info is not None and info.is_at(caller) and not info.of_caller:
+            plain = not (info.name_stack or info.notes)
+            eqn.source_info = marked if plain else info.marked()
+        for inner in jaxprs_in_params(eqn.params):
+            mark_lines(inner, caller)
 
 
 # Functions whose programs are remembered by make_jaxpr and eval_shape, and types of each.

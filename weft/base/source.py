@@ -8,8 +8,11 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -96,9 +99,13 @@ NO_NAMES = NameStack()
 
 
 class SourceInfo:
-    """A place in a program (code object and instruction), the name stack there, and notes."""
+    """A place in a program (code object and instruction), the name stack there, and notes.
 
-    __slots__ = ("code", "lasti", "name_stack", "notes")
+    ``of_caller`` marks the line that called a function of weft's own. Its program is shared by all
+    callers: whoever inlines a call puts the call's line in its place.
+    """
+
+    __slots__ = ("code", "lasti", "name_stack", "notes", "of_caller")
 
     def __init__(
         self,
@@ -106,11 +113,13 @@ class SourceInfo:
         lasti: int,
         name_stack: NameStack = NO_NAMES,
         notes: tuple[tuple[str, object], ...] = (),
+        of_caller: bool = False,
     ):
         self.code = code
         self.lasti = lasti
         self.name_stack = name_stack
         self.notes = notes
+        self.of_caller = of_caller
 
     @property
     def file(self) -> str:
@@ -138,11 +147,28 @@ class SourceInfo:
 
     def replace(self, *, name_stack: NameStack) -> SourceInfo:
         """The same place under another name stack."""
-        return SourceInfo(self.code, self.lasti, name_stack, self.notes)
+        return SourceInfo(self.code, self.lasti, name_stack, self.notes, self.of_caller)
 
     def with_notes(self, notes: tuple[tuple[str, object], ...]) -> SourceInfo:
         """The same place with other notes, unless it has some."""
-        return self if self.notes else SourceInfo(self.code, self.lasti, self.name_stack, notes)
+        if self.notes:
+            return self
+        return SourceInfo(self.code, self.lasti, self.name_stack, notes, self.of_caller)
+
+    def is_at(self, other: SourceInfo) -> bool:
+        """Whether two places are the same instruction."""
+        return self.code is other.code and self.lasti == other.lasti
+
+    def marked(self) -> SourceInfo:
+        """The same place, as the line of a caller."""
+        return SourceInfo(self.code, self.lasti, self.name_stack, self.notes, True)
+
+    def called_from(self, caller: SourceInfo | None) -> SourceInfo:
+        """The same place; that of a call in its stead, if it stands for the caller's line."""
+        if not self.of_caller or caller is None:
+            return self
+        names, notes = self.name_stack, self.notes or caller.notes
+        return SourceInfo(caller.code, caller.lasti, names, notes, caller.of_caller)
 
     def __repr__(self) -> str:
         return f"SourceInfo({summarize(self)})"
@@ -163,10 +189,23 @@ def current(name_stack: NameStack = NO_NAMES, skip: int = 1) -> SourceInfo:
         internal = known.get(code.co_filename)
         if internal is None:
             internal = is_internal(code.co_filename)
-        if not internal and not is_generated(code):
-            return SourceInfo(code, frame.f_lasti, name_stack)
+        if not internal:
+            if not is_generated(code):
+                return SourceInfo(code, frame.f_lasti, name_stack)
+        elif code is _on_behalf:
+            place: SourceInfo = frame.f_locals["place"]
+            return place.replace(name_stack=name_stack) if name_stack else place
         frame = frame.f_back
     return SourceInfo(None, 0, name_stack) if name_stack else UNKNOWN
+
+
+def on_behalf_of(place: SourceInfo, rule: Callable[..., Result], *args: object) -> Result:
+    """Call a rule for an equation at a place: what the rule does stands at its user's own lines, or
+    at that place if it has none."""
+    return rule(*args)
+
+
+_on_behalf = on_behalf_of.__code__
 
 
 def stack_level(through: tuple[str, ...] = ()) -> int:

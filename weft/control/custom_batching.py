@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base.traceback import api_boundary
-from weft.control.custom_rules import CustomFunction, name_of
+from weft.control.custom_rules import CustomFunction, call_rule, name_of
 from weft.control.initial_style import (
     mapped_at_front,
     separate_consts,
@@ -178,7 +178,7 @@ class UserRule:
     ) -> tuple[list[Any], list[bool]]:
         flags = list(tree_unflatten(self.in_tree, batched[self.skipped :]))
         given = tree_unflatten(self.in_tree, args[self.skipped :])
-        pair = self.rule(axis_size, flags, *given)
+        pair = call_rule(self.rule, axis_size, flags, *given)
         name = name_of(self.rule)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(

@@ -15,6 +15,7 @@ from weft.control.custom_rules import (
     P,
     R,
     SymbolicZero,
+    call_rule,
     check_same_output,
     from_rule,
     lift_scalar,
@@ -339,7 +340,7 @@ class _FlatCall:
         half = len(flat) // 2
         primals = tree_unflatten(self.in_tree, flat[:half])
         tangents = tree_unflatten(self.in_tree, flat[half:])
-        pair = self.rule(primals, tangents)
+        pair = call_rule(self.rule, primals, tangents)
         fun, rule = name_of(self.fun), f"the JVP rule {name_of(self.jvp)}"
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise TypeError(

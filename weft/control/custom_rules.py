@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from weft.base import source
 from weft.base.annotations import signature_of
 from weft.base.errors import UnexpectedTracerError
 from weft.base.functional import take_names
@@ -175,6 +176,19 @@ def named(flat: Any, fun: Any) -> Any:
     """``flat``, printed under the name of ``fun``."""
     flat.__name__ = name_of(fun)
     return flat
+
+
+def call_rule(rule: Callable[..., Any], *args: Any) -> Any:
+    """The result of a user's rule. While a program is interpreted, what the rule binds stands at
+    its own lines, not at that of the call which it is for."""
+    info, names = state.source, state.name_stack
+    if info is None:
+        return rule(*args)
+    state.source, state.name_stack = None, info.name_stack.inside(names)
+    try:
+        return source.on_behalf_of(info.replace(name_stack=source.NO_NAMES), rule, *args)
+    finally:
+        state.source, state.name_stack = info, names
 
 
 class Signature:

@@ -21,6 +21,7 @@ from weft.control.custom_rules import (
     P,
     R,
     SymbolicZero,
+    call_rule,
     check_same_output,
     from_rule,
     lift_scalars,
@@ -535,7 +536,7 @@ class _FlatCall:
         rule = f"the VJP fwd rule {name_of(self.owner.fwd)} of {fun}"
         if self.owner.symbolic_zeros:
             flat = [CustomVJPPrimal(x, p) for x, p in zip(flat, perturbed, strict=True)]
-        pair = self.fwd(*tree_unflatten(self.in_tree, flat))
+        pair = call_rule(self.fwd, *tree_unflatten(self.in_tree, flat))
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise TypeError(
                 f"{rule} must return a pair (list or tuple of length two) of the result and the"
@@ -552,7 +553,8 @@ class _FlatCall:
 
     def backward(self, context: Any, residuals: Any, cts: Any) -> list[Any]:
         out_tree, res_tree = context
-        found = self.bwd(tree_unflatten(res_tree, residuals), tree_unflatten(out_tree, cts))
+        given = tree_unflatten(res_tree, residuals), tree_unflatten(out_tree, cts)
+        found = call_rule(self.bwd, *given)
         rule = f"the VJP bwd rule {name_of(self.owner.bwd)} of {name_of(self.owner.fun)}"
         flat = _flatten_cotangents(rule, found, self.in_tree)
         return [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.base import knobs
+from weft.base import knobs, source
 from weft.base.functional import merge_lists, partition_list, split_list
 from weft.base.lazy import Late
 from weft.base.record import Record
@@ -17,10 +17,11 @@ from weft.core.batching import AxisData, mapped_from
 from weft.core.caches import per_program
 from weft.core.effects import observable
 from weft.core.interpret import run
-from weft.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Literal, eval_jaxpr
+from weft.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.sharding import UNSPECIFIED
 from weft.core.staging import stage
+from weft.core.trace import state
 from weft.transforms.dce import dce_closed
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Jit(Called):
     def stage(self, trace: Any, args: Any, params: dict[str, Any]) -> list[Any]:
         if params["inline"]:
             closed = params["jaxpr"]
-            return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+            return eval_jaxpr(_called_here(closed.jaxpr), closed.consts, *args)
         return trace.emit(self, args, params)
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: ClosedJaxpr, **params: Any) -> Any:
@@ -192,6 +193,16 @@ class Jit(Called):
             params=params,
             effects=smaller.effects,
         )
+
+
+def _called_here(jaxpr: Jaxpr) -> Jaxpr:
+    """A program of weft's own at the line that calls it now."""
+    if not any(eqn.source_info is not None and eqn.source_info.of_caller for eqn in jaxpr.eqns):
+        return jaxpr
+    here = state.source or source.current()
+    lines = [eqn.source_info and eqn.source_info.called_from(here) for eqn in jaxpr.eqns]
+    eqns = [x.replace(source_info=line) for x, line in zip(jaxpr.eqns, lines, strict=True)]
+    return jaxpr.replace(eqns=eqns)
 
 
 def forward_residuals(

@@ -269,6 +269,10 @@ class Primitive:
         """For each operand the dimensions that must be whole where types carry shardings."""
         return ()
 
+    def writes_cotangents(self, params: dict[str, Any]) -> bool:
+        """Whether it was made as the transpose of what reads an array by indices."""
+        return False
+
     def rounds(self, params: dict[str, Any]) -> int | None:
         """How often it runs the programs that it carries; None where that is not known."""
         return 1

@@ -465,6 +465,13 @@ class ScatterAdd(LinearScatter):
     def cotangent(self, ct: Any) -> Any:
         return ct
 
+    def writes_cotangents(self, params: dict[str, Any]) -> bool:
+        update = params["update_jaxpr"]
+        if update is None:
+            return False
+        aval = update.invars[0].aval
+        return update is _binary_jaxpr(self.operator, aval.dtype, aval.weak_type, True)
+
 
 class ScatterSub(LinearScatter):
     """Subtracts updates from windows."""

@@ -11,8 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.compiler.checks.sites import is_inexact
+import numpy as np
+
+from weft.base.record import Record
+from weft.compiler.checks.sites import factors_of, is_inexact
 from weft.compiler.fuse import fusible
+from weft.core.interpret import literal_value
 from weft.core.jaxpr import Jaxpr, Literal
 
 # What tells NaNs from other values.
@@ -22,6 +26,15 @@ _EQUAL = frozenset(["eq", "ne"])
 VIEWS = frozenset(
     "reshape transpose broadcast_in_dim squeeze expand_dims rev copy stop_gradient".split()
 )
+
+
+class Taken(Record):
+    """A branch of ``select_n`` that must be taken: the predicate, the case, and for each of its
+    dimensions the axis of the value that it goes along; None for dimensions of one element."""
+
+    which: Any
+    case: int
+    axes: tuple[int | None, ...]
 
 
 class Flow:
@@ -50,6 +63,7 @@ class Flow:
         kept.update(
             x for x in self.solid if is_inexact(x.aval) and self._may_be_bad(self.producer.get(x))
         )
+        self._live: dict[Any, Any] = {}
         self.guarded: set[Any] = set()
         self.looked_at = self._looked_at(kept)
 
@@ -108,14 +122,16 @@ class Flow:
                     return user
         return eqn
 
-    def slice(self, eqns: Any) -> tuple[list[Any], list[Any]]:
-        """The equations that compute some, in order, from values in memory; and these values.
-        None of either where the equations cannot be run again."""
+    def slice(self, eqn: Any, more: Any = ()) -> tuple[list[Any], list[Any]]:
+        """An equation and those that compute its operands and ``more`` values from values in
+        memory, in order; and these. None of either where the equations cannot be run again."""
+        eqns = [eqn, *(self.producer[x] for x in more if x in self.producer)]
         if any(is_closed(eqn) and not eqn.primitive.nodes for eqn in eqns):
             return [], []
         if any(getattr(x.aval, "is_ref", False) for eqn in eqns for x in eqn.invars):
             return [], []
-        wanted, needed, given = {id(eqn) for eqn in eqns}, [*eqns], dict[Any, None]()
+        given: dict[Any, None] = dict.fromkeys(x for x in more if x not in self.producer)
+        wanted, needed = {id(eqn) for eqn in eqns}, [*eqns]
         while needed:
             for x in needed.pop().invars:
                 if type(x) is Literal:
@@ -128,31 +144,94 @@ class Flow:
                     needed.append(eqn)
         return [eqn for eqn in self.jaxpr.eqns if id(eqn) in wanted], list(given)
 
-    def live(self, v: Any, depth: int = 16) -> Any:
-        """When the value of an element is needed: None for always, else alternatives, each a list
-        of (predicate, case) that must hold, of arrays of the shape of ``v``."""
+    def writes_cotangents(self, eqn: Any) -> bool:
+        """Whether an equation is the transpose of one that reads an array by indices: where it
+        writes zeros does not matter, as nobody has used what was read there."""
+        name = eqn.primitive.name
+        if eqn.primitive.writes_cotangents(eqn.params):
+            return True
+        if name not in ("scatter", "dynamic_update_slice") or type(eqn.invars[0]) is Literal:
+            return False
+        filled = self.producer.get(self.source(eqn.invars[0]))
+        if filled is None or filled.primitive.name != "broadcast_in_dim":
+            return False
+        (x, *_) = filled.invars
+        return type(x) is Literal and not np.any(literal_value(x))
+
+    def live(self, v: Any, depth: int = 16) -> list[list[Taken]] | None:
+        """When the value of an element is needed: None for always, else alternatives, each with
+        what must be taken."""
+        if v not in self._live:
+            self._live[v] = self._needed(v, depth)
+        return self._live[v]
+
+    def _needed(self, v: Any, depth: int) -> list[list[Taken]] | None:
         if v in self.results or depth == 0:
             return None
-        found: list[Any] = []
+        found: list[list[Taken]] = []
         for eqn, place in self.users.get(v, ()):
-            out = eqn.outvars[0]
-            if eqn.primitive.form != "map" or out.aval.shape != v.aval.shape:
+            if len(eqn.outvars) != 1 or is_closed(eqn):
                 return None
-            if len(eqn.outvars) != 1:
-                return None
-            rest = self.live(out, depth - 1)
+            rest = self.live(eqn.outvars[0], depth - 1)
+            if rest is not None:
+                rest = _through(eqn, place, rest)
             picks = _picks(eqn, place)
             if picks is not None:
-                which, case = picks
-                if type(which) is Literal or which.aval.shape not in ((), v.aval.shape):
+                taken = self._taken(*picks, v.aval.shape)
+                if taken is None:
                     return None
-                taken = (which, case)
                 found += [[taken]] if rest is None else [[taken, *more] for more in rest]
             elif rest is None:
                 return None
             else:
                 found += rest
         return found if len(found) <= 16 else None
+
+    def _taken(self, which: Any, case: int, shape: tuple[int, ...]) -> Taken | None:
+        """A predicate before it was repeated along other axes."""
+        if type(which) is Literal or which.aval.shape not in ((), shape):
+            return None
+        axes: tuple[int | None, ...] = tuple(range(len(which.aval.shape)))
+        while (eqn := self.producer.get(which)) is not None:
+            (x, *others), out = eqn.invars, which.aval.shape
+            if eqn.primitive.name != "broadcast_in_dim" or others or type(x) is Literal:
+                break
+            dims = eqn.params["broadcast_dimensions"]
+            if any(n not in (1, out[d]) for n, d in zip(x.aval.shape, dims, strict=True)):
+                break
+            axes = tuple(
+                [None if n == 1 else axes[d] for n, d in zip(x.aval.shape, dims, strict=True)]
+            )
+            which = x
+        return Taken(which, case, axes)
+
+    def taken(self, alternatives: list[list[Taken]] | None) -> list[Any]:
+        """The predicates of alternatives, each once."""
+        return list(dict.fromkeys(x.which for several in alternatives or () for x in several))
+
+
+def _through(eqn: Any, place: int, alternatives: list[list[Taken]]) -> list[list[Taken]] | None:
+    """What is asked of an equation's result, asked of an operand; None where that cannot be."""
+    used = {axis for several in alternatives for x in several for axis in x.axes}
+    used.discard(None)
+    if not used:
+        return alternatives  # of all elements at once
+    if eqn.primitive.form == "map" and eqn.invars[place].aval.shape == eqn.outvars[0].aval.shape:
+        return alternatives
+    factors = factors_of(eqn)
+    if factors is None:
+        return None
+    mine = list(factors.ins[place])
+    moved: dict[Any, Any] = {None: None}
+    for axis in used:
+        labels = factors.outs[0][axis]
+        if len(labels) != 1 or labels not in mine:
+            return None
+        moved[axis] = mine.index(labels)
+    return [
+        [x._replace(axes=tuple([moved[axis] for axis in x.axes])) for x in several]
+        for several in alternatives
+    ]
 
 
 def is_closed(eqn: Any) -> bool:

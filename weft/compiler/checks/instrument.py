@@ -91,8 +91,8 @@ class _Writer:
         flow = Flow(jaxpr)
         env = _environment(jaxpr, closed.consts, args)
 
-        def found(eqn: Any, failed: Any, failure: Any) -> None:
-            eqns, given = flow.slice([eqn])
+        def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
+            eqns, given = flow.slice(eqn, flow.taken(live))
             culprit = Culprit(self.kinds, self.sites, eqns, given)
             values = [env[x] for x in given]
             stop_if_p.bind(failed, *predicates.vector(failure), *values, culprit=culprit)
@@ -107,7 +107,7 @@ class _Writer:
         env = _environment(jaxpr, consts, args)
         failures: list[tuple[Any, tuple[Any, ...]]] = []
 
-        def found(eqn: Any, failed: Any, failure: Any) -> None:
+        def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
             failures.append((failed, failure))
 
         self.equations(Flow(jaxpr), env, found)
@@ -137,7 +137,8 @@ class _Writer:
                     self.plain(eqn, env)
                 for kind, failed, alternatives in self.own(flow, eqn, env):
                     named = flow.quotient_of(eqn) if kind == "division" else eqn
-                    number = self.site(Site(kind, named, None))
+                    zeros = kind == "index" and flow.writes_cotangents(eqn)
+                    number = self.site(Site(kind, named, None, (), alternatives, zeros))
                     if alternatives is None:
                         found(named, predicates.any_of(failed), (_SCALAR(number),))
                     else:
@@ -151,9 +152,10 @@ class _Writer:
                         found(eqn, failed, (_SCALAR(number),))
             for eqn, failed, alternatives, number in later:
                 state.source = eqn.source_info
-                live = predicates.taken(alternatives, lambda x: _value(env, x))
+                shape = eqn.outvars[0].aval.shape
+                live = predicates.taken(alternatives, lambda x: _value(env, x), shape)
                 failed = predicates.any_of(predicates.both(failed, live))
-                found(eqn, failed, (_SCALAR(number),))
+                found(eqn, failed, (_SCALAR(number),), alternatives)
         finally:
             state.source = before
 
@@ -168,8 +170,10 @@ class _Writer:
         made: list[Any] = []
         operands = [literal_value(x) if type(x) is Literal else env[x] for x in eqn.invars]
         if self.kinds.indices:
-            failed = predicates.outside(eqn, operands)
-            made += [] if failed is None else [("index", failed, None)]
+            live = flow.live(eqn.outvars[0]) if predicates.reads(eqn) else None
+            zeros = flow.writes_cotangents(eqn)
+            failed = predicates.outside(eqn, operands, live is not None, zeros)
+            made += [] if failed is None else [("index", failed, live)]
         name = eqn.primitive.name
         if self.kinds.division and name in ("div", "rem"):
             live, divisor = flow.live(eqn.outvars[0]), eqn.invars[1]
@@ -182,10 +186,7 @@ class _Writer:
         if any(is_integer(v.aval) and self.kinds.wraps(v.aval.dtype) for v in eqn.outvars):
             failed = predicates.wrapped(eqn, operands, env[eqn.outvars[0]])
             if failed is not None:
-                elementwise = eqn.primitive.form == "map"
-                made.append(
-                    ("overflow", failed, flow.live(eqn.outvars[0]) if elementwise else None)
-                )
+                made.append(("overflow", failed, flow.live(eqn.outvars[0])))
         return made
 
     # --- loops and branches -----------------------------------------------------------------------

@@ -126,20 +126,32 @@ def first_element(failures: Sequence[Any]) -> tuple[Any, ...]:
     return (first, element, *rounds)
 
 
-def taken(alternatives: Any, value: Callable[[Any], Any]) -> Any:
-    """Where one of several lists of (predicate, case) holds in full."""
+def taken(alternatives: Any, value: Callable[[Any], Any], shape: tuple[int, ...]) -> Any:
+    """Where one of several lists of branches is taken in full, as elements of a shape."""
     found = None
     for alternative in alternatives:
         holds = None
-        for which, case in alternative:
-            x = value(which)
+        for branch in alternative:
+            x = value(branch.which)
             if typeof(x).dtype == np.bool_:
-                x = x if case else _bind("not", x)
+                x = x if branch.case else negated(x)
             else:
-                x = _bind("eq", x, _const(case, typeof(x).dtype))
+                x = _bind("eq", x, _const(branch.case, typeof(x).dtype))
+            x = along(x, branch.axes, shape)
             holds = x if holds is None else both(holds, x)
         found = holds if found is None else either(found, holds)
     return np.bool_(False) if found is None else found
+
+
+def along(x: Any, axes: Sequence[int | None], shape: tuple[int, ...]) -> Any:
+    """An array repeated so that its dimensions go along axes of a shape; a single number stays."""
+    kept = [n for n, axis in zip(np.shape(x), axes, strict=True) if axis is not None]
+    if len(kept) < len(axes):
+        x = _bind("reshape", x, new_sizes=tuple(kept), dimensions=None, sharding=None)
+    if not kept or tuple(kept) == shape:
+        return x
+    dims = tuple([axis for axis in axes if axis is not None])
+    return _bind("broadcast_in_dim", x, shape=shape, broadcast_dimensions=dims, sharding=None)
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -335,9 +347,10 @@ _WRAPS: dict[str, Callable[..., Any]] = {
 # --- indices --------------------------------------------------------------------------------------
 
 
-def outside(eqn: Any, operands: Sequence[Any]) -> Any:
+def outside(eqn: Any, operands: Sequence[Any], each: bool = False, zeros: bool = False) -> Any:
     """Where indices are out of bounds, or None for operations without indices, indices that are
-    known, and modes that say what such indices mean."""
+    known, and modes that say what such indices mean. It is one boolean, or with ``each`` one for
+    each element that is read. With ``zeros``, it does not matter where zeros are written."""
     found = bounds(eqn)
     failed = None
     for place, last in found or ():
@@ -358,9 +371,36 @@ def outside(eqn: Any, operands: Sequence[Any]) -> Any:
         over = _bind("gt", index, limit)
         if dtype.kind == "i":
             over = either(over, _bind("lt", index, _const(0, dtype)))
-        over = any_of(over)
+        if (each or zeros) and shape:
+            over = _bind("reduce_or", over, axes=(len(shape) - 1,), out_sharding=None)
+        elif not each:
+            over = any_of(over)
         failed = over if failed is None else either(failed, over)
-    return failed
+    if failed is None or not (each or zeros):
+        return failed
+    if each:
+        return _along_indices(eqn, failed, eqn.outvars[0].aval.shape)
+    update = operands[1 if eqn.primitive.name == "dynamic_update_slice" else 2]
+    written = differs(update, 0)
+    return any_of(both(written, _along_indices(eqn, failed, np.shape(update))))
+
+
+def _along_indices(eqn: Any, failed: Any, shape: tuple[int, ...]) -> Any:
+    """What holds of each index, for the elements that are read or written there."""
+    axes = index_axes(eqn, len(shape)) if np.shape(failed) else ()
+    return _spread(along(failed, axes, shape), shape)
+
+
+def index_axes(eqn: Any, rank: int) -> tuple[int, ...]:
+    """The axes of what a gather reads, or a scatter writes, that go along those of its indices."""
+    numbers = eqn.params["dimension_numbers"]
+    windows = numbers.offset_dims if eqn.primitive.name == "gather" else numbers.update_window_dims
+    return tuple([axis for axis in range(rank) if axis not in windows])
+
+
+def reads(eqn: Any) -> bool:
+    """Whether the only thing that an operation does with its indices is to read."""
+    return eqn.primitive.name in ("gather", "dynamic_slice")
 
 
 def bounds(eqn: Any) -> list[tuple[int, Any]] | None:

@@ -14,25 +14,32 @@ import numpy as np
 
 from weft.base import errors, source
 from weft.base.checking import Kinds
-from weft.compiler.checks.predicates import bounds, in_floats
+from weft.compiler.checks.predicates import bounds, in_floats, index_axes
+from weft.compiler.checks.search import Fault, Search, at, operands, sign_of, value_of
 from weft.compiler.checks.sites import Around, Site, is_inexact, is_integer
 from weft.core.avals import ShapedArray
-from weft.core.interpret import constant_value, has_data, literal_value, run, run_primitive
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from weft.core.interpret import constant_value, has_data, run, run_primitive
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from weft.core.trace import state
 
 # Equations of a loop that are run again, at most: NumPy takes some microseconds for each.
 MAX_REPLAYED = 2_000_000
-_SIGNS = {"sum": "+", "difference": "-", "product": "*", "quotient": "/", "rem": "%"}
 _ADVICE = {
     "nan": "Guard the operand, as in `jnp.where(ok, {name}(jnp.where(ok, x, 1)), 0)`, or print it"
     " there with `weft.debug.print`.",
     "several": "Guard the operands with `jnp.where`, or print them there with `weft.debug.print`.",
-    "arrays": "Check the operands (is a matrix singular?), or print them there with"
+    "from inf": "Keep the operand of `{name}` smaller: scale it, subtract its maximum, or use"
+    " `jnp.clip`.",
+    "matrix": "Check the operands (is a matrix singular?), or print them there with"
+    " `weft.debug.print`.",
+    "random": "Check the parameters of the distribution, or print them there with"
     " `weft.debug.print`.",
     "inf": "Scale the operand or guard it with `jnp.where`, or check with `inf=False`.",
     "index": 'Check the index, or say what it means out of bounds: `x.at[i].get(mode="clip")`.',
-    "division": "Write `jnp.where(d == 0, other, n / jnp.where(d == 0, 1, d))`, or check with"
+    "update": 'Check the index, or say what it means out of bounds: `x.at[i].set(y, mode="drop")`.',
+    "block": "Check the index, or say what it means out of bounds:"
+    " `jnp.clip(i, 0, x.shape[axis] - size)`.",
+    "division": "Write `jnp.where(d == 0, other, n {sign} jnp.where(d == 0, 1, d))`, or check with"
     " `division=False`.",
     "overflow": "Use a wider dtype or floats, or leave the dtype out:"
     ' `weft.checks(overflow=("int64",))`.',
@@ -72,27 +79,25 @@ class Culprit:
             try:
                 env = dict(zip(self.given, given, strict=True))
                 env, eqns = _entered(site, rounds, env, self.eqns)
+                return self.found(site, rounds, env, eqns)
             except (_Unreachable, KeyError):
                 return self.unseen(site, rounds)
-            return self.found(site, rounds, env, eqns)
 
     def found(
         self, site: Site, rounds: list[int], env: dict[Any, Any], eqns: Sequence[Any]
     ) -> Exception | None:
         if site.kind != "value":
-            told = _TOLD[site.kind](site.eqn, env, self.kinds)
+            told = _TOLD[site.kind](site.eqn, env, _live(site, env, eqns), site.zeros)
             if told is None:
                 return self.unseen(site, rounds)
             return self.made(site.kind, told, site.eqn, site, rounds)
         bad = self.kinds.is_bad(env[site.variable])
         if not bad.any():
             return self.unseen(site, rounds)
-        search = _Search(self.kinds, env, eqns)
-        fault = search.blame(site.variable, bad)
+        fault = Search(self.kinds, env, eqns).blame(site.variable, bad)
         if fault is None:
             return None
-        eqn, value, told = fault
-        return self.made("inf" if np.isinf(value) else "nan", told, eqn, site, rounds)
+        return self.made(fault.kind, fault.told, fault.eqn, site, rounds, fault.origin(env, eqns))
 
     def unseen(self, site: Site, rounds: list[int]) -> Exception:
         """The error where the values could not be found again."""
@@ -107,28 +112,59 @@ class Culprit:
         }[kind]
         return self.made(kind, f"{what}; its operands are not available", site.eqn, site, rounds)
 
-    def made(self, kind: str, told: str, eqn: Any, site: Site, rounds: Sequence[int]) -> Exception:
-        text = errors.located(told, where=eqn.source_info or source.UNKNOWN)
-        loops = [around for around in site.path if around.eqn.primitive.nodes == "loop"]
-        for around, number in zip(loops, rounds, strict=False):
-            text += f"; {_iteration(around, number)}"
-        advice = _ADVICE[_nan_of(eqn) if kind == "nan" else kind].format(name=eqn.primitive.name)
-        return _CLASSES[kind](f"{text}\n{advice}")
+    def made(
+        self,
+        kind: str,
+        told: str,
+        eqn: Any,
+        site: Site,
+        rounds: Sequence[int],
+        origin: Fault | None = None,
+    ) -> Exception:
+        text = errors.located(told, where=_line(eqn, site.path))
+        depths = [i for i, x in enumerate(site.path) if x.eqn.primitive.nodes == "loop"]
+        for i, number in zip(depths, rounds, strict=False):
+            text += f"; {_iteration(site.path[: i + 1], number)}"
+        if origin is not None:
+            text += f"; {origin.told} — {source.summarize(_line(origin.eqn, site.path))}"
+        return _CLASSES[kind](f"{text}\n{_advice(kind, eqn, origin)}")
 
 
-def _iteration(around: Around, number: int) -> str:
-    """A round of a loop, or an element of a batch of loops, in words."""
+def _line(eqn: Any, path: Sequence[Around]) -> source.SourceInfo:
+    """The line of an equation in the innermost program of a path."""
+    infos = [x.source_info for x in (eqn, *(around.eqn for around in reversed(path)))]
+    known = [info for info in infos if info is not None and not info.of_caller]
+    if known:
+        return known[0]
+    here = source.current()  # a function of weft's own was called, not a compiled one of the user's
+    return here if here.code is not None else infos[0] or source.UNKNOWN
+
+
+def _iteration(path: Sequence[Around], number: int) -> str:
+    """A round of the last loop of a path, or an element of a batch of loops, in words."""
+    around = path[-1]
     if around.batch is None:
-        return f"iteration {number} of the loop at {source.summarize(around.eqn.source_info)}"
+        line = _line(around.eqn, path[:-1])
+        return f"iteration {number} of the loop at {source.summarize(line)}"
     index = [int(i) for i in np.unravel_index(number, around.batch.sizes)]
     return f"element {index[0] if len(index) == 1 else index} of the batch"
 
 
-def _nan_of(eqn: Any) -> str:
-    """Which advice helps where an operation made a NaN."""
-    if eqn.primitive.form != "map" and not eqn.primitive.elementwise:
-        return "arrays"
-    return "nan" if len(eqn.invars) == 1 else "several"
+def _advice(kind: str, eqn: Any, origin: Fault | None) -> str:
+    """What to do about an error."""
+    blamed = (eqn if origin is None else origin.eqn).primitive
+    if kind == "nan":
+        if "linalg" in type(blamed).__module__:
+            kind = "matrix"
+        elif blamed.name.startswith("random_"):
+            kind = "random"
+        elif origin is not None:
+            kind = "from inf"
+        elif blamed.form != "map" or len(eqn.invars) > 1:
+            kind = "several"
+    elif kind == "index" and blamed.name != "gather":
+        kind = "block" if blamed.name.startswith("dynamic") else "update"
+    return _ADVICE[kind].format(name=blamed.name, sign=sign_of(eqn) or "/")
 
 
 def _result_type(eqn: Any) -> str:
@@ -142,10 +178,6 @@ class _Unreachable(Exception):
     """The equation isn't among those that can be run again."""
 
 
-def _value(env: dict[Any, Any], x: Any) -> Any:
-    return literal_value(x) if type(x) is Literal else env[x]
-
-
 def _evaluated(eqns: Sequence[Any], env: dict[Any, Any], last: Any, within: bool) -> dict[Any, Any]:
     """The values of variables up to an equation: before it, or after it if that is ``within``."""
     for eqn in eqns:
@@ -156,7 +188,7 @@ def _evaluated(eqns: Sequence[Any], env: dict[Any, Any], last: Any, within: bool
             if eqn.outvars:
                 raise _Unreachable  # it must not happen twice
             continue
-        values = [_value(env, x) for x in eqn.invars]
+        values = [value_of(env, x) for x in eqn.invars]
         primitive = eqn.primitive
         if primitive.multiple_results:
             avals = [v.aval for v in eqn.outvars]
@@ -177,7 +209,7 @@ def _entered(
     numbers = list(rounds)
     for eqn, body, asks, batch in site.path:
         env = _evaluated(eqns, env, eqn, False)
-        values = [_value(env, x) for x in eqn.invars]
+        values = [value_of(env, x) for x in eqn.invars]
         name = eqn.primitive.name
         if name == "scan":
             args = _scanned(eqn.params, body, values, numbers.pop(0))
@@ -246,130 +278,71 @@ def _repeated(params: Any, asks: bool, values: list[Any], number: int) -> list[A
     return [*(values[:n_cond] if asks else consts), *carry]
 
 
-# --- the operation that did it --------------------------------------------------------------------
-
-
-class _Search:
-    """A search among the values of a flat program."""
-
-    def __init__(self, kinds: Kinds, env: dict[Any, Any], eqns: Sequence[Any]) -> None:
-        self.kinds = kinds
-        self.env = env
-        self.producer = {v: eqn for eqn in eqns for v in eqn.outvars}
-        self.seen: set[Any] = set()
-
-    def blame(self, v: Any, mask: np.ndarray) -> tuple[Any, Any, str] | None:
-        """The equation that made a bad element, the element and the text; None if it was given."""
-        pending = [(v, mask)]
-        while pending:
-            v, mask = pending.pop()
-            eqn = None if type(v) is Literal else self.producer.get(v)
-            if eqn is None or (v in self.seen and eqn.primitive.form != "map"):
-                continue
-            self.seen.add(v)
-            made, before = self.made(eqn, v, mask)
-            if made.any():
-                at = tuple(int(i) for i in np.argwhere(made)[0])
-                value = np.asarray(self.env[v])[at]
-                return eqn, value, self.told(eqn, v, at, value)
-            pending += before
+def _live(site: Site, env: dict[Any, Any], eqns: Sequence[Any]) -> Any:
+    """Where the result of a check's equation counts, an array of its shape; None for everywhere."""
+    if site.live is None:
         return None
-
-    def made(self, eqn: Any, v: Any, mask: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-        """Bad elements that come from no bad operand, and the operands that others come from."""
-        operands = [_value(self.env, x) for x in eqn.invars]
-        bad = [
-            self.kinds.is_bad(y) if is_inexact(x.aval) else np.zeros(np.shape(y), bool)
-            for x, y in zip(eqn.invars, operands, strict=True)
-        ]
-        name = eqn.primitive.name
-        if name == "select_n":
-            which, bad = np.asarray(operands[0]).astype(int), bad[1:]
-            parts = [mask & (which == k) & b for k, b in enumerate(bad)]
-            return np.zeros(mask.shape, bool), list(zip(eqn.invars[1:], parts, strict=True))[::-1]
-        shapes = {np.shape(y) for y in operands if np.shape(y)}
-        if eqn.primitive.form == "map" and shapes <= {mask.shape}:
-            inherited = np.zeros(mask.shape, bool)
-            before = []
-            for x, b in zip(eqn.invars, bad, strict=True):
-                part = mask & b
-                if part.any():
-                    inherited |= part
-                    before.append((x, part if np.shape(b) else np.asarray(part.any())))
-            return mask & ~inherited, before[::-1]
-        before = [(x, b) for x, b in zip(eqn.invars, bad, strict=True) if b.any()]
-        return (mask & (not before)), before[::-1]
-
-    def told(self, eqn: Any, v: Any, at: tuple[int, ...], value: Any) -> str:
-        name = eqn.primitive.name
-        what = "inf" if np.isinf(value) else "nan"
-        where = f" at {list(at)}" if at else ""
-        shown = _operands(eqn, self.env, at)
-        return f"{name} made {what}{where}: {shown}"
+    wanted = {branch.which for several in site.live for branch in several}
+    for eqn in eqns:
+        if wanted <= env.keys():
+            break
+        if not any(v in env for v in eqn.outvars) and not eqn.effects:
+            _evaluated([eqn], env, eqn, True)
+    shape = site.eqn.outvars[0].aval.shape
+    live = np.zeros(shape, bool)
+    for several in site.live:
+        holds = np.ones(shape, bool)
+        for which, case, axes in several:
+            holds &= _along(np.asarray(env[which]) == case, axes, shape)
+        live |= holds
+    return live
 
 
-def _number(x: Any) -> str:
-    x = np.asarray(x)
-    if x.dtype.kind in "iub":
-        return str(x.item())
-    if x.dtype.kind == "c":
-        return f"{complex(x):.6g}"
-    return f"{float(x):.6g}"
-
-
-def _operands(eqn: Any, env: dict[Any, Any], at: tuple[int, ...]) -> str:
-    """The operands of an equation at an element; their types and ranges where it has many."""
-    values = [np.asarray(_value(env, x)) for x in eqn.invars]
-    shape = eqn.outvars[0].aval.shape
-    name = eqn.primitive.name
-    if eqn.primitive.form == "map" and all(v.shape in ((), shape) for v in values):
-        shown = [_number(v[at] if v.shape else v) for v in values]
-        sign = _SIGNS.get(eqn.primitive.overflows or name)
-        if sign == "/" and is_integer(eqn.outvars[0].aval):
-            sign = "//"
-        if sign is not None and len(shown) == 2:
-            return f"{shown[0]} {sign} {shown[1]}"
-        return f"{name}({', '.join(shown)})"
-    return f"{name}({', '.join(map(_summary, values))})"
-
-
-def _summary(value: np.ndarray) -> str:
-    """An array in a few words."""
-    text = f"{value.dtype.name}{list(value.shape)}"
-    if value.size == 1 and value.dtype.kind in "iubfc":
-        return _number(value.reshape(()))
-    if value.dtype.kind in "iuf" and value.size:
-        infinite = np.isinf(value) if value.dtype.kind == "f" else np.zeros(value.shape, bool)
-        finite = value[~infinite]
-        text += f" from {_number(finite.min())} to {_number(finite.max())}" if finite.size else ""
-        if infinite.any():
-            text += f", inf at {[int(i) for i in np.argwhere(infinite)[0]]}"
-    return text
+def _along(x: np.ndarray, axes: Sequence[int | None], shape: tuple[int, ...]) -> np.ndarray:
+    """An array whose dimensions go along axes of a shape."""
+    kept = [axis for axis in axes if axis is not None]
+    x = x.reshape([n for n, axis in zip(x.shape, axes, strict=True) if axis is not None])
+    x = x.transpose(np.argsort(kept))
+    return x.reshape([shape[axis] if axis in kept else 1 for axis in range(len(shape))])
 
 
 # --- indices, divisors, wrapped integers ----------------------------------------------------------
 
 
-def _index(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
+def _index(eqn: Any, env: dict[Any, Any], live: Any, zeros: bool) -> str | None:
     for place, last in bounds(eqn) or ():
-        index = np.asarray(_value(env, eqn.invars[place]))
+        index = np.asarray(value_of(env, eqn.invars[place]))
         outside = (index < 0) | (index > last)
+        rank = max(index.ndim - 1, 0)
+        for used in (live, _written(eqn, env) if zeros else None):
+            if used is not None and rank:
+                axes = index_axes(eqn, used.ndim)
+                used = used.any(axis=tuple(a for a in range(used.ndim) if a not in axes))
+                outside &= used.reshape((*used.shape, 1))
+            elif used is not None:
+                outside &= used.any()
         if not outside.any():
             continue
-        at = tuple(int(i) for i in np.argwhere(outside)[0])
-        axis = _axis(eqn, place, at)
-        shape = eqn.invars[0].aval.shape
-        most = int(np.broadcast_to(last, index.shape)[at] if index.shape else last)
-        block = shape[axis] - most
-        name, size = eqn.primitive.name, shape[axis]
-        number = int(index[at])
-        what = (
-            f"index {number}" if number >= 0 else f"index {number} ({number - size} from the end)"
+        at_index = tuple(int(i) for i in np.argwhere(outside)[0])
+        axis, name, shape = (
+            _axis(eqn, place, at_index),
+            eqn.primitive.name,
+            eqn.invars[0].aval.shape,
         )
+        most = int(np.broadcast_to(last, index.shape)[at_index] if index.shape else last)
+        block, size, number = shape[axis] - most, shape[axis], int(index[at_index])
+        what = f"index {number}"
+        what = what if number >= 0 else f"{what} ({number - size} from the end)"
         what = what if block == 1 else f"{what} of {block} elements"
-        where = f", at {list(at)} of its indices" if at else ""
+        where = f", at {list(at_index[:-1])} of its indices" if at_index[:-1] else ""
         return f"{name} got {what} for axis {axis} of size {size}{where}"
     return None
+
+
+def _written(eqn: Any, env: dict[Any, Any]) -> np.ndarray:
+    """Where what is written isn't zero."""
+    update = eqn.invars[1 if eqn.primitive.name == "dynamic_update_slice" else 2]
+    return np.asarray(value_of(env, update)) != 0
 
 
 def _axis(eqn: Any, place: int, at: tuple[int, ...]) -> int:
@@ -385,19 +358,19 @@ def _axis(eqn: Any, place: int, at: tuple[int, ...]) -> int:
     return int(axes[at[-1]])
 
 
-def _division(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
-    d = np.asarray(_value(env, eqn.invars[1]))
+def _division(eqn: Any, env: dict[Any, Any], live: Any, zeros: bool) -> str | None:
+    d = np.asarray(value_of(env, eqn.invars[1]))
     zero = np.broadcast_to(d == 0, eqn.outvars[0].aval.shape)
+    zero = zero if live is None else zero & live
     if not zero.any():
         return None
-    at = tuple(int(i) for i in np.argwhere(zero)[0])
-    where = f" at {list(at)}" if at else ""
-    return f"{eqn.primitive.name} divided by zero{where}: {_operands(eqn, env, at)}"
+    index = tuple(int(i) for i in np.argwhere(zero)[0])
+    return f"{eqn.primitive.name} divided by zero{at(index)}: {operands(eqn, env, index)}"
 
 
-def _overflow(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
+def _overflow(eqn: Any, env: dict[Any, Any], live: Any, zeros: bool) -> str | None:
     name, kind = eqn.primitive.name, _result_type(eqn)
-    values = [np.asarray(_value(env, x)) for x in eqn.invars]
+    values = [np.asarray(value_of(env, x)) for x in eqn.invars]
     result = np.asarray(env[eqn.outvars[0]])
     if eqn.primitive.overflows == "cast":
         far = values[0] != result.astype(values[0].dtype)
@@ -408,11 +381,11 @@ def _overflow(eqn: Any, env: dict[Any, Any], kinds: Kinds) -> str | None:
         exact = _EXACT[eqn.primitive.overflows](wide, eqn.params)
         far = np.broadcast_to(exact != result.astype(object), result.shape)
     far = np.asarray(far, bool)
+    far = far if live is None else far & live
     if not far.any():
         return None
-    at = tuple(int(i) for i in np.argwhere(far)[0])
-    where = f" at {list(at)}" if at else ""
-    return f"{name} overflowed {kind}{where}: {_operands(eqn, env, at)}"
+    index = tuple(int(i) for i in np.argwhere(far)[0])
+    return f"{name} overflowed {kind}{at(index)}: {operands(eqn, env, index)}"
 
 
 def _of_floats(eqn: Any, values: Sequence[np.ndarray]) -> np.ndarray:
@@ -476,7 +449,7 @@ def check_operation(
     env = dict(zip(variables, [*values, *results], strict=True))
     culprit = Culprit(kinds, [], [eqn], ins)
     for kind, told in _TOLD.items():
-        found = told(eqn, env, kinds) if _looks(kind, kinds, eqn) else None
+        found = told(eqn, env, None, False) if _looks(kind, kinds, eqn) else None
         if found is not None:
             raise culprit.made(kind, found, eqn, Site(kind, eqn, None), ())
     for v in outs if kinds.nan or kinds.inf else ():

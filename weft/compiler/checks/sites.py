@@ -8,6 +8,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.base.record import Record
+from weft.core.primitive import Primitive
 
 
 class Around(Record):
@@ -31,6 +32,8 @@ class Site(Record):
     eqn: Any
     variable: Any  # what is looked at, of a check of values
     path: tuple[Around, ...] = ()
+    live: Any = None  # when the result counts (``Flow.live``)
+    zeros: bool = False  # whether it does not matter where zeros are written
 
     def inside(self, around: Around) -> Site:
         """The same, seen from outside of a loop or branch."""
@@ -49,3 +52,21 @@ def is_integer(aval: Any) -> bool:
     """Whether values of a type are integers."""
     kind = getattr(getattr(aval, "dtype", None), "kind", "")
     return kind in ("i", "u") and not getattr(aval, "is_ref", False)
+
+
+# Movements whose parts devices find in their own way, though each element stays what it was.
+_VIEWS = frozenset(["reshape", "broadcast_in_dim", "expand_dims", "squeeze"])
+
+
+def factors_of(eqn: Any) -> Any:
+    """Which dimensions of an equation's operands and result have one index in common, so that no
+    element of the result depends on others along these; None where that isn't known."""
+    primitive = eqn.primitive
+    if primitive.nodes or len(eqn.outvars) != 1:
+        return None
+    if type(primitive).local is not Primitive.local and primitive.name not in _VIEWS:
+        return None  # parts of one device need elements of others
+    avals, outs = ([v.aval for v in side] for side in (eqn.invars, eqn.outvars))
+    if not all(type(n) is int for aval in (*avals, *outs) for n in aval.shape):
+        return None
+    return primitive.factors(avals, outs, eqn.params)

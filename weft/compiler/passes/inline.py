@@ -34,13 +34,16 @@ def _inline(
     constvars: list[Any],
     consts: list[Any],
     called: Callable[[Any], Any],
+    caller: Any = None,
 ) -> None:
     for eqn in jaxpr.eqns:
+        info = eqn.source_info
+        info = info if info is None else info.called_from(caller)
         invars = [x if type(x) is Literal else env.get(x, x) for x in eqn.invars]
         callee = called(eqn)
         if callee is None:
             outvars = [v if type(v) is DropVar else _renamed(env, v) for v in eqn.outvars]
-            eqns.append(eqn.replace(invars=invars, outvars=outvars))
+            eqns.append(eqn.replace(invars=invars, outvars=outvars, source_info=info))
             continue
         inner_env: dict[Any, Any] = dict(zip(callee.jaxpr.invars, invars, strict=True))
         for v, c in zip(callee.jaxpr.constvars, callee.consts, strict=True):
@@ -48,7 +51,7 @@ def _inline(
             inner_env[v] = fresh
             constvars.append(fresh)
             consts.append(c)
-        _inline(callee.jaxpr, inner_env, eqns, constvars, consts, called)
+        _inline(callee.jaxpr, inner_env, eqns, constvars, consts, called, info)
         for v, x in zip(eqn.outvars, callee.jaxpr.outvars, strict=True):
             if type(v) is not DropVar:
                 env[v] = x if type(x) is Literal else inner_env.get(x, x)
