@@ -272,7 +272,7 @@ ROWS_OF_SHAPES = [
     for found in shapes.ROWS
 ]
 # Elements that end at their own time: the skewed rows next to the equal ones.
-ROWS_OF_BATCHES = debugging.batched(debugging.BATCHED, gpu=True, clock="wall")
+ROWS_OF_BATCHES = debugging.batched(debugging.BATCHED, gpu=True, clock="wall", ratio=1.0)
 # Training steps with errors inside compiled code on and off: `--rows checks` has all of them.
 ROWS_OF_CHECKS = debugging.checked_steps(gpu=True, clock="wall")
 ROWS = [*ROWS_OF_ARRAYS, *ROWS_OF_PROGRAMS, *ROWS_OF_SHAPES, *ROWS_OF_BATCHES, *ROWS_OF_CHECKS]
