@@ -14,7 +14,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from tests.samples import all_samples
-from weft import lax
+from weft import lax, random
 from weft.api.verifying import sampling
 from weft.api.verifying.walk import MAX_ROUNDS
 from weft.base import background, knobs
@@ -325,12 +325,73 @@ def test_what_is_asked_for_is_no_failure():
     """Derivatives that are cut, digits that are dropped, vectors of either sign."""
     x = floats(3, 4)
     said = lambda fun, *args: " ".join(weft.verify(fun, schedules=False)(*args).check().skipped)
-    assert "stop_gradient has" in said(lambda x: jnp.sin(x) * lax.stop_gradient(x), x)
-    assert "stop_gradient has" in said(weft.jit(lambda x: weft.jit(lax.stop_gradient)(x) * x), x)
+    assert not said(lambda x: jnp.sin(x) * lax.stop_gradient(x), x)
+    assert not said(weft.jit(lambda x: weft.jit(lax.stop_gradient)(x) * x), x)
     assert "drops digits" in said(lambda x: lax.reduce_precision(x, 4, 3), x)
     assert "drops digits" not in said(lambda x: lax.reduce_precision(x, 8, 23), x)
     flipped = [m for m in (floats(5, 5) for _ in range(40)) if "schur" in said(lax.linalg.schur, m)]
     assert flipped
+
+
+CUT = {
+    "softmax": lambda x: weft.nn.softmax(x)[0],
+    "checkpoint": weft.checkpoint(lambda x: weft.nn.logsumexp(x)),
+    "vmap": weft.vmap(lambda x: weft.nn.logsumexp(x)),
+    "straight through": lambda x: (x + lax.stop_gradient(jnp.round(3 * x) - x) * x).sum(),
+    "cond": lambda x: lax.cond(x.sum() > -99, weft.nn.softmax, jnp.sin, x),
+    "scan": lambda x: lax.scan(lambda c, r: (jnp.sin(c) * lax.stop_gradient(c) + r, c), x[0], x),
+    "solver": lambda x: jnp.linalg.solve(x @ x.T + jnp.eye(3), x),
+    "solver and softmax": lambda x: jnp.linalg.solve(x @ x.T + jnp.eye(3), weft.nn.softmax(x)),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_derivatives_beside_cut_ones_are_checked(name):
+    """What ``stop_gradient`` gives is a constant in finite differences."""
+    x, fun = floats(3, 4), CUT[name]
+    report = weft.verify(fun, schedules=False)(x).check()
+    assert "jvp against finite differences" in [
+        f.name for f in report.runs + report.transformations
+    ]
+    wrong = weft.custom_jvp(jnp.sin)
+    wrong.defjvp(lambda x, t: (jnp.sin(x[0]), -jnp.cos(x[0]) * t[0]))
+    if name.startswith("solver"):  # no finite differences there, unless they agree
+        return
+    report = weft.verify(lambda x: fun(wrong(x)), schedules=False)(x)
+    (failed,) = [f for f in report.failures if f.name == "jvp against finite differences"]
+    assert "a rule of your own: " in failed.detail and "test_verify.py:" in failed.detail
+
+
+def test_functions_of_keys_have_derivatives():
+    def drawn(key, x):
+        return weft.nn.log_softmax(x * random.normal(random.split(key)[0], x.shape))
+
+    report = weft.verify(drawn)(random.key(1), floats(3, 4)).check()
+    assert not report.skipped and len(report.transformations) == 5
+
+
+def test_waves_shorter_than_a_step_are_no_failure():
+    report = weft.verify(lambda x: jnp.sin(x * 1e6))(jnp.float32(30.0)).check()
+    assert "not smooth enough" in " ".join(report.skipped)
+
+
+def test_digits_lost_by_all_rounds_of_a_loop():
+    def exp(x):
+        def add(n, c):
+            return c[0] + c[1] * x / n, c[1] * x / n
+
+        return lax.fori_loop(1, 60, add, (jnp.float32(1), jnp.float32(1)))[0]
+
+    worst = weft.verify(exp, derivatives=False, schedules=False)(jnp.float32(-20)).operations[0]
+    assert worst.name == "add" and worst.digits > 5 and "(add)" in worst.line
+
+
+def test_no_warning_of_numpy_leaves_it():
+    x = floats(20, 3) + 1e4
+    squares = (x * x).sum(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weft.verify(lambda x: jnp.sqrt(squares[:, None] + squares - 2 * x @ x.T))(x)
 
 
 _SAMPLES = [s for s in all_samples() if s.axis is None and "float32" in s.dtypes]

@@ -11,21 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
 from weft.api.jit import jit
 from weft.api.verifying.measure import epsilon
 from weft.api.verifying.report import Finding, Verification
 from weft.api.verifying.wide import Narrow, drops_digits, is_float, widened, widened_value
-from weft.base import knobs
+from weft.base import knobs, source
 from weft.core.interpret import constant_value, run
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, jaxpr_as_fun, jaxprs_in_params
+from weft.runtime.array import box
 
 # Relative step of finite differences, and what may differ: between them at two steps, between them
 # and derivatives, between derivatives, and between float32 and float64.
 STEP, SMOOTH, RULES, SAME = 1e-4, 1e-5, 1e-6, 1e-7
 # Of what a result is, the parts below which derivatives, and compiled gradients, are zero.
 NOTHING, CANCELLED = 1e-5, 1e-3
+# Calls with a rule of their own for derivatives, and those whose rule is that of a solution.
+_RULED, _IMPLICIT = ("custom_jvp", "custom_vjp"), "custom_linear_solve"
+# Lines that a report lists of functions with rules of their own.
+LISTED_RULES = 3
 
 
 class Flat:
@@ -35,11 +41,18 @@ class Flat:
         self.program = widened(closed)
         self.args = [widened_value(x, v) for x, v in zip(args, closed.in_avals, strict=True)]
         self.places = [i for i, x in enumerate(self.args) if _is_real(x)]
-        self.cuts, self.rounds = _cuts(closed.jaxpr), _any(closed.jaxpr, drops_digits)
+        self.rounds = _any(closed.jaxpr, drops_digits)
+        self.rules = _rules(closed.jaxpr)
+        self._tape = Tape()
+        # a solver may stop gradients of what it solves with, and the solution moves all the same
+        self.solves = _any(closed.jaxpr, _is_solver) and _any(closed.jaxpr, _is_cut)
+        program = self.program.jaxpr
+        self._held = program if self.solves else holding(program, self._tape)
         outs = self.program.out_avals
         self.outs = [i for i, a in enumerate(outs) if _is_real(a)]
         held = zip(self.program.consts, self.program.jaxpr.constvars, strict=True)
         self._consts = [constant_value(c, v.aval) for c, v in held]
+        self.keys = {i: box(self.args[i], v) for i, v in enumerate(closed.in_avals) if _is_key(v)}
 
     @property
     def floats(self) -> list[Any]:
@@ -52,13 +65,95 @@ class Flat:
         return full
 
     def __call__(self, *floats: Any) -> list[Any]:
-        outs = jaxpr_as_fun(self.program)(*self.given(floats))
+        given = [self.keys.get(i, x) for i, x in enumerate(self.given(floats))]
+        outs = jaxpr_as_fun(self.program)(*given)
         return [outs[i] for i in self.outs]
 
     def by_numpy(self, floats: Sequence[Any]) -> list[Any]:
-        with np.errstate(all="ignore"):
-            outs = run(self.program.jaxpr, self._consts, self.given(floats))
+        """The results by NumPy. What has no derivative is that of the first call."""
+        with self._tape, np.errstate(all="ignore"):
+            outs = run(self._held, self._consts, self.given(floats))
         return [outs[i] for i in self.outs]
+
+
+class Diverged(Exception):
+    """A run that stops gradients elsewhere than the first one did."""
+
+
+class Tape:
+    """The results of ``stop_gradient`` in a first run, which all others get: to derivatives, they
+    are constants. As a primitive, it is in the place of that."""
+
+    name, multiple_results = "stop_gradient", False
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []
+        self._recorded, self._next = False, 0
+
+    def __enter__(self) -> None:
+        self._next = 0
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None and self._recorded and self._next != len(self._values):
+            raise Diverged
+        self._recorded = True
+
+    def flushes(self, *_: Any) -> bool:
+        return False
+
+    def ref(self, x: Any) -> Any:
+        if not self._recorded:
+            self._values.append(x)
+            return x
+        if self._next == len(self._values) or self._values[self._next].shape != x.shape:
+            raise Diverged
+        self._next += 1
+        return self._values[self._next - 1]
+
+
+def holding(value: Any, tape: Tape) -> Any:
+    """A program with a tape in the place of ``stop_gradient``; or the parameters of one."""
+    if type(value) is ClosedJaxpr:
+        return ClosedJaxpr(holding(value.jaxpr, tape), value.consts)
+    if type(value) is Jaxpr:
+        if not _any(value, _is_cut):
+            return value
+        return value.replace(eqns=[_with_tape(eqn, tape) for eqn in value.eqns])
+    if type(value) is tuple:
+        return tuple([holding(v, tape) for v in value])
+    return value
+
+
+def _with_tape(eqn: Any, tape: Tape) -> Any:
+    if _is_cut(eqn):
+        return eqn.replace(primitive=tape)
+    if eqn.primitive.name.startswith(_RULED):  # its rule decides, whatever is inside
+        return eqn
+    params = {name: holding(value, tape) for name, value in eqn.params.items()}
+    return eqn.replace(params=params)
+
+
+def _is_cut(eqn: Any) -> bool:
+    return bool(eqn.primitive.name == "stop_gradient")
+
+
+def _is_solver(eqn: Any) -> bool:
+    return bool(eqn.primitive.name == _IMPLICIT)
+
+
+def _is_key(aval: Any) -> bool:
+    return hasattr(aval, "dtype") and isinstance(aval.dtype, dtypes.ExtendedDType)
+
+
+def _rules(jaxpr: Jaxpr) -> list[str]:
+    """The lines of calls that have a rule of the user's for derivatives."""
+    found: dict[str, None] = {}
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name.startswith(_RULED):
+            found[source.summarize(eqn.source_info)] = None
+        for inner in jaxprs_in_params(eqn.params):
+            found.update(dict.fromkeys(_rules(inner)))
+    return list(found)
 
 
 def _any(jaxpr: Jaxpr, test: Callable[[Any], Any]) -> Any:
@@ -72,12 +167,6 @@ def _any(jaxpr: Jaxpr, test: Callable[[Any], Any]) -> Any:
     return None
 
 
-def _cuts(jaxpr: Jaxpr) -> str | None:
-    """An operation of a program whose derivative is meant to be another, or None."""
-    cut = lambda eqn: eqn.primitive.name if eqn.primitive.name == "stop_gradient" else None
-    return _any(jaxpr, cut)
-
-
 def _is_real(x: Any) -> bool:
     return hasattr(x, "dtype") and is_float(x.dtype) and np.dtype(x.dtype).kind != "c"
 
@@ -86,7 +175,7 @@ def compare(
     closed: ClosedJaxpr, args: Sequence[Any], values: Sequence[Any], report: Verification
 ) -> None:
     """Compare the derivatives and batches of a program."""
-    with knobs.scope(enable_x64=True, backend="reference"):
+    with knobs.scope(enable_x64=True, backend="reference"), np.errstate(all="ignore"):
         try:
             flat = Flat(closed, args)
         except Narrow as error:
@@ -153,12 +242,24 @@ class Derivatives:
             self.report.skipped.append(f"{what}: {_said(error)}")
             return None
 
-    def _add(self, name: str, found: float, want: float, scale: float, allowed: float) -> None:
+    def _add(
+        self,
+        name: str,
+        found: float,
+        want: float,
+        scale: float,
+        allowed: float,
+        rules: Sequence[str] = (),
+    ) -> None:
         off = abs(found - want) / max(scale, 1e-30)
         ok = bool(off <= allowed)
         detail = f"relative difference {off:.1g}"
         if not ok:
             detail = f"{found:.6g} where {want:.6g} was expected, {detail}"
+            if rules:
+                more = f" and {len(rules) - LISTED_RULES} more" * (len(rules) > LISTED_RULES)
+                lines = ", ".join(rules[:LISTED_RULES])
+                detail += f"; functions with a rule of your own: {lines}{more}"
         self.report.transformations.append(Finding(name, ok, off, None, allowed, detail))
 
     def directional(self) -> None:
@@ -166,7 +267,10 @@ class Derivatives:
         flat, xs, vs, ws = self.flat, self.flat.floats, self.tangents, self.weights
         pushed = self._attempt("jvp", lambda: jvp(flat, tuple(xs), tuple(vs))[1])
         self.pulled = self._attempt("vjp", lambda: vjp(flat, *xs)[1](self._cotangents()))
-        slopes = [self._slope(h) for h in (STEP, STEP / 3)]
+        try:
+            slopes, kink = [self._slope(h) for h in (STEP, STEP / 3)], self._kink()
+        except Diverged:
+            slopes, kink = [np.nan, np.nan], 0.0
         forward = None if pushed is None else dot(ws, pushed)
         backward = None if self.pulled is None else dot(self.pulled, vs)
         scale = self.floor + (abs(slopes[1]) if np.isfinite(slopes[1]) else 0.0)
@@ -180,21 +284,22 @@ class Derivatives:
         noise = 10 * magnified * np.finfo(np.float64).eps / STEP
         noise += 10 * self.noise / STEP / max(scale, 1e-30)
         noise += 10 * abs(slopes[0] - slopes[1]) / max(scale, 1e-30)
-        noise += self._kink() / max(scale, 1e-30)
-        if self.flat.cuts:
-            name = self.flat.cuts
-            self.report.skipped.append(f"finite differences: {name} has a derivative of its own")
-        elif not noise <= SMOOTH * 100:
+        noise += kink / max(scale, 1e-30)
+        checked = "jvp" if forward is not None else "vjp"
+        derivative = backward if forward is None else forward
+        if not noise <= SMOOTH * 100:
             self.report.skipped.append("finite differences: the function is not smooth enough here")
-        else:
-            if forward is not None:
-                self._add(
-                    "jvp against finite differences", forward, slopes[1], scale, RULES + noise
-                )
-            elif backward is not None:
-                self._add(
-                    "vjp against finite differences", backward, slopes[1], scale, RULES + noise
-                )
+        elif derivative is not None:
+            off, allowed = abs(derivative - slopes[1]) / max(scale, 1e-30), RULES + noise
+            if off > allowed and self.flat.solves:
+                what = "stop_gradient has a derivative of its own"
+                self.report.skipped.append(f"finite differences: {what}")
+            elif off > allowed and self._wobbles(slopes[1], off * scale, 30 * noise * scale):
+                what = "the function is not smooth enough here"
+                self.report.skipped.append(f"finite differences: {what}")
+            else:
+                name, rules = f"{checked} against finite differences", self.flat.rules
+                self._add(name, derivative, slopes[1], scale, allowed, rules)
         if forward is None or backward is None:
             return
         if not np.isfinite(forward):
@@ -217,6 +322,12 @@ class Derivatives:
         here = self._along(0.0)
         gaps = [abs(self._along(h) + self._along(-h) - 2 * here) / h for h in (STEP, STEP / 3)]
         return gaps[1] if gaps[1] > 0.6 * gaps[0] else 0.0
+
+    def _wobbles(self, slope: float, gap: float, noise: float) -> bool:
+        """Whether smaller steps give other slopes, by a part of a gap: steps are longer than the
+        waves of the function then."""
+        more = [self._slope(h) for h in (STEP / 7, STEP / 30)]
+        return not all(abs(s - slope) <= 0.01 * gap + noise for s in more)
 
     def _slope(self, h: float) -> float:
         """The derivative along the direction, by finite differences of order four."""
@@ -265,7 +376,7 @@ def _compiled(
     own = jaxpr_as_fun(closed)
 
     def gradient(*floats: Any) -> Any:
-        full = list(args)
+        full = [flat.keys.get(i, x) for i, x in enumerate(args)]
         for i, x in zip(flat.places, floats, strict=True):
             full[i] = x
         outs = lambda *xs: [own(*_put(full, flat.places, xs))[i] for i in flat.outs]

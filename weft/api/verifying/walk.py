@@ -131,6 +131,7 @@ class Operation:
         self.name, self.line = name, line
         self.count, self.digits, self.rounding, self.condition = 0, 0.0, 0.0, 0.0
         self.error, self.made = 0.0, ""
+        self.total = 0.0  # digits lost by all of its runs, one after the other
 
     def __repr__(self) -> str:
         if self.made:
@@ -198,12 +199,13 @@ class Walk:
         first, carried, length = params["num_consts"], params["num_carry"], params["length"]
         consts, carry = values[:first], values[first : first + carried]
         xs, rows = values[first + carried :], []
-        order = range(length)
+        order, before, begun = range(length), self._totals(), _worst(values)
         for i in reversed(order) if params["reverse"] else order:
             given = [x.map(lambda a, i=i: a[i, ...]) for x in xs]
             outs = self.program(params["jaxpr"], [*consts, *carry, *given])
             carry = outs[:carried]
             rows.append(outs[carried:])
+        self._note_loop(before, begun, carry)
         if params["reverse"]:
             rows.reverse()
         return [*carry, *[_stacked(column) for column in zip(*rows, strict=True)]]
@@ -215,17 +217,35 @@ class Walk:
         cond, body = values[:n_cond], values[n_cond : n_cond + n_body]
         carry = values[n_cond + n_body :]
         saved = {k: vars(o).copy() for k, o in self.operations.items()}
+        before, begun = self._totals(), _worst(values)
         for _ in range(MAX_ROUNDS):
             (going,) = self.program(params["cond_jaxpr"], [*cond, *carry])
             if np.ndim(going.low):
                 break
             if not going.low:
+                self._note_loop(before, begun, carry)
                 return carry
             carry = self.program(params["body_jaxpr"], [*body, *carry])
         self.operations = {k: o for k, o in self.operations.items() if k in saved}
         for k, fields in saved.items():
             vars(self.operations[k]).update(fields)
         return None
+
+    def _totals(self) -> dict[Any, float]:
+        return {key: op.total for key, op in self.operations.items()}
+
+    def _note_loop(self, before: dict[Any, float], begun: float, carry: Sequence[Value]) -> None:
+        """Tell the operation that lost most where rounds of a loop lose few digits each, and many
+        together."""
+        gains = {k: op.total - before.get(k, 0.0) for k, op in self.operations.items()}
+        worst = max(gains, key=lambda k: gains[k], default=None)
+        error, eps = _worst(carry), self.coarsest
+        if worst is None or not 0 < eps < error:
+            return
+        times = error / max(begun, eps)
+        lost, op = min(gains[worst], math.log10(times), -math.log10(eps)), self.operations[worst]
+        if lost > op.digits:
+            op.digits, op.error, op.condition = lost, error, 10**lost
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -355,12 +375,17 @@ class Walk:
             if bad.size:
                 op.made = "nan" if np.isnan(bad).any() else "inf"
         lost = np.log10(value.error / max(before, eps)) if value.error > 0 else 0.0
+        op.total += max(float(lost), 0.0)
         if lost > op.digits or op.count == 1:
             op.digits = min(max(float(lost), 0.0), -math.log10(eps))
             op.error = value.error
             op.rounding = error(value.low, local, True, value.floor, value.forgiven) / eps
             inherited = error(local, value.high, True, value.floor, value.forgiven)
             op.condition = inherited / before if before > 0 else 0.0
+
+
+def _worst(values: Sequence[Value]) -> float:
+    return max([v.error for v in values if v.is_float], default=0.0)
 
 
 def _stacked(column: Sequence[Value]) -> Value:
