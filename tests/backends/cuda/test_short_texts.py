@@ -179,6 +179,31 @@ def test_short_code_is_not_shared_by_few():
     assert text.count("define internal void @piece") == 2
 
 
+@pytest.mark.parametrize("width", [96, 1024, 4100])
+def test_what_all_elements_of_a_row_need_is_computed_once(width):
+    """Each of a thread's elements once had the root in a text of its own."""
+    unit = lambda x: x / jnp.sqrt((x * x).sum(-1, keepdims=True) + 1)
+    (part,) = check(unit, f32(6, width))
+    assert str(render(part)).count("call float @llvm.sqrt") == 1
+
+
+def test_what_neighbours_need_is_computed_once(monkeypatch):
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    (part,) = check(lambda x, y: x + jnp.sqrt(abs(y))[:, None], f32(40, 8), f32(40))
+    assert part.vector == 4
+    assert str(render(part)).count("call float @llvm.sqrt") == 1
+
+
+def test_what_differs_is_not_hoisted(monkeypatch):
+    """Neither is what is read where it is written, or only for a few elements."""
+    monkeypatch.setattr(schedules, "THREADS", 32)
+    mixed = lambda x, y: jnp.where(x > 3, jnp.log1p(jnp.exp(x * y[:, None])), y[:, None] - x)
+    check(mixed, f32(40, 8), f32(40))
+    soft = lambda x, y: jnp.exp(x - x.max(-1, keepdims=True)) * jnp.tanh(y)[:, None] / x.sum()
+    kernels = kernels_of(soft, f32(6, 200), f32(6))
+    assert all(str(render(p)) for k in kernels for p in schedule(k).parts)
+
+
 def test_quick_texts_do_the_same(monkeypatch):
     monkeypatch.setattr(schedules, "THREADS", 32)
     (part,) = check(much, f32(70))

@@ -7,7 +7,7 @@ have the same bits; loops, reductions and the grid are the GPU's own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import takewhile
 from math import prod
 from typing import Any
@@ -23,7 +23,7 @@ from weft.backends.llvm.text.instructions import Lines, memory_type, scalar_type
 from weft.backends.llvm.text.loops import combine
 from weft.backends.llvm.text.rare import rare
 from weft.base.sizes import room_for
-from weft.kernel.kernel import Kernel, Loop, Reduce, Store, statements
+from weft.kernel.kernel import Atomic, Kernel, Loop, Reduce, Store, statements
 from weft.kernel.nodes import BF16, F16, F32, F64, U32, Value, is_float, walk
 
 # Bytes of values in shared memory, by type; others have 8.
@@ -35,6 +35,8 @@ FEWEST_SHARED, FEWEST_OWN = 1 << 10, 1 << 5
 MAX_SHORT_NUMBER = 1 << 31
 # Operations that take denormal numbers of float32 as 0, and give none.
 _FLUSHED = frozenset("add sub mul fma div".split())
+# Operations that depend on where they are done: with which other threads, at which of its elements.
+_IN_PLACE = frozenset(["across"])
 
 
 def _computed_with(kernel: Kernel) -> set[int]:
@@ -396,7 +398,9 @@ class Threads(Narrow):
                 self._at(axis, i, lambda: self._body(body))
             return
         states = []
-        first, known, place = self.axes[axis], dict(self.known), self.place
+        first, before, place = self.axes[axis], self.known, self.place
+        self.known = known = dict(before)
+        self._hoist(body, {axis})
         loads = self._certain_loads(body)
         for i in distances:
             self.known, self.place = dict(known), place + i
@@ -420,7 +424,29 @@ class Threads(Narrow):
             self.known = every[i]
 
         self._mark(body, len(states), enter_again)
-        self.axes[axis], self.known, self.place = first, known, place
+        self.axes[axis], self.known, self.place = first, before, place
+
+    def _hoist(self, body: list[Any], axes: Collection[str]) -> None:
+        """Compute what is the same everywhere along axes: LLVM would find it too, but not in code
+        that is made quickly, and takes longer for the longer text."""
+        inside = [s for s in statements(body) if not isinstance(s, Loop)]
+        operands = [v for s in inside for v in s.operands]
+        skipped = {number for found in rare(operands, RARE) for number in found.inside}
+        written = {s.buffer for s in inside if isinstance(s, (Store, Atomic))}
+        same: set[int] = set()
+        values = walk(operands)
+        for v in values:
+            if v.number in skipped or v.op in _IN_PLACE or not v.axes.isdisjoint(axes):
+                continue
+            if v.op == "load" and (v.args or v.attr[0] in written):
+                continue
+            if all(x.number in same for x in v.args):
+                same.add(v.number)
+        roots = {v.number for v in operands} & same
+        roots |= {x.number for v in values if v.number not in same for x in v.args} & same
+        for v in values:
+            if v.number in roots and v.op != "const":
+                self.value(v)
 
     def _done(self, s: Any) -> None:
         """A statement of one of several elements, but for marks."""
@@ -586,6 +612,9 @@ class Threads(Narrow):
         vector = self.schedule.vector
         step = self.schedule.threads * vector
         first = self.tid if vector == 1 else self.emit(f"mul i64 {self.tid}, {vector}")
+        before, self.known = self.known, dict(self.known)
+        if s.whole is None:  # a piece may be empty
+            self._hoist(body, [axis for axis, _ in axes])
 
         def run(now: str, distances: Sequence[int] = range(vector)) -> None:
             self._count(now, axes, vector)
@@ -604,7 +633,7 @@ class Threads(Narrow):
                 whole = (trip + 1) * step <= total
                 with self.when(whole or self.emit(f"icmp slt i64 {now}, {total}")):
                     run(now)
-            self.known, self.place = known, 0
+            self.known, self.place = before, 0
             self._shared_end(own, body)
             return
         stop: Any = self._stop(s)
@@ -619,6 +648,7 @@ class Threads(Narrow):
             else:
                 stop *= inner
             self._loop(first, stop, step, run)
+        self.known = before
         self._shared_end(own, body)
 
     def _two_by_two(self, first: str, stop: int, step: int, run: Any) -> None:
