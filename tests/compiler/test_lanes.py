@@ -195,7 +195,7 @@ def solved(n, a, x):
 
 def positive(total, n):
     a = floats(total, n, n) / n
-    return a @ a.swapaxes(1, 2) + 2 * np.eye(n, dtype=np.float32)
+    return np.einsum("bij,bkj->bik", a, a) + 2 * np.eye(n, dtype=np.float32)
 
 
 _CASES = {
