@@ -271,6 +271,18 @@ class Module:
         return room_of(self.name)
 
 
+def dotted(node: ast.expr) -> str:
+    """A name with dots, or any other expression, as it is written."""
+    names: list[str] = []
+    part = node
+    while isinstance(part, ast.Attribute):
+        names.append(part.attr)
+        part = part.value
+    if not isinstance(part, ast.Name):
+        return ast.unparse(node)
+    return ".".join([part.id, *reversed(names)])
+
+
 class Reader(ast.NodeVisitor):
     """Collects the imports of one file, knowing which stand inside a function."""
 
@@ -316,7 +328,7 @@ class Reader(ast.NodeVisitor):
                 self.fault(node, f"only weft/__init__.py fills hooks, not {alias.name}")
 
     def visit_Call(self, node: ast.Call) -> None:
-        function = ast.unparse(node.func)
+        function = dotted(node.func)
         called = function.rpartition(".")[2]
         if called in ("import_module", "__import__", "Late") and self.module.name not in BY_NAME:
             argument = node.args[0] if node.args else None
@@ -355,7 +367,7 @@ class Reader(ast.NodeVisitor):
                     self.fault(node, "lists members by a computed name")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        if isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in self.hook_names:
+        if isinstance(node.ctx, ast.Store) and dotted(node.value) in self.hook_names:
             self.fault(node, f"assigns a hook: {ast.unparse(node)}")
         self.generic_visit(node)
 

@@ -11,6 +11,7 @@ import tokenize
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +46,8 @@ LAYOUT = {
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 }
+# Fields of statements that hold others.
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -59,10 +62,22 @@ class Size:
     long_functions: list[str]
 
 
-def docstring_lines(tree: ast.Module) -> set[int]:
+def definitions(tree: ast.Module) -> list[Any]:
+    """The module, and its classes and functions, at any depth."""
+    found, nodes = [], [tree]
+    while nodes:
+        node: Any = nodes.pop()
+        if isinstance(node, DOCUMENTED):
+            found.append(node)
+        for field in BLOCKS:
+            nodes += getattr(node, field, ())
+    return found
+
+
+def docstring_lines(defined: list[Any]) -> set[int]:
     lines: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+    for node in defined:
+        if ast.get_docstring(node, clean=False) is not None:
             text = node.body[0]
             lines.update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
     return lines
@@ -71,8 +86,8 @@ def docstring_lines(tree: ast.Module) -> set[int]:
 def measure(path: Path, root: Path = ROOT) -> Size:
     """Count the code lines and tokens of one file."""
     source = path.read_text(encoding="utf-8")
-    tree = ast.parse(source)
-    skipped = docstring_lines(tree)
+    defined = definitions(ast.parse(source))
+    skipped = docstring_lines(defined)
     code: set[int] = set()
     tokens = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -82,31 +97,43 @@ def measure(path: Path, root: Path = ROOT) -> Size:
         tokens += 1
     long_functions = [
         f"{node.name} ({lines} lines)"
-        for node in ast.walk(tree)
+        for node in defined
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (lines := len(code & set(range(node.lineno, (node.end_lineno or 0) + 1))))
         > FUNCTION_SOFT
     ]
-    parts = path.relative_to(root / "weft").parts
-    room = parts[0].removesuffix(".py")
-    if room == "backends" and len(parts) > 2:
-        room = f"backends/{parts[1]}"
+    room = room_of(path, root)
     return Size(str(path.relative_to(root)), room, len(code), tokens, long_functions)
+
+
+def room_of(path: Path, root: Path = ROOT) -> str:
+    parts = path.relative_to(root / "weft").parts
+    if parts[0] == "backends" and len(parts) > 2:
+        return f"backends/{parts[1]}"
+    return parts[0].removesuffix(".py")
+
+
+def files(root: Path = ROOT) -> list[Path]:
+    """Every file of the package."""
+    return sorted((root / "weft").rglob("*.py"))
 
 
 def measure_all(root: Path = ROOT) -> list[Size]:
     """The size of every file of the package."""
-    return [measure(path, root) for path in sorted((root / "weft").rglob("*.py"))]
+    return [measure(path, root) for path in files(root)]
 
 
-def too_long(sizes: list[Size]) -> list[str]:
+def too_long(root: Path = ROOT) -> list[str]:
     """The files beyond the hard limit."""
+    long = [p for p in files(root) if p.read_bytes().count(b"\n") > FILE_HARD]
+    sizes = [measure(path, root) for path in long]
     return [f"{size.path}: {size.code} code lines" for size in sizes if size.code > FILE_HARD]
 
 
-def too_many(sizes: list[Size]) -> list[str]:
+def too_many(root: Path = ROOT) -> list[str]:
     """The folders of backends with more files than one looks through."""
-    folders = Counter(str(Path(s.path).parent) for s in sizes if s.room.startswith("backends"))
+    inside = [p for p in files(root) if room_of(p, root).startswith("backends")]
+    folders = Counter(str(p.parent.relative_to(root)) for p in inside)
     return [f"{folder}: {n} files" for folder, n in folders.items() if n > MOST_FILES]
 
 
@@ -133,6 +160,5 @@ def row(name: str, sizes: list[Size], budget: int | None) -> str:
 
 
 if __name__ == "__main__":
-    measured = measure_all()
-    print(report(measured))
-    sys.exit(bool(too_long(measured) or too_many(measured)))
+    print(report(measure_all()))
+    sys.exit(bool(too_long() or too_many()))
