@@ -99,6 +99,30 @@ def blocks_of(ptx):
     return blocks
 
 
+def _separate(block):
+    """Give what a block writes more than once, or reads after that, a name of its own each time."""
+    now, moved = {}, []
+    for n, x in enumerate(block.instructions):
+        x.sources = [now.get(r, r) for r in x.sources]
+        x.guard = now.get(x.guard, x.guard)
+        if x.guard is None or x.op.startswith("bra"):
+            found = [(r, f"{r}@{id(block)}_{n}") for r in x.results if not r.startswith("%local")]
+            x.results = [new for _, new in found] + [r for r in x.results if r[:6] == "%local"]
+            now.update(found)
+        else:
+            x.sources += [now.get(r, r) for r in x.results]
+            for r in x.results:
+                now.pop(r, None)
+    for r, new in now.items():
+        made = Instruction("mov.b32 %a, %b;")
+        made.results, made.sources = [r], [new]
+        moved.append(made)
+    end = len(block.instructions)
+    if end and block.instructions[-1].op.startswith(("bra", "ret")):
+        end -= 1
+    block.instructions[end:end] = moved
+
+
 def _control(blocks):
     """For each block, the branches that decide whether it is reached."""
     number = {id(b): i for i, b in enumerate(blocks)}
@@ -142,6 +166,8 @@ class Kernel:
     def __init__(self, ptx):
         self.blocks = blocks_of(ptx)
         self.control = _control(self.blocks)
+        for b in self.blocks:
+            _separate(b)
         self.made = {}  # instructions that give a register, with their blocks
         for i, b in enumerate(self.blocks):
             for x in b.instructions:
@@ -266,11 +292,16 @@ class Kernel:
         numbers = not any(n % 32 for n in x.numbers)
         if x.op.startswith("shl"):
             return bool(x.numbers) and x.numbers[-1] >= 5
-        if x.op.startswith("mul") and x.numbers and numbers:
+        if x.op.startswith("mul") and ((x.numbers and numbers) or self._any_multiple(x, met)):
             return True
+        if any(r.startswith("%ntid") for r in x.sources):
+            return True  # blocks have whole warps
         if x.op.startswith(("mov", "cvt", "add", "sub", "or")) and numbers:
             return all(self._is_multiple(r, met) for r in x.sources)
         return False
+
+    def _any_multiple(self, x, met):
+        return any(self._is_multiple(r, met) for r in x.sources)
 
     def _is_both(self, x, bit):
         """Whether an instruction combines a value with that of the thread with another bit."""

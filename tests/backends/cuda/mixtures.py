@@ -274,3 +274,89 @@ def mixture(seed, empty=False):
     args.append(np.int32(r.randrange(5)))
     count = r.randint(4, 12)
     return lambda *xs: Mixture(seed, xs).grow(count), args
+
+
+# --- batched loops --------------------------------------------------------------------------------
+
+LENGTHS = (1, 2, 5, 23, 24, 31, 32, 33, 37, 50, 63, 64, 65, 97, 127, 150)
+KINDS = (*FLOATS[2:], np.float32, np.int32, np.int8, np.uint8, np.bool_, np.complex64)
+
+
+def number_of(m, x, k):
+    """A number that a row gives."""
+    if x.dtype == bool:
+        return m.choice([jnp.any, jnp.all])(x).astype(np.float32)
+    if x.dtype.kind == "c":
+        return jnp.sum(x).real * 0.01
+    total = m.randrange(6)
+    if total == 0:
+        found = jnp.sum(x.astype(np.float32) * 0.1)
+    elif total == 1:
+        found = jnp.max(x)
+    elif total == 2:
+        found = jnp.min(x) + jnp.any(x > 1)
+    elif total == 3:
+        found = x.reshape(-1)[(k * 5 + 1) % x.size]
+    elif total == 4:
+        found = jnp.mean(x.astype(np.float32)) + jnp.all(x < 100)
+    else:
+        found = lax.fori_loop(0, 2, lambda i, v: v * 0.5 + jnp.sum(x.astype(np.float32)) * 0.1, 1.0)
+    return tame(found.astype(np.float32))
+
+
+def row_of(m, x, y, s, k):
+    """What becomes of a row."""
+    number = s.astype(x.dtype) if x.dtype != bool else s > 0
+    if x.dtype == bool:
+        return m.choice([lambda: x ^ y, lambda: x & number, lambda: jnp.roll(x, 1, -1)])()
+    n = x.shape[-1]
+    kind = m.randrange(11)
+    if kind == 0:
+        return tame(x + number)
+    if kind == 1:
+        return tame(jnp.roll(x, m.randint(-3, 3), -1) + y)
+    if kind == 2:
+        return tame(x[..., ::-1] - y)
+    if kind == 3:
+        return jnp.where(s > 0, x, y)
+    if kind == 4:
+        return x.at[..., k % n].set(y[..., (k * 3 + 1) % n])
+    if kind == 5:
+        return lax.cond(k % 2 == 0, lambda: tame(x + y), lambda: x)
+    if kind == 6 and is_float(x):
+        return tame(x - jnp.max(x, -1, keepdims=True))
+    if kind == 7 and x.dtype.kind != "c":
+        return jnp.where(x > y, x, y)
+    if kind == 8 and n > 1:
+        return jnp.concatenate([x[..., 1:], y[..., :1]], -1)
+    if kind == 9 and x.dtype in (np.float32, np.float64):
+        return lax.fori_loop(0, k % 3, lambda i, v: v * 0.5 + jnp.sum(v) * number * 0.01, x)
+    return tame(x * 2 + y)
+
+
+def batch(seed):
+    """A batched loop over rows of some types, each element with a number of rounds of its own."""
+    r = random.Random(seed)
+    size, length = r.randint(1, 4), r.choice(LENGTHS)
+    dtypes = [r.choice(KINDS) for _ in range(r.randint(1, 3))]
+    deep = [r.choice([(), (), (2,)]) for _ in dtypes]
+    rounds = np.array([r.choice([0, 1, 2, 3, 5]) for _ in range(size)], np.int32)
+    shapes = [(size, *more, length) for more in deep]
+    rows = [values(r, shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    steps = r.randint(1, 4)
+
+    def one(n, s, *rows):
+        def step(state):
+            m = random.Random(seed)
+            k, s, *rows = state
+            for _ in range(steps):
+                i = m.randrange(len(rows))
+                x = rows[i]
+                others = [y for y in rows if (y.dtype, y.shape) == (x.dtype, x.shape)]
+                rows[i] = row_of(m, x, m.choice(others), s, k).astype(x.dtype)
+                s = tame(s * 0.5 + number_of(m, m.choice(rows), k)).astype(np.float32)
+            return k - 1, s, *rows
+
+        return lax.while_loop(lambda c: (c[0] > 0) & (c[1] < 1.5), step, (n, s, *rows))
+
+    return one, [rounds, values(r, (size,), np.float32), *rows]

@@ -35,17 +35,18 @@ def join_all(monkeypatch, grid):
     monkeypatch.setattr(assemble, "choose", lambda *given: grid)
 
 
-def check(fun, args, kind=None, donated=(), turns=1):
-    """Run a program by its texts, and look at these."""
+def check(fun, args, kind=None, donated=(), turns=1, want=None):
+    """Run a program by its texts, and look at these; ``want`` gives the same on the CPU."""
     with pytest.MonkeyPatch.context() as patch:
         with knobs.scope(backend="native"):
-            want = [np.asarray(x) for x in weft.tree.leaves(weft.jit(fun)(*args))]
+            leaves = weft.tree.leaves(weft.jit(want or fun)(*args))
+            wanted = [np.asarray(x) for x in leaves]
         modules = observed.install(patch)
         if kind is not None:
             join_all(patch, GRIDS[kind])
         run = compiled(fun, *args, donated=donated)
         for _ in range(turns):
-            for a, b in zip(run([np.array(x) for x in args]), want, strict=True):
+            for a, b in zip(run([np.array(x) for x in args]), wanted, strict=True):
                 same(np.asarray(a), b)
     for module in modules:
         assert not Kernel(ptx.assemble(module)).apart()
@@ -70,6 +71,15 @@ def test_mixtures(seed, kind):
     r = random.Random(seed)
     with weft.enable_x64(True):
         check(fun, args, kind, [r.random() < 0.3 for _ in args], 2)
+
+
+@pytest.mark.parametrize("seed", [1, 5, 9, 14, 20, 30])
+def test_batched_loops(seed):
+    """Elements have the results that they have one by one."""
+    one, args = mixtures.batch(seed)
+    alone = lambda *args: lax.map(lambda x: one(*x), args)
+    with weft.enable_x64(True), knobs.scope(gpu_refill=seed % 5 == 0):
+        check(weft.vmap(one), args, "block", want=alone)
 
 
 SINGLE = {
