@@ -2,10 +2,12 @@
 
 import ctypes
 import json
+import re
 import shutil
 import struct
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -345,6 +347,89 @@ def test_webassembly(number, tmp_path):
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-4, atol=1e-5)
 
 
+HALVES = np.array([0, -0.0, 1, 1 / 3, 65504, 65519, 65520, -70000, 6e-8, 3e-8, 2.9e-8, 1e-4, 2049,
+                   2051, -6.1e-5, np.inf], np.float32)  # fmt: skip
+
+
+def drawn(key, x, wide):
+    bits = lax.bitcast_convert_type(x.astype(jnp.float16), jnp.uint16)
+    again = lax.bitcast_convert_type(wide, jnp.float16).astype(jnp.float32)
+    return random.uniform(key, (5,)), random.split(key), bits, jnp.where(abs(again) < 9e9, again, 0)
+
+
+@native
+@pytest.mark.skipif(not NODE, reason="there is no Node.js to run WebAssembly")
+def test_webassembly_has_float16_and_keys(tmp_path):
+    """Each float16 is read, float32 is rounded to it as by NumPy, and a key is its numbers."""
+    args = (random.key(7), HALVES, np.arange(1 << 16, dtype=np.uint16))
+    export.to_c(weft.jit(drawn), args, tmp_path, name="f", target="wasm32")
+    (tmp_path / "main.mjs").write_text(
+        "import { load } from './f.js'; import fs from 'fs';\n"
+        "const f = await load(fs.readFileSync('f.wasm'));\n"
+        "const [key, x] = [[0, 7], new Float32Array(JSON.parse(fs.readFileSync('x.json')))];\n"
+        "const results = f(key, x, Uint16Array.from({ length: 65536 }, (_, i) => i));\n"
+        "console.log(JSON.stringify(results.map((r) => Array.from(r))));\n"
+    )
+    (tmp_path / "x.json").write_text(json.dumps([min(float(x), 1e39) for x in HALVES]))
+    done = subprocess.run(
+        [NODE, "main.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    uniform, keys, bits, again = json.loads(done.stdout)
+    np.testing.assert_allclose(uniform, random.uniform(random.key(7), (5,)), rtol=1e-6)
+    assert keys == random.key_data(random.split(random.key(7))).ravel().tolist()
+    with np.errstate(over="ignore"):
+        assert bits == HALVES.astype(np.float16).view(np.uint16).tolist()
+    want = args[2].view(np.float16).astype(np.float32)
+    assert again == np.where(abs(want) < 9e9, want, 0).tolist()
+
+
+class Pair(NamedTuple):
+    low: object
+    high: object
+
+
+@native
+@pytest.mark.parametrize("target", ["native", "aarch64", "wasm32", "c"])
+def test_classes_of_the_user_need_no_registration(target, tmp_path):
+    fun = weft.jit(lambda pair: Pair(pair.high, pair.low))
+    made = export.to_c(fun, (Pair(X, X),), tmp_path, name="turned", target=target)
+    if made.header is not None:
+        assert "const float *pair_low, /* pair.low: float32[6,6] */" in made.header.read_text()
+
+
+TAKEN = ["sin", "sinf", "y0", "malloc", "time", "f64", "u8", "to_bf16", "memory", "constant0"]
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_names_that_are_taken(name, tmp_path):
+    """A library whose function is called sin would change what sin is for all of the program."""
+    with pytest.raises(ValueError, match=f"name of something else in C.*, such as '{name}_'"):
+        export.to_c(weft.jit(lambda x: x), (1.0,), tmp_path, name=name, target="c")
+
+    def fun(x):
+        return jnp.sin(x) + jnp.arange(3.0)
+
+    fun.__name__ = fun.__qualname__ = name
+    made = export.to_c(weft.jit(fun), (X[0, :3],), tmp_path, target="c")
+    assert made.name == f"{name}_"
+    if COMPILER:
+        build(tmp_path, [made.name])
+
+
+@compiled
+def test_kernels_make_way_for_the_name_of_the_function(tmp_path):
+    fun = weft.jit(lambda x: jnp.sin(x))
+    (kernel,) = re.findall(r"static void (\w+)\(", export_text(fun, tmp_path, "f")) or [""]
+    text = export_text(fun, tmp_path, kernel)
+    assert f"static void {kernel}_(" in text
+    build(tmp_path, [kernel])
+
+
+def export_text(fun, folder, name):
+    export.to_c(fun, (X,), folder, name=name, target="c")
+    return (folder / f"{name}.c").read_text()
+
+
 def test_what_c_cannot_hold_is_refused(tmp_path):
     def calls(x):
         return weft.pure_callback(lambda x: x, weft.ShapeDtypeStruct((), jnp.float32), x)
@@ -356,6 +441,8 @@ def test_what_c_cannot_hold_is_refused(tmp_path):
             export.to_c(weft.jit(calls), (1.0,), tmp_path, target=target)
     with pytest.raises(ValueError, match=r"cholesky at .* needs LAPACK"):
         export.to_c(weft.jit(jnp.linalg.cholesky), (np.eye(80),), tmp_path, target="c")
+    with pytest.raises(ValueError, match=r"for wasm32: it calls LAPACKE.* WebAssembly does not"):
+        export.to_c(weft.jit(jnp.linalg.cholesky), (np.eye(80),), tmp_path, target="wasm32")
     with pytest.raises(TypeError, match=r"write to_c\(jit\(f\), ...\)"):
         export.to_c(calls, (1.0,), tmp_path)
     with pytest.raises(TypeError, match="takes a tuple of arguments"):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.api.jit import JitFunction
+from weft.backends.c.helpers import is_own
 from weft.backends.c.program import Unwritable, source
 from weft.backends.cpu.standalone.link import NeedsPython, link
 from weft.backends.llvm.native.processor import ELSEWHERE, PROCESSORS
@@ -25,8 +26,8 @@ from weft.base.traceback import api_boundary
 from weft.core.interpret import storage_dtype
 from weft.export.exported import Exported, exported_stage
 from weft.export.loading import deserialize
-from weft.export.web import page_code, whole_page
-from weft.tree.functions import tree_flatten_with_path, tree_unflatten
+from weft.export.web import Unavailable, page_code, whole_page
+from weft.tree.functions import tree_flatten_with_path, tree_structure, tree_unflatten
 from weft.tree.keys import keystr
 
 NATIVE, PLAIN, WEB = "native", "c", "wasm32"
@@ -40,6 +41,31 @@ _WORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if"
     " inline int long main register restrict return short signed sizeof static struct switch"
     " typedef union unsigned void volatile while".split()
+)
+# Names of C's standard library, and those of its mathematics, which are there for float and long
+# double, too.
+_LIBRARY = frozenset(
+    "abort abs access alarm asctime atexit atof atoi atol atoll bcmp bcopy bind bsearch bzero "
+    "calloc clearerr clock close connect ctime difftime div dup environ errno exec execv exit "
+    "fclose feof ferror fflush ffs fgetc fgets fopen fork fprintf fputc fputs fread free "
+    "freopen fscanf fseek fsetpos ftell fwrite getc getchar getenv getpid gets gmtime index "
+    "isalnum isalpha isdigit islower isspace isupper kill labs ldiv link listen llabs lldiv "
+    "localtime longjmp lseek malloc mblen memchr memcmp memcpy memmove memset mktime nice open "
+    "pause perror pipe poll printf putc putchar puts qsort raise rand random read realloc recv "
+    "remove rename rewind rindex scanf select send setbuf setjmp signal sleep socket sprintf "
+    "srand srandom sscanf stat stderr stdin stdout strcat strchr strcmp strcoll strcpy strcspn "
+    "strerror strlen strncat strncmp strncpy strpbrk strrchr strspn strstr strtod strtok strtol "
+    "strtoul system time times tolower toupper ungetc unlink usleep vfprintf vprintf vsprintf "
+    "wait wctomb write signgam".split()
+)
+_MATHEMATICS = frozenset(
+    "acos acosh asin asinh atan atan2 atanh cabs cacos carg casin catan cbrt ccos ceil cexp "
+    "cimag clog conj copysign cos cosh cpow cproj creal csin csqrt ctan drem erf erfc exp exp10 "
+    "exp2 expm1 fabs fdim finite floor fma fmax fmin fmod fpclassify frexp gamma hypot ilogb "
+    "isfinite isgreater isinf isless isnan isnormal isunordered j0 j1 jn ldexp lgamma llrint "
+    "llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow "
+    "remainder remquo rint round scalb scalbln scalbn signbit significand sin sincos sinh sqrt "
+    "tan tanh tgamma trunc y0 y1 yn".split()
 )
 _KINDS = {"f4": "float", "f8": "double", "c8": "float", "c16": "double", "b1": "uint8_t"}
 
@@ -194,10 +220,21 @@ def _identifier(function: str, given: str | None) -> str:
     if given is None:
         given = re.sub(r"\W", "_", function).strip("_") or "f"
         given = given if given[0].isalpha() else f"f_{given}"
-        return f"{given}_" if given in _WORDS else given
+        return f"{given}_" if _is_taken(given) else given
     if not _NAME.fullmatch(given) or given in _WORDS or not given.isascii():
         raise ValueError(f"{given!r} can't be the name of a function in C; give another name=")
+    if _is_taken(given):
+        raise ValueError(
+            f"{given!r} is the name of something else in C, in its library or in what weft writes;"
+            f" give another name=, such as {given + '_'!r}"
+        )
     return given
+
+
+def _is_taken(name: str) -> bool:
+    """Whether something in C has a name: a function of that name would be called in its place."""
+    plain = name[:-1] if name.endswith(("f", "l")) else name
+    return name in _WORDS or name in _LIBRARY or plain in _MATHEMATICS or is_own(name)
 
 
 def _sizes(avals: Sequence[Any]) -> list[int]:
@@ -247,7 +284,7 @@ def _written_elsewhere(
     if target == WEB:
         given["WEFT_ROUTINES"] = _WEB_ROUTINES
     with tempfile.TemporaryDirectory() as held:
-        (Path(held) / "program").write_bytes(exported.serialize())
+        (Path(held) / "program").write_bytes(_flat(exported).serialize())
         asked = {"name": name, "folder": str(folder.absolute()), "donated": list(donated)}
         (Path(held) / "asked").write_text(json.dumps(asked))
         code = "import sys; from weft.export import c_library; c_library.write_here(sys.argv[1])"
@@ -259,8 +296,17 @@ def _written_elsewhere(
             raise RuntimeError(f"{name} could not be compiled for {target}:\n{done.stderr}")
         found = json.loads(answer.read_text())
     if "refused" in found:
-        raise ValueError(f"{name} can't be written as C: {found['refused']} needs Python")
+        raise ValueError(f"{name} can't be written for {target}: it {found['refused']}")
     return found
+
+
+def _flat(exported: Exported) -> Exported:
+    """The same of a list of arguments, which needs no classes of the user's to be read."""
+    ins, outs = (tuple(range(len(a))) for a in (exported.in_avals, exported.out_avals))
+    trees = tree_structure((ins, {})), tree_structure(outs)
+    checks = exported.disabled_safety_checks
+    name, program = exported.fun_name, exported._program
+    return Exported(name, program, *trees, exported.platforms, checks, None)
 
 
 def write_here(held: str) -> None:
@@ -271,7 +317,9 @@ def write_here(held: str) -> None:
         rest = (asked["donated"], asked["name"], NATIVE, Path(asked["folder"]))
         found = _write(exported, *rest)
     except NeedsPython as error:
-        found = {"refused": error.eqn.primitive.name}
+        found = {"refused": f"has {error.eqn.primitive.name}, which needs Python"}
+    except Unavailable as error:
+        found = {"refused": str(error)}
     (Path(held) / "answer").write_text(json.dumps(found))
 
 

@@ -16,8 +16,47 @@ PAGE_BYTES = 1 << 16
 STACK_BYTES = 1 << 20
 ALIGNMENT = 64
 _ARRAYS = {"f4": "Float32Array", "f8": "Float64Array", "c8": "Float32Array", "c16": "Float64Array"}
-# What a module may ask of its host: functions of C's mathematical library.
-_MATHEMATICS = {"fmod": "(x, y) => x % y", "fmodf": "(x, y) => x % y"}
+# What a module may ask of its host: functions of C's libraries, which move memory, compute, and
+# round to and from float16, as LLVM calls them.
+_HALF = """(x) => {
+      const [size, sign] = [Math.abs(x), x < 0 || Object.is(x, -0) ? 0x8000 : 0];
+      if (x !== x) return 0x7e00;
+      if (size >= 65520) return sign | 0x7c00;
+      let exponent = -14;
+      while (size >= 2 ** (exponent + 1)) exponent++;
+      const units = size / 2 ** (exponent - 10), whole = Math.floor(units), rest = units - whole;
+      const up = rest > 0.5 || (rest === 0.5 && whole % 2 === 1);
+      return sign | ((exponent + 14) * 1024 + whole + (up ? 1 : 0));
+    }"""
+_WIDER = """(bits) => {
+      const [sign, exponent, rest] = [bits & 0x8000 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+      if (exponent === 31) return rest ? NaN : sign * Infinity;
+      return sign * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -24 * rest);
+    }"""
+_MOVE = """(to, from, size) => {
+      new Uint8Array(memory.buffer).copyWithin(to, from, from + size);
+      return to;
+    }"""
+_FILL = """(to, value, size) => {
+      new Uint8Array(memory.buffer).fill(value, to, to + size);
+      return to;
+    }"""
+_PROVIDED = {
+    "fmod": "(x, y) => x % y",
+    "fmodf": "(x, y) => x % y",
+    "memcpy": _MOVE,
+    "memmove": _MOVE,
+    "memset": _FILL,
+    "__truncsfhf2": _HALF,
+    "__truncdfhf2": _HALF,
+    "__extendhfsf2": _WIDER,
+}
+
+
+class Unavailable(ValueError):
+    """A function that a module calls, and that a web page doesn't have."""
+
+
 _AFTER = "// Arguments and results"  # what a loader of its own file says before this
 
 _TEXT = """\
@@ -43,7 +82,7 @@ export async function load(source) {{
     __table_base: fixed(1),
     __stack_pointer: variable({stack}),
     __indirect_function_table: new WebAssembly.Table({{ initial: {entries}, element: "anyfunc" }}),
-{mathematics}  }};
+{provided}  }};
   const {{ instance }} = await WebAssembly.instantiate(bytes, {{ env }});
   const kinds = {{ {kinds} }};
   const places = layout.map(([, , at]) => at);
@@ -67,14 +106,14 @@ export async function load(source) {{
 
 def page_code(name: str, web: Any, avals: Sequence[Any], count: int) -> str:
     """The text of the module; the first ``count`` of the types are arguments."""
-    unknown = [word for word in web.imports if word not in _MATHEMATICS]
+    unknown = [word for word in web.imports if word not in _PROVIDED]
     if unknown:
-        raise ValueError(f"{name} calls {', '.join(unknown)}, which a web page cannot provide")
+        raise Unavailable(f"calls {', '.join(unknown)}, which WebAssembly does not have")
     at = -(-web.end // ALIGNMENT) * ALIGNMENT + STACK_BYTES
     stack, layout = at, []
     for aval in avals:
         dtype = storage_dtype(aval.dtype)
-        parts = prod(aval.shape) * (2 if dtype.kind == "c" else 1)
+        parts = prod(aval.shape) * _parts(dtype)
         layout.append([_array(dtype), parts, at])
         at += -(-prod(aval.shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
     results = range(len(avals) - count)
@@ -92,15 +131,22 @@ def page_code(name: str, web: Any, avals: Sequence[Any], count: int) -> str:
         pages=-(-at // PAGE_BYTES) + 1,
         stack=stack,
         entries=web.entries,
-        mathematics="".join(f"    {word}: {_MATHEMATICS[word]},\n" for word in web.imports),
+        provided="".join(f"    {word}: {_PROVIDED[word]},\n" for word in web.imports),
         kinds=", ".join(sorted({kind for kind, _, _ in layout})),
         count=count,
     )
 
 
+def _parts(dtype: Any) -> int:
+    """The numbers of an element: both of a complex one, all of a key of random numbers."""
+    if dtype.fields is not None:
+        return int(dtype.itemsize // 4)
+    return 2 if dtype.kind == "c" else 1
+
+
 def _array(dtype: Any) -> str:
     """The kind of typed array that holds elements."""
-    found = _ARRAYS.get(dtype.str[1:])
+    found = _ARRAYS.get(dtype.str[1:]) if dtype.fields is None else "Uint32Array"
     if found is not None:
         return found
     word = f"{'Int' if dtype.kind == 'i' else 'Uint'}{8 * dtype.itemsize}Array"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 # What stands at the head of every file. Memory of the arena holds one type after another.
 HEAD = """\
 #include <math.h>
@@ -156,3 +158,12 @@ def definitions(used: set[str]) -> str:
     """The text of functions, and of those that they call."""
     wanted = used.union(*(NEEDS.get(name, ()) for name in used))
     return "".join(text for name, text in FUNCTIONS.items() if name in wanted)
+
+
+_TYPES = frozenset(re.findall(r"(\w+);", HEAD))
+_MEMORY = re.compile(r"memory|constant\d+(_data)?")
+
+
+def is_own(name: str) -> bool:
+    """Whether a file of C has a name for itself."""
+    return name in _TYPES or name in FUNCTIONS or _MEMORY.fullmatch(name) is not None

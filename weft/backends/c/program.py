@@ -276,7 +276,8 @@ class _Writer:
         key = signature(kernel)
         found = self.kernels.get(key)
         if found is None:
-            found = self.kernels[key] = f"{kernel.name}_{len(self.kernels)}"
+            found = f"{kernel.name}_{len(self.kernels)}"
+            found = self.kernels[key] = f"{found}_" if found == self.name else found
             self.texts.append(kernel_text(kernel, found, self.used))
         return found
 
