@@ -58,7 +58,7 @@ def test_the_longest_code_is_made_once():
                               {"axis": 1, "reverse": False})  # fmt: skip
     for long in (padded(100_000), scan.steps[-1].module):
         assert len(str(long)) > 1 << 16 and ptx.soon(long).effort is Effort.SOON
-    assert ptx.soon(padded(1 << 18)) is None
+    assert ptx.soon(padded(1 << 19)) is None
 
 
 def test_clusters_and_code_without_passes_are_made_once():
@@ -104,6 +104,26 @@ def test_a_kernel_is_compiled_again_when_it_is_to_be_better(made):
     assert assemble.improve([kernel])
     assert made == [(Effort.SOON, 1), (Effort.OPTIMISE, 4)] and kernel.better is None
     assert assemble.improve([kernel]) and len(made) == 2
+
+
+def test_kernels_with_dynamic_shared_memory_are_compiled_again(made):
+    """Recurrent layers, whose matrices are there, once waited for the better code."""
+    long = module_of(much, f32(10**7))
+    kernel = assemble.load(long, 4096)
+    kernel.ready()
+    assert made == [(Effort.SOON, 1)] and kernel.dynamic == 4096
+    assert assemble.improve([kernel]) and made[1:] == [(Effort.OPTIMISE, 4)]
+
+
+def test_matrix_instructions_of_a_warp_group_are_made_with_care(made):
+    """Threads come to them together, which code that is made quickly doesn't promise."""
+    (function,) = [f for f in module_of(much, f32(10**7)).functions if f.name == ptx.NAME]
+    line = '  call void asm sideeffect "wgmma.fence.sync.aligned;", ""()'
+    long = module_of(much, f32(10**7)).replaced(functions=[function.beginning([line])])
+    assert ptx.soon(long, 4096) is None
+    assert ptx.soon(module_of(much, f32(10**7)), 4096).effort is Effort.SOON
+    padded = lambda n: long.replaced(declared={"f": f"declare void @{'f' * n}()"})
+    assert ptx.soon(padded(1 << 17), 4096) is None
 
 
 def test_better_code_is_kept_on_the_disk(made):

@@ -80,8 +80,8 @@ def load(module: ptx.GpuModule, dynamic: int = 0, label: str = NAME) -> driver.F
     if code is not None:
         return driver.Function(code, name, dynamic, waits, key)
     where, quick = knobs.thread.cache, None
-    if knobs.gpu_compile_twice.value and not dynamic and not observing.thread.in_background:
-        quick = ptx.soon(module)
+    if knobs.gpu_compile_twice.value and not observing.thread.in_background:
+        quick = ptx.soon(module, dynamic)
     line = progress.expect(1)
     if quick is None:
         later = _waited_for.submit(_compiled, module, key, device, where, line)

@@ -46,8 +46,12 @@ BRIEF_TEXT = 1 << 16
 TOGETHER = "barrier.cluster.arrive.aligned"
 
 # Characters of code that is made twice, quickly at first (`Effort.SOON`): shorter code is made with
-# care in no time, and of longer code the driver's assembler takes longer than LLVM would have.
-SOON_TEXT = range(1 << 11, 1 << 18)
+# care in no time, and of longer code the driver's assembler takes longer than LLVM would have. That
+# is sooner so where a launch says how much memory is shared: matrices of loops, which are written
+# out, and of which LLVM leaves a quarter.
+SOON_TEXT, SOON_DYNAMIC_TEXT = range(1 << 11, 1 << 19), range(1 << 11, 1 << 17)
+# What instructions are called that all threads of a warp have to come to together.
+ALIGNED = ".aligned"
 
 _ENTRY = re.compile(r"(\.entry [^{]*)\{")
 
@@ -203,14 +207,16 @@ def quickly(module: GpuModule, operations: int, elements: int) -> GpuModule:
     return module.with_effort(Effort.BRIEF) if long else module
 
 
-def soon(module: GpuModule) -> GpuModule | None:
+def soon(module: GpuModule, dynamic: int = 0) -> GpuModule | None:
     """A module that does the same to the bit, for the first calls of a program; None where it would
-    not be made sooner."""
+    not be made sooner. ``dynamic`` are the bytes of shared memory that launches ask for."""
     if module.effort is not Effort.OPTIMISE:
         return None
     text = str(module)
     # threads that have to come to a barrier together do so in code that is made with care
-    if len(text) not in SOON_TEXT or TOGETHER in text:
+    if len(text) not in (SOON_DYNAMIC_TEXT if dynamic else SOON_TEXT):
+        return None
+    if TOGETHER in text or (dynamic and ALIGNED in text):
         return None
     return module.with_effort(Effort.SOON)
 
