@@ -126,6 +126,57 @@ def rows_of_calls(x):
     return lax.scan(step, x, None, length=2)[0].sum()
 
 
+def given(x):
+    return (x != 0).any(-1)
+
+
+def dot_of_each(x):
+    return jnp.where(given(x), jnp.einsum("bi,bi->b", unit(x), x), 0.0).sum()
+
+
+def dot_under_vmap(x):
+    return weft.vmap(lambda r: jnp.where(given(r), unit(r) @ r, 0.0))(x).sum()
+
+
+def energy_of_each(x):
+    form = jnp.array([[1.0, 2.0], [0.5, 3.0]])
+    return jnp.where(given(x), jnp.einsum("bi,ij,bj->b", unit(x), form, x), 0.0).sum()
+
+
+def unit(x):
+    return x / jnp.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def power_spectrum(x):
+    power = jnp.abs(jnp.fft.fft(unit(x)) + 2) ** 2
+    return jnp.where(given(x)[:, None], power, 0.0)[:, 0].sum()
+
+
+MATRICES = np.stack([np.eye(2), np.zeros((2, 2)), 2 * np.eye(2)]).astype(np.float32)
+
+
+def factors_of_examples(x):
+    ok = given(x).any(-1)
+    return (jnp.where(ok[:, None, None], jnp.linalg.cholesky(x), 0.0) * MATRICES).sum()
+
+
+def elements_of_systems(x):
+    found = lax.linalg.triangular_solve(x, jnp.ones((3, 2, 1)), left_side=True, lower=True)
+    return jnp.where(given(x)[:, :, None], found, 0.0).sum()
+
+
+def factors_under_vmap(x):
+    def log_det(m):
+        return jnp.where(given(m).any(), jnp.log(jnp.diagonal(jnp.linalg.cholesky(m))).sum(), 0.0)
+
+    return weft.vmap(log_det)(x).sum()
+
+
+def triangular_systems(x):
+    found = lax.linalg.triangular_solve(x, jnp.ones((3, 2, 1)), left_side=True, lower=True)
+    return jnp.where(given(x).any(-1)[:, None, None], found, 0.0).sum()
+
+
 # name: function, argument, gradient
 CLASSICS = {
     "sqrt": (positive(jnp.sqrt), LINE, [0, 0.5, 0.35355338]),
@@ -198,6 +249,14 @@ CLASSICS = {
         LINE,
         [0, 1.5, 1.0606601],
     ),
+    "dot_of_each": (dot_of_each, ROWS, [[0, 0], [0.6, 0.8]]),
+    "dot_under_vmap": (dot_under_vmap, ROWS, [[0, 0], [0.6, 0.8]]),
+    "energy_of_each": (energy_of_each, ROWS, None),
+    "power_spectrum": (power_spectrum, ROWS, None),
+    "factors_of_examples": (factors_of_examples, MATRICES, None),
+    "elements_of_systems": (elements_of_systems, MATRICES, None),
+    "factors_under_vmap": (factors_under_vmap, MATRICES, None),
+    "triangular_systems": (triangular_systems, MATRICES, None),
     "attention_rows": (attention_rows, SCORES, None),
     "attention_of_heads": (attention_of_heads, SCORES[:2], None),
     "tokens_without_loss": (tokens_without_loss, ROWS, None),

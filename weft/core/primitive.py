@@ -140,8 +140,9 @@ class Primitive:
 
     # how the mask of live elements of a cotangent goes back, see transforms.masks: "each" element
     # for itself, "moved" or copied, "summed"; "product" where its rows go on (see ``factors``);
-    # "call" or "loop" where it enters a program; "" where only a mask of one boolean goes on; "end"
-    # where none does, as the rule need not be linear; "taken" and "untaken" where it begins
+    # "apart" where it is for many examples, each alone; "call" or "loop" where it enters a program;
+    # "" where only a mask of one boolean goes on; "end" where none does, as the rule need not be
+    # linear; "taken" and "untaken" where it begins
     masks = ""
     makes_masks = False  # whether its operands' cotangents have masks
     overflows = ""  # what it computes of integers, where the result may not fit its dtype

@@ -57,7 +57,7 @@ class FFT(Primitive):
     arithmetic = True
     name = "fft"
     neutral = "fourier.fft"
-    linear = True
+    linear, masks = True, "apart"
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
         return 5 * avals[0].size * log2(max(prod(params["fft_lengths"]), 2))

@@ -127,6 +127,8 @@ def transposed(
         return _moved(primitive, incoming, operands, params, rule)
     if primitive.masks == "product":
         return _product(primitive, incoming[0], operands, params, rule)
+    if primitive.masks == "apart":
+        return _apart(primitive, incoming[0], operands, params, rule)
     return rule([settled(ct) for ct in incoming], operands)
 
 
@@ -294,10 +296,8 @@ def _product(
 ) -> list[Any]:
     """Back through a product: elements of the known operand that only rows meet that are not live
     are harmless, and a row that is not live stays so."""
-    plain, rows = settled(ct), ct.live.rows
-    if rows is None:
-        return list(rule([plain], operands))
-    found = _aligned(primitive, operands, params, rows, typeof(plain).shape)
+    plain = settled(ct)
+    found = _aligned(primitive, operands, params, _known_rows(ct.live), typeof(plain).shape)
     given = [
         _finite(x, found[i]) if i in found and not is_undef(x) else x
         for i, x in enumerate(operands)
@@ -307,6 +307,50 @@ def _product(
         if is_undef(x) and i in found:
             outs[i] = _with(outs[i], _of_rows(found[i], x.aval.shape), False)
     return outs
+
+
+def _apart(
+    primitive: Any, ct: Masked, operands: Any, params: dict[str, Any], rule: Rule
+) -> list[Any]:
+    """Back through an operation of many examples, each alone: one that isn't live stays so, even if
+    what it meets is NaN or infinite."""
+    plain = settled(ct)
+    found = _examples(primitive, operands, params, ct.live, typeof(plain).shape)
+    return [
+        _with(out, _of_rows(found[i], x.aval.shape), True) if is_undef(x) and i in found else out
+        for i, (x, out) in enumerate(zip(operands, rule([plain], operands), strict=True))
+    ]
+
+
+def _examples(
+    primitive: Any, operands: Any, params: dict[str, Any], live: Live, shape: Any
+) -> dict[int, Rows]:
+    """The rows of each linear operand: examples in which any element of the result is live."""
+    found = _aligned(primitive, operands, params, _known_rows(live), shape)
+    avals = [x.aval if is_undef(x) else typeof(x) for x in operands]
+    if found or live.shape != tuple(shape) or not all(type(n) is int for n in shape):
+        return found
+    factors = primitive.factors(avals, [avals[0].update(shape=tuple(shape), sharding=None)], params)
+    if factors is None:
+        return {}
+    axes = [
+        axis
+        for axis, labels in enumerate(factors.outs[0])
+        if len(labels) == 1 and all(labels in dims for dims in factors.ins)
+    ]
+    if not axes:
+        return {}
+    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    kept = tuple(shape[axis] for axis in axes)
+    any_live = Live(
+        kept, lambda: lookup("reduce_or").bind(live.value(), axes=rest, out_sharding=None)
+    )
+    return _aligned(primitive, operands, params, (any_live, tuple(axes)), shape)
+
+
+def _known_rows(live: Live) -> Rows:
+    """The rows of a mask: itself, along all axes, where it repeats no smaller one."""
+    return live.rows if live.rows is not None else _rows(live, range(len(live.shape)))
 
 
 def _of_rows(rows: Rows, shape: Any) -> Live:

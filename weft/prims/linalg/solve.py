@@ -38,6 +38,7 @@ class TriangularSolve(MatrixPrimitive):
 
     name = "triangular_solve"
     library = "trsm: X of A X = B or X A = B, A triangular"
+    masks = "apart"
     ranks = (2, 2)
 
     def flops(self, avals: Any, outs: Any, params: dict[str, Any]) -> float:
@@ -193,6 +194,7 @@ class TridiagonalSolve(MatrixPrimitive):
 
     name = "tridiagonal_solve"
     library = "gtsv: X of A X = B, A given by three diagonals"
+    masks = "apart"
     ranks = (1, 1, 1, 2)
 
     def factors(self, avals: Any, outs: Any, params: dict[str, Any]) -> Factors | None:
