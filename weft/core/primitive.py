@@ -130,6 +130,8 @@ class Primitive:
     # the operand that results have the shape of, roughly: types keep its division although devices
     # have to exchange elements then; "each" where results have the shapes of as many operands
     divided_as: int | str | None = None
+    reads_at_indices = False  # whether it reads some of its first operand, as others say
+    written: int | None = None  # the operand that it writes into its first one, as others say
     relocates = False  # whether it does nothing but move its operands to other devices
     destination: Any = None  # (params) -> the sharding that its only operand gets, on any device
     constrains = False  # whether it only prescribes the sharding of its only operand

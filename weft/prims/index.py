@@ -66,6 +66,7 @@ class Gather(Primitive):
 
     name, form = "gather", "element"
     masks = "summed"
+    reads_at_indices = True
 
     element = element_rule(kernel_elements, "gather")
 
@@ -302,6 +303,7 @@ class ScatterFamily(Primitive):
     ``combine`` joins old values and updates in NumPy, ``operator`` is the primitive that does.
     """
 
+    written = 2
     combine: Any = None
     operator: Any = None
     partial = False  # whether scatters of parts of the updates add up

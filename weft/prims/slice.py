@@ -110,6 +110,7 @@ class DynamicSlice(Primitive):
 
     name, form, view = "dynamic_slice", "element", True
     masks = "moved"
+    reads_at_indices = True
 
     element = element_rule(kernel_elements, "dynamic_slice")
 
@@ -160,6 +161,7 @@ class DynamicUpdateSlice(Primitive):
 
     name, form = "dynamic_update_slice", "update"
     masks = "moved"
+    written = 1
 
     divided_as = 0
 

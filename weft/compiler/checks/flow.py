@@ -153,7 +153,7 @@ class Flow:
         if name not in ("scatter", "dynamic_update_slice") or type(eqn.invars[0]) is Literal:
             return False
         filled = self.producer.get(self.source(eqn.invars[0]))
-        if filled is None or filled.primitive.name != "broadcast_in_dim":
+        if filled is None or not filled.primitive.repeats:
             return False
         (x, *_) = filled.invars
         return type(x) is Literal and not np.any(literal_value(x))
@@ -194,7 +194,7 @@ class Flow:
         axes: tuple[int | None, ...] = tuple(range(len(which.aval.shape)))
         while (eqn := self.producer.get(which)) is not None:
             (x, *others), out = eqn.invars, which.aval.shape
-            if eqn.primitive.name != "broadcast_in_dim" or others or type(x) is Literal:
+            if not eqn.primitive.repeats or others or type(x) is Literal:
                 break
             dims = eqn.params["broadcast_dimensions"]
             if any(n not in (1, out[d]) for n, d in zip(x.aval.shape, dims, strict=True)):

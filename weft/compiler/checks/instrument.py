@@ -170,7 +170,7 @@ class _Writer:
         made: list[Any] = []
         operands = [literal_value(x) if type(x) is Literal else env[x] for x in eqn.invars]
         if self.kinds.indices:
-            live = flow.live(eqn.outvars[0]) if predicates.reads(eqn) else None
+            live = flow.live(eqn.outvars[0]) if eqn.primitive.reads_at_indices else None
             zeros = flow.writes_cotangents(eqn)
             failed = predicates.outside(eqn, operands, live is not None, zeros)
             made += [] if failed is None else [("index", failed, live)]

@@ -380,7 +380,7 @@ def outside(eqn: Any, operands: Sequence[Any], each: bool = False, zeros: bool =
         return failed
     if each:
         return _along_indices(eqn, failed, eqn.outvars[0].aval.shape)
-    update = operands[1 if eqn.primitive.name == "dynamic_update_slice" else 2]
+    update = operands[eqn.primitive.written]
     written = differs(update, 0)
     return any_of(both(written, _along_indices(eqn, failed, np.shape(update))))
 
@@ -394,13 +394,9 @@ def _along_indices(eqn: Any, failed: Any, shape: tuple[int, ...]) -> Any:
 def index_axes(eqn: Any, rank: int) -> tuple[int, ...]:
     """The axes of what a gather reads, or a scatter writes, that go along those of its indices."""
     numbers = eqn.params["dimension_numbers"]
-    windows = numbers.offset_dims if eqn.primitive.name == "gather" else numbers.update_window_dims
+    reads = eqn.primitive.reads_at_indices
+    windows = numbers.offset_dims if reads else numbers.update_window_dims
     return tuple([axis for axis in range(rank) if axis not in windows])
-
-
-def reads(eqn: Any) -> bool:
-    """Whether the only thing that an operation does with its indices is to read."""
-    return eqn.primitive.name in ("gather", "dynamic_slice")
 
 
 def bounds(eqn: Any) -> list[tuple[int, Any]] | None:

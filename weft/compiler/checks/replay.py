@@ -341,7 +341,7 @@ def _index(eqn: Any, env: dict[Any, Any], live: Any, zeros: bool) -> str | None:
 
 def _written(eqn: Any, env: dict[Any, Any]) -> np.ndarray:
     """Where what is written isn't zero."""
-    update = eqn.invars[1 if eqn.primitive.name == "dynamic_update_slice" else 2]
+    update = eqn.invars[eqn.primitive.written]
     return np.asarray(value_of(env, update)) != 0
 
 

@@ -61,10 +61,10 @@ _VIEWS = frozenset(["reshape", "broadcast_in_dim", "expand_dims", "squeeze"])
 def factors_of(eqn: Any) -> Any:
     """Which dimensions of an equation's operands and result have one index in common, so that no
     element of the result depends on others along these; None where that isn't known."""
-    primitive = eqn.primitive
+    primitive, name = eqn.primitive, eqn.primitive.name
     if primitive.nodes or len(eqn.outvars) != 1:
         return None
-    if type(primitive).local is not Primitive.local and primitive.name not in _VIEWS:
+    if type(primitive).local is not Primitive.local and name not in _VIEWS:
         return None  # parts of one device need elements of others
     avals, outs = ([v.aval for v in side] for side in (eqn.invars, eqn.outvars))
     if not all(type(n) is int for aval in (*avals, *outs) for n in aval.shape):
