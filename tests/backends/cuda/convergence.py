@@ -203,14 +203,20 @@ class Kernel:
                     if x.guard:
                         new = new | self.differs.get(x.guard, NONE)
                     if len(made) > 1:
-                        new = new | self._reached(block)
+                        new = new | self._reached(block, self._same(name, x))
                 if new != self.differs[name]:
                     self.differs[name], changed = new, True
 
-    def _reached(self, block):
-        """By which threads a block is reached, and not by others."""
+    def _same(self, name, x):
+        """Blocks that give a register the same value as an instruction."""
+        root = self._root(x.sources[0]) if x.op.startswith("mov") and x.sources else None
+        given = [(y, i) for y, i in self.made[name] if y.op.startswith("mov") and y.sources]
+        return {i for y, i in given if root is not None and self._root(y.sources[0]) == root}
+
+    def _reached(self, block, without=()):
+        """By which threads a block is reached, and not by others, ``without`` some branches."""
         found = NONE
-        for i in self.control[block]:
+        for i in self.control[block] - {*without}:
             last = self.blocks[i].instructions[-1]
             found = found | self.differs.get(last.guard, NONE)
         return found

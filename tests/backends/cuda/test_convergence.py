@@ -9,6 +9,7 @@ from tests.compiler.test_own_loops import CASES, MOVES, SHARED, floats, lengths,
 from weft.backends.cuda import ptx
 from weft.backends.cuda.schedule import schedule
 from weft.backends.cuda.text.render import render
+from weft.backends.llvm.code import Effort
 from weft.base import knobs
 
 HEAD = """\
@@ -81,6 +82,20 @@ TEXTS = {
         + "setp.lt.u32 %p1, %r5, 7; @%p1 bra L1; bar.warp.sync -1;",
         16,
     ),
+    "the same by two ways": (
+        (
+            "mov.b32 %r3, 1; setp.lt.u32 %p1, %r1, 7; mov.b32 %r4, %r3; @%p1 bra L0;"
+            " mov.b32 %r4, %r3; L0: setp.eq.s32 %p2, %r4, 0; @%p2 bra L1; bar.sync 0;"
+        ),
+        None,
+    ),
+    "something else by each way": (
+        (
+            "mov.b32 %r3, 1; setp.lt.u32 %p1, %r1, 7; mov.b32 %r4, %r2; @%p1 bra L0;"
+            " mov.b32 %r4, %r3; L0: setp.eq.s32 %p2, %r4, 0; @%p2 bra L1; bar.sync 0;"
+        ),
+        1,
+    ),
     "what isn't the same for both": (
         (
             "shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1; sub.s32 %r4, %r3, %r1; and.b32 %r5, %r4, 1;"
@@ -103,8 +118,11 @@ def test_texts(name):
 
 
 def check(kernel):
+    """Made with care and quickly: LLVM then leaves other branches."""
     (part,) = schedule(kernel).parts
-    assert not Kernel(ptx.assemble(render(part))).apart()
+    module = render(part)
+    for effort in (Effort.OPTIMISE, Effort.SOON):
+        assert not Kernel(ptx.assemble(module.with_effort(effort))).apart()
 
 
 @pytest.mark.parametrize("name", SHARED)
