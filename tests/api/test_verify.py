@@ -3,6 +3,7 @@
 import importlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -392,6 +393,48 @@ def test_no_warning_of_numpy_leaves_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         weft.verify(lambda x: jnp.sqrt(squares[:, None] + squares - 2 * x @ x.T))(x)
+
+
+def impure():
+    count, generator = [0], np.random.default_rng(0)
+    table = {"rate": 0.0}
+
+    def counted(x):
+        count[0] += 1
+        return x * count[0]
+
+    def drawn(x):
+        return x + jnp.asarray(generator.normal(size=3).astype(np.float32))
+
+    def grows(x):
+        count[0] += 1
+        for _ in range(count[0]):
+            x = jnp.sin(x)
+        return x
+
+    def shifted(x):
+        table["rate"] += 0.5
+        return lax.scan(lambda c, y: (c + y * table["rate"], c), 0.0, x)
+
+    def turned(x):
+        count[0] += 1
+        return jnp.roll(x, count[0] % 2)
+
+    return {
+        "counted": (counted, "mul has the number 1.0 → 2.0 at .*test_verify.py"),
+        "drawn": (drawn, "has other values"),
+        "grows": (grows, r"sin at .*test_verify.py:\d+ \(grows\) is in one of them only"),
+        "shifted": (shifted, r"mul has the number 0.5 → 1.0 at .*test_verify.py"),
+        "turned": (turned, r" → .* at .*test_verify.py"),
+    }
+
+
+@pytest.mark.parametrize("name", impure())
+def test_functions_of_more_than_their_arguments(name):
+    fun, text = impure()[name]
+    report = weft.verify(fun, schedules=False, derivatives=False)(jnp.ones(3))
+    (failed,) = report.failures
+    assert failed.name == "traced again" and re.search(text, failed.detail), failed.detail
 
 
 _SAMPLES = [s for s in all_samples() if s.axis is None and "float32" in s.dtypes]

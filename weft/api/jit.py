@@ -443,6 +443,15 @@ class JitFunction(NativeFunction):
                 shared[key] = staged
         return leaves, staged
 
+    def _traced_again(self, args: Any, kwargs: Any) -> Any:
+        """The program of a call, traced though it is known."""
+        dynamic, keywords, static = args, kwargs, None
+        if self._static_nums or self._static_names:
+            dynamic, keywords, static = self._split_static(args, kwargs)
+        leaves, in_tree = flatten((dynamic, keywords))
+        avals = tuple([typeof(x) for x in leaves])
+        return self._trace(args, kwargs, dynamic, keywords, static, in_tree, avals).closed
+
     def _observed_trace(self, key: Any, shared: Any, names: Any) -> Any:
         """A scope in which the function is traced: those who listen are told, and may refuse it."""
         if not observing.is_on():

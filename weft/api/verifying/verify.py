@@ -11,6 +11,7 @@ import numpy as np
 from weft.api.arguments import check_callable
 from weft.api.jit import JitFunction, jit
 from weft.api.verifying import derivatives
+from weft.api.verifying.again import difference
 from weft.api.verifying.measure import epsilon, error, not_comparable, same_bits
 from weft.api.verifying.report import Finding, Verification
 from weft.api.verifying.walk import Value, Walk, shake
@@ -86,6 +87,7 @@ def verify(
             )
         check = Check(compiled, rtol, allow_effects)
         check.call(args, kwargs)
+        check.trace_again(args, kwargs)
         check.walk()
         check.compare()
         if schedules:
@@ -123,6 +125,13 @@ class Check:
             self.report.skipped.append("donation: the arguments that are donated were copied first")
         if any(x._type.placement.is_spread for x in leaves if type(x) is ArrayImpl):
             self.report.skipped.append("the schedules of each shard: they run on one device here")
+
+    def trace_again(self, args: Any, kwargs: Any) -> None:
+        """Trace the function again: what depends on more than its arguments is another program."""
+        found = difference(self.closed, self.function._traced_again(args, kwargs))
+        if found:
+            detail = f"another program: {found}"
+            self.report.runs.append(Finding("traced again", False, 0.0, None, 0.0, detail))
 
     def _check_effects(self, closed: ClosedJaxpr) -> None:
         eqn = next(_effectful(closed), None)
