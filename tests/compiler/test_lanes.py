@@ -425,6 +425,46 @@ def test_solvers_go_one_by_one(one, total, size, monkeypatch):
     assert in_turn(one, [(0, 0, 0)], args, monkeypatch)
 
 
+def by_own_matrix(n, a, x):
+    return until(lambda x: (a @ x / (1 + jnp.abs(x).sum()),))(n, x)
+
+
+def by_solves(n, a, x):
+    return until(lambda x: (jnp.linalg.solve(a + jnp.diag(x * x), x + 1),))(n, x)
+
+
+def by_table(n, table, x):
+    return until(lambda x, k: (x * 0.5 + table[k * 7 % len(table)], k + 1))(n, x, 0)
+
+
+def in_place(n, x):
+    return until(lambda x, k: (x.at[k % 5].add(0.5) * 0.9, k + 1))(n, x, 0)
+
+
+def turned(n, x):
+    return until(lambda x: (jnp.sin(x) + 0.2 * jnp.roll(x, 1),))(n, x)
+
+
+_MANY_SMALL = {
+    "own matrices": (by_own_matrix, (0, 0, 0), [(2048, 8, 8), (2048, 8)], True),
+    "solves": (by_solves, (0, 0, 0), [(2048, 3, 3), (2048, 3)], True),
+    "shared table": (by_table, (0, None, 0), [(64, 3), (2048, 3)], True),
+    "own tables": (by_table, (0, 0, 0), [(2048, 12), (2048,)], True),
+    "updates in place": (in_place, (0, 0), [(2048, 5)], True),
+    "short vectors": (turned, (0, 0), [(2048, 3)], False),
+}
+
+
+@pytest.mark.parametrize("name", _MANY_SMALL)
+def test_many_small_elements_share_a_batch_where_vectors_compute_them(name, monkeypatch):
+    """What is read in memory for each element, and small solves, are quicker one by one."""
+    one, axes, shapes, apart = _MANY_SMALL[name]
+    args = [floats(*shape, seed=i) for i, shape in enumerate(shapes)]
+    if name == "solves":
+        args[0] = args[0] * 0.1 + 3 * np.eye(3, dtype=np.float32)
+    assert in_turn(one, [axes], (lengths(2048, most=20), *args), monkeypatch) == apart
+
+
 _LARGE = {
     "rows": (ode, [(0, 0, None)], lambda: (lengths(24), floats(24, 9000), floats(9000))),
     "two axes": (

@@ -163,7 +163,9 @@ def ordered(params: dict[str, Any], judge: Any) -> dict[str, Any] | None:
     found = _eligible(params)
     if found is None or _least(found, judge) is not None:
         return None
-    if _may_go_in_turn(found, judge) and not judge.gains(found.body, prod(found.sizes)):
+    if _may_go_in_turn(found, judge) and not judge.gains(
+        found.body, prod(found.sizes), _shared(found)
+    ):
         return None
     programs = judge.ordered(found.cond, found.body)
     if programs is None:
@@ -193,6 +195,11 @@ def _least(found: Unbatched, judge: Any) -> int | None:
     whole, half = (_mapped(found, size) for size in (total, max(1, total // 2)))
     least: int | None = judge.least(whole, half, found.body, total, len(found.sizes) == 1)
     return least if least is not None and rungs(total, least) else None
+
+
+def _shared(found: Unbatched) -> list[bool]:
+    """Which constants of the body are the same for all elements."""
+    return [all(d is None for d in dims) for dims in found.body_dims]
 
 
 def _mapped_again(
@@ -230,7 +237,7 @@ def ladder(params: dict[str, Any], judge: Any) -> ClosedJaxpr | None:
     if found is None:
         return None
     total, least = prod(found.sizes), _least(found, judge)
-    apart = least is None or not judge.gains(found.body, total)
+    apart = least is None or not judge.gains(found.body, total, _shared(found))
     if apart and _may_go_in_turn(found, judge):
         return _in_turn(params, found)
     return None if least is None else _Ladder(params, found, rungs(total, least)).program()

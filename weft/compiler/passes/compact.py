@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -10,7 +10,7 @@ from weft.base.record import Record
 from weft.compiler.analysis.cost import operations
 from weft.compiler.passes.fix_order import in_any_batch
 from weft.compiler.passes.inline import inline
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxprs_in_params
 
 # Elements of a row from which on a few rows are summed in pieces, as many as there are threads for;
 # and up to which short ones are summed side by side, where there are so many of them.
@@ -108,15 +108,27 @@ class Judge:
         found = in_any_batch(cond), in_any_batch(body)
         return None if found[0] is cond and found[1] is body else found
 
-    def gains(self, body: ClosedJaxpr, total: int) -> bool:
+    def gains(self, body: ClosedJaxpr, total: int, shared: Sequence[bool]) -> bool:
         """Whether many elements are quicker side by side, in batches that get smaller, than each
-        alone: arrays that do not fill a vector, and matrices that are factorised."""
+        alone: arrays that do not fill a vector, and matrices that are factorised.
+
+        ``shared`` marks the first inputs that are the same for all elements.
+        """
         flat = inline(body)
-        sizes = [prod(v.aval.shape) for eqn in flat.eqns for v in eqn.outvars]
-        if total >= MIN_SHORT_ELEMENTS and max(sizes, default=0) < SHORT_ELEMENT:
-            return True
+        # what each element reads in each round counts, too: alone, it has that in the cache
+        common = {v for v, s in zip(flat.jaxpr.invars, shared, strict=False) if s}
+        common |= set(flat.jaxpr.constvars)
+        atoms = [x for eqn in flat.eqns for x in (*eqn.invars, *eqn.outvars)]
+        variables = [x for x in atoms if type(x) is Literal or x not in common]
+        largest = max([prod(v.aval.shape) for v in variables], default=0)
+        primitives = [eqn.primitive for eqn in flat.eqns]
         named = [(eqn.primitive.name, eqn.invars) for eqn in flat.eqns]
         factors = [ins[0].aval for name, ins in named if name in _STACKS and len(ins) == 1]
+        # factors of small matrices, and what is at an index, are not computed in vectors
+        indexed = any(p.reads_at_indices or p.written is not None for p in primitives)
+        short = total >= MIN_SHORT_ELEMENTS and largest < SHORT_ELEMENT
+        if short and not factors and not indexed:
+            return True
         side = max([aval.shape[-1] for aval in factors], default=0)
         return total >= MIN_FACTORISED and MIN_FACTORISED_SIDE <= side <= MAX_FACTORISED_SIDE
 
