@@ -18,7 +18,7 @@ from weft.compiler.fuse import Step
 from weft.compiler.passes.rewrite import loads, peel
 from weft.core.interpret import storage_dtype
 from weft.core.jaxpr import DropVar, Literal
-from weft.kernel.kernel import Loop, Store, statements
+from weft.kernel.kernel import Kernel, Loop, Store, statements
 
 Last = dict[Any, int]
 
@@ -61,9 +61,10 @@ def renewed(
         return {step.writes[0]: source} if wanted else {}
     dying = dict.fromkeys(v for v in reads(step) if last[v] == i and plain(bytes_of(v)) >= least)
     found: dict[Any, Any] = {}
+    known = _Accesses(step.kernel) if dying else None
     for v in step.writes:
         for source in dying if last.get(v, -1) > i else ():
-            if (allowed is None or allowed(v, source)) and overwrites(step, source, v):
+            if (allowed is None or allowed(v, source)) and overwrites(step, source, v, known):
                 found[v] = source
                 del dying[source]
                 break
@@ -95,8 +96,27 @@ def free_after(steps: list[Step], i: int, last: int) -> bool:
     return last < len(steps)
 
 
-def overwrites(step: Step, source: Any, target: Any) -> bool:
-    """Whether a kernel reads elements of one variable only to write the same of another."""
+class _Accesses:
+    """Where a kernel reads and writes each of its buffers, looked at once for all pairs of them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.is_plain = all(isinstance(s, (Store, Loop)) for s in statements(kernel.body))
+        nest = peel(kernel) if self.is_plain else kernel
+        self.is_plain = self.is_plain and all(isinstance(s, Store) for s in nest.body)
+        self.stores, self.elements = len(nest.body), prod(n for _, n in nest.axes)
+        self.written: dict[int, list[Any]] = {}
+        self.read: dict[int, list[Any]] = {}
+        if self.is_plain:
+            for s in nest.body:
+                place = (s.at, () if s.offset is None else (s.offset,))
+                self.written.setdefault(s.buffer, []).append(place)
+            for v in loads(nest.body):
+                self.read.setdefault(v.attr[0], []).append((v.attr[1], v.args))
+
+
+def overwrites(step: Step, source: Any, target: Any, known: _Accesses | None = None) -> bool:
+    """Whether a kernel reads elements of one variable only to write the same of another; ``known``
+    is what is known of its accesses."""
     kernel = step.kernel
     if kernel is None or source not in step.buffers or target not in step.buffers:
         return False
@@ -112,20 +132,13 @@ def overwrites(step: Step, source: Any, target: Any) -> bool:
         return False
     if given.dtype.itemsize != made.dtype.itemsize:
         return False
-    if not all(isinstance(s, (Store, Loop)) for s in statements(kernel.body)):
+    known = known or _Accesses(kernel)
+    places = known.written.get(last)
+    if not known.is_plain or not places:
         return False
-    nest = peel(kernel)
-    if not all(isinstance(s, Store) for s in nest.body):
-        return False
-    places = [
-        (s.at, () if s.offset is None else (s.offset,)) for s in nest.body if s.buffer == last
-    ]
-    if not places:
-        return False
-    if prod(n for _, n in nest.axes) == 1:
-        return len(nest.body) == 1  # one element, whose operands are read before it is written
-    found = [v for v in loads(nest.body) if v.attr[0] == read]
-    return all((v.attr[1], v.args) in places for v in found)
+    if known.elements == 1:
+        return known.stores == 1  # one element, whose operands are read before it is written
+    return all(place in places for place in known.read.get(read, ()))
 
 
 # --- copies ---------------------------------------------------------------------------------------

@@ -232,7 +232,7 @@ class Puller:
         if often and prod(x.aval.shape) >= MIN_STORED_ELEMENTS:
             return True
         # a computation at places from data would have to gather every one of its operands
-        reads = any(self.k.varies(entry) for entry in index)
+        reads = self.k.computes_places and any(self.k.varies(entry) for entry in index)
         return reads and primitive.form != "iota" and prod(x.aval.shape) >= MIN_STORED_ELEMENTS
 
     def _element(self, x: Any, eqn: JaxprEqn, index: Index) -> Rule:

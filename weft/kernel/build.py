@@ -130,6 +130,11 @@ class Builder:
         """Whether an index has a part that is computed."""
         return any(axis in self._places for axis, _ in index.terms)
 
+    @property
+    def computes_places(self) -> bool:
+        """Whether any index has a part that is computed."""
+        return bool(self._places)
+
     def computed(self, axis: str) -> Value | None:
         """The value that a computed part of an index stands for, or None for an axis."""
         found = self._places.get(axis)
