@@ -289,6 +289,18 @@ def test_an_infinity_that_was_passed_in_is_not_explained():
     assert "sub made nan at [0]: inf - inf" in got and "made inf" not in got
 
 
+def test_the_advice_fits_the_operation_that_made_an_infinity():
+    f = jax.jit(jax.grad(lambda x: x.std(1).sum()))
+    got = told(f, jnp.array([[1.0, 2.0], [3.0, 3.0]]))
+    assert "div made inf at [1]: 0.5 / 0" in got and "Guard the operand of `div`" in got
+
+
+def test_the_gradient_of_a_read_is_advised_as_one():
+    f = jax.jit(jax.grad(lambda t, i: t[i].sum()))
+    got = told(f, jnp.ones((3, 2)), np.array([3]))
+    assert "got index 3 for axis 0 of size 3" in got and 'get(mode="clip")' in got
+
+
 @pytest.mark.parametrize(
     ("function", "args", "want"),
     [

@@ -30,6 +30,7 @@ _ADVICE = {
     "several": "Guard the operands with `jnp.where`, or print them there with `weft.debug.print`.",
     "from inf": "Keep the operand of `{name}` smaller: scale it, subtract its maximum, or use"
     " `jnp.clip`.",
+    "pole": "Guard the operand of `{name}` with `jnp.where`: it makes an infinity there.",
     "matrix": "Check the operands (is a matrix singular?), or print them there with"
     " `weft.debug.print`.",
     "random": "Check the parameters of the distribution, or print them there with"
@@ -44,6 +45,8 @@ _ADVICE = {
     "overflow": "Use a wider dtype or floats, or leave the dtype out:"
     ' `weft.checks(overflow=("int64",))`.',
 }
+# Operations whose infinities come from small operands, not from large ones.
+_POLES = frozenset("div rem log log1p rsqrt pow integer_pow atanh erf_inv lgamma digamma".split())
 _CLASSES: dict[str, Any] = {
     "nan": errors.NaNCheckError,
     "inf": errors.NaNCheckError,
@@ -127,7 +130,7 @@ class Culprit:
             text += f"; {_iteration(site.path[: i + 1], number)}"
         if origin is not None:
             text += f"; {origin.told} — {source.summarize(_line(origin.eqn, site.path))}"
-        return _CLASSES[kind](f"{text}\n{_advice(kind, eqn, origin)}")
+        return _CLASSES[kind](f"{text}\n{_advice(kind, eqn, site, origin)}")
 
 
 def _line(eqn: Any, path: Sequence[Around]) -> source.SourceInfo:
@@ -150,7 +153,7 @@ def _iteration(path: Sequence[Around], number: int) -> str:
     return f"element {index[0] if len(index) == 1 else index} of the batch"
 
 
-def _advice(kind: str, eqn: Any, origin: Fault | None) -> str:
+def _advice(kind: str, eqn: Any, site: Site, origin: Fault | None) -> str:
     """What to do about an error."""
     blamed = (eqn if origin is None else origin.eqn).primitive
     if kind == "nan":
@@ -159,10 +162,10 @@ def _advice(kind: str, eqn: Any, origin: Fault | None) -> str:
         elif blamed.name.startswith("random_"):
             kind = "random"
         elif origin is not None:
-            kind = "from inf"
+            kind = "pole" if blamed.name in _POLES else "from inf"
         elif blamed.form != "map" or len(eqn.invars) > 1:
             kind = "several"
-    elif kind == "index" and blamed.name != "gather":
+    elif kind == "index" and not (blamed.name == "gather" or site.zeros):
         kind = "block" if blamed.name.startswith("dynamic") else "update"
     return _ADVICE[kind].format(name=blamed.name, sign=sign_of(eqn) or "/")
 
