@@ -241,6 +241,24 @@ def test_loops_that_need_more_shared_memory_stay_commands(monkeypatch):
     )
 
 
+def test_loops_of_more_arrays_than_a_launch_takes_stay_commands(monkeypatch):
+    """A kernel has 4 KiB of parameters."""
+    install(monkeypatch)
+    args = [draws(3 + i, seed=i) for i in range(44) for _ in range(13)]
+    step = lambda xs: [x[::-1] * 0.9 for x in xs]
+
+    def fun(*xs):
+        rest = [xs[i + 1 : i + 13] for i in range(0, len(xs), 13)]
+        body = lambda i, c: [x + sum(own) for x, own in zip(step(c), rest, strict=True)]
+        return lax.fori_loop(0, 5, body, list(xs[::13]))
+
+    run = Target().compile(weft.make_jaxpr(fun)(*args))
+    assert not looped(run) and "too many arrays" in run.explain()
+    few = args[: 13 * 5]
+    (loop,) = looped(Target().compile(weft.make_jaxpr(fun)(*few)))
+    assert 8 * len(loop.spots) < 4 << 10
+
+
 def test_loops_of_other_operations_stay_commands(monkeypatch):
     install(monkeypatch)
     fun = lambda x: lax.fori_loop(0, 3, lambda i, x: jnp.sort(x) + i, x)

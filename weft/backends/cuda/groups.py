@@ -22,8 +22,8 @@ SameMemory = Callable[[int, int], bool]
 
 # Blocks of a launch that is joined, at most: all of them run at once.
 MAX_BLOCKS = 256
-# Parameters of a launch of many small kernels, which may have 4 KiB of them, different codes of
-# these kernels, and values that one of them computes of each element.
+# Parameters of a launch, which may have 4 KiB of them, different codes of a launch of many small
+# kernels, and values that one of them computes of each element.
 MAX_PARAMETERS, MAX_CODES, MAX_LIGHT_VALUES = 448, 8, 96
 # Kernels of a launch from which on those of the same code share it; and values that long code
 # computes, which fewer kernels share as well where they are little work.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends.cuda.groups import Access, SameMemory
+from weft.backends.cuda.groups import MAX_PARAMETERS, Access, SameMemory
 from weft.backends.cuda.loops import Grid, Moved, Multiply, Part, Region, Unfit, items_of, tile_of
 from weft.backends.cuda.ptx import GpuModule, giving, group, room
 from weft.backends.cuda.routines.stubs import loop_stubs as stubs
@@ -447,6 +447,8 @@ class Writer(Launch):
         if dynamic + self.fixed > self.most_shared:
             raise Unfit("too much shared memory")
         slots = tuple(self.slots)
+        if len(slots) > MAX_PARAMETERS:
+            raise Unfit("too many arrays")
         head: list[str] = [Call("  call void ", "await_previous", ())] if early else []
         for word, some in (("s", slots), ("start", self.starts)):
             for s in some:
