@@ -347,6 +347,69 @@ def test_webassembly(number, tmp_path):
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-4, atol=1e-5)
 
 
+def filtered(x, p, measured):
+    """A Kalman filter of positions and speeds."""
+    move, see = jnp.eye(4) + 0.1 * jnp.eye(4, k=2), jnp.eye(2, 4)
+
+    def step(carry, z):
+        x, p = carry
+        x, p = move @ x, move @ p @ move.T + 0.01 * jnp.eye(4)
+        gain = jnp.linalg.solve(see @ p @ see.T + 0.1 * jnp.eye(2), see @ p).T
+        x, p = x + gain @ (z - see @ x), p - gain @ see @ p
+        return (x, p), x
+
+    return lax.scan(step, (x, p), measured)
+
+
+def triangles(a, b):
+    """All kinds of triangular solves."""
+    found = []
+    for left in (True, False):
+        for lower in (True, False):
+            for turned in (True, False):
+                for unit in (True, False):
+                    matrix = a / 9 if unit else a
+                    found.append(lax.linalg.triangular_solve(
+                        matrix, b, left_side=left, lower=lower, transpose_a=turned,
+                        unit_diagonal=unit,
+                    ))  # fmt: skip
+    return found
+
+
+S = X @ X.T + 6 * np.eye(6, dtype=np.float32)
+STACK = np.stack([S, S + 1, np.diag(np.arange(1.0, 7).astype(np.float32))])
+SOLVERS = {
+    "solve": (lambda a, b: (jnp.linalg.solve(a, b), jnp.linalg.inv(a)), (X, X[:, :2])),
+    "determinants": (lambda a: (jnp.linalg.det(a), jnp.linalg.slogdet(a)), (X,)),
+    "lu": (lambda a: lax.linalg.lu(a), (X,)),
+    "lu, wide": (lambda a: lax.linalg.lu(a), (X[:4],)),
+    "lu, high": (lambda a: lax.linalg.lu(a), (X[:, :3],)),
+    "lu, zeros": (lambda a: lax.linalg.lu(a), (np.zeros((3, 3), np.float32),)),
+    "cholesky": (jnp.linalg.cholesky, (STACK,)),
+    "not positive": (jnp.linalg.cholesky, (np.stack([S, -S]),)),
+    "triangles": (triangles, (S, X)),
+    "stacks": (weft.vmap(jnp.linalg.solve), (STACK, np.stack([X, X, X]))),
+    "gradient": (
+        weft.grad(lambda a: (jnp.linalg.solve(a, X) ** 2).sum() + jnp.linalg.slogdet(a)[1]),
+        (S,),
+    ),
+    "one": (lambda a, b: jnp.linalg.solve(a, b), (S[:1, :1], X[:1, :1])),
+    "filter": (filtered, (X[0, :4], S[:4, :4], X[:, :2])),
+}
+
+
+@compiled
+def test_c_source_solves_without_lapack(tmp_path):
+    for number, (fun, args) in enumerate(SOLVERS.values()):
+        export.to_c(weft.jit(fun), args, tmp_path, name=f"f{number}", target="c")
+    library = build(tmp_path, [f"f{number}" for number in range(len(SOLVERS))])
+    for number, (name, (fun, args)) in enumerate(SOLVERS.items()):
+        like = weft.tree.leaves(weft.jit(fun)(*args))
+        found = called(library, f"f{number}", weft.tree.leaves(args), like)
+        for x, expected in zip(found, like, strict=True):
+            np.testing.assert_allclose(x, expected, rtol=2e-4, atol=2e-5, err_msg=name)
+
+
 HALVES = np.array([0, -0.0, 1, 1 / 3, 65504, 65519, 65520, -70000, 6e-8, 3e-8, 2.9e-8, 1e-4, 2049,
                    2051, -6.1e-5, np.inf], np.float32)  # fmt: skip
 
@@ -439,10 +502,10 @@ def test_what_c_cannot_hold_is_refused(tmp_path):
             ValueError, match=r"pure_callback at .*test_c_library.py:.* needs Python"
         ):
             export.to_c(weft.jit(calls), (1.0,), tmp_path, target=target)
-    with pytest.raises(ValueError, match=r"cholesky at .* needs LAPACK"):
-        export.to_c(weft.jit(jnp.linalg.cholesky), (np.eye(80),), tmp_path, target="c")
+    with pytest.raises(ValueError, match=r"eigh at .* needs LAPACK"):
+        export.to_c(weft.jit(jnp.linalg.eigvalsh), (np.eye(80),), tmp_path, target="c")
     with pytest.raises(ValueError, match=r"for wasm32: it calls LAPACKE.* WebAssembly does not"):
-        export.to_c(weft.jit(jnp.linalg.cholesky), (np.eye(80),), tmp_path, target="wasm32")
+        export.to_c(weft.jit(jnp.linalg.eigvalsh), (np.eye(80),), tmp_path, target="wasm32")
     with pytest.raises(TypeError, match=r"write to_c\(jit\(f\), ...\)"):
         export.to_c(calls, (1.0,), tmp_path)
     with pytest.raises(TypeError, match="takes a tuple of arguments"):

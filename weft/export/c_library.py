@@ -24,6 +24,7 @@ from weft.base.record import Record
 from weft.base.source import summarize
 from weft.base.traceback import api_boundary
 from weft.core.interpret import storage_dtype
+from weft.export import factorised
 from weft.export.exported import Exported, exported_stage
 from weft.export.loading import deserialize
 from weft.export.web import Unavailable, page_code, whole_page
@@ -250,6 +251,7 @@ def _write(
     """Write all files but the header; what it has to say of them."""
     program, sizes = exported._program, _sizes(exported.out_avals)
     if target == PLAIN:
+        program = factorised.without_lapack(program)
         kinds = [*_kinds(exported.in_avals, donated), *_kinds(exported.out_avals, ())]
         made = source(program, donated, name, kinds, sizes)
         (folder / f"{name}.c").write_text(made.text)
@@ -284,7 +286,7 @@ def _written_elsewhere(
     if target == WEB:
         given["WEFT_ROUTINES"] = _WEB_ROUTINES
     with tempfile.TemporaryDirectory() as held:
-        (Path(held) / "program").write_bytes(_flat(exported).serialize())
+        (Path(held) / "program").write_bytes(_flat(exported, target).serialize())
         asked = {"name": name, "folder": str(folder.absolute()), "donated": list(donated)}
         (Path(held) / "asked").write_text(json.dumps(asked))
         code = "import sys; from weft.export import c_library; c_library.write_here(sys.argv[1])"
@@ -300,12 +302,15 @@ def _written_elsewhere(
     return found
 
 
-def _flat(exported: Exported) -> Exported:
-    """The same of a list of arguments, which needs no classes of the user's to be read."""
+def _flat(exported: Exported, target: str) -> Exported:
+    """The same of a list of arguments, which needs no classes of the user's to be read, and without
+    LAPACK where there is none."""
     ins, outs = (tuple(range(len(a))) for a in (exported.in_avals, exported.out_avals))
     trees = tree_structure((ins, {})), tree_structure(outs)
     checks = exported.disabled_safety_checks
     name, program = exported.fun_name, exported._program
+    if target == WEB:
+        program = factorised.without_lapack(program)
     return Exported(name, program, *trees, exported.platforms, checks, None)
 
 
