@@ -183,6 +183,17 @@ def test_the_element_that_counts_is_named(function, want, batch):
     assert want in got
 
 
+def test_what_where_discards_behind_a_long_chain():
+    def f(x, d):
+        y = x / (d + 5)
+        for _ in range(14):
+            y = jnp.sin(y) + 1
+        return jnp.where(d != 0, y / d, 0.0)
+
+    with jax.checks():
+        jax.jit(f)(jnp.arange(4.0), jnp.array([0.0, 1.0, 2.0, 0.0]))
+
+
 def test_the_sum_that_counts_is_named():
     x = jnp.array([70000, 1, 2, 80000])
     f = jax.jit(lambda x: jnp.where(ROWS > 1, x * x, 0))

@@ -158,21 +158,22 @@ class Flow:
         (x, *_) = filled.invars
         return type(x) is Literal and not np.any(literal_value(x))
 
-    def live(self, v: Any, depth: int = 16) -> list[list[Taken]] | None:
+    def live(self, v: Any) -> list[list[Taken]] | None:
         """When the value of an element is needed: None for always, else alternatives, each with
         what must be taken."""
-        if v not in self._live:
-            self._live[v] = self._needed(v, depth)
+        if not self._live:
+            for eqn in reversed(self.jaxpr.eqns):  # users come first
+                self._live.update((x, self._needed(x)) for x in eqn.outvars)
         return self._live[v]
 
-    def _needed(self, v: Any, depth: int) -> list[list[Taken]] | None:
-        if v in self.results or depth == 0:
+    def _needed(self, v: Any) -> list[list[Taken]] | None:
+        if v in self.results:
             return None
         found: list[list[Taken]] = []
         for eqn, place in self.users.get(v, ()):
             if len(eqn.outvars) != 1 or is_closed(eqn):
                 return None
-            rest = self.live(eqn.outvars[0], depth - 1)
+            rest = self._live[eqn.outvars[0]]
             if rest is not None:
                 rest = _through(eqn, place, rest)
             picks = _picks(eqn, place)
@@ -180,7 +181,7 @@ class Flow:
                 taken = self._taken(*picks, v.aval.shape)
                 if taken is None:
                     return None
-                found += [[taken]] if rest is None else [[taken, *more] for more in rest]
+                found += [[taken]] if rest is None else [[taken, *more[:15]] for more in rest]
             elif rest is None:
                 return None
             else:
