@@ -101,6 +101,9 @@ def finishable(eqn: JaxprEqn) -> bool:
     return plain(prod(aval.shape)) * aval.dtype.itemsize >= LARGE_RESULT_BYTES
 
 
+# Arrays that a kernel with several roots reads and writes: a GPU's has a parameter for each, and
+# room for 500.
+MAX_ARRAYS = 384
 # Roots of one kernel that share nothing but its domain.
 MAX_UNRELATED_ROOTS = 16
 # So few roots are one kernel in any case.
@@ -587,7 +590,8 @@ class Fusion:
             (domain, part)
             for domain, roots, _ in pending
             for apart in self._by_product(domain, roots)
-            for part in self._parts(apart)
+            for whole in self._parts(apart)
+            for part in self._within_limits(whole)
         ]
         for domain, roots in groups:
             key = (domain, tuple(roots))
@@ -651,6 +655,36 @@ class Fusion:
             streams += more
         order = {out: i for i, out in enumerate(roots)}
         return [sorted(part, key=order.__getitem__) for part in parts]
+
+    def _within_limits(self, roots: list[Any]) -> list[list[Any]]:
+        """Roots in order, in kernels of no more arrays than one may have."""
+        if 2 * len(roots) <= MAX_ARRAYS:
+            return [roots]
+        found: list[list[Any]] = [[]]
+        read: set[Any] = set()
+        for out in roots:
+            own = self._read_by(out)
+            if found[-1] and len(read | own) + len(found[-1]) >= MAX_ARRAYS:
+                found.append([])
+                read = set()
+            found[-1].append(out)
+            read |= own
+        return found
+
+    def _read_by(self, out: Any) -> set[Any]:
+        """The values in memory that a root is computed from."""
+        found: set[Any] = set()
+        seen, stack = {out}, [out]
+        while stack:
+            for x in self.producer[stack.pop()].invars:
+                if type(x) is Literal or x in seen:
+                    continue
+                seen.add(x)
+                if x in self.materialised or x not in self.producer:
+                    found.add(x)
+                else:
+                    stack.append(x)
+        return found
 
     def _is_piece(self, out: Any) -> bool:
         """Whether a value is a part of an array that is given."""

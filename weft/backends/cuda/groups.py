@@ -228,7 +228,7 @@ def together(
     found: list[Accesses] = []
     for unit in units:
         one = read(unit, bool(found))
-        if one is None:
+        if one is None or len({s for x in (*found, one) for s in x.slots}) > MAX_PARAMETERS:
             break
         if all(beside(x, one, same_memory) for x in found):
             if sum(x.schedule.blocks for x in (*found, one)) > MAX_BLOCKS:
