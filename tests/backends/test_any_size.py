@@ -15,7 +15,7 @@ from weft.base import knobs
 from weft.compiler import generic
 from weft.runtime import compiling
 
-COUNT, CHUNK = 200, 50
+COUNT, FULL_COUNT, CHUNK = 100, 1_000, 50
 
 
 @pytest.fixture
@@ -68,13 +68,23 @@ def test_a_sample_is_the_same_as_if_it_were_large(sample, every, monkeypatch):
     check_sample(sample, 1, every)
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
-def test_random_programs_are_the_same(first, every, monkeypatch):
+def check_range(first, every, monkeypatch):
     for seed in range(first, first + CHUNK):
         monkeypatch.setattr(generic, "SMALL_ELEMENTS", (1 << 12) * (seed % 2))
         with knobs.scope(backend="native"):
             check_seed(seed)
     assert any(every)
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
+def test_random_programs_are_the_same(first, every, monkeypatch):
+    check_range(first, every, monkeypatch)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(COUNT, FULL_COUNT, CHUNK))
+def test_many_random_programs_are_the_same(first, every, monkeypatch):
+    check_range(first, every, monkeypatch)
 
 
 def test_sums_have_the_bits_that_compiled_functions_give():

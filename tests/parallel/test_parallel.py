@@ -168,7 +168,7 @@ def test_what_devices_of_every_mesh_do_together_is_what_one_does_alone():
     assert ", 0 broken" in run("-m", "tests.parallel.law", "all")
 
 
-PROGRAMS, FULL_PROGRAMS, CHUNK = 500, 5_000, 125
+PROGRAMS, FULL_PROGRAMS, CHUNK = 250, 5_000, 125
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))

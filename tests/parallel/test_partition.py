@@ -135,13 +135,13 @@ def test_samples_of_every_primitive():
     assert ", 0 broken" in run("-m", "tests.parallel.partition_law")
 
 
-@pytest.mark.parametrize("first", range(0, 200, 100))
+@pytest.mark.parametrize("first", [0])
 def test_random_programs(first):
     assert ", 0 broken" in run("-m", "tests.parallel.partition_programs", str(first), "100")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("first", range(200, 1_000, 100))
+@pytest.mark.parametrize("first", range(100, 1_000, 100))
 def test_many_random_programs(first):
     assert ", 0 broken" in run("-m", "tests.parallel.partition_programs", str(first), "100")
 

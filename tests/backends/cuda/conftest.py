@@ -1,5 +1,6 @@
 """Tests that run GPUs' kernels on the host, a thread for each of theirs, take long: of some files
-one in three is run by default, all of them in the full tier. Those that need a GPU are all run."""
+one in three is run by default, of others one in three of a test's cases, all of them in the full
+tier. Those that need a GPU are all run."""
 
 import zlib
 
@@ -8,12 +9,16 @@ import pytest
 from weft.backends.cuda.routines import products
 
 SLOW = ("test_routines.py", "test_loops.py", "test_solver.py", "test_columns.py", "test_races.py")
+MANY_CASES = ("test_marks.py", "test_named.py", "test_own_loops.py", "test_planes.py")
+MANY_CASES += ("test_rows.py", "test_runs.py")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.name in SLOW and item.path.parent.name == "cuda":
+        sampled = item.path.name in SLOW
+        sampled |= item.path.name in MANY_CASES and hasattr(item, "callspec")
+        if sampled and item.path.parent.name == "cuda":
             if item.get_closest_marker("skipif") is None and zlib.crc32(item.nodeid.encode()) % 3:
                 item.add_marker(pytest.mark.full)
 
