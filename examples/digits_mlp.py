@@ -59,7 +59,7 @@ def write_page(params, folder):
     """A web page that reads the digits you draw: one file, without a server."""
     read = weft.jit(lambda image: network.apply({"params": params}, image[None])[0])
     image = weft.ShapeDtypeStruct((64,), jnp.float32)
-    made = export.to_c(read, (image,), folder / "page", name="read", target="wasm32")
+    made = export.to_c(read, (image,), folder / "page", name="scores_of", target="wasm32")
     script, body = (
         Path(__file__).with_name(f"digits_page.{kind}").read_text(encoding="utf-8")
         for kind in ("js", "html")

@@ -1,5 +1,5 @@
 // A page on which you draw a digit: the 32 × 32 dots that the pen has touched, counted in blocks
-// of 4 × 4, as the training data was made. `read` is the network: 64 numbers to 10 scores.
+// of 4 × 4, as the training data was made. `scores_of` is the network: 64 numbers to 10 scores.
 const SIZE = 32, PEN = 2.2;
 const canvas = document.querySelector("canvas"), paper = canvas.getContext("2d");
 const bars = [...document.querySelectorAll("meter")], answer = document.querySelector("output");
@@ -26,7 +26,7 @@ function show() {
     blocks[8 * Math.floor(at / SIZE / 4) + Math.floor((at % SIZE) / 4)] += dot / 16;
   });
   paper.putImageData(image, 0, 0);
-  const [scores] = read(blocks), most = Math.max(...scores);
+  const [scores] = scores_of(blocks), most = Math.max(...scores);
   const shares = Array.from(scores, (score) => Math.exp(score - most));
   const all = shares.reduce((sum, share) => sum + share);
   bars.forEach((bar, digit) => (bar.value = shares[digit] / all));

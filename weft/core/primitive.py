@@ -63,6 +63,7 @@ class Primitive:
     # whether narrow floats are given to ``lower`` as float32, and bytes as what they encode
     widens = True
     elementwise = False  # whether it is, although no form of the compiler's says so
+    has_poles = False  # whether small operands, not only large ones, give infinities
     view = False  # whether it only picks or relabels elements, although no form says so
     pinned = False  # whether it is computed where it stands in a loop, as it might not end
     in_place = False  # whether the result may be made in the memory of the first operand

@@ -227,6 +227,7 @@ class Div(Elementwise):
     """Elementwise quotient; integers round towards zero."""
 
     name, accepts, native_kinds = "div", NUMBER, "c"
+    has_poles = True
     overflows = "quotient"
     counts, quick_powers, slow_parts = "iufc", True, True
     masks, scales = "each", "div"
@@ -273,6 +274,7 @@ class Rem(Elementwise):
     """Elementwise remainder, with the sign of the dividend."""
 
     name, accepts = "rem", INTEGER | FLOAT
+    has_poles = True
     counts = "iu"
     ref = widened(_remainder)
     holes = {"transpose": "its derivative is written with linear operations"}
@@ -342,6 +344,7 @@ class IntegerPow(Elementwise):
     """Elementwise power with a static integer exponent."""
 
     name, accepts, native_kinds = "integer_pow", NUMBER, "c"
+    has_poles = True
     overflows = "power"
     holes = {"transpose": "not linear"}
 

@@ -67,6 +67,7 @@ class ErfInv(Special):
     """The inverse of the error function."""
 
     name = "erf_inv"
+    has_poles = True
     lower = computed("erf_inv")
 
     def ref(self, x: np.ndarray) -> np.ndarray:
@@ -81,6 +82,7 @@ class Lgamma(Special):
     """The logarithm of the absolute value of the gamma function."""
 
     name = "lgamma"
+    has_poles = True
     lower = computed("lgamma")
 
     def ref(self, x: np.ndarray) -> np.ndarray:
@@ -94,6 +96,7 @@ class Digamma(Special):
     """The derivative of lgamma."""
 
     name = "digamma"
+    has_poles = True
     lower = computed("digamma")
 
     def ref(self, x: np.ndarray) -> np.ndarray:

@@ -65,6 +65,7 @@ class Log(Transcendental):
     """Natural logarithm."""
 
     name = "log"
+    has_poles = True
     ref = widened(np.log)
     lower = computed("log")
     lower_parts = in_parts("logarithm")
@@ -96,6 +97,7 @@ class Log1p(Transcendental):
     """log(1 + x), accurate near zero."""
 
     name = "log1p"
+    has_poles = True
     ref = widened(complex_reference.log1p)
     lower = computed("log1p")
     lower_parts = on_plane("log1p")
@@ -282,6 +284,7 @@ class Atanh(Transcendental):
     """Inverse hyperbolic tangent."""
 
     name = "atanh"
+    has_poles = True
     ref = widened(complex_reference.atanh)
     lower = computed("atanh")
     lower_parts = on_plane("atanh")
@@ -308,6 +311,7 @@ class Rsqrt(Transcendental):
     """1 / sqrt(x)."""
 
     name, slow_parts = "rsqrt", True
+    has_poles = True
     ref = widened(complex_reference.rsqrt)
     lower = computed("rsqrt")
     lower_parts = on_plane("rsqrt")
@@ -338,6 +342,7 @@ class Pow(Elementwise):
     """x to the power y; the exponent may be an integer."""
 
     name, accepts = "pow", (FLOAT | COMPLEX, INTEGER | FLOAT | COMPLEX)
+    has_poles = True
     same_dtypes = False
     ref = widened(_power)
     holes = {"transpose": "not linear"}

@@ -45,8 +45,6 @@ _ADVICE = {
     "overflow": "Use a wider dtype or floats, or leave the dtype out:"
     ' `weft.checks(overflow=("int64",))`.',
 }
-# Operations whose infinities come from small operands, not from large ones.
-_POLES = frozenset("div rem log log1p rsqrt pow integer_pow atanh erf_inv lgamma digamma".split())
 _CLASSES: dict[str, Any] = {
     "nan": errors.NaNCheckError,
     "inf": errors.NaNCheckError,
@@ -162,7 +160,7 @@ def _advice(kind: str, eqn: Any, site: Site, origin: Fault | None) -> str:
         elif blamed.name.startswith("random_"):
             kind = "random"
         elif origin is not None:
-            kind = "pole" if blamed.name in _POLES else "from inf"
+            kind = "pole" if blamed.has_poles else "from inf"
         elif blamed.form != "map" or len(eqn.invars) > 1:
             kind = "several"
     elif kind == "index" and not (blamed.name == "gather" or site.zeros):
