@@ -15,7 +15,7 @@ from weft.base import knobs
 from weft.compiler import generic
 from weft.runtime import compiling
 
-COUNT, FULL_COUNT, CHUNK = 100, 1_000, 50
+COUNT, FULL_COUNT, CHUNK = 50, 1_000, 50
 
 
 @pytest.fixture
@@ -57,6 +57,7 @@ def check_sample(sample, count, every):
     assert every
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sample", all_samples(), ids=repr)
 def test_a_sample_is_the_same(sample, every):
     check_sample(sample, None, every)

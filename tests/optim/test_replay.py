@@ -11,6 +11,7 @@ from tests.optim.cases import FAMILIES
 ALL = [(family, case) for family, cases in FAMILIES.items() for case in cases]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("family", "case"), ALL, ids=[f"{name}-{case.id}" for name, case in ALL])
 def test_as_recorded(family, case):
     recorded = harness.load(family)

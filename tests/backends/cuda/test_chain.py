@@ -67,6 +67,7 @@ HEADS = [
         (attended, HEADS, (0, 0, 0, 0, 1, 1, 0), 2),
     ],
 )
+@pytest.mark.sampled(3)
 def test_programs(fun, args, donated, count, small):
     run = compiled(fun, *args, donated=[bool(d) for d in donated])
     want = weft.tree.leaves(weft.jit(fun)(*args))

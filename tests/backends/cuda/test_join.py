@@ -110,6 +110,7 @@ def texts(fun, args, monkeypatch):
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["a row before a product", "updates", "parts of reductions"])
 def test_texts(name, monkeypatch):
     """The text of a launch, run by the threads of the host, and assembled."""
