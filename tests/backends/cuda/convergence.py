@@ -100,7 +100,7 @@ def blocks_of(ptx):
 
 
 def _separate(block):
-    """Give what a block writes more than once, or reads after that, a name of its own each time."""
+    """Rename registers: each write of one in a block, and the reads after it, get a new name."""
     now, moved = {}, []
     for n, x in enumerate(block.instructions):
         x.sources = [now.get(r, r) for r in x.sources]

@@ -577,6 +577,8 @@ def finish(workers):
 class Loop:
     """The kernel of a loop; each block has a copy, as globals are what its threads share."""
 
+    native = Native
+
     def __init__(self, module, dynamic=0):
         self.module, self.text = module, str(module)
         self.dynamic, self.name = dynamic, "loop"
@@ -591,13 +593,13 @@ class Loop:
             return
         if not self.natives:
             plain = "llvm.nvvm.read.ptx.sreg.tid.x" in self.text
-            self.natives = [Native(hosted(self.text) if plain else self.text, self.dynamic)]
+            self.natives = [self.native(hosted(self.text) if plain else self.text, self.dynamic)]
         self.natives[0].launch(blocks, threads, values)
 
     def launch_together(self, blocks, threads, values, stream):
         """Run all blocks at once."""
         while len(self.natives) < blocks:
-            self.natives.append(Native(self.text, self.dynamic))
+            self.natives.append(self.native(self.text, self.dynamic))
         meeting = threading.Barrier(blocks * threads)
         numbered = enumerate(self.natives)
         running = [n.start(i, blocks, threads, values, meeting) for i, n in numbered]

@@ -335,7 +335,7 @@ def row_of(m, x, y, s, k):
 
 
 def batch(seed):
-    """A batched loop over rows of some types, each element with a number of rounds of its own."""
+    """A batched loop over rows of several types; the number of rounds differs between elements."""
     r = random.Random(seed)
     size, length = r.randint(1, 4), r.choice(LENGTHS)
     dtypes = [r.choice(KINDS) for _ in range(r.randint(1, 3))]

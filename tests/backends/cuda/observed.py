@@ -8,7 +8,6 @@ one of a grid or of a cluster what all do. Shuffles order nothing.
 import bisect
 import ctypes
 import re
-import threading
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -213,45 +212,29 @@ def _gives(w, x, byte):
 # --- the GPU --------------------------------------------------------------------------------------
 
 
-class Text(host_device.Kernel):
+class Text(host_device.Text):
     """A kernel of any sort by its text."""
 
     def __init__(self, module, dynamic, name, memory):
-        super().__init__(None, name)
-        self.dynamic, self.memory, text = dynamic, memory, str(module)
-        plain = "llvm.nvvm.read.ptx.sreg.tid.x" in text
-        self.text = emulation.hosted(text) if plain else text
-        self.count = text.partition("define ptx_kernel")[2].partition(")")[0].count(",") + 1
-        self.cluster, self.natives = getattr(module, "cluster", 0), []
+        super().__init__(module, dynamic, name)
+        self.dynamic, self.memory, loop = dynamic, memory, self.loop
+        loop.native = Watched
+        if "llvm.nvvm.read.ptx.sreg.tid.x" in loop.text:
+            loop.text = emulation.hosted(loop.text)
+        self.launch_together = self._launch_together
 
-    def parameters(self):
-        return self.count
-
-    def launch(self, blocks, threads, values, stream):
-        self.launches += 1
-        if self.cluster:
-            assert blocks == self.cluster
-            self.launch_together(blocks, threads, values, stream)
-            return
-        if not self.natives:
-            self.natives = [Watched(self.text, self.dynamic)]
-        self.natives[0].launch(blocks, threads, values)
+    def launch(self, *given):
+        super().launch(*given)
         self.check()
 
-    def launch_together(self, blocks, threads, values, stream):
-        while len(self.natives) < blocks:
-            self.natives.append(Watched(self.text, self.dynamic))
-        meeting = threading.Barrier(blocks * threads)
-        numbered = enumerate(self.natives)
-        running = [n.start(i, blocks, threads, values, meeting) for i, n in numbered]
-        for workers in running:
-            emulation.finish(workers)
+    def _launch_together(self, *given):
+        self.loop.launch_together(*given)
         self.check()
 
     def check(self):
-        log = [x for n in self.natives for x in n.log]
-        shared = [x for n in self.natives for x in n.shared()]
-        for n in self.natives:
+        log = [x for n in self.loop.natives for x in n.log]
+        shared = [x for n in self.loop.natives for x in n.shared()]
+        for n in self.loop.natives:
             n.log.clear()
             n.rooms.clear()
         try:

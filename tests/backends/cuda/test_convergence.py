@@ -118,7 +118,7 @@ def test_texts(name):
 
 
 def check(kernel):
-    """Made with care and quickly: LLVM then leaves other branches."""
+    """At both levels of optimisation, which leave different branches."""
     (part,) = schedule(kernel).parts
     module = render(part)
     for effort in (Effort.OPTIMISE, Effort.SOON):

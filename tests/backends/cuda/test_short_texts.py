@@ -181,7 +181,7 @@ def test_short_code_is_not_shared_by_few():
 
 @pytest.mark.parametrize("width", [96, 1024, 4100])
 def test_what_all_elements_of_a_row_need_is_computed_once(width):
-    """Each of a thread's elements once had the root in a text of its own."""
+    """The root is computed once for all elements of a thread."""
     unit = lambda x: x / jnp.sqrt((x * x).sum(-1, keepdims=True) + 1)
     (part,) = check(unit, f32(6, width))
     assert str(render(part)).count("call float @llvm.sqrt") == 1

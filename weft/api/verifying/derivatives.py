@@ -28,9 +28,9 @@ from weft.runtime.array import box
 STEP, SMOOTH, RULES, SAME = 1e-4, 1e-5, 1e-6, 1e-7
 # Of what a result is, the parts below which derivatives, and compiled gradients, are zero.
 NOTHING, CANCELLED = 1e-5, 1e-3
-# Calls with a rule of their own for derivatives, and those whose rule is that of a solution.
+# Calls with custom derivatives, and those that are differentiated as solutions.
 _RULED, _IMPLICIT = ("custom_jvp", "custom_vjp"), "custom_linear_solve"
-# Lines that a report lists of functions with rules of their own.
+# Lines of functions with custom rules that a report lists, at most.
 LISTED_RULES = 3
 
 
