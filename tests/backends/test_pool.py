@@ -220,14 +220,14 @@ def test_forked_children_compute_and_exit() -> None:
     x = np.zeros(1000, np.int32)
     queue = context.SimpleQueue()
     with num_threads(2):
-        for _ in range(200):
+        for _ in range(60):
             increment(x, 0, 1000, 50)
             process = context.Process(target=child, args=(queue,))
             process.start()
             assert queue.get() == 5000
             process.join(600)
             assert process.exitcode == 0
-    assert (x == 200).all()
+    assert (x == 60).all()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -25,6 +25,7 @@ def has_nan(tree):
     return any(np.isnan(x.astype(np.complex128)).any() for x in found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sample", SAMPLES, ids=repr)
 def test_checks_are_silent_unless_a_result_is_bad(sample):
     for dtype in one_of_each_kind(sample.dtypes):

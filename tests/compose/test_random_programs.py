@@ -16,7 +16,7 @@ from tests.compose.stacks import Stack
 from weft.base import knobs
 from weft.core.verify import check_jaxpr
 
-COUNT, FULL_COUNT, CHUNK = 300, 50_000, 50
+COUNT, FULL_COUNT, CHUNK = 200, 50_000, 50
 # Both sides compute in float64, in another order: a few thousand rounding errors of the largest
 # value on the way, which derivatives of second order magnify.
 TOLERANCE = 1e-8

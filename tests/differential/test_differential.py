@@ -10,8 +10,8 @@ from tests.differential.coverage import UNCOVERED, all_cases, public_functions, 
 from tests.differential.harness import Case, Table, check, doubled, groups
 
 CASES = all_cases()
-# Of each function so many cases in every run; --full runs them all.
-FEW = 2
+# How many cases of each function every run has; --full runs them all.
+FEW = 1
 MODULES = sorted({case.module for case in CASES})
 
 

@@ -60,6 +60,7 @@ def test_transpose_keeps_inner_products(sample):
                 checks.check_transpose(sample, dtype, positions)
 
 
+@pytest.mark.sampled(2)
 @select(lambda s: s.args and s.mapped != () and "batch" not in holes(s))
 def test_batch_is_a_stacked_loop(sample):
     for dtype in one_of_each_kind(sample.dtypes):
@@ -67,6 +68,7 @@ def test_batch_is_a_stacked_loop(sample):
             checks.check_batch(sample, dtype)
 
 
+@pytest.mark.sampled(3)
 @select(lambda s: True)
 def test_jit_is_eager_and_traces_once(sample):
     for dtype in sample.dtypes:

@@ -31,6 +31,7 @@ def check(fun, *args):
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sample", SAMPLES, ids=repr)
 def test_samples(sample):
     dtype = sample.dtypes[0]

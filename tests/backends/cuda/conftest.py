@@ -1,5 +1,5 @@
 """Tests that run GPUs' kernels on the host, a thread for each of theirs, take long: of some files
-one in three is run by default, of others one in three of a test's cases, all of them in the full
+one in four is run by default, of others one in four of a test's cases, all of them in the full
 tier. Those that need a GPU are all run."""
 
 import zlib
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
         sampled = item.path.name in SLOW
         sampled |= item.path.name in MANY_CASES and hasattr(item, "callspec")
         if sampled and item.path.parent.name == "cuda":
-            if item.get_closest_marker("skipif") is None and zlib.crc32(item.nodeid.encode()) % 3:
+            if item.get_closest_marker("skipif") is None and zlib.crc32(item.nodeid.encode()) % 4:
                 item.add_marker(pytest.mark.full)
 
 
