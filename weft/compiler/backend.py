@@ -30,7 +30,8 @@ class Target(Protocol):
     )
     min_lane_work: int = MIN_LANE_WORK
     own_loops: bool = False  # whether threads run small elements of batched loops to their own end
-    marks: bool = False  # whether kernels may note what holds anywhere in what they compute
+    # what kernels may note of what they compute: "all" that holds anywhere in it, or only "checks"
+    marks: str = ""
     neutral: bool  # whether routines for some operations are turned off, see ``keeps``
 
     def keeps(self, eqn: Any) -> bool:

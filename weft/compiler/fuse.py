@@ -151,7 +151,7 @@ class Fusion:
     """Decides what is materialised and builds the kernels of a program.
 
     General kernels read numbers that are written into the program, as sizes of arrays are. With
-    ``recomputes``, functions of elements are computed again rather than kept in memory. Where it
+    ``recomputes``, functions of elements are computed again rather than kept in memory. With
     ``marks``, kernels note whether something holds anywhere in what they compute.
     """
 
@@ -162,7 +162,7 @@ class Fusion:
         recomputes: bool = False,
         min_stored_ops: int = MIN_STORED_OPS,
         scatters: Callable[[JaxprEqn], int] | None = None,
-        marks: bool = False,
+        marks: str = "",
     ) -> None:
         self.jaxpr = jaxpr
         self.recomputes = recomputes
@@ -172,7 +172,7 @@ class Fusion:
         self.fusible = {id(eqn) for eqn in jaxpr.eqns if fusible(eqn)}
         self.scatters = self._scatters(scatters) if scatters is not None else {}
         fuses = lambda eqn: id(eqn) in self.fusible
-        self.marks = marks_of(jaxpr, fuses) if marks else {}
+        self.marks = marks_of(jaxpr, fuses, marks == "checks") if marks else {}
         self.reductions = {
             id(e): reduction_domain(e)
             for e in jaxpr.eqns

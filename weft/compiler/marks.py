@@ -13,6 +13,7 @@ from math import prod
 from typing import Any
 
 from weft.base.sizes import plain
+from weft.compiler.checks.stop import stop_if_p
 from weft.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from weft.kernel.build import Builder
 from weft.kernel.kernel import Affine, Buffer, Kernel, Store
@@ -26,10 +27,14 @@ MAX_BEGUN = 128
 _COMBINES = frozenset(["or", "and"])
 
 
-def marks_of(jaxpr: Jaxpr, fuses: Callable[[JaxprEqn], bool]) -> dict[Any, bool]:
-    """The results that are marked, each with what it begins as."""
+def marks_of(
+    jaxpr: Jaxpr, fuses: Callable[[JaxprEqn], bool], checks: bool = False
+) -> dict[Any, bool]:
+    """The results that are marked, each with what it begins as; with ``checks``, only those that
+    stop the program."""
     found: dict[Any, bool] = {}
     large = False
+    stops = {e.invars[0] for e in jaxpr.eqns if e.primitive is stop_if_p} if checks else set()
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
         if primitive.form != "reduce" or not fuses(eqn):
@@ -40,6 +45,8 @@ def marks_of(jaxpr: Jaxpr, fuses: Callable[[JaxprEqn], bool]) -> dict[Any, bool]
             continue
         count = plain(prod(x.aval.shape))
         if out.aval.shape or len(axes) != len(x.aval.shape) or count < 2:
+            continue
+        if checks and out not in stops:
             continue
         found[out] = op == "and"
         large = large or count > MIN_ELEMENTS

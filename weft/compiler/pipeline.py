@@ -78,7 +78,8 @@ class Plain:
     general = recomputes = neutral = own_loops = False
     passes: tuple[Pass, ...] = ()
     min_stored_ops = MIN_STORED_OPS
-    fills_lanes = same_rows = marks = False
+    fills_lanes = same_rows = False
+    marks = ""
     min_lane_work = MIN_LANE_WORK
 
     def keeps(self, eqn: Any) -> bool:
@@ -125,7 +126,7 @@ def _fuse(jaxpr: Jaxpr, around: tuple[Any, bool]) -> tuple[Fusion, list[Step]]:
     target, looped = around
     # a loop may become one kernel, which updates of its own would be too much for
     scatters = None if looped else target.scatters
-    marks = target.marks and not looped
+    marks = "" if looped else target.marks
     least = target.min_stored_ops
     fusion = Fusion(jaxpr, target.general, target.recomputes, least, scatters, marks)
     return fusion, fusion.plan()

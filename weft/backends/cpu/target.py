@@ -101,6 +101,7 @@ class Cpu(Target):
         self.ahead = ahead
         # whether functions are for sizes that have names: these are read, plain numbers are not
         self.general = named
+        self.marks = "" if named else "checks"
         # whether what has few elements is done as it is outside of compiled functions, and what has
         # no named sizes by code that other programs share
         self.eager = eager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.base.checking import Kinds
-from weft.compiler.checks import early, predicates, ranges
+from weft.compiler.checks import early, predicates
 from weft.compiler.checks.flow import Flow
 from weft.compiler.checks.replay import Culprit
 from weft.compiler.checks.sites import Around, Site, is_integer
@@ -97,7 +97,7 @@ class _Writer:
             values = [env[x] for x in given]
             stop_if_p.bind(failed, *predicates.vector(failure), *values, culprit=culprit)
 
-        self.equations(flow, env, found, _Excuses(self.kinds, flow, env))
+        self.equations(flow, env, found)
         return [_value(env, x) for x in jaxpr.outvars]
 
     def region(
@@ -124,9 +124,7 @@ class _Writer:
 
     # --- equations --------------------------------------------------------------------------------
 
-    def equations(
-        self, flow: Flow, env: dict[Any, Any], found: Any, excuses: _Excuses | None = None
-    ) -> None:
+    def equations(self, flow: Flow, env: dict[Any, Any], found: Any) -> None:
         """Bind the equations of a flat program, and tell ``found`` of their checks."""
         before = state.source
         later: list[Any] = []
@@ -146,9 +144,7 @@ class _Writer:
                 for v in eqn.outvars:
                     if v in flow.looked_at and (self.kinds.nan or self.kinds.inf):
                         number = self.site(Site("value", eqn, v))
-                        failed = None if excuses is None else excuses.failed(v)
-                        if failed is None:
-                            failed = predicates.any_of(predicates.bad(env[v], self.kinds))
+                        failed = predicates.any_of(predicates.bad(env[v], self.kinds))
                         found(eqn, failed, (_SCALAR(number),))
             for eqn, failed, alternatives, number in later:
                 state.source = eqn.source_info
@@ -444,36 +440,6 @@ class _Writer:
         new = dict(eqn.params, jaxpr=inner, prevent_cse=flags)
         bound = eqn.primitive.bind(*first, *values, **new)
         return bound[depth:], tuple(bound[:depth])
-
-
-class _Excuses:
-    """Checks of values that are looked at only where others leave the usual range."""
-
-    def __init__(self, kinds: Kinds, flow: Flow, env: dict[Any, Any]) -> None:
-        self.kinds = kinds
-        self.env = env
-        asked = kinds.nan and not kinds.inf
-        self.leaves = ranges.excused(flow) if asked else {}
-        self.sized = {x for leaves in self.leaves.values() for x in leaves}
-        self.flags: dict[Any, Any] = {}
-
-    def failed(self, v: Any) -> Any:
-        """Whether a value has a NaN, by looking at sizes first; None if that doesn't help."""
-        if v not in self.leaves and v not in self.sized:
-            return None
-        x, outside = self.env[v], None
-        for leaf in self.leaves.get(v, (v,)):
-            flag = self.outside(leaf)
-            outside = flag if outside is None else predicates.either(outside, flag)
-        look = lambda x: [predicates.any_of(predicates.bad(x, self.kinds))]
-        return predicates.only_if(outside, look, x)
-
-    def outside(self, leaf: Any) -> Any:
-        if leaf not in self.flags:
-            # as a number of its own, which a branch reads from memory: no kernel computes it again
-            outside = predicates.beyond(self.env[leaf], 2.0**ranges.USUAL)
-            self.flags[leaf] = predicates.as_number(predicates.any_of(outside))
-        return self.flags[leaf]
 
 
 def _environment(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> dict[Any, Any]:

@@ -16,7 +16,6 @@ from weft.base.knobs import enable_x64
 from weft.compiler.checks.sites import is_inexact, is_integer
 from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
-from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
 
 SCALAR = ShapedArray((), np.dtype(np.int32))
@@ -169,22 +168,6 @@ def bad(x: Any, kinds: Kinds) -> Any:
     else:
         infinite = _infinite(x)
     return either(unequal, infinite) if kinds.nan else infinite
-
-
-def beyond(x: Any, most: float) -> Any:
-    """Where a value isn't a number up to a size."""
-    return negated(_bind("le", _bind("abs", x), _const(most, typeof(x).dtype)))
-
-
-def only_if(flag: Any, look: Callable[..., Any], x: Any) -> Any:
-    """What a function says of a value where a flag is set, otherwise false; the value isn't read
-    then."""
-    branches = [stage(f, [typeof(x)]) for f in (lambda x: [np.bool_(False)], look)]
-    return _bind("cond", flag, x, branches=tuple(branches))[0]
-
-
-def as_number(flag: Any) -> Any:
-    return _cast(flag, np.int32)
 
 
 def _infinite(x: Any) -> Any:

@@ -21,7 +21,9 @@ def turns(s: Loop) -> bool:
     if others or not isinstance(inner, Loop) or len(inner.body) != 1:
         return False
     (store,) = inner.body
-    if not isinstance(store, Store) or store.value.op != "load" or store.value.args:
+    if not isinstance(store, Store) or store.marks is not None:
+        return False
+    if store.value.op != "load" or store.value.args:
         return False
     index = store.value.attr[1]
     return (

@@ -211,8 +211,9 @@ def _is_short(f: Function, s: Loop) -> bool:
         return False
     if not side_by_side(s, inner, lanes // gcd(m, lanes) * m):
         return False
-    return all(x.at.coefficient(inner.axis) == 1 for x in inner.body) and all(
-        x.at.coefficient(s.axis) == m for x in inner.body
+    written = [x for x in inner.body if x.marks is None]
+    return all(x.at.coefficient(inner.axis) == 1 for x in written) and all(
+        x.at.coefficient(s.axis) == m for x in written
     )
 
 
@@ -401,7 +402,7 @@ def _written_askew(f: Function, s: Loop, width: int) -> bool:
     A vector that lies in two lines takes twice as long to write.
     """
     store, buffers = s.body[0], f.kernel.buffers
-    if not all(isinstance(x, Store) and x.offset is None for x in s.body):
+    if not all(isinstance(x, Store) and x.offset is None and x.marks is None for x in s.body):
         return False
     size = buffers[store.buffer].dtype.itemsize
     if any(x.at != store.at or buffers[x.buffer].dtype.itemsize != size for x in s.body):
@@ -450,7 +451,7 @@ def _singles(
 def _easily_masked(s: Loop) -> bool:
     """Whether the memory that lanes touch is in one stretch, which a mask can cut short."""
     for x in statements(s.body):
-        if isinstance(x, Store):
+        if isinstance(x, Store) and x.marks is None:
             if x.at.coefficient(s.axis) != 1 or (x.offset is not None and s.axis in x.offset.axes):
                 return False
     for v in walk(roots(s.body)):

@@ -37,7 +37,7 @@ COSTS = Costs(2.5e12, 4e13, 2.5e-6, 4e-6, MIN_FUSED)
 class GpuTarget(Target):
     """What planning asks of a GPU."""
 
-    general, neutral, recomputes, own_loops, marks = False, True, True, True, True
+    general, neutral, recomputes, own_loops, marks = False, True, True, True, "all"
     # on an H200, writing and reading a float32 takes as long as about 50 instructions on it
     min_stored_ops = 96
     passes: tuple[Pass, ...] = (
@@ -105,7 +105,7 @@ class NamedTarget(GpuTarget):
     those of an instance.
     """
 
-    general, marks = True, False
+    general, marks = True, ""
     passes = (
         Pass("decode", "program", lambda closed, _: decode(closed, row_supported)),
         Pass("attention", "program", lambda closed, _: attention(closed, supported)),

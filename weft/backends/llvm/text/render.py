@@ -482,11 +482,7 @@ class Function(Instructions):
         condition = self.value(group.condition)
         usual = [self.value(v.args[2]) for v in group.choices]
         tag = self.fresh("r")[1:]
-        before, some = self.block, condition
-        if self.lanes > 1:
-            name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
-            self.declared[name] = f"declare i1 {name}(<{self.lanes} x i1>)"
-            some = self.emit(f"call i1 {name}(<{self.lanes} x i1> {condition})")
+        before, some = self.block, self.any_lane(condition)
         self.line(f"br i1 {some}, label %{tag}some, label %{tag}join")
         self.label(f"{tag}some")
         known, inside = dict(self.known), self.inside
@@ -623,7 +619,31 @@ class Function(Instructions):
         wide = f"<{2 * lanes} x {memory_type(dtype)}>"
         self.line(f"store {wide} {both}, ptr {base}, align {dtype.itemsize}")
 
+    def any_lane(self, holds: str) -> str:
+        """Whether a condition holds in some lane."""
+        if self.lanes == 1:
+            return holds
+        name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
+        self.declared[name] = f"declare i1 {name}(<{self.lanes} x i1>)"
+        return self.emit(f"call i1 {name}(<{self.lanes} x i1> {holds})")
+
+    def mark(self, s: Store) -> None:
+        """Write a boolean if its condition holds in some lane: threads write the same to it."""
+        holds = self.value(s.value)
+        if self.mask is not None:
+            holds = self.emit(f"and {self.type_of(BOOL)} {self.mask}, {holds}")
+        tag = self.fresh("m")[1:]
+        base = self.address(s.buffer, self.offset(s.at))
+        self.line(f"br i1 {self.any_lane(holds)}, label %{tag}note, label %{tag}go")
+        self.label(f"{tag}note")
+        self.line(f"store i8 {int(bool(s.marks))}, ptr {base}, align 1")
+        self.line(f"br label %{tag}go")
+        self.label(f"{tag}go")
+
     def store(self, s: Store) -> None:
+        if s.marks is not None:
+            self.mark(s)
+            return
         dtype = self.kernel.buffers[s.buffer].dtype
         name = self.value(s.value)
         base = self.address(s.buffer, self.offset(s.at))
