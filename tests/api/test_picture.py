@@ -214,3 +214,31 @@ def test_a_browser_draws_ten_thousand_equations(tmp_path):
         told = weft.explain(long, quiet=True)(jnp.ones(4))
     _, seen = looked_at(told.html(), 1280, tmp_path)
     assert seen["ready"].startswith(f"{told.equations} boxes, ") and seen["inked"] == "true,true"
+
+
+NOTHING = """<script>
+const seen = (id) => get(id).getBoundingClientRect().height > 0;
+Object.assign(document.body.dataset, {
+  told: get("nothing").innerText, sections: [...document.querySelectorAll("section")].filter(
+    (section) => section.getBoundingClientRect().height).length,
+  canvases: ["graph", "memory", "time"].some(seen),
+});
+</script>"""
+
+
+@in_browser
+@pytest.mark.parametrize("fun", [lambda x: x, lambda x: (3.0, x), lambda x: ()])
+def test_a_browser_says_that_nothing_runs(fun, tmp_path):
+    told = weft.explain(fun, quiet=True, measure=True)(X)
+    assert drawn(told)["top"] == []
+    _, seen = looked_at(told.html(), 1280, tmp_path, NOTHING)
+    assert seen["told"] == "Nothing runs: every result is an argument or a constant."
+    assert (seen["sections"], seen["canvases"]) == ("1", "false")
+
+
+@in_browser
+def test_a_browser_draws_kernels_of_empty_arrays(tmp_path):
+    told = weft.explain(lambda x: jnp.sin(x[:0]), quiet=True)(X)
+    look = "<script>document.body.dataset.width = boxes[0].w * view.k;</script>"
+    _, seen = looked_at(told.html(), 1280, tmp_path, look)
+    assert seen["ready"] == "1 boxes, 0 edges" and float(seen["width"]) > 100

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -24,14 +25,16 @@ from weft.base.record import Record
 from weft.base.source import summarize
 from weft.base.traceback import api_boundary
 from weft.core.interpret import storage_dtype
-from weft.export import factorised
+from weft.core.jaxpr import ClosedJaxpr
 from weft.export.exported import Exported, exported_stage
+from weft.export.factorisations.programs import first_of, needs_lapack, written_out
 from weft.export.loading import deserialize
 from weft.export.web import Unavailable, page_code, whole_page
 from weft.tree.functions import tree_flatten_with_path, tree_structure, tree_unflatten
 from weft.tree.keys import keystr
 
 NATIVE, PLAIN, WEB = "native", "c", "wasm32"
+LAPACK, OWN = "lapack", "own"
 TARGETS = (NATIVE, *PROCESSORS, PLAIN)
 # Routines that keep addresses in 64 bits: on the web, kernels do their work.
 _WEB_ROUTINES = (
@@ -147,6 +150,7 @@ def to_c(
     kwargs: Mapping[str, Any] | None = None,
     name: str | None = None,
     target: str = "native",
+    linear_algebra: str | None = None,
 ) -> CLibrary:
     """Write a compiled function as a library that C programs call.
 
@@ -170,6 +174,10 @@ def to_c(
             processor of that kind. All of these give an object file, a shared library and LLVM
             source. ``'wasm32'`` gives a WebAssembly module and a JavaScript module that loads it.
             ``'c'`` gives C99 source for any machine with a C compiler, without vectors.
+        linear_algebra: ``'lapack'`` calls BLAS and LAPACK for factorisations and complex products,
+            as ``jit`` does, and the program links with them; ``'own'`` uses loops of weft's, which
+            need no library and take longer for large matrices. ``'c'`` and ``'wasm32'`` have
+            ``'own'`` alone, others ``'lapack'`` by default.
 
     Returns:
         A ``CLibrary`` with the paths of the files.
@@ -187,6 +195,10 @@ def to_c(
         raise TypeError(f"to_c takes the result of jit, got {fun_jit!r}; write to_c(jit(f), ...)")
     if target not in TARGETS:
         raise ValueError(f"targets are {', '.join(map(repr, TARGETS))}; got {target!r}")
+    if linear_algebra not in (None, LAPACK, OWN):
+        raise ValueError(f"linear_algebra is {LAPACK!r} or {OWN!r}, got {linear_algebra!r}")
+    if linear_algebra == LAPACK and target in (PLAIN, WEB):
+        raise ValueError(f"target {target!r} has no LAPACK: leave linear_algebra out")
     if not isinstance(args, (tuple, list)):
         raise TypeError(f"to_c takes a tuple of arguments, got {args!r}; write ({args!r},)")
     traced = fun_jit.trace(*args, **(kwargs or {}))
@@ -199,13 +211,22 @@ def to_c(
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
     donated = tuple(traced._donated)
+    lapack = linear_algebra != OWN and target not in (PLAIN, WEB)
+    program = written_out(exported._program, lapack, lapack or target == PLAIN)
     try:
-        written = _write(exported, donated, name, target, where)
+        left = None if lapack else first_of(program.jaxpr, needs_lapack)
+        if left is not None:
+            raise Unwritable(left, "LAPACK")
+        written = _write(exported, program, donated, name, target, where)
     except (NeedsPython, Unwritable) as error:
         eqn, needed = error.eqn, getattr(error, "needed", "Python")
+        if needed == "LAPACK":
+            needed += f", which the target {target!r} does not have"
+            if target not in (PLAIN, WEB):
+                needed = "LAPACK: leave linear_algebra='own' out"
         raise ValueError(
-            f"{name} can't be written as C: {eqn.primitive.name} at {summarize(eqn.source_info)}"
-            f" needs {needed}"
+            f"{name} can't be written for {target}: {eqn.primitive.name} at"
+            f" {summarize(eqn.source_info)} needs {needed}"
         ) from None
     signature = _signature(fun_jit, traced)
     header = where / f"{name}.h"
@@ -246,18 +267,22 @@ def _sizes(avals: Sequence[Any]) -> list[int]:
 
 
 def _write(
-    exported: Exported, donated: Sequence[bool], name: str, target: str, folder: Path
+    exported: Exported,
+    program: ClosedJaxpr,
+    donated: Sequence[bool],
+    name: str,
+    target: str,
+    folder: Path,
 ) -> dict[str, Any]:
     """Write all files but the header; what it has to say of them."""
-    program, sizes = exported._program, _sizes(exported.out_avals)
+    sizes = _sizes(exported.out_avals)
     if target == PLAIN:
-        program = factorised.without_lapack(program)
         kinds = [*_kinds(exported.in_avals, donated), *_kinds(exported.out_avals, ())]
         made = source(program, donated, name, kinds, sizes)
         (folder / f"{name}.c").write_text(made.text)
         return {"files": [f"{name}.c"], "arena": made.arena, "calls": []}
     if target != NATIVE:
-        return _written_elsewhere(exported, donated, name, target, folder)
+        return _written_elsewhere(exported, program, donated, name, target, folder)
     linked = link(program, donated, name, sizes)
     library = f"lib{name}.so" if linked.web is None else f"{name}.wasm"
     files = {
@@ -277,16 +302,24 @@ def _write(
 
 
 def _written_elsewhere(
-    exported: Exported, donated: Sequence[bool], name: str, target: str, folder: Path
+    exported: Exported,
+    program: ClosedJaxpr,
+    donated: Sequence[bool],
+    name: str,
+    target: str,
+    folder: Path,
 ) -> dict[str, Any]:
     """Have a process that plans for another machine write the files: plans ask what it is once."""
+    asks = first_of(program.jaxpr, lambda eqn: "callback" in eqn.params)
+    if asks is not None:
+        raise NeedsPython(asks)
     home = os.path.dirname(folder_of("weft") or "")
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH", "")]))
     given = {**os.environ, ELSEWHERE: target, "PYTHONPATH": path, "WEFT_PLATFORMS": "reference"}
     if target == WEB:
         given["WEFT_ROUTINES"] = _WEB_ROUTINES
     with tempfile.TemporaryDirectory() as held:
-        (Path(held) / "program").write_bytes(_flat(exported, target).serialize())
+        (Path(held) / "program").write_bytes(_flat(exported, program).serialize())
         asked = {"name": name, "folder": str(folder.absolute()), "donated": list(donated)}
         (Path(held) / "asked").write_text(json.dumps(asked))
         code = "import sys; from weft.export import c_library; c_library.write_here(sys.argv[1])"
@@ -297,21 +330,20 @@ def _written_elsewhere(
         if done.returncode or not answer.exists():
             raise RuntimeError(f"{name} could not be compiled for {target}:\n{done.stderr}")
         found = json.loads(answer.read_text())
+    if "python" in found:
+        word = found["python"]
+        raise NeedsPython(first_of(program.jaxpr, lambda eqn: eqn.primitive.name == word))
     if "refused" in found:
         raise ValueError(f"{name} can't be written for {target}: it {found['refused']}")
     return found
 
 
-def _flat(exported: Exported, target: str) -> Exported:
-    """The same of a list of arguments, which needs no classes of the user's to be read, and without
-    LAPACK where there is none."""
+def _flat(exported: Exported, program: ClosedJaxpr) -> Exported:
+    """The same of a list of arguments, which needs no classes of the user's to be read."""
     ins, outs = (tuple(range(len(a))) for a in (exported.in_avals, exported.out_avals))
     trees = tree_structure((ins, {})), tree_structure(outs)
     checks = exported.disabled_safety_checks
-    name, program = exported.fun_name, exported._program
-    if target == WEB:
-        program = factorised.without_lapack(program)
-    return Exported(name, program, *trees, exported.platforms, checks, None)
+    return Exported(exported.fun_name, program, *trees, exported.platforms, checks, None)
 
 
 def write_here(held: str) -> None:
@@ -320,9 +352,9 @@ def write_here(held: str) -> None:
     exported = deserialize((Path(held) / "program").read_bytes())
     try:
         rest = (asked["donated"], asked["name"], NATIVE, Path(asked["folder"]))
-        found = _write(exported, *rest)
+        found = _write(exported, exported._program, *rest)
     except NeedsPython as error:
-        found = {"refused": f"has {error.eqn.primitive.name}, which needs Python"}
+        found = {"python": error.eqn.primitive.name}
     except Unavailable as error:
         found = {"refused": str(error)}
     (Path(held) / "answer").write_text(json.dumps(found))
@@ -438,10 +470,18 @@ def _header(
 def _build(name: str, target: str, libraries: Sequence[str]) -> str:
     if target == PLAIN:
         return f"cc -std=c99 -O2 main.c {name}.c -lm"
-    text = f"cc main.c {name}.o -lm, or cc main.c -L. -l{name} -lm"
-    if libraries:
-        text += f"\n   with a library that defines {', '.join(libraries)}, such as OpenBLAS"
-    return text
+    if not libraries:
+        return f"cc main.c {name}.o -lm, or cc main.c -L. -l{name} -lm"
+    flags = (
+        "-llapacke -lopenblas" if any(f.startswith("LAPACKE") for f in libraries) else "-lopenblas"
+    )
+    called = textwrap.fill(", ".join(libraries), 96, initial_indent="   ", subsequent_indent="   ")
+    return (
+        f"cc main.c {name}.o {flags} -lm, or cc main.c -L. -l{name} {flags} -lm\n\n"
+        f"   It calls these functions of BLAS and LAPACK, with integers of 32 bits:\n\n{called}\n\n"
+        "   OpenBLAS has them; some builds of it have LAPACKE inside. What\n"
+        '   to_c(..., linear_algebra="own") writes needs none of them.'
+    )
 
 
 _PARALLEL = """

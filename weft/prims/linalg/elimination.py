@@ -51,8 +51,8 @@ def _unless(condition: Any, x: Any, other: Any) -> Any:
     return select_n(condition, x, _filled(x, other))
 
 
-def perturbed_solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
-    """Tridiagonal systems; pivots below eps max|U| are moved up to that size.
+def tridiagonal_elimination(dl: Any, d: Any, du: Any, b: Any, perturb: bool = True) -> Any:
+    """Tridiagonal systems; with ``perturb``, pivots below eps max|U| are moved up to that size.
 
     Row i of U holds its diagonal and two entries right of it, as in LAPACK's gttrf and lagts.
     """
@@ -71,7 +71,8 @@ def perturbed_solve(dl: Any, d: Any, du: Any, b: Any) -> Any:
         )
     else:
         u0, u1, u2, x = (insert_axis(v, 0) for v in (first[0], first[1], nothing, first[2]))
-    u0 = _away_from_zero(u0, [u0, u1, u2])
+    if perturb:
+        u0 = _away_from_zero(u0, [u0, u1, u2])
     after = _filled(_row(x, 0), 0)
     *_, out = loop_over_rows(_substitute, [after, after], [u0, u1, u2, x], reverse=True)
     return moveaxis(out, 0, np.ndim(b) - 2)

@@ -13,7 +13,7 @@ from weft.core.trace import typeof
 from weft.division.factors import Factors, labelled
 from weft.lapack import stacks as lapack
 from weft.prims.arithmetic import add, conj, mul, neg
-from weft.prims.linalg.elimination import perturbed_solve
+from weft.prims.linalg.elimination import tridiagonal_elimination
 from weft.prims.linalg.matrix import (
     MatrixPrimitive,
     Shape,
@@ -218,7 +218,7 @@ class TridiagonalSolve(MatrixPrimitive):
         return params["perturb_singular"] and all(0 not in a.shape for a in avals)
 
     def decompose(self, *args: Any, perturb_singular: bool) -> Any:
-        return perturbed_solve(*args)
+        return tridiagonal_elimination(*args)
 
     def jvp(self, primals: Any, tangents: Any, *, perturb_singular: bool) -> tuple[Any, Any]:
         *diagonals, _ = primals
