@@ -126,6 +126,60 @@ def test_random_stacks(seed, made):
         assert not made, stack.names()
 
 
+M = X @ X.T + np.eye(3, dtype=np.float32)
+times = lambda v: jnp.asarray(M) @ v
+STAGED_ANEW = {
+    "custom_linear_solve": lambda: lax.custom_linear_solve(
+        lambda v: times(v), jnp.ones(3), lambda matvec, b: jnp.linalg.solve(jnp.asarray(M), b)
+    ),
+    "cg": lambda: weft.scipy.sparse.linalg.cg(lambda v: times(v), jnp.ones(3)),
+    "gmres": lambda: weft.scipy.sparse.linalg.gmres(jnp.asarray(M), jnp.ones(3)),
+    "gradient of a checkpointed scan": lambda: weft.grad(
+        lambda x: lax.scan(weft.checkpoint(lambda c, a: (jnp.sin(c) * a, c)), x[0], x)[0].sum()
+    )(jnp.asarray(X)),
+    "checkpoint with a policy": lambda: weft.grad(
+        weft.checkpoint(
+            lambda x: jnp.sin(jnp.sin(x) @ x.T).sum(),
+            policy=weft.checkpoint_policies.dots_saveable,
+        )
+    )(jnp.asarray(X)),
+    "gradient of custom_root": lambda: weft.grad(
+        lambda a: lax.custom_root(
+            lambda y: y * y - a,
+            1.0,
+            lambda f, y: lax.fori_loop(0, 9, lambda i, y: y - f(y) / (2 * y), y),
+            lambda g, y: y / g(1.0),
+        )
+    )(2.0),
+    "linear_call": lambda: weft.linear_transpose(
+        lambda x: weft.custom_derivatives.linear_call(
+            lambda r, x: r * x, lambda r, x: r * x, jnp.asarray(X), x
+        ),
+        jnp.asarray(X),
+    )(jnp.asarray(X)),
+}
+
+
+@pytest.mark.parametrize("name", STAGED_ANEW)
+def test_functions_made_at_every_call_have_the_code_of_those_before(name, made):
+    """What calls a program is staged at every call; the program's code is there by structure."""
+    for _ in range(3):
+        first = STAGED_ANEW[name]()
+    made.clear()
+    again = STAGED_ANEW[name]()
+    assert not made
+    weft.tree.map(np.testing.assert_array_equal, first, again)
+
+
+def test_programs_of_one_structure_keep_what_they_close_over():
+    solve = lambda m: lax.custom_linear_solve(
+        lambda v: m @ v, jnp.ones(3), lambda matvec, b: jnp.linalg.solve(m, b)
+    )
+    for k in (1.0, 2.0, 1.0):
+        m = jnp.asarray(k * M)
+        np.testing.assert_allclose(m @ solve(m), np.ones(3), rtol=1e-4)
+
+
 def test_loops_of_one_structure_keep_what_sets_them_apart():
     """Code is shared by structure; constants, lengths and users' functions are each loop's own."""
     x = jnp.asarray(X)

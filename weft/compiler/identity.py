@@ -110,7 +110,7 @@ class Identity:
             return self._program(callee.jaxpr, callee.consts)
         if primitive.form is None:
             self.eqns.append(eqn)
-            self.calls_users |= bool(eqn.effects or primitive.unplanned)
+            self.calls_users |= bool(eqn.effects)
             if type(primitive).__module__ == _CALLBACKS:
                 self.calls_users = True
                 return (name, sorted(map(repr, eqn.effects)))

@@ -103,7 +103,7 @@ class Called(Primitive):
 class Jit(Called):
     """A call of a staged function."""
 
-    name, exact = "jit", True
+    name, exact, keeps_callee = "jit", True, True
     masks = "call"
     takes_refs = True
 

@@ -90,6 +90,7 @@ class Primitive:
     quick_powers = False  # whether it is quicker with a power of two that is known
     native_kinds = ""  # kinds of dtypes that NumPy rounds in another way than native code
     unplanned: tuple[str, ...] = ()  # parameters that only transformations look at
+    keeps_callee = False  # whether further calls outside of jit come with the same program
     decompose: Any = None
     # device-neutral lowerings, for targets without a routine of their own: a function of other
     # primitives, and one that makes kernels, each as "file.function" of prims.lowerings

@@ -434,7 +434,7 @@ def _beside(place: Placement) -> Placement:
 
 def alone(primitive: Any, avals: Any, params: dict[str, Any]) -> ClosedJaxpr | None:
     """A primitive as a program, kept for operands like these; None where it isn't one."""
-    callee = primitive.callee(params)
+    callee = programs.called(primitive, params)
     if callee is not None:
         return callee if primitive.shardings is None else staged(primitive, avals, params)
     if any(type(a) is not ShapedArray for a in avals):

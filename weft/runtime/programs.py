@@ -117,6 +117,19 @@ def of_loop(primitive: Any, avals: Any, params: Any) -> ClosedJaxpr:
     return closed
 
 
+# Programs that stand for others of their structure, kept with these.
+_standing: ProgramCache[None, ClosedJaxpr] = ProgramCache("programs of the same structure")
+
+
+def called(primitive: Any, params: Any) -> ClosedJaxpr | None:
+    """The program that a primitive calls, or None; if each call comes with a new one, that which is
+    kept for all of this structure."""
+    closed: ClosedJaxpr | None = primitive.callee(params)
+    if closed is None or primitive.keeps_callee:
+        return closed
+    return _standing.made(closed, None, lambda: interned(closed))
+
+
 class _Interned(OrderedDict[Any, ClosedJaxpr]):
     """Programs by structure, the one used last at the end."""
 

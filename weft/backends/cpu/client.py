@@ -24,8 +24,9 @@ from weft.runtime.clients import HostClient, boxed, to_numpy
 from weft.runtime.patterns import OperationPattern, Pattern
 from weft.runtime.site import is_away
 
-# programs compiled and called; calls answered natively; programs in named sizes; what became of a
-# program; elements that a test picks
+# programs that primitives call; programs compiled and called; calls answered natively; programs in
+# named sizes; what became of a program; elements that a test picks
+programs = Late("weft.runtime.programs")
 native = Late("weft.backends.cpu.calls.native")
 dispatch = Late("weft.backends.llvm.calls.dispatch")
 instances = Late("weft.backends.cpu.calls.instances")
@@ -78,7 +79,7 @@ class Cpu(HostClient):
         return native.call_program(closed, args, closed.in_avals)
 
     def operation(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
-        callee = primitive.callee(params)
+        callee = programs.called(primitive, params)
         if callee is not None:
             return native.call_program(callee, args, avals)
         if not state.axis_env and policy.is_native(primitive, avals, out, params):

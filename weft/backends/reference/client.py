@@ -19,7 +19,7 @@ from weft.runtime.client import Told
 from weft.runtime.clients import PlainClient
 from weft.runtime.code import CodeKey
 from weft.runtime.compiling import checked
-from weft.runtime.programs import compiled
+from weft.runtime.programs import called, compiled
 
 
 class NumPy(PlainClient):
@@ -53,7 +53,7 @@ class NumPy(PlainClient):
         ]
 
     def operation(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
-        callee = primitive.callee(params)
+        callee = called(primitive, params)
         if callee is None or self.executable(callee) is None:
             return self.by_reference(primitive, args, avals, out, params)
         return self.run(callee, args)
