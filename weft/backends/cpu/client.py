@@ -24,9 +24,8 @@ from weft.runtime.clients import HostClient, boxed, to_numpy
 from weft.runtime.patterns import OperationPattern, Pattern
 from weft.runtime.site import is_away
 
-# programs that primitives call; programs compiled and called; calls answered natively; programs in
-# named sizes; what became of a program; elements that a test picks
-programs = Late("weft.runtime.programs")
+# programs compiled and called; calls answered natively; programs in named sizes; what became of a
+# program; elements that a test picks
 native = Late("weft.backends.cpu.calls.native")
 dispatch = Late("weft.backends.llvm.calls.dispatch")
 instances = Late("weft.backends.cpu.calls.instances")
@@ -79,9 +78,8 @@ class Cpu(HostClient):
         return native.call_program(closed, args, closed.in_avals)
 
     def operation(self, primitive: Any, args: Any, avals: Any, out: Any, params: Any) -> Any:
-        callee = programs.called(primitive, params)
-        if callee is not None:
-            return native.call_program(callee, args, avals)
+        if primitive.callee(params) is not None:
+            return native.call_callee(primitive, args, avals, params)
         if not state.axis_env and policy.is_native(primitive, avals, out, params):
             found = native.call_primitive(primitive, args, avals, params)
             if found is not None:

@@ -408,6 +408,13 @@ def call_donating(
             x.delete()
 
 
+def call_callee(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any]:
+    """The results of the program that a primitive calls."""
+    closed = programs.called(primitive, params)
+    assert closed is not None
+    return call_program(closed, args, avals)
+
+
 def call_primitive(primitive: Any, args: Any, avals: Any, params: Any) -> list[Any] | None:
     """The results of a primitive on its own, or None where it has no program."""
     if primitive.nodes == "loop":
