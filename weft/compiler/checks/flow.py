@@ -26,6 +26,10 @@ _EQUAL = frozenset(["eq", "ne"])
 VIEWS = frozenset(
     "reshape transpose broadcast_in_dim squeeze expand_dims rev copy stop_gradient".split()
 )
+# Movements: each element of the result is one of an operand, or one of what is filled in.
+MOVES = VIEWS | frozenset(
+    "slice concatenate stack pad gather dynamic_slice dynamic_update_slice tile".split()
+)
 
 
 class Taken(Record):
@@ -118,7 +122,7 @@ class Flow:
             return eqn
         for user, place in self.users.get(eqn.invars[1], ()):
             if place == 1 and user.primitive.overflows == "quotient":
-                if user.invars[0] is eqn.invars[0]:
+                if _same(user.invars[0], eqn.invars[0]):
                     return user
         return eqn
 
@@ -209,6 +213,13 @@ class Flow:
     def taken(self, alternatives: list[list[Taken]] | None) -> list[Any]:
         """The predicates of alternatives, each once."""
         return list(dict.fromkeys(x.which for several in alternatives or () for x in several))
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether two operands are one value."""
+    if type(x) is Literal and type(y) is Literal:
+        return np.array_equal(literal_value(x), literal_value(y))
+    return x is y
 
 
 def _through(eqn: Any, place: int, alternatives: list[list[Taken]]) -> list[list[Taken]] | None:

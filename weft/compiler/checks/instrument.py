@@ -15,8 +15,9 @@ import numpy as np
 
 from weft.base.checking import Kinds
 from weft.compiler.checks import early, predicates
-from weft.compiler.checks.flow import Flow
-from weft.compiler.checks.replay import Culprit
+from weft.compiler.checks.flow import Flow, is_closed
+from weft.compiler.checks.origins import Origins
+from weft.compiler.checks.replay import Culprit, Second
 from weft.compiler.checks.sites import Around, Site, is_integer
 from weft.compiler.checks.stop import stop_if_p
 from weft.compiler.passes.inline import inline
@@ -59,7 +60,8 @@ def telling(closed: ClosedJaxpr, kinds: Kinds) -> tuple[ClosedJaxpr, Any]:
     if not writer.sites:
         return closed, None
     eqns, given = body.eqns, [*body.jaxpr.constvars, *body.jaxpr.invars]
-    return made, Culprit(kinds, writer.sites, eqns, given)
+    again = lambda: second_look(kinds, eqns, given, body.jaxpr.outvars)
+    return made, Culprit(kinds, writer.sites, eqns, given, again)
 
 
 @per_program
@@ -70,11 +72,28 @@ def passing(closed: ClosedJaxpr, kinds: Kinds) -> tuple[ClosedJaxpr, Any]:
     return (made if culprit is None else ClosedJaxpr(jaxpr, made.consts)), culprit
 
 
-class _Writer:
-    """Writes one program with its checks."""
+def second_look(
+    kinds: Kinds, eqns: Sequence[Any], given: Sequence[Any], outs: Sequence[Any] = ()
+) -> Second | None:
+    """The program that says which check of some equations fails first for values that an operation
+    has made bad; None where they cannot be run again."""
+    plain = all(isinstance(getattr(x.aval, "dtype", None), np.dtype) for x in given)
+    if not plain or any(is_closed(eqn) for eqn in eqns):
+        return None
+    writer = _Writer(kinds, second=True)
+    jaxpr = Jaxpr([], list(given), list(outs), list(eqns))
+    run = lambda *args: predicates.vector(writer.region(jaxpr, (), args)[1])
+    made = stage(run, [x.aval for x in given])
+    return Second(made, writer.sites) if writer.sites else None
 
-    def __init__(self, kinds: Kinds) -> None:
+
+class _Writer:
+    """Writes one program with its checks; for a ``second`` look, with those of what operations have
+    made bad."""
+
+    def __init__(self, kinds: Kinds, second: bool = False) -> None:
         self.kinds = kinds
+        self.second = second
         self.sites: list[Site] = []
         self.ends_early = False  # whether a loop in it may
         self.before: Any = None  # where a loop has ended early, the failure that did it
@@ -93,7 +112,9 @@ class _Writer:
 
         def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
             eqns, given = flow.slice(eqn, flow.taken(live))
-            culprit = Culprit(self.kinds, self.sites, eqns, given)
+            inside = eqn.primitive.nodes != ""  # only the first failure comes out of it
+            again = (lambda: second_look(self.kinds, eqns, given)) if inside else None
+            culprit = Culprit(self.kinds, self.sites, eqns, given, again)
             values = [env[x] for x in given]
             stop_if_p.bind(failed, *predicates.vector(failure), *values, culprit=culprit)
 
@@ -128,11 +149,14 @@ class _Writer:
         """Bind the equations of a flat program, and tell ``found`` of their checks."""
         before = state.source
         later: list[Any] = []
+        made = Origins(self.kinds, env) if self.second else None
         try:
             for eqn in flow.jaxpr.eqns:
                 state.source = eqn.source_info
                 if not self.nested(eqn, env, found):
                     self.plain(eqn, env)
+                    if made is not None:
+                        made.follow(eqn)
                 for kind, failed, alternatives in self.own(flow, eqn, env):
                     named = flow.quotient_of(eqn) if kind == "division" else eqn
                     zeros = kind == "index" and flow.writes_cotangents(eqn)
@@ -143,8 +167,11 @@ class _Writer:
                         later.append((named, failed, alternatives, number))
                 for v in eqn.outvars:
                     if v in flow.looked_at and (self.kinds.nan or self.kinds.inf):
+                        if made is None:
+                            failed = predicates.any_of(predicates.bad(env[v], self.kinds))
+                        elif (failed := made.failed(v)) is None:
+                            continue
                         number = self.site(Site("value", eqn, v))
-                        failed = predicates.any_of(predicates.bad(env[v], self.kinds))
                         found(eqn, failed, (_SCALAR(number),))
             for eqn, failed, alternatives, number in later:
                 state.source = eqn.source_info

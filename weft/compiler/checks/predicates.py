@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.base.checking import Kinds
 from weft.base.knobs import enable_x64
-from weft.compiler.checks.sites import is_inexact, is_integer
+from weft.compiler.checks.sites import axes_met, is_inexact, is_integer
 from weft.core.avals import ShapedArray
 from weft.core.registry import lookup
 from weft.core.trace import Tracer, typeof
@@ -151,6 +151,38 @@ def along(x: Any, axes: Sequence[int | None], shape: tuple[int, ...]) -> Any:
         return x
     dims = tuple([axis for axis in axes if axis is not None])
     return _bind("broadcast_in_dim", x, shape=shape, broadcast_dimensions=dims, sharding=None)
+
+
+def nowhere(shape: tuple[int, ...]) -> Any:
+    """False for all elements of a shape."""
+    return _spread(np.bool_(False), shape)
+
+
+def reached(eqn: Any, place: int, mask: Any, shape: tuple[int, ...]) -> Any:
+    """The elements of an equation's result that some elements of an operand may go into."""
+    here = np.shape(mask)
+    if here == shape and eqn.primitive.form == "map":
+        return mask
+    if not here or not shape:
+        return _spread(any_of(mask), shape)
+    axes: list[int | None] = axes_met(eqn, place, len(shape))
+    if eqn.primitive.form == "map":  # an operand may be repeated along axes that it lacks
+        lead = len(shape) - len(here)
+        axes = [
+            a - lead if a >= lead and here[a - lead] == shape[a] else None
+            for a in range(len(shape))
+        ]
+    kept = [a for a in axes if a is not None]
+    rest = tuple([a for a in range(len(here)) if a not in kept])
+    if rest:
+        mask = _bind("reduce_or", mask, axes=rest, out_sharding=None)
+    order = tuple([sorted(kept).index(a) for a in kept])
+    if order != tuple(sorted(order)):
+        mask = _bind("transpose", mask, permutation=order)
+    dims = tuple([i for i, a in enumerate(axes) if a is not None])
+    if np.shape(mask) == shape:
+        return mask
+    return _bind("broadcast_in_dim", mask, shape=shape, broadcast_dimensions=dims, sharding=None)
 
 
 # --- numbers --------------------------------------------------------------------------------------

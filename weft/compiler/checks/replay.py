@@ -7,16 +7,19 @@ element to the operation that had no bad operand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft.base import errors, source
+from weft.base import errors, knobs, source
 from weft.base.checking import Kinds
+from weft.base.record import Record
+from weft.compiler.checks.look import look_p
 from weft.compiler.checks.predicates import bounds, in_floats, index_axes
 from weft.compiler.checks.search import Fault, Search, at, operands, sign_of, value_of
 from weft.compiler.checks.sites import Around, Site, is_inexact, is_integer
+from weft.core import hooks
 from weft.core.avals import ShapedArray
 from weft.core.interpret import constant_value, has_data, run, run_primitive
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
@@ -54,16 +57,31 @@ _CLASSES: dict[str, Any] = {
 }
 
 
+class Second(Record):
+    """A program that looks for values that operations have made bad, and its checks."""
+
+    program: ClosedJaxpr
+    sites: list[Site]
+
+
 class Culprit:
     """What a stop knows: the checks of the program, and the equations to run again."""
 
     def __init__(
-        self, kinds: Kinds, sites: list[Site], eqns: Sequence[Any], given: Sequence[Any]
+        self,
+        kinds: Kinds,
+        sites: list[Site],
+        eqns: Sequence[Any],
+        given: Sequence[Any],
+        again: Callable[[], Second | None] | None = None,
     ) -> None:
         self.kinds = kinds
         self.sites = sites
         self.eqns = eqns
         self.given = given
+        # where one failure may hide others: a program that finds these, made when it is needed
+        self.again = again
+        self.second: Second | None = None
 
     def error(self, values: Sequence[Any]) -> Exception | None:
         """The error of a failed check; None if the bad values came from outside of the program."""
@@ -73,7 +91,21 @@ class Culprit:
         error = self.replayed(site, rounds, given)
         if error is None and numbers[0] < 0:  # it has ended a loop, which began clean
             return self.unseen(site, rounds)
-        return error
+        return self.hidden(given) if error is None else error
+
+    def hidden(self, given: Sequence[Any]) -> Exception | None:
+        """The error of another check, after that of a bad number that was passed in."""
+        if self.again is not None:
+            self.second, self.again = self.again(), None
+        if self.second is None:
+            return None
+        off = dict.fromkeys(("check_nan", "check_inf", "check_index", "check_division"), False)
+        with knobs.scope(**off, check_overflow=""):
+            (failure,) = hooks.evaluate(look_p, list(given), {"jaxpr": self.second.program})
+        numbers = [int(n) for n in np.asarray(failure).reshape(-1)]
+        if not numbers[0]:
+            return None
+        return self.replayed(self.second.sites[abs(numbers[0]) - 1], numbers[1:], given)
 
     def replayed(self, site: Site, rounds: list[int], given: Sequence[Any]) -> Exception | None:
         with np.errstate(all="ignore"):

@@ -9,8 +9,9 @@ import numpy as np
 
 from weft.base.checking import Kinds
 from weft.base.record import Record
-from weft.compiler.checks.sites import factors_of, is_inexact, is_integer
-from weft.core.interpret import literal_value
+from weft.compiler.checks.flow import MOVES
+from weft.compiler.checks.sites import axes_met, is_inexact, is_integer
+from weft.core.interpret import literal_value, run_primitive
 from weft.core.jaxpr import Literal
 
 _SIGNS = {"sum": "+", "difference": "-", "product": "*", "quotient": "/", "rem": "%"}
@@ -90,6 +91,8 @@ class Search:
             which, bad = np.asarray(given[0]).astype(int), bad[1:]
             parts = [mask & (which == k) & b for k, b in enumerate(bad)]
             return np.zeros(mask.shape, bool), list(zip(eqn.invars[1:], parts, strict=True))[::-1]
+        if name in MOVES:
+            return self._moved(eqn, given, bad, mask)
         inherited = np.zeros(mask.shape, bool)
         before = []
         for i, (x, b) in enumerate(zip(eqn.invars, bad, strict=True)):
@@ -105,18 +108,39 @@ class Search:
                 before.append((x, part))
         return mask & ~inherited, before[::-1]
 
+    def _moved(
+        self, eqn: Any, given: list[Any], bad: list[Any], mask: np.ndarray
+    ) -> tuple[np.ndarray, list[Any]]:
+        """The same of a movement: each operand's elements are found by moving their numbers."""
+        inherited, before = np.zeros(mask.shape, bool), []
+        floats = np.dtype(np.float64)
+        none = [
+            np.full(np.shape(y), -1.0) if is_inexact(x.aval) else y
+            for x, y in zip(eqn.invars, given, strict=True)
+        ]
+        params = {**eqn.params, "fill_value": -1} if "fill_value" in eqn.params else eqn.params
+        for i, (x, b) in enumerate(zip(eqn.invars, bad, strict=True)):
+            if not b.any():
+                continue
+            numbers = np.arange(float(b.size)).reshape(b.shape)
+            aval = eqn.outvars[0].aval.update(dtype=floats)
+            moved = run_primitive(eqn.primitive, aval, [*none[:i], numbers, *none[i + 1 :]], params)
+            sources = np.asarray(moved)[mask].astype(np.int64)
+            part = np.zeros(b.size, bool)
+            part[sources[sources >= 0]] = True
+            part = part.reshape(b.shape) & b
+            reached = (moved >= 0) & b.reshape(-1)[np.maximum(moved, 0).astype(np.int64)]
+            inherited |= reached & mask
+            if part.any():
+                before.append((x, part))
+        return mask & ~inherited, before[::-1]
+
 
 def _reached(eqn: Any, place: int, bad: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """The elements of a result that bad elements of an operand may have gone into."""
     if not bad.shape or not shape:
         return np.full(shape, bad.any())
-    factors = factors_of(eqn)
-    if factors is None:
-        return np.full(shape, True)
-    labels = [dims[0] if len(dims) == 1 else None for dims in factors.outs[0]]
-    mine = list(factors.ins[place])
-    # an axis of the operand for each of the result, None where all of them meet
-    axes = [None if k is None or (k,) not in mine else mine.index((k,)) for k in labels]
+    axes = axes_met(eqn, place, len(shape))
     kept = [a for a in axes if a is not None]
     some = np.asarray(bad.any(axis=tuple(a for a in range(bad.ndim) if a not in kept)))
     some = some.transpose([sorted(kept).index(a) for a in kept])

@@ -70,3 +70,16 @@ def factors_of(eqn: Any) -> Any:
     if not all(type(n) is int for aval in (*avals, *outs) for n in aval.shape):
         return None
     return primitive.factors(avals, outs, eqn.params)
+
+
+def axes_met(eqn: Any, place: int, rank: int) -> list[int | None]:
+    """For each axis of a result of that ``rank``, the axis of an operand that goes along it.
+
+    It is None where elements along all of the operand's other axes meet, or nothing is known.
+    """
+    factors = factors_of(eqn)
+    if factors is None:
+        return [None] * rank
+    labels = [dims[0] if len(dims) == 1 else None for dims in factors.outs[0]]
+    mine = list(factors.ins[place])
+    return [None if k is None or (k,) not in mine else mine.index((k,)) for k in labels]
