@@ -363,9 +363,9 @@ def mapped_places(sample, args, lead):
 INEXACT = frozenset(
     "dot_general reduce_sum reduce_prod reduce_scatter conv_general_dilated reduce_window_sum"
     " select_and_scatter_add fft cholesky triangular_solve cumsum cumprod cumlogsumexp scatter-add"
-    " scatter-mul lu geqrf geqp3 householder_product qr eigh eig svd schur hessenberg tridiagonal"
-    " tridiagonal_solve triangular_sylvester ormqr ragged_dot_general symmetric_product"
-    " cholesky_update psum".split()
+    " extreme_tangent scatter-mul lu geqrf geqp3 householder_product qr eigh eig svd schur"
+    " hessenberg tridiagonal tridiagonal_solve triangular_sylvester ormqr ragged_dot_general"
+    " symmetric_product cholesky_update psum".split()
 )
 
 

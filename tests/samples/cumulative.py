@@ -1,5 +1,7 @@
 """Samples of cumulative reductions: both directions, odd and even lengths, short ones."""
 
+import numpy as np
+
 from tests.samples import Sample
 
 NUMBERS = ("float32", "float64", "float16", "bfloat16", "complex64", "int32", "uint8")
@@ -37,4 +39,25 @@ SAMPLES = [
     for prim, dtypes in DTYPES.items()
     for label, (shape, axis) in SHAPES.items()
     for reverse in (False, True)
+]
+
+
+def some(shape):
+    """Few different numbers, many of them equal."""
+    return lambda rng: rng.integers(-2, 3, shape).astype(np.float64)
+
+
+SAMPLES += [
+    Sample(
+        name=f"extreme_tangent_{label}{'_reverse' if reverse else ''}_{part}",
+        prim="extreme_tangent",
+        args=[normal(shape), some(shape), some(shape)],
+        params={"axis": axis, "reverse": reverse, "least": reverse, "transposed": part == "back"},
+        dtypes=FLOATS,
+        wrt=(0,),
+        linear=((0,),),
+    )
+    for label, (shape, axis) in SHAPES.items()
+    for reverse in (False, True)
+    for part in ("forth", "back")
 ]

@@ -27,6 +27,7 @@ _registry.declare(
         "cumulative": "cumsum cumprod cumlogsumexp cummax cummin",
         "dimension": "dim_as_value",
         "dot": "dot_general",
+        "extreme_tangent": "extreme_tangent",
         "exchange": "ragged_all_to_all psend precv",
         "fft": "fft",
         "index": "gather scatter scatter-add scatter-sub scatter-mul scatter-min scatter-max",

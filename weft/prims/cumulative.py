@@ -81,10 +81,10 @@ def _scan(combine: Any, elems: list[Any], axis: int) -> list[Any]:
         concatenate_p.bind(head, later, dimension=axis)
         for head, later in zip(heads, rest, strict=True)
     ]
-    return _interleave(even, odd, axis)
+    return interleave(even, odd, axis)
 
 
-def _interleave(even: list[Any], odd: list[Any], axis: int) -> list[Any]:
+def interleave(even: list[Any], odd: list[Any], axis: int) -> list[Any]:
     """The elements of ``even`` and ``odd`` in turn; there are as many even ones or one more."""
     equal = np.shape(even[0])[axis] == np.shape(odd[0])[axis]
     first, second = (0, int(equal), 1), (1, int(not equal), 1)
@@ -237,12 +237,28 @@ def _with_signed_zeros(x: np.ndarray, out: np.ndarray, axis: int, sign: bool) ->
     return np.where((out == 0) & wins, x.dtype.type(-0.0 if sign else 0.0), out)
 
 
-class CumMax(Cumulative):
+class RunningExtreme(Cumulative):
+    """The extremum so far, along an axis; its tangent is that of the elements that it equals."""
+
+    exact = True
+    holes = {"transpose": "not linear"}
+
+    def jvp(self, primals: Any, tangents: Any, *, axis: int, reverse: bool) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        if kind_of(typeof(x).dtype) != FLOAT or typeof(x).dtype != typeof(t).dtype:
+            return super().jvp(primals, tangents, axis=axis, reverse=reverse)
+        out = self.bind(x, axis=axis, reverse=reverse)
+        shared = lookup("extreme_tangent").bind
+        least = self.joins == "min"
+        tangent = shared(t, x, out, axis=axis, reverse=reverse, least=least, transposed=False)
+        return out, tangent
+
+
+class CumMax(RunningExtreme):
     """The largest element so far, along an axis."""
 
-    name, joins, exact = "cummax", "max", True
+    name, joins = "cummax", "max"
     kernels, neutral = "cumulative.greatest", "cumulative.scanned_greatest"
-    holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(max_p.jvp)
 
     @staticmethod
@@ -250,12 +266,11 @@ class CumMax(Cumulative):
         return _with_signed_zeros(x, np.maximum.accumulate(x, axis=axis), axis, False)
 
 
-class CumMin(Cumulative):
+class CumMin(RunningExtreme):
     """The smallest element so far, along an axis."""
 
-    name, joins, exact = "cummin", "min", True
+    name, joins = "cummin", "min"
     kernels, neutral = "cumulative.least", "cumulative.scanned_least"
-    holes = {"transpose": "not linear"}
     pair_jvp = staticmethod(min_p.jvp)
 
     @staticmethod

@@ -15,7 +15,7 @@ from tests.samples import WIDE, all_samples
 from weft import numpy as jnp
 from weft.backends.cuda import driver, ptx
 from weft.backends.cuda.program import Cuda
-from weft.backends.cuda.routines import attention, conv, cumulative, moves, sort
+from weft.backends.cuda.routines import attention, conv, cumulative, extremes, moves, sort
 from weft.backends.cuda.routines.base import ROUTINES, Library, Move, Run, module
 from weft.backends.cuda.routines.device import thread
 from weft.backends.cuda.routines.stubs.sort_stubs import before_tile
@@ -575,6 +575,50 @@ def test_rows_of_one_tile_are_read_in_fours():
     (step,) = cumulative.ROUTINES["cummax"](given, given, {"axis": 1, "reverse": False}).steps
     text = ptx.assemble(step.module)
     assert "ld.global.v4" in text and "st.global.v4" in text
+
+
+def extremes_of(shape, axis, **params):
+    """Operands with many equal elements, and parameters, of tangents of running extremes."""
+    x = RNG.integers(-3, 4, shape).astype(np.float32)
+    name = "cummin" if params["least"] else "cummax"
+    out = lookup(name).ref(x, axis=axis, reverse=params["reverse"])
+    return [RNG.normal(size=shape).astype(np.float32), x, out], {"axis": axis, **params}
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("least, reverse", [(False, False), (True, True)])
+@pytest.mark.parametrize(
+    "shape, axis", [((5, 40), 1), ((1, 100), 1), ((35, 3), 0), ((2, 17, 5), 1)]
+)
+def test_tangents_of_extremes_in_tiles(shape, axis, least, reverse, transposed, monkeypatch):
+    """Rows of tiles of at most 16 elements, whose roots are rows too."""
+    monkeypatch.setattr(extremes, "LEAF_BYTES", 64)
+    arrays, params = extremes_of(shape, axis, least=least, reverse=reverse, transposed=transposed)
+    check_routine("extreme_tangent", arrays, params)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tangents_of_extremes_of_narrow_and_wide_floats(transposed, monkeypatch):
+    monkeypatch.setattr(extremes, "LEAF_BYTES", 128)
+    for dtype in (BF16, np.float16, F64):
+        arrays, params = extremes_of((3, 21), 1, least=False, reverse=False, transposed=transposed)
+        arrays = [x.astype(dtype) for x in arrays]
+        given = [Type(x.shape, x.dtype) for x in arrays]
+        routine, out = extremes.lower(given, given[:1], params), np.zeros_like(arrays[0])
+        run_routine(routine, arrays, [out])
+        want = lookup("extreme_tangent").ref(*arrays, **params).astype(np.float64)
+        np.testing.assert_allclose(out.astype(np.float64), want, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("shape, axis, launches, rooms", [
+    ((1 << 22, 6), 1, 1, 0), ((64, 2048), 1, 1, 0), ((5, 524706), 1, 3, 5),
+    ((1, 1 << 25), 1, 5, 10), ((1000, 640), 0, 3, 5), ((64, 640), 0, 1, 0),
+])  # fmt: skip
+def test_tangents_of_extremes_are_few_launches(shape, axis, launches, rooms):
+    given = [Type(shape, np.dtype(np.float32))] * 3
+    params = {"axis": axis, "reverse": False, "least": False, "transposed": True}
+    routine = extremes.lower(given, given[:1], params)
+    assert (len(routine.steps), len(routine.scratch)) == (launches, rooms)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -108,3 +108,8 @@ def scanned(name: str) -> Callable[..., Any]:
 scanned_sums, scanned_products = scanned("add"), scanned("mul")
 scanned_greatest, scanned_least = scanned("max"), scanned("min")
 scanned_logarithms = scanned("logaddexp")
+
+
+def extreme_tangent(t: Any, x: Any, out: Any, **params: Any) -> Any:
+    """Tangents of running extremes in logarithmic depth."""
+    return lookup("extreme_tangent").decompose(t, x, out, **params)

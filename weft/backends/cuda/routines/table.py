@@ -9,6 +9,7 @@ from weft.backends.cuda.routines import (
     attention,
     conv,
     cumulative,
+    extremes,
     fourier,
     moves,
     products,
@@ -27,8 +28,8 @@ from weft.kernel.program import Op, Type
 
 # The files that fill the table.
 FILES = (
-    *(attention, conv, cumulative, fourier, moves, products, reflectors, scatter, solver, sort),
-    *(spectra, tasks, tridiagonal, uniform, window),
+    *(attention, conv, cumulative, extremes, fourier, moves, products, reflectors, scatter, solver),
+    *(sort, spectra, tasks, tridiagonal, uniform, window),
 )
 
 # What the host computes for GPUs: operations without a routine, or some cases of them, and why.
