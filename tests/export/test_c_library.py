@@ -17,6 +17,7 @@ import weft.numpy as jnp
 from tests.samples import WIDE, all_samples
 from weft import export, lax, random
 from weft.backends.llvm.calls.dispatch import supported
+from weft.experimental.ode import odeint
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 NODE = shutil.which("node")
@@ -93,6 +94,7 @@ PROGRAMS = [
     (lambda x: (), (X,)),
     (lambda: jnp.arange(3) * 2, ()),
     (lambda x: (x[:0], x.astype(jnp.complex64) * 1j), (X,)),
+    (lambda x: odeint(lambda y, t: jnp.sin(y) * t, x[0], jnp.linspace(0.0, 0.2, 4)), (X,)),
 ]
 
 
@@ -320,6 +322,16 @@ def test_libraries_for_other_machines(target, tmp_path):
 
 
 @native
+def test_other_machines_plan_with_the_same_knobs(tmp_path):
+    """Batched loops are traced while a program is planned."""
+    halved = weft.vmap(lambda x: lax.while_loop(lambda x: x.sum() > 1, lambda x: x * 0.5, x))
+    with weft.enable_x64(True):
+        args = (X.astype(np.float64),)
+        export.to_c(weft.jit(halved), args, tmp_path, name="f", target="wasm32")
+    assert "float64" in (tmp_path / "f.js").read_text()
+
+
+@native
 @pytest.mark.skipif(not NODE, reason="there is no Node.js to run WebAssembly")
 @pytest.mark.parametrize("number", [0, 2, 4, 5])
 def test_webassembly(number, tmp_path):
@@ -502,6 +514,13 @@ def test_what_c_cannot_hold_is_refused(tmp_path):
             ValueError, match=r"pure_callback at .*test_c_library.py:.* needs Python"
         ):
             export.to_c(weft.jit(calls), (1.0,), tmp_path, target=target)
+
+    def prints(x):
+        return lax.scan(lambda c, _: (c + 1, weft.debug.print("{}", c)), x, length=2)
+
+    for target in ("native", "c", "wasm32", "aarch64"):
+        with pytest.raises(ValueError, match=r"debug_print at .*test_c_library.py:.* needs Python"):
+            export.to_c(weft.jit(prints), (1.0,), tmp_path, target=target)
     with pytest.raises(TypeError, match=r"write to_c\(jit\(f\), ...\)"):
         export.to_c(calls, (1.0,), tmp_path)
     with pytest.raises(TypeError, match="takes a tuple of arguments"):

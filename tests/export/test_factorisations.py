@@ -332,14 +332,25 @@ def test_native_code_may_do_without_lapack(tmp_path):
     fun = weft.jit(lambda a, c: (jnp.linalg.svdvals(a), c @ c))
     made = export.to_c(fun, (A, C), tmp_path, name="f")
     text = made.header.read_text()
-    assert "LAPACKE_sgesdd_work" in text and "cblas_cgemm" in text
+    assert made.calls == ("LAPACKE_sgesdd_work", "cblas_cgemm")
+    assert all(word in text for word in made.calls)
     assert "cc main.c f.o -llapacke -lopenblas -lm" in text and 'linear_algebra="own"' in text
     made = export.to_c(fun, (A, C), tmp_path, name="own", linear_algebra="own")
-    assert "LAPACK" not in made.header.read_text()
+    assert "LAPACK" not in made.header.read_text() and made.calls == ()
     library = np.ctypeslib.load_library(made.shared.name, str(tmp_path))
     like = fun(A, C)
     for found, expected in zip(called(library, "own", (A, C), like), like, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("x", [S, C], ids=["real", "complex"])
+def test_strict_promotion_is_for_programs_of_the_user(x, tmp_path):
+    def factors(x):
+        found = lax.linalg.svd(x), lax.linalg.eigh(x), lax.linalg.qr(x, pivoting=True)
+        return found, lax.linalg.lu(x), lax.linalg.cholesky(x)
+
+    with weft.numpy_dtype_promotion("strict"), weft.numpy_rank_promotion("raise"):
+        export.to_c(weft.jit(factors), (x,), tmp_path, name="f", target="c")
 
 
 @native

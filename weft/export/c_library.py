@@ -20,12 +20,13 @@ from weft.backends.c.helpers import is_own
 from weft.backends.c.program import Unwritable, source
 from weft.backends.cpu.standalone.link import NeedsPython, link
 from weft.backends.llvm.native.processor import ELSEWHERE, PROCESSORS
+from weft.base import knobs
 from weft.base.lazy import folder_of
 from weft.base.record import Record
 from weft.base.source import summarize
 from weft.base.traceback import api_boundary
 from weft.core.interpret import storage_dtype
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, jaxprs_in_params
 from weft.export.exported import Exported, exported_stage
 from weft.export.factorisations.programs import first_of, needs_lapack, written_out
 from weft.export.loading import deserialize
@@ -40,6 +41,8 @@ TARGETS = (NATIVE, *PROCESSORS, PLAIN)
 _WEB_ROUTINES = (
     "-convolutions,-windows,-fourier,-sorting,-scatter,-cumulative,-special,-permutations,-draws"
 )
+# Knobs that plans depend on.
+_KNOBS = ("enable_x64", "denormals", "reproducible", "deterministic_ops")
 _NAME = re.compile(r"[A-Za-z]\w*")
 _WORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if"
@@ -83,6 +86,7 @@ class CLibrary(Record):
         files: the paths of all files.
         target: the machine that the files are for.
         arena_bytes: the bytes of memory that a call works in.
+        calls: the functions of BLAS and LAPACK that a program with it links with.
 
     Example:
         >>> import tempfile, weft
@@ -98,6 +102,7 @@ class CLibrary(Record):
     files: tuple[Path, ...]
     target: str
     arena_bytes: int
+    calls: tuple[str, ...] = ()
 
     @property
     def shared(self) -> Path | None:
@@ -234,7 +239,8 @@ def to_c(
     if target == WEB:
         return CLibrary(name, None, files, target, written["arena"])
     header.write_text(_header(name, target, exported, donated, signature, written))
-    return CLibrary(name, header, (header, *files), target, written["arena"])
+    calls = tuple(written["calls"])
+    return CLibrary(name, header, (header, *files), target, written["arena"], calls)
 
 
 def _identifier(function: str, given: str | None) -> str:
@@ -310,7 +316,7 @@ def _written_elsewhere(
     folder: Path,
 ) -> dict[str, Any]:
     """Have a process that plans for another machine write the files: plans ask what it is once."""
-    asks = first_of(program.jaxpr, lambda eqn: "callback" in eqn.params)
+    asks = first_of(program.jaxpr, _is_called_back)
     if asks is not None:
         raise NeedsPython(asks)
     home = os.path.dirname(folder_of("weft") or "")
@@ -320,7 +326,12 @@ def _written_elsewhere(
         given["WEFT_ROUTINES"] = _WEB_ROUTINES
     with tempfile.TemporaryDirectory() as held:
         (Path(held) / "program").write_bytes(_flat(exported, program).serialize())
-        asked = {"name": name, "folder": str(folder.absolute()), "donated": list(donated)}
+        asked = {
+            "name": name,
+            "folder": str(folder.absolute()),
+            "donated": list(donated),
+            "knobs": {word: getattr(knobs.thread, word) for word in _KNOBS},
+        }
         (Path(held) / "asked").write_text(json.dumps(asked))
         code = "import sys; from weft.export import c_library; c_library.write_here(sys.argv[1])"
         done = subprocess.run(
@@ -338,6 +349,11 @@ def _written_elsewhere(
     return found
 
 
+def _is_called_back(eqn: JaxprEqn) -> bool:
+    """Whether an equation calls a function of the user's, or prints."""
+    return "callback" in eqn.params or bool(eqn.effects and not [*jaxprs_in_params(eqn.params)])
+
+
 def _flat(exported: Exported, program: ClosedJaxpr) -> Exported:
     """The same of a list of arguments, which needs no classes of the user's to be read."""
     ins, outs = (tuple(range(len(a))) for a in (exported.in_avals, exported.out_avals))
@@ -350,9 +366,10 @@ def write_here(held: str) -> None:
     """Write the files that another process asks for, by what it has left in a folder."""
     asked = json.loads((Path(held) / "asked").read_text())
     exported = deserialize((Path(held) / "program").read_bytes())
+    rest = (asked["donated"], asked["name"], NATIVE, Path(asked["folder"]))
     try:
-        rest = (asked["donated"], asked["name"], NATIVE, Path(asked["folder"]))
-        found = _write(exported, exported._program, *rest)
+        with knobs.scope(**asked["knobs"]):
+            found = _write(exported, exported._program, *rest)
     except NeedsPython as error:
         found = {"python": error.eqn.primitive.name}
     except Unavailable as error:

@@ -158,9 +158,9 @@ class _Writer:
     def source(self) -> Source:
         program, name = self.program, self.name
         offsets, self.arena = arrange(_lives(program), len(program.slots))
-        self._begin(offsets)
         self._nodes(program.nodes)
         self._end()
+        self.lines = [*self._pointers(offsets, "\n".join(self.lines)), *self.lines]
         arena = max(self.arena + self.scratch, 1)
         inside = "\n".join(self.lines)
         self.lines += [
@@ -198,11 +198,11 @@ class _Writer:
         self.depth -= 1
         self._line("}")
 
-    def _begin(self, offsets: Sequence[int]) -> None:
-        """A pointer for every slot."""
+    def _pointers(self, offsets: Sequence[int], inside: str) -> list[str]:
+        """A pointer for every slot that the text inside names: loops may list others."""
         results = {r.number: i for i, r in enumerate(self.program.results) if r.kind == "slot"}
-        self._line("unsigned char *const base = arena;")
-        used = {slot for node in all_nodes(self.program.nodes) for slot in _slots(node)}
+        lines = ["unsigned char *const base = arena;"]
+        used = {int(number) for number in re.findall(r"\bp(\d+)\b", inside)}
         for number, slot in enumerate(self.program.slots):
             if number not in used:
                 continue
@@ -215,10 +215,10 @@ class _Writer:
                 start = f"(void *){self._data(slot.what)}"
             elif slot.role == "temp":
                 start = f"base + {offsets[number]}"
-            self._line(f"unsigned char *p{number} = {start};")
+            lines.append(f"unsigned char *p{number} = {start};")
             if slot.role == "view":  # which may be set and never asked for
-                self._line(f"(void)p{number};")
-        self._line("(void)base;")
+                lines.append(f"(void)p{number};")
+        return [f"    {line}" for line in [*lines, "(void)base;"]]
 
     def _data(self, number: int) -> str:
         return self.constants.setdefault(number, f"constant{number}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import lax
+from weft.base import knobs
 from weft.compiler.expand import decomposition, substituted
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxprs_in_params
 from weft.export.factorisations import eliminations, reflectors, rotations
@@ -31,13 +32,20 @@ _FACTORISATIONS = {
         rotations.svd,
     )
 }
+# What loops here are traced with, whatever the user's programs are.
+_USUAL = {
+    "numpy_dtype_promotion": "standard",
+    "numpy_rank_promotion": "allow",
+    "disable_jit": False,
+}
 _KINDS = frozenset("float32 float64 complex64 complex128".split())
 
 
 def written_out(closed: ClosedJaxpr, lapack: bool, blas: bool) -> ClosedJaxpr:
     """The program with factorisations of empty matrices written out, which no library does, without
     ``lapack`` those of all others that are known here, and without ``blas`` complex products."""
-    jaxpr = _Writer(lapack, blas).jaxpr(closed.jaxpr)
+    with knobs.scope(**_USUAL):
+        jaxpr = _Writer(lapack, blas).jaxpr(closed.jaxpr)
     return closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr, closed.consts)
 
 
