@@ -17,6 +17,7 @@ from weft.core.interpret import run
 from weft.core.jaxpr import ClosedJaxpr, Var, jaxpr_as_fun
 from weft.core.primitive import Primitive
 from weft.prims.arithmetic import neg
+from weft.transforms.examples import along
 from weft.transforms.jvp import jvp
 from weft.transforms.vmap import batch_jaxpr
 
@@ -67,6 +68,7 @@ class CustomLinearSolve(Primitive):
 
     name = "custom_linear_solve"
     multiple_results = True
+    masks = "apart"
 
     def shape(
         self,
@@ -159,6 +161,21 @@ class CustomLinearSolve(Primitive):
         )
         known = [None] * sum(const_lengths)
         return [*known, *(ct if is_undef(x) else None for ct, x in zip(outs, b))]
+
+    def examples(self, avals: Any, params: dict[str, Any], axes: int) -> list[Any] | None:
+        """Of the right-hand side, the axes along which every system is a solve of its own."""
+        jaxprs, lengths = params["jaxprs"], params["const_lengths"]
+        if jaxprs.transpose_solve is None or len(avals) != sum(lengths) + 1:
+            return None
+        (result, *_) = along(jaxprs.transpose_solve)
+        rhs = lengths.transpose_solve
+        own = result.get(rhs, ())
+        kept = [
+            axis
+            for axis, a in enumerate(own)
+            if a == axis and all(axes[axis] is not None for axes in result.values())
+        ]
+        return kept if len(own) == axes else None
 
     def batch(
         self,

@@ -127,7 +127,7 @@ def transposed(
         return _moved(primitive, incoming, operands, params, rule)
     if primitive.masks == "product":
         return _product(primitive, incoming[0], operands, params, rule)
-    if primitive.masks == "apart":
+    if primitive.masks == "apart" and len(given) == 1:
         return _apart(primitive, incoming[0], operands, params, rule)
     return rule([settled(ct) for ct in incoming], operands)
 
@@ -182,13 +182,21 @@ def _rows(live: Live, axes: Sequence[int]) -> Rows:
 
 
 def _untaken(ct: Any, operands: Any) -> list[Any]:
-    """Back through ``zero_untaken``: what was zero by a selection is so to derivatives, too."""
+    """Back through ``zero_untaken``: what is zero by a selection has no derivative.
+
+    So its cotangent is zero, too. A number there would meet the infinities that made the NaN.
+    """
     if type(ct) is Zero:
         return [None, ct]
-    live = Live(typeof(operands[0]).shape, lambda: operands[0])
+    which = operands[0]
+    shape = typeof(which).shape
+    live = Live(shape, lambda: which)
+    plain = ct.value if type(ct) is Masked else ct
+    zero = families.broadcast_to(families.const(plain, 0), typeof(plain).shape)
+    kept = lookup("select_n").bind(which, zero, plain)
     if type(ct) is Masked:
-        return [None, Masked(ct.value, both(ct.live, live), True)]
-    return [None, Masked(ct, live, True)]
+        return [None, Masked(kept, both(ct.live, live), ct.dirty)]
+    return [None, Masked(kept, live, False)]
 
 
 def _all_or_nothing(primitive: Any, incoming: Any, operands: Any, rule: Rule) -> list[Any]:
@@ -315,7 +323,8 @@ def _apart(
     """Back through an operation of many examples, each alone: one that isn't live stays so, even if
     what it meets is NaN or infinite."""
     plain = settled(ct)
-    found = _examples(primitive, operands, params, ct.live, typeof(plain).shape)
+    find = _of_solve if primitive.multiple_results else _examples
+    found = find(primitive, operands, params, ct.live, typeof(plain).shape)
     return [
         _with(out, _of_rows(found[i], x.aval.shape), True) if is_undef(x) and i in found else out
         for i, (x, out) in enumerate(zip(operands, rule([plain], operands), strict=True))
@@ -340,12 +349,26 @@ def _examples(
     ]
     if not axes:
         return {}
-    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
-    kept = tuple(shape[axis] for axis in axes)
-    any_live = Live(
-        kept, lambda: lookup("reduce_or").bind(live.value(), axes=rest, out_sharding=None)
-    )
-    return _aligned(primitive, operands, params, (any_live, tuple(axes)), shape)
+    return _aligned(primitive, operands, params, _any_along(live, axes), shape)
+
+
+def _of_solve(
+    primitive: Any, operands: Any, params: dict[str, Any], live: Live, shape: Any
+) -> dict[int, Rows]:
+    """The same of a solve that is a program: the right-hand side, whose axes are the result's."""
+    avals = [x.aval if is_undef(x) else typeof(x) for x in operands]
+    if live.shape != tuple(shape) or not all(type(n) is int for n in shape):
+        return {}
+    axes = primitive.examples(avals, params, len(shape))
+    return {} if axes is None else {len(operands) - 1: _any_along(live, axes)}
+
+
+def _any_along(live: Live, axes: Sequence[int]) -> Rows:
+    """Where along some axes any element is live, as rows."""
+    rest = tuple([axis for axis in range(len(live.shape)) if axis not in axes])
+    kept = tuple([live.shape[axis] for axis in axes])
+    make = lambda: lookup("reduce_or").bind(live.value(), axes=rest, out_sharding=None)
+    return _rows(Live(kept, make), axes)
 
 
 def _known_rows(live: Live) -> Rows:
@@ -363,14 +386,16 @@ def _repeated(rows: Rows, shape: Any) -> Any:
 
 
 def _finite(x: Any, rows: Rows) -> Any:
-    """A known operand with zeros for NaNs and infinities of rows that are not live."""
+    """A known operand with zeros for NaNs and infinities of rows that are not live; so has its
+    tangent, which may be infinite where the operand is not."""
     aval = typeof(x)
     if not dtypes.issubdtype(aval.dtype, np.inexact):
         return x
-    rest = lookup("sub").bind(x, x)
-    kept = lookup("or").bind(_repeated(rows, aval.shape), lookup("eq").bind(rest, rest))
-    zero = families.broadcast_to(families.const(x, 0), aval.shape)
-    return lookup("select_n").bind(kept, zero, x)
+    live = _repeated(rows, aval.shape)
+    one = families.broadcast_to(families.const(x, 1), aval.shape)
+    same = lookup("add").bind(one, lookup("sub").bind(x, x))  # 1, or NaN
+    kept = lookup("zero_untaken").bind(live, lookup("mul").bind(x, same))
+    return lookup("select_n").bind(live, kept, x)
 
 
 def as_number(ct: Any) -> Any:

@@ -1,0 +1,74 @@
+"""Which axes of a program's results are examples: elements there depend on no others along them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.caches import per_program
+from weft.core.jaxpr import ClosedJaxpr, Literal
+
+# For each operand that a value is computed from, the operand's axis that goes along each of the
+# value's; None where elements meet.
+Along = dict[int, tuple[int | None, ...]]
+
+
+@per_program
+def along(closed: ClosedJaxpr) -> list[Along]:
+    """For each result of a program, which axes of its operands go along its own."""
+    jaxpr = closed.jaxpr
+    known: dict[Any, Along] = {
+        v: {i: tuple(range(len(v.aval.shape)))} for i, v in enumerate(jaxpr.invars)
+    }
+    for eqn in jaxpr.eqns:
+        given = [{} if type(x) is Literal else known.get(x, {}) for x in eqn.invars]
+        for v, found in zip(eqn.outvars, _results(eqn, given), strict=True):
+            known[v] = found
+    return [{} if type(x) is Literal else known.get(x, {}) for x in jaxpr.outvars]
+
+
+def _results(eqn: Any, given: Sequence[Along]) -> list[Along]:
+    if not any(given):
+        return [{} for _ in eqn.outvars]
+    callee = eqn.primitive.callee(eqn.params)
+    if type(callee) is ClosedJaxpr and len(callee.in_avals) == len(given):
+        return [
+            _joined([_after(given[i], axes) for i, axes in result.items()])
+            for result in along(callee)
+        ]
+    factors = None
+    avals, outs = [x.aval for x in eqn.invars], [v.aval for v in eqn.outvars]
+    if all(type(n) is int for aval in (*avals, *outs) for n in getattr(aval, "shape", ())):
+        factors = eqn.primitive.factors(avals, outs, eqn.params)
+    found = []
+    for k, aval in enumerate(outs):
+        rank = len(aval.shape)
+        parts = []
+        for i, mine in enumerate(given):
+            axes: tuple[int | None, ...] = (None,) * rank
+            if factors is not None:
+                dims = list(factors.ins[i])
+                axes = tuple(
+                    [dims.index(f) if len(f) == 1 and f in dims else None for f in factors.outs[k]]
+                )
+            parts.append(_after(mine, axes))
+        found.append(_joined(parts))
+    return found
+
+
+def _after(mine: Along, axes: Sequence[int | None]) -> Along:
+    """Axes of operands along those of a value, along those of another that has the value's."""
+    return {
+        source: tuple([None if axis is None else own[axis] for axis in axes])
+        for source, own in mine.items()
+    }
+
+
+def _joined(parts: Sequence[Along]) -> Along:
+    """What is computed of several values: an axis goes along it if it does in all of them."""
+    found: Along = {}
+    for part in parts:
+        for source, axes in part.items():
+            other = found.get(source, axes)
+            found[source] = tuple([a if a == b else None for a, b in zip(axes, other, strict=True)])
+    return found
