@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from weft.transforms.vmap import BatchTracer
 from weft.tree.functions import tree_flatten, tree_unflatten, treedef_is_leaf
 from weft.tree.registry import register_pytree_node
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 
 class _Staged:
     """A staged function with the values it closes over as the leaves of a tree."""
@@ -45,7 +48,7 @@ register_pytree_node(
 )
 
 
-def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
+def custom_gradient(fun: Callable[_P, tuple[_R, Any]]) -> custom_vjp[_P, _R]:
     """Return a function whose reverse-mode rule comes with its result.
 
     Args:
@@ -64,13 +67,15 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         (4.0, 3.0)
     """
 
+    pair: Callable[..., Any] = fun
+
     @custom_vjp
     @wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return fun(*args, **kwargs)[0]
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return pair(*args, **kwargs)[0]
 
     def fwd(*args: Any) -> tuple[Any, _Staged]:
-        out, rule = fun(*args)
+        out, rule = pair(*args)
         outs, out_tree = tree_flatten(out)
         trees: list[Any] = []
 
@@ -97,8 +102,8 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
 
 def closure_convert(
-    fun: Callable[..., Any], *example_args: Any
-) -> tuple[Callable[..., Any], list[Any]]:
+    fun: Callable[..., _R], *example_args: Any
+) -> tuple[Callable[..., _R], list[Any]]:
     """Return a function with the values it closes over as further arguments, and those values.
 
     Only values that may take part in differentiation become arguments.

@@ -5,16 +5,9 @@ Annotate what a function takes with ``ArrayLike`` and what it gives with ``weft.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-import numpy as np
-
-from weft.core.array import Array
+from weft.core.array import Array as Array
+from weft.core.array import ArrayLike as ArrayLike
+from weft.core.array import StaticScalar as StaticScalar
 from weft.dtypes import DType as DType
 from weft.dtypes import DTypeLike as DTypeLike
 from weft.dtypes import SupportsDType as SupportsDType
-
-StaticScalar: TypeAlias = np.bool_ | np.number | bool | int | float | complex
-
-# What becomes an array without being asked: not lists, not strings. Usable with isinstance.
-ArrayLike: TypeAlias = Array | np.ndarray | StaticScalar

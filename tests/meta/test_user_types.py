@@ -30,18 +30,93 @@ KNOWN = {
     "x.shape": "tuple[int, ...]",
     "float(x)": "float",
     "jnp.sum(x, axis=0)": "Array",
+    "jnp.add(x, 1)": "Array",
+    "jnp.where(x > 0, x, 0)": "Array",
+    "jnp.where(x > 0)": "tuple[Array, ...]",
+    "jnp.nonzero(x, size=2)": "tuple[Array, ...]",
+    "jnp.unique(x)": "Array",
+    "jnp.unique(x, return_counts=True)": "tuple[Array, ...]",
+    "jnp.average(x)": "Array",
+    "jnp.average(x, returned=True)": "tuple[Array, Array]",
+    "jnp.linspace(0, 1, 5)": "Array",
+    "jnp.linspace(0, 1, retstep=True)[1]": "Array",
+    "jnp.atleast_1d(1.0)": "Array",
+    "jnp.atleast_2d(x, x)": "list[Array]",
+    "jnp.polyfit(x, x, 1)": "Array",
+    "jnp.polyfit(x, x, 1, cov=True)": "tuple[Array, Array]",
+    "jnp.histogram(x)": "tuple[Array, Array]",
+    "jnp.gradient(x, axis=0)": "Array",
+    "jnp.indices((2, 3))": "Array",
+    "jnp.intersect1d(x, x)": "Array",
+    "jnp.fft.rfft(x)": "Array",
+    "jnp.linalg.svd(x)": "tuple[Array, Array, Array, fallback=SVDResult]",
+    "jnp.linalg.svd(x, compute_uv=False)": "Array",
+    "jnp.linalg.qr(x)": "tuple[Array, Array, fallback=QRResult]",
+    "jnp.linalg.qr(x, mode='r')": "Array",
+    "jax.scipy.linalg.eigh(x)": "tuple[Array, Array]",
+    "jax.scipy.linalg.eigh(x, eigvals_only=True)": "Array",
+    "jax.nn.logsumexp(x)": "Array",
+    "jax.nn.dot_product_attention(x, x, x)": "Array",
     "jnp.linalg.norm(x)": "Array",
     "jax.nn.relu(x)": "Array",
     "jax.random.normal(jax.random.key(0), (3,))": "Array",
     "lax.scan(lambda c, a: (c + a, a), x, x)": "tuple[Array, Array]",
     "lax.cond(True, f, f, x)": "Array",
     "lax.fori_loop(0, 3, lambda i, c: c * 2, x)": "Array",
+    "lax.fori_loop(0, 3, counted, 1.0)": "Array",
+    "lax.fori_loop(0, 3, counted_pair, (x, 0))": "tuple[Array, Array]",
+    "lax.while_loop(lambda c: c.sum() < 9, f, x)": "Array",
+    "lax.scan(step, 0.0, x)": "tuple[Array, dict[str, Array]]",
+    "lax.cond(True, loss, f, x)": "Array",
+    "lax.switch(1, [f, f], x)": "Array",
+    "lax.map(f, x)": "Array",
+    "lax.associative_scan(lax.add, {'a': x})": "dict[str, Array]",
+    "lax.psum(state, 'i')": "tuple[Array, Array, fallback=State]",
+    "lax.psum(1, 'i')": "int",
+    "lax.pmean(1, 'i')": "Array",
+    "lax.stop_gradient({'a': x})": "dict[str, Array]",
+    "lax.stop_gradient(1.0)": "Array",
+    "lax.optimization_barrier((x, x))": "tuple[Array, Array]",
+    "lax.sort(x)": "Array",
+    "lax.sort([x, x])": "tuple[Array, ...]",
+    "lax.add(x, 1)": "Array",
+    "lax.split(x, (1, 2))": "list[Array]",
+    "lax.reduce(x, 0.0, lax.add, (0,))": "Array",
     "jax.jit(f)(x)": "Array",
     "jitted(x, n=3)": "Array",
     "jax.jit(static_argnames='n')(f)(x)": "Array",
     "jax.vmap(f)(x)": "Array",
     "jax.checkpoint(f)(x)": "Array",
-    "jax.value_and_grad(f)(x)": "tuple[Array, Any]",
+    "jax.grad(f)(x, n=3)": "Array",
+    "jax.grad(loss)({'w': x}, 1)": "dict[str, Array]",
+    "jax.grad(loss, argnums=0)({'w': x}, 1)": "dict[str, Array]",
+    "jax.grad(loss, argnums=(0, 1))({'w': x}, 1)": "tuple[Any, ...]",
+    "jax.grad(pair, has_aux=True)({'w': x}, y=1)": "tuple[dict[str, Array], int]",
+    "jax.grad(of_float)(1.0)": "Array",
+    "jax.jit(jax.grad(loss))({'w': x}, 1)": "dict[str, Array]",
+    "jax.jit(loss)": "Jitted[[p: dict[str, Array], y: int =], Array]",
+    "jax.vmap(jax.grad(f))(x)": "Array",
+    "jax.value_and_grad(f)(x)": "tuple[Array, Array]",
+    "jax.value_and_grad(loss)({'w': x})": "tuple[Array, dict[str, Array]]",
+    "jax.value_and_grad(pair, has_aux=True)({'w': x}, 1)": (
+        "tuple[tuple[Array, int], dict[str, Array]]"
+    ),
+    "jax.jacfwd(f)(x)": "Array",
+    "jax.jacrev(f)(x)": "Array",
+    "jax.hessian(f)(x)": "Array",
+    "jax.jvp(f, (x,), (x,))": "tuple[Array, Array]",
+    "jax.vjp(f, x)": "tuple[Array, Pullback]",
+    "jax.vjp(f, x)[1](x)": "tuple[Any, ...]",
+    "jax.linearize(f, x)[1](x)": "Array",
+    "jax.pmap(loss)": "Jitted[[p: dict[str, Array], y: int =], Array]",
+    "jax.shard_map(f, out_specs=jax.P())(x)": "Array",
+    "jax.named_call(f, name='f')(x)": "Array",
+    "jax.custom_jvp(f)(x)": "Array",
+    "jax.device_put({'w': x})": "dict[str, Array]",
+    "jax.device_put(1.0)": "Array",
+    "jax.block_until_ready(state)": "tuple[Array, Array, fallback=State]",
+    "State(x, x).step(x)": "Array",
+    "State.kept(x)": "Array",
     "Model(width=3, name='m')": "Model",
     "nn.Dense(3)": "Dense",
     "nn.Dense(3).features": "int",
@@ -71,11 +146,19 @@ WRONG = {
     "nn.Dense(fatures=3)": 'keyword argument "fatures"',
     "x.summ()": 'has no attribute "summ"',
     "f('text')": "incompatible type",
+    "jax.grad(f)('text')": "incompatible type",
+    "jax.grad(f)(x, m=3)": 'keyword argument "m"',
+    "jax.grad(loss)([x])": "incompatible type",
+    "jax.jit(f, static_argnum=1)": "No overload variant",
+    "lax.pad(x, 0)": 'Missing positional argument "padding_config"',
+    "lax.iota(int, 'three')": "incompatible type",
     "optim.adam(learning_rat=0.1)": 'keyword argument "learning_rat"',
     "optim.adam('fast')": "incompatible type",
     "nn.Dense('three')": "incompatible type",
 }
 HEAD = """\
+from typing import NamedTuple
+
 import weft as jax
 import weft.numpy as jnp
 import weft.nn.initializers, weft.random, weft.scipy.special, weft.scipy.stats.norm
@@ -91,6 +174,39 @@ def f(a: Array, n: int = 2) -> Array:
 @jax.jit
 def jitted(a: Array, n: int = 2) -> Array:
     return a * n
+
+def loss(p: dict[str, Array], y: int = 1) -> Array:
+    return p["w"].sum() * y
+
+def pair(p: dict[str, Array], y: int) -> tuple[Array, int]:
+    return p["w"].sum(), y
+
+def of_float(a: float) -> float:
+    return a
+
+def counted(i: int, c: Array) -> Array:
+    return c
+
+def counted_pair(i: int, c: tuple[Array, Array]) -> tuple[Array, Array]:
+    return c
+
+def step(c: Array, a: Array) -> tuple[Array, dict[str, Array]]:
+    return c, {"a": a}
+
+class State(NamedTuple):
+    a: Array
+    b: Array
+
+    @jax.jit
+    def step(self, c: Array) -> Array:
+        return self.a + c
+
+    @staticmethod
+    @jax.jit
+    def kept(c: Array) -> Array:
+        return c
+
+state = State(x, x)
 
 class Model(nn.Module):
     width: int = 3

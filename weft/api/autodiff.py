@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from weft.base.functional import wraps
 from weft.base.lazy import Late
 from weft.base.traceback import api_boundary
 from weft.core.ad import UndefPrimal, Zero, instantiate_array
-from weft.core.array import Array
+from weft.core.array import Array, ArrayLike
 from weft.core.debug_info import DebugInfo
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_dtype import abstractify
@@ -39,8 +39,14 @@ from weft.tree.compare import equality_errors_treedef
 from weft.tree.functions import tree_flatten, tree_unflatten
 from weft.tree.partial import Partial
 
+if TYPE_CHECKING:
+    from weft.api.function_types import Function, GradOptions, Opaque
+
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
+T = TypeVar("T")
+N = TypeVar("N", bound=ArrayLike)
 
 # needed with mutable references only
 wanted = Late("weft.api.wanted")
@@ -94,8 +100,27 @@ def _name_of(fun: Callable[..., Any], args: Any, number: int) -> str:
     return argument_names(fun, args, {})[number]
 
 
+@overload
+def jvp(
+    fun: Callable[..., ArrayLike], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Array, Array]: ...
+@overload
+def jvp(fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, A]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[R, R, A]: ...
+@overload
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> tuple[Any, ...]: ...
 @api_boundary
-def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+def jvp(
+    fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False
+) -> tuple[Any, ...]:
     """Return a function's value and its derivative along tangents, by forward mode.
 
     Args:
@@ -305,10 +330,24 @@ def _drop_outputs(linear: Linearized, n: int) -> Linearized:
     return Linearized(program, linear.in_avals, linear.out_avals[:n], linear.nonzero_outs[:n])
 
 
+@overload
+def vjp(
+    fun: Callable[..., ArrayLike], *primals: Any, reduce_axes: Any = ()
+) -> tuple[Array, Pullback]: ...
+@overload
+def vjp(fun: Callable[..., R], *primals: Any, reduce_axes: Any = ()) -> tuple[R, Pullback]: ...
+@overload
+def vjp(
+    fun: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True], reduce_axes: Any = ()
+) -> tuple[R, Pullback, A]: ...
+@overload
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
+) -> tuple[Any, ...]: ...
 @api_boundary
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
-) -> Any:
+) -> tuple[Any, ...]:
     """Return a function's value and its vector-Jacobian product, by reverse mode.
 
     Args:
@@ -336,8 +375,20 @@ def vjp(
     return (result, pull, aux) if has_aux else (result, pull)
 
 
+@overload
+def linearize(
+    fun: Callable[..., ArrayLike], *primals: Any
+) -> tuple[Array, Callable[..., Array]]: ...
+@overload
+def linearize(fun: Callable[..., R], *primals: Any) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(
+    fun: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], A]: ...
+@overload
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]: ...
 @api_boundary
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Return a function's value and its linear approximation at a point.
 
     Args:
@@ -364,7 +415,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
 
 @api_boundary
-def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Any:
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()
+) -> Callable[[Any], tuple[Any, ...]]:
     """Return the transpose of a linear function.
 
     Args:
@@ -497,6 +550,44 @@ def _check_output(what: str, holomorphic: bool, x: Any) -> None:
         )
 
 
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Function[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[Opaque, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[Any, P], tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[N, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[N, P], tuple[R, Array]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[T, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: tuple[int, ...] | list[int],
+    has_aux: bool = False,
+    **options: Unpack[GradOptions],
+) -> Function[P, tuple[R, tuple[Any, ...]]]: ...
+@overload
 def value_and_grad(
     fun: Callable[P, R],
     argnums: int | Sequence[int] = 0,
@@ -504,7 +595,15 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
-) -> Callable[P, tuple[R, Any]]:
+) -> Function[P, tuple[R, Any]]: ...
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Any:
     """Return a function that computes the value of ``fun`` and its gradient in one pass.
 
     Args:
@@ -579,6 +678,58 @@ def _check_scalar_output(value: Any, outs: Sequence[Any]) -> None:
         )
 
 
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Function[P, Any]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[Opaque, P], Any],
+    argnums: Literal[0] = 0,
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[Any, P], Any]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[N, P], Any], argnums: Literal[0] = 0, **options: Unpack[GradOptions]
+) -> Function[Concatenate[N, P], Array]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], Any], argnums: Literal[0] = 0, **options: Unpack[GradOptions]
+) -> Function[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[Opaque, P], tuple[Any, A]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[Any, P], tuple[Any, A]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[N, P], tuple[Any, A]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[N, P], tuple[Array, A]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], tuple[Any, A]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    **options: Unpack[GradOptions],
+) -> Function[Concatenate[T, P], tuple[T, A]]: ...
+@overload
+def grad(
+    fun: Callable[P, Any], argnums: tuple[int, ...] | list[int], **options: Unpack[GradOptions]
+) -> Function[P, tuple[Any, ...]]: ...
+@overload
 def grad(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
@@ -586,7 +737,15 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
-) -> Callable[P, Any]:
+) -> Function[P, Any]: ...
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Any:
     """Return a function that computes the gradient of ``fun``, by reverse mode.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -15,21 +15,49 @@ from weft.api.autodiff import jvp, vjp
 from weft.api.batching import vmap
 from weft.base.functional import wraps
 from weft.base.traceback import api_boundary
+from weft.core.array import Array, ArrayLike
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import is_constant_shape
 from weft.core.registry import lookup
 from weft.core.trace import box, typeof
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
+if TYPE_CHECKING:
+    from weft.api.function_types import Function, HolomorphicOptions, JacobianOptions, Opaque
+
 P = ParamSpec("P")
+N = TypeVar("N", bound=ArrayLike)
 
 
+@overload
+def jacfwd(
+    fun: Callable[P, Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool = False
+) -> Function[P, Any]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[Opaque, P], Any],
+    argnums: Literal[0] = 0,
+    **options: Unpack[HolomorphicOptions],
+) -> Function[Concatenate[Any, P], Any]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[N, P], ArrayLike],
+    argnums: Literal[0] = 0,
+    **options: Unpack[HolomorphicOptions],
+) -> Function[Concatenate[N, P], Array]: ...
+@overload
 def jacfwd(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> Function[P, Any]: ...
+def jacfwd(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any:
     """Return a function that computes the Jacobian of ``fun``, column by column, by forward mode.
 
     Args:
@@ -81,13 +109,41 @@ def jacfwd(
     return jacobian_of
 
 
+@overload
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Function[P, Any]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[Opaque, P], Any],
+    argnums: Literal[0] = 0,
+    **options: Unpack[JacobianOptions],
+) -> Function[Concatenate[Any, P], Any]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[N, P], ArrayLike],
+    argnums: Literal[0] = 0,
+    **options: Unpack[JacobianOptions],
+) -> Function[Concatenate[N, P], Array]: ...
+@overload
 def jacrev(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[P, Any]:
+) -> Function[P, Any]: ...
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any:
     """Return a function that computes the Jacobian of ``fun``, row by row, by reverse mode.
 
     Args:
@@ -148,12 +204,35 @@ def jacrev(
 jacobian = jacrev
 
 
+@overload
+def hessian(
+    fun: Callable[P, Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool = False
+) -> Function[P, Any]: ...
+@overload
+def hessian(
+    fun: Callable[Concatenate[Opaque, P], Any],
+    argnums: Literal[0] = 0,
+    **options: Unpack[HolomorphicOptions],
+) -> Function[Concatenate[Any, P], Any]: ...
+@overload
+def hessian(
+    fun: Callable[Concatenate[N, P], ArrayLike],
+    argnums: Literal[0] = 0,
+    **options: Unpack[HolomorphicOptions],
+) -> Function[Concatenate[N, P], Array]: ...
+@overload
 def hessian(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> Function[P, Any]: ...
+def hessian(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any:
     """Return a function that computes the second derivatives of ``fun``: forward over reverse mode.
 
     Args:

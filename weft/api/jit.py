@@ -8,7 +8,7 @@ import operator
 import time
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -56,6 +56,9 @@ from weft.runtime.evaluate import call_donating, remember
 from weft.runtime.function import NativeFunction
 from weft.runtime.patterns import CallPattern
 from weft.tree.functions import tree_unflatten
+
+if TYPE_CHECKING:
+    from weft.api.function_types import JitOptions
 
 # loaded where arguments are donated or written to, and ahead of calls
 stages = Late("weft.api.stages")
@@ -634,7 +637,14 @@ R = TypeVar("R", covariant=True)
 class Jitted(Protocol[P, R]):
     """What ``jit`` returns, as type checkers see it."""
 
+    __name__: str
+    __wrapped__: Callable[..., Any]
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> Callable[..., R]: ...
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
@@ -642,9 +652,11 @@ class Jitted(Protocol[P, R]):
 
 
 @overload
-def jit(fun: Callable[P, R], /, **options: Any) -> Jitted[P, R]: ...
+def jit(fun: Callable[P, R], /, **options: Unpack[JitOptions]) -> Jitted[P, R]: ...
 @overload
-def jit(fun: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+def jit(
+    fun: None = None, /, **options: Unpack[JitOptions]
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(  # type: ignore[misc]
     fun: Any = None,
     /,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from weft.base.spaces import MemorySpace
 from weft.base.traceback import api_boundary
 from weft.core import processes
 from weft.core import sharding as meshes
-from weft.core.array import Array
+from weft.core.array import Array, ArrayData, ArrayLike
 from weft.core.avals import ShapedArray
 from weft.core.layout import AutoLayout, Format
 from weft.core.registry import lookup
@@ -29,6 +29,10 @@ from weft.runtime.devices import Device
 from weft.runtime.places import Placement, default_placement, on_device, placement
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 # loaded when arrays are divided over processes
 hashlib = Late("hashlib")
@@ -47,6 +51,14 @@ explicit = Late("weft.division.explicit")
 divisions = Late("weft.division.rules")
 
 
+@overload
+def device_put(
+    x: ArrayData, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Array: ...
+@overload
+def device_put(
+    x: T, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> T: ...
 @api_boundary
 def device_put(
     x: Any,
@@ -383,6 +395,10 @@ def _watched() -> bool:
     return thread.debug_nans or thread.debug_infs
 
 
+@overload
+def device_get(x: ArrayLike) -> np.ndarray: ...
+@overload
+def device_get(x: Any) -> Any: ...
 @api_boundary
 def device_get(x: Any) -> Any:
     """Return a tree of arrays as NumPy arrays.
@@ -412,7 +428,7 @@ def device_get(x: Any) -> Any:
         return get(x) if type(x) is ArrayImpl else tree_map(get, x)
 
 
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: T) -> T:
     """Return a tree of arrays once all of it is computed.
 
     Args:
@@ -440,7 +456,7 @@ def block_until_ready(x: Any) -> Any:
     return x
 
 
-def copy_to_host_async(x: Any) -> Any:
+def copy_to_host_async(x: T) -> T:
     """Return a tree of arrays and start copying it to the host.
 
     Args:
@@ -519,7 +535,7 @@ def named_scope(name: str) -> Iterator[None]:
         state.name_stack = previous
 
 
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
     """Return ``fun`` with its operations traced under a name.
 
     Args:

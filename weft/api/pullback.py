@@ -85,7 +85,7 @@ class Pullback:
         return found
 
     @api_boundary
-    def __call__(self, *cotangents: Any) -> Any:
+    def __call__(self, *cotangents: Any) -> tuple[Any, ...]:
         return self.fun(self._residuals(), *cotangents)
 
     def with_refs(self, *maybe_ct_refs: Any) -> Callable[..., Any]:

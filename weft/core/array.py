@@ -7,7 +7,9 @@ NumPy room, far above this one, and few programs use them all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 if TYPE_CHECKING:
     from weft.core.array_methods import Methods
@@ -139,3 +141,10 @@ class Array(Methods):
 
     def __len__(self) -> int:
         return len(self.aval)
+
+
+StaticScalar: TypeAlias = np.bool_ | np.number | bool | int | float | complex
+# Data of other kinds, which functions of arrays take and give back as arrays.
+ArrayData: TypeAlias = np.ndarray | StaticScalar
+# What becomes an array without being asked: not lists, not strings. Usable with isinstance.
+ArrayLike: TypeAlias = Array | ArrayData

@@ -156,7 +156,7 @@ class Methods:
         Returns:
             Python integer.
         """
-    def item(self, *args: int) -> bool | int | float | complex:
+    def item(self, *args: int) -> Any:
         """Return one element as a Python scalar.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from weft.api.jit import jit
 from weft.base.errors import UnexpectedTracerError
@@ -14,8 +14,11 @@ from weft.control.composite import composite_p
 from weft.core.trace import Tracer
 from weft.tree.functions import tree_flatten, tree_unflatten
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
+
+def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Callable[P, R]:
     """Return ``decomposition`` as one named operation, which programs show and tools can find.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from weft.control.initial_style import (
     stage_tree_function,
 )
 from weft.control.platform import platform_index_p
+from weft.core.array import Array, ArrayLike
 from weft.core.avals import same_type
 from weft.core.batching import AxisData, match_axis
 from weft.core.debug_info import DebugInfo
@@ -48,6 +49,8 @@ from weft.tree.keys import keystr
 from weft.tree.treedef import PyTreeDef
 
 R = TypeVar("R")
+T = TypeVar("T")
+S = TypeVar("S")
 
 INT32 = np.dtype(np.int32)
 _absent = object()
@@ -56,6 +59,31 @@ _absent = object()
 # --- choices --------------------------------------------------------------------------------------
 
 
+@overload
+def cond(
+    pred: Any,
+    true_fun: Callable[..., ArrayLike],
+    false_fun: Callable[..., ArrayLike],
+    *operands: Any,
+    operand: Any = ...,
+) -> Array: ...
+@overload
+def cond(
+    pred: Any,
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., S],
+    *operands: Any,
+    operand: Any = ...,
+) -> R | S: ...
+@overload
+def cond(
+    pred: Any,
+    true_operand: Any,
+    true_fun: Callable[..., R],
+    false_operand: Any,
+    false_fun: Callable[..., S],
+    /,
+) -> R | S: ...
 @api_boundary
 def cond(
     pred: Any,
@@ -106,6 +134,14 @@ def _cond_of_five(pred: Any, x: Any, true_fun: Any, y: Any, false_fun: Any) -> A
     return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), x, y)
 
 
+@overload
+def switch(
+    index: Any, branches: Sequence[Callable[..., ArrayLike]], *operands: Any, operand: Any = ...
+) -> Array: ...
+@overload
+def switch(
+    index: Any, branches: Sequence[Callable[..., R]], *operands: Any, operand: Any = ...
+) -> R: ...
 @api_boundary
 def switch(
     index: Any,
@@ -152,8 +188,8 @@ def switch(
 
 @api_boundary
 def platform_dependent(
-    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
-) -> Any:
+    *args: Any, default: Callable[..., R] | None = None, **per_platform: Callable[..., R]
+) -> R:
     """Return the result of the function given for the platform that the computation runs on.
 
     Args:
@@ -326,6 +362,10 @@ def _at(path: Sequence[Any]) -> str:
 # --- maps -----------------------------------------------------------------------------------------
 
 
+@overload
+def map(f: Callable[[Any], ArrayLike], xs: Any, *, batch_size: int | None = None) -> Array: ...
+@overload
+def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R: ...
 @api_boundary
 def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """Return a function's results for each element along the leading axis, one after the other.
@@ -401,6 +441,14 @@ def _merge_leading(x: Any) -> Any:
     return _reshape(x, (shape[0] * shape[1], *shape[2:]))
 
 
+@overload
+def associative_scan(
+    fn: Callable[[Any, Any], ArrayLike], elems: ArrayLike, reverse: bool = False, axis: int = 0
+) -> Array: ...
+@overload
+def associative_scan(
+    fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T: ...
 @api_boundary
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0

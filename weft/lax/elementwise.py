@@ -6,14 +6,14 @@ import builtins
 import contextlib
 import enum
 import operator
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from weft import dtypes
 from weft.api.placement import device_put, of_rank
 from weft.base import knobs
-from weft.core.array import Exponent, Number
+from weft.core.array import Array, ArrayData, Exponent, Number
 from weft.core.avals import ShapedArray
 from weft.core.dims.dim import Dim, whole
 from weft.core.registry import lookup
@@ -21,11 +21,14 @@ from weft.core.shape_dtype import ShapeDtypeStruct, abstractify
 from weft.core.staging import StagingTrace
 from weft.core.trace import Tracer, state, typeof
 from weft.division import varying
+from weft.dtypes import DType
 from weft.lax.shape import boxed
 from weft.prims import arithmetic, bits, convert, selection, transcendental
 from weft.prims.families import scalar
 from weft.prims.shape import broadcast_in_dim
 from weft.tree.functions import tree_map
+
+T = TypeVar("T")
 
 
 class RoundingMethod(enum.IntEnum):
@@ -91,7 +94,7 @@ class Tolerance:
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
-def neg(x: Any) -> Any:
+def neg(x: Any) -> Array:
     """Return the elementwise negation ``-x``.
 
     Args:
@@ -108,7 +111,7 @@ def neg(x: Any) -> Any:
     return arithmetic.neg_p.bind(x)
 
 
-def sign(x: Any) -> Any:
+def sign(x: Any) -> Array:
     """Return the elementwise sign: -1, 0 or 1; ``x / abs(x)`` for complex numbers.
 
     Args:
@@ -125,7 +128,7 @@ def sign(x: Any) -> Any:
     return arithmetic.sign_p.bind(x)
 
 
-def floor(x: Any) -> Any:
+def floor(x: Any) -> Array:
     """Return each element rounded down to an integer.
 
     Args:
@@ -142,7 +145,7 @@ def floor(x: Any) -> Any:
     return arithmetic.floor_p.bind(x)
 
 
-def ceil(x: Any) -> Any:
+def ceil(x: Any) -> Array:
     """Return each element rounded up to an integer.
 
     Args:
@@ -159,7 +162,7 @@ def ceil(x: Any) -> Any:
     return arithmetic.ceil_p.bind(x)
 
 
-def is_finite(x: Any) -> Any:
+def is_finite(x: Any) -> Array:
     """Return whether each element is neither infinite nor NaN.
 
     Args:
@@ -176,7 +179,7 @@ def is_finite(x: Any) -> Any:
     return arithmetic.is_finite_p.bind(x)
 
 
-def exp(x: Any, *, accuracy: Any = None) -> Any:
+def exp(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise exponential ``e**x``.
 
     Args:
@@ -195,7 +198,7 @@ def exp(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.exp_p.bind(x, accuracy=accuracy)
 
 
-def exp2(x: Any, *, accuracy: Any = None) -> Any:
+def exp2(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise power of two ``2**x``.
 
     Args:
@@ -214,7 +217,7 @@ def exp2(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.exp2_p.bind(x, accuracy=accuracy)
 
 
-def log(x: Any, *, accuracy: Any = None) -> Any:
+def log(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise natural logarithm; NaN for negative real numbers, -inf for 0.
 
     Args:
@@ -233,7 +236,7 @@ def log(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.log_p.bind(x, accuracy=accuracy)
 
 
-def expm1(x: Any, *, accuracy: Any = None) -> Any:
+def expm1(x: Any, *, accuracy: Any = None) -> Array:
     """Return ``exp(x) - 1`` elementwise, accurate near zero.
 
     Args:
@@ -252,7 +255,7 @@ def expm1(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.expm1_p.bind(x, accuracy=accuracy)
 
 
-def log1p(x: Any, *, accuracy: Any = None) -> Any:
+def log1p(x: Any, *, accuracy: Any = None) -> Array:
     """Return ``log(1 + x)`` elementwise, accurate near zero.
 
     Args:
@@ -271,7 +274,7 @@ def log1p(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.log1p_p.bind(x, accuracy=accuracy)
 
 
-def tanh(x: Any, *, accuracy: Any = None) -> Any:
+def tanh(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise hyperbolic tangent.
 
     Args:
@@ -290,7 +293,7 @@ def tanh(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.tanh_p.bind(x, accuracy=accuracy)
 
 
-def logistic(x: Any, *, accuracy: Any = None) -> Any:
+def logistic(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise logistic function ``1 / (1 + exp(-x))``.
 
     Args:
@@ -309,7 +312,7 @@ def logistic(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.logistic_p.bind(x, accuracy=accuracy)
 
 
-def sin(x: Any, *, accuracy: Any = None) -> Any:
+def sin(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise sine of angles in radians.
 
     Args:
@@ -328,7 +331,7 @@ def sin(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.sin_p.bind(x, accuracy=accuracy)
 
 
-def cos(x: Any, *, accuracy: Any = None) -> Any:
+def cos(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise cosine of angles in radians.
 
     Args:
@@ -347,7 +350,7 @@ def cos(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.cos_p.bind(x, accuracy=accuracy)
 
 
-def tan(x: Any, *, accuracy: Any = None) -> Any:
+def tan(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise tangent of angles in radians.
 
     Args:
@@ -366,7 +369,7 @@ def tan(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.tan_p.bind(x, accuracy=accuracy)
 
 
-def asin(x: Any) -> Any:
+def asin(x: Any) -> Array:
     """Return the elementwise inverse sine in radians; NaN for real numbers outside of [-1, 1].
 
     Args:
@@ -383,7 +386,7 @@ def asin(x: Any) -> Any:
     return transcendental.asin_p.bind(x)
 
 
-def acos(x: Any) -> Any:
+def acos(x: Any) -> Array:
     """Return the elementwise inverse cosine in radians; NaN for real numbers outside of [-1, 1].
 
     Args:
@@ -400,7 +403,7 @@ def acos(x: Any) -> Any:
     return transcendental.acos_p.bind(x)
 
 
-def atan(x: Any) -> Any:
+def atan(x: Any) -> Array:
     """Return the elementwise inverse tangent in radians.
 
     Args:
@@ -417,7 +420,7 @@ def atan(x: Any) -> Any:
     return transcendental.atan_p.bind(x)
 
 
-def sinh(x: Any) -> Any:
+def sinh(x: Any) -> Array:
     """Return the elementwise hyperbolic sine.
 
     Args:
@@ -434,7 +437,7 @@ def sinh(x: Any) -> Any:
     return transcendental.sinh_p.bind(x)
 
 
-def cosh(x: Any) -> Any:
+def cosh(x: Any) -> Array:
     """Return the elementwise hyperbolic cosine.
 
     Args:
@@ -451,7 +454,7 @@ def cosh(x: Any) -> Any:
     return transcendental.cosh_p.bind(x)
 
 
-def asinh(x: Any) -> Any:
+def asinh(x: Any) -> Array:
     """Return the elementwise inverse hyperbolic sine.
 
     Args:
@@ -468,7 +471,7 @@ def asinh(x: Any) -> Any:
     return transcendental.asinh_p.bind(x)
 
 
-def acosh(x: Any) -> Any:
+def acosh(x: Any) -> Array:
     """Return the elementwise inverse hyperbolic cosine; NaN for real numbers below 1.
 
     Args:
@@ -485,7 +488,7 @@ def acosh(x: Any) -> Any:
     return transcendental.acosh_p.bind(x)
 
 
-def atanh(x: Any) -> Any:
+def atanh(x: Any) -> Array:
     """Return the elementwise inverse hyperbolic tangent; NaN for real numbers outside of [-1, 1].
 
     Args:
@@ -502,7 +505,7 @@ def atanh(x: Any) -> Any:
     return transcendental.atanh_p.bind(x)
 
 
-def sqrt(x: Any, *, accuracy: Any = None) -> Any:
+def sqrt(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise square root; NaN for negative real numbers.
 
     Args:
@@ -521,7 +524,7 @@ def sqrt(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.sqrt_p.bind(x, accuracy=accuracy)
 
 
-def rsqrt(x: Any, *, accuracy: Any = None) -> Any:
+def rsqrt(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise reciprocal square root ``1 / sqrt(x)``.
 
     Args:
@@ -540,7 +543,7 @@ def rsqrt(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.rsqrt_p.bind(x, accuracy=accuracy)
 
 
-def cbrt(x: Any, *, accuracy: Any = None) -> Any:
+def cbrt(x: Any, *, accuracy: Any = None) -> Array:
     """Return the elementwise real cube root.
 
     Args:
@@ -559,7 +562,7 @@ def cbrt(x: Any, *, accuracy: Any = None) -> Any:
     return transcendental.cbrt_p.bind(x, accuracy=accuracy)
 
 
-def square(x: Any) -> Any:
+def square(x: Any) -> Array:
     """Return the elementwise square ``x * x``.
 
     Args:
@@ -576,7 +579,7 @@ def square(x: Any) -> Any:
     return arithmetic.square_p.bind(x)
 
 
-def abs(x: Any) -> Any:
+def abs(x: Any) -> Array:
     """Return the elementwise absolute value.
 
     Args:
@@ -593,7 +596,7 @@ def abs(x: Any) -> Any:
     return arithmetic.abs_p.bind(x)
 
 
-def real(x: Any) -> Any:
+def real(x: Any) -> Array:
     """Return the real part of complex numbers.
 
     Args:
@@ -610,7 +613,7 @@ def real(x: Any) -> Any:
     return arithmetic.real_p.bind(x)
 
 
-def imag(x: Any) -> Any:
+def imag(x: Any) -> Array:
     """Return the imaginary part of complex numbers.
 
     Args:
@@ -627,7 +630,7 @@ def imag(x: Any) -> Any:
     return arithmetic.imag_p.bind(x)
 
 
-def bitwise_not(x: Any) -> Any:
+def bitwise_not(x: Any) -> Array:
     """Return the elementwise complement of bits; of booleans, the logical not.
 
     Args:
@@ -644,7 +647,7 @@ def bitwise_not(x: Any) -> Any:
     return bits.not_p.bind(x)
 
 
-def population_count(x: Any) -> Any:
+def population_count(x: Any) -> Array:
     """Return how many bits of each integer are set.
 
     Args:
@@ -661,7 +664,7 @@ def population_count(x: Any) -> Any:
     return bits.population_count_p.bind(x)
 
 
-def clz(x: Any) -> Any:
+def clz(x: Any) -> Array:
     """Return how many leading bits of each integer are zero.
 
     Args:
@@ -678,7 +681,7 @@ def clz(x: Any) -> Any:
     return bits.clz_p.bind(x)
 
 
-def add(x: Any, y: Any) -> Any:
+def add(x: Any, y: Any) -> Array:
     """Return the elementwise sum.
 
     Args:
@@ -697,7 +700,7 @@ def add(x: Any, y: Any) -> Any:
     return arithmetic.add_p.bind(x, y)
 
 
-def sub(x: Any, y: Any) -> Any:
+def sub(x: Any, y: Any) -> Array:
     """Return the elementwise difference ``x - y``.
 
     Args:
@@ -716,7 +719,7 @@ def sub(x: Any, y: Any) -> Any:
     return arithmetic.sub_p.bind(x, y)
 
 
-def div(x: Any, y: Any) -> Any:
+def div(x: Any, y: Any) -> Array:
     """Return the elementwise quotient ``x / y``; for integers, rounded towards zero.
 
     Args:
@@ -735,7 +738,7 @@ def div(x: Any, y: Any) -> Any:
     return arithmetic.div_p.bind(x, y)
 
 
-def rem(x: Any, y: Any) -> Any:
+def rem(x: Any, y: Any) -> Array:
     """Return the elementwise remainder of ``x / y``, with the sign of ``x``.
 
     Args:
@@ -754,7 +757,7 @@ def rem(x: Any, y: Any) -> Any:
     return arithmetic.rem_p.bind(x, y)
 
 
-def max(x: Any, y: Any) -> Any:
+def max(x: Any, y: Any) -> Array:
     """Return the elementwise maximum; NaN if either operand is NaN.
 
     Args:
@@ -773,7 +776,7 @@ def max(x: Any, y: Any) -> Any:
     return arithmetic.max_p.bind(x, y)
 
 
-def min(x: Any, y: Any) -> Any:
+def min(x: Any, y: Any) -> Array:
     """Return the elementwise minimum; NaN if either operand is NaN.
 
     Args:
@@ -792,7 +795,7 @@ def min(x: Any, y: Any) -> Any:
     return arithmetic.min_p.bind(x, y)
 
 
-def pow(x: Any, y: Exponent) -> Any:
+def pow(x: Any, y: Exponent) -> Array:
     """Return ``x`` raised to the power ``y``, elementwise.
 
     Args:
@@ -811,7 +814,7 @@ def pow(x: Any, y: Exponent) -> Any:
     return transcendental.pow_p.bind(x, y)
 
 
-def atan2(x: Any, y: Any) -> Any:
+def atan2(x: Any, y: Any) -> Array:
     """Return the angle of the point ``(y, x)`` in radians, from -pi to pi.
 
     Args:
@@ -829,7 +832,7 @@ def atan2(x: Any, y: Any) -> Any:
     return transcendental.atan2_p.bind(x, y)
 
 
-def complex(x: Any, y: Any) -> Any:
+def complex(x: Any, y: Any) -> Array:
     """Return complex numbers with given real and imaginary parts.
 
     Args:
@@ -847,7 +850,7 @@ def complex(x: Any, y: Any) -> Any:
     return arithmetic.complex_p.bind(x, y)
 
 
-def nextafter(x1: Any, x2: Any) -> Any:
+def nextafter(x1: Any, x2: Any) -> Array:
     """Return the next representable number after ``x1`` in the direction of ``x2``.
 
     Args:
@@ -865,7 +868,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
     return arithmetic.nextafter_p.bind(x1, x2)
 
 
-def eq(x: Any, y: Any) -> Any:
+def eq(x: Any, y: Any) -> Array:
     """Return whether elements are equal; NaN equals nothing.
 
     Args:
@@ -884,7 +887,7 @@ def eq(x: Any, y: Any) -> Any:
     return selection.eq_p.bind(x, y)
 
 
-def ne(x: Any, y: Any) -> Any:
+def ne(x: Any, y: Any) -> Array:
     """Return whether elements differ; NaN differs from everything.
 
     Args:
@@ -903,7 +906,7 @@ def ne(x: Any, y: Any) -> Any:
     return selection.ne_p.bind(x, y)
 
 
-def ge(x: Any, y: Any) -> Any:
+def ge(x: Any, y: Any) -> Array:
     """Return whether ``x >= y``, elementwise.
 
     Args:
@@ -922,7 +925,7 @@ def ge(x: Any, y: Any) -> Any:
     return selection.ge_p.bind(x, y)
 
 
-def gt(x: Any, y: Any) -> Any:
+def gt(x: Any, y: Any) -> Array:
     """Return whether ``x > y``, elementwise.
 
     Args:
@@ -941,7 +944,7 @@ def gt(x: Any, y: Any) -> Any:
     return selection.gt_p.bind(x, y)
 
 
-def le(x: Any, y: Any) -> Any:
+def le(x: Any, y: Any) -> Array:
     """Return whether ``x <= y``, elementwise.
 
     Args:
@@ -960,7 +963,7 @@ def le(x: Any, y: Any) -> Any:
     return selection.le_p.bind(x, y)
 
 
-def lt(x: Any, y: Any) -> Any:
+def lt(x: Any, y: Any) -> Array:
     """Return whether ``x < y``, elementwise.
 
     Args:
@@ -979,7 +982,7 @@ def lt(x: Any, y: Any) -> Any:
     return selection.lt_p.bind(x, y)
 
 
-def bitwise_and(x: Any, y: Any) -> Any:
+def bitwise_and(x: Any, y: Any) -> Array:
     """Return the elementwise bitwise and; of booleans, the logical and.
 
     Args:
@@ -998,7 +1001,7 @@ def bitwise_and(x: Any, y: Any) -> Any:
     return bits.and_p.bind(x, y)
 
 
-def bitwise_or(x: Any, y: Any) -> Any:
+def bitwise_or(x: Any, y: Any) -> Array:
     """Return the elementwise bitwise or; of booleans, the logical or.
 
     Args:
@@ -1017,7 +1020,7 @@ def bitwise_or(x: Any, y: Any) -> Any:
     return bits.or_p.bind(x, y)
 
 
-def bitwise_xor(x: Any, y: Any) -> Any:
+def bitwise_xor(x: Any, y: Any) -> Array:
     """Return the elementwise bitwise exclusive or.
 
     Args:
@@ -1036,7 +1039,7 @@ def bitwise_xor(x: Any, y: Any) -> Any:
     return bits.xor_p.bind(x, y)
 
 
-def shift_left(x: Any, y: Any) -> Any:
+def shift_left(x: Any, y: Any) -> Array:
     """Return the bits of ``x`` shifted left by ``y`` places.
 
     Args:
@@ -1054,7 +1057,7 @@ def shift_left(x: Any, y: Any) -> Any:
     return bits.shift_left_p.bind(x, y)
 
 
-def shift_right_arithmetic(x: Any, y: Any) -> Any:
+def shift_right_arithmetic(x: Any, y: Any) -> Array:
     """Return the bits of ``x`` shifted right by ``y`` places, filled with the sign bit.
 
     Args:
@@ -1072,7 +1075,7 @@ def shift_right_arithmetic(x: Any, y: Any) -> Any:
     return bits.shift_right_arithmetic_p.bind(x, y)
 
 
-def shift_right_logical(x: Any, y: Any) -> Any:
+def shift_right_logical(x: Any, y: Any) -> Array:
     """Return the bits of ``x`` shifted right by ``y`` places, filled with zeros.
 
     Args:
@@ -1090,7 +1093,7 @@ def shift_right_logical(x: Any, y: Any) -> Any:
     return bits.shift_right_logical_p.bind(x, y)
 
 
-def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
     """Return the elementwise product.
 
     Args:
@@ -1124,7 +1127,7 @@ def _multiplied_in(dtype: np.dtype, x: Any, y: Any) -> tuple[Any, Any]:
     return convert.convert(x, dtype), convert.convert(y, dtype)
 
 
-def mulhi(x: Any, y: Any, /) -> Any:
+def mulhi(x: Any, y: Any, /) -> Array:
     """Return the high half of the double-width product of integers.
 
     Args:
@@ -1143,7 +1146,7 @@ def mulhi(x: Any, y: Any, /) -> Any:
     return arithmetic.mulhi_p.bind(x, y)
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: Any, y: int) -> Array:
     """Return ``x`` raised to a fixed integer power, by repeated multiplication.
 
     Args:
@@ -1161,7 +1164,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return arithmetic.integer_pow(x, operator.index(y))
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: Any) -> Array:
     """Return ``1 / x``, elementwise.
 
     Args:
@@ -1178,7 +1181,7 @@ def reciprocal(x: Any) -> Any:
     return arithmetic.integer_pow(x, -1)
 
 
-def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Return each element rounded to the nearest integer.
 
     Args:
@@ -1197,7 +1200,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return arithmetic.round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
-def conj(x: Any) -> Any:
+def conj(x: Any) -> Array:
     """Return the elementwise complex conjugate.
 
     Args:
@@ -1214,7 +1217,7 @@ def conj(x: Any) -> Any:
     return arithmetic.conj(x)
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: Any, *cases: Any) -> Array:
     """Return, at each position, the element of the case that ``which`` chooses.
 
     Args:
@@ -1236,7 +1239,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return selection.select_n_p.bind(which, *cases)
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """Return elements of ``on_true`` where ``pred`` holds and of ``on_false`` elsewhere.
 
     Args:
@@ -1255,7 +1258,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     return selection.select_n_p.bind(pred, on_false, on_true)
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: Any, x: Any, max: Any) -> Array:
     """Return the elements limited to the range from ``min`` to ``max``.
 
     Args:
@@ -1274,6 +1277,10 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     return arithmetic.clamp_p.bind(min, x, max)
 
 
+@overload
+def stop_gradient(x: ArrayData) -> Array: ...
+@overload
+def stop_gradient(x: T) -> T: ...
 def stop_gradient(x: Any) -> Any:
     """Return ``x`` unchanged, with a derivative of zero.
 
@@ -1297,7 +1304,7 @@ def _stop_gradient(x: Any) -> Any:
     return arithmetic.stop_gradient_p.bind(x)
 
 
-def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     """Return an array converted to another dtype.
 
     Args:
@@ -1346,7 +1353,7 @@ def _of_wide_integer(value: int, dtype: Any) -> Any:
     return np.asarray(value % 2**64, np.uint64).astype(dtype)[()]
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
     """Return an array whose bits are read as another dtype.
 
     Args:
@@ -1367,7 +1374,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     return convert.bitcast_convert_type_p.bind(operand, new_dtype=dtype)
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:
     """Return the elements rounded to a float format with fewer bits.
 
     Args:
@@ -1388,7 +1395,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     )
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Array:
     """Return an array filled with one value.
 
     Args:
@@ -1430,7 +1437,7 @@ def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:
 
 def full_like(
     x: Any, fill_value: Number, dtype: Any = None, shape: Any = None, sharding: Any = None
-) -> Any:
+) -> Array:
     """Return an array filled with one value, with the shape and dtype of another.
 
     Args:
@@ -1467,7 +1474,7 @@ def full_like(
     return made if sharding is None else device_put(made, sharding)
 
 
-def dtype(x: Any) -> Any:
+def dtype(x: Any) -> DType:
     """Return the dtype of an array or scalar.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -394,6 +394,25 @@ def schur(
     )
 
 
+@overload
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: Literal[True] = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> tuple[Array, Array, Array]: ...
+@overload
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: Literal[False],
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Array: ...
+@overload
 def svd(
     x: Any,
     *,
@@ -401,7 +420,15 @@ def svd(
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
     algorithm: SvdAlgorithm | None = None,
-) -> Any:
+) -> Any: ...
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
+) -> Array | tuple[Array, Array, Array]:
     """Return the singular value decomposition A = U S Vᴴ.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from weft.control.initial_style import (
 )
 from weft.control.scan import scan_p
 from weft.control.while_loop import while_p
-from weft.core.array import Array
+from weft.core.array import Array, ArrayData, ArrayLike
 from weft.core.avals import ShapedArray, same_type, varying_of
 from weft.core.debug_info import DebugInfo, hollow
 from weft.core.dims.dim import is_constant_shape
@@ -50,6 +50,8 @@ from weft.tree.treedef import PyTreeDef
 # users say so themselves.
 _OWN = tuple(f"weft.{room}." for room in "numpy lax nn random scipy image ops".split())
 T = TypeVar("T")
+# What may stand for arrays in a carry: the body gives it the type that it returns.
+Container: TypeAlias = tuple[Any, ...] | list[Any] | dict[Any, Any]
 X = TypeVar("X")
 Y = TypeVar("Y")
 
@@ -185,6 +187,16 @@ def _difference(given: Any, returned: Any) -> str:
 # --- while ----------------------------------------------------------------------------------------
 
 
+@overload
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], ArrayLike], init_val: ArrayData
+) -> Array: ...
+@overload
+def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T) -> T: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], T], init_val: Container
+) -> T: ...
 @api_boundary
 def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T) -> T:
     """Return the carry after applying ``body_fun`` as long as ``cond_fun`` of it is true.
@@ -287,6 +299,33 @@ def _while_programs(
 # --- fori -----------------------------------------------------------------------------------------
 
 
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], ArrayLike],
+    init_val: ArrayData,
+    *,
+    unroll: int | bool | None = None,
+) -> Array: ...
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, T], T],
+    init_val: T,
+    *,
+    unroll: int | bool | None = None,
+) -> T: ...
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], T],
+    init_val: Container,
+    *,
+    unroll: int | bool | None = None,
+) -> T: ...
 @api_boundary
 def fori_loop(
     lower: Any,
@@ -394,6 +433,46 @@ def _fori_scan_body(body_fun: Any) -> Callable[..., Any]:
 # --- scan -----------------------------------------------------------------------------------------
 
 
+@overload
+def scan(
+    f: Callable[[Any, Any], tuple[ArrayLike, Y]],
+    init: ArrayData,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[Array, Y]: ...
+@overload
+def scan(
+    f: Callable[[T, X], tuple[T, Y]],
+    init: T,
+    xs: X | None = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[T, Y]: ...
+@overload
+def scan(
+    f: Callable[[Any, Any], tuple[T, Y]],
+    init: Container,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[T, Y]: ...
+@overload
+def scan(
+    f: Callable[[T, Any], tuple[T, Y]],
+    init: T,
+    xs: ArrayData | Container,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+    _split_transpose: bool = False,
+) -> tuple[T, Y]: ...
 @api_boundary
 def scan(
     f: Callable[[T, X], tuple[T, Y]],

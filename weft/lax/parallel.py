@@ -7,11 +7,12 @@ over devices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from weft import dtypes
+from weft.core.array import Array, ArrayData
 from weft.core.shape_dtype import abstractify
 from weft.core.trace import Tracer, state, typeof
 from weft.division import varying
@@ -47,6 +48,8 @@ from weft.prims.exchange import precv_p, psend_p, ragged_all_to_all_p
 from weft.prims.families import const
 from weft.tree.functions import tree_flatten, tree_map, tree_unflatten
 
+T = TypeVar("T")
+
 Groups = Sequence[Sequence[int]] | None
 
 
@@ -68,6 +71,12 @@ def _checked_groups(name: str, axes: tuple[Any, ...], groups: Groups) -> Any:
     return _canonical_groups(groups)
 
 
+@overload
+def psum(
+    x: np.ndarray | np.generic, axis_name: Any, *, axis_index_groups: Groups = None
+) -> Array: ...
+@overload
+def psum(x: T, axis_name: Any, *, axis_index_groups: Groups = None) -> T: ...
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """Return the sum over a named axis, the same on each member.
 
@@ -112,6 +121,10 @@ def _sum_of_equals(x: Any, size: int, axes: tuple[Any, ...]) -> Any:
     return mul(const(x, size), reduce_sum(x, places) if places else x)
 
 
+@overload
+def pmean(x: ArrayData, axis_name: Any, *, axis_index_groups: Groups = None) -> Array: ...
+@overload
+def pmean(x: T, axis_name: Any, *, axis_index_groups: Groups = None) -> T: ...
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """Return the mean over a named axis, the same on each member.
 
@@ -148,6 +161,10 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     return tree_map(divide, total)
 
 
+@overload
+def pmax(x: ArrayData, axis_name: Any, *, axis_index_groups: Groups = None) -> Array: ...
+@overload
+def pmax(x: T, axis_name: Any, *, axis_index_groups: Groups = None) -> T: ...
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """Return the largest value over a named axis, the same on each member.
 
@@ -174,6 +191,10 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     return tree_map(lambda leaf: pmax_p.bind(leaf, axes=axes, axis_index_groups=groups), x)
 
 
+@overload
+def pmin(x: ArrayData, axis_name: Any, *, axis_index_groups: Groups = None) -> Array: ...
+@overload
+def pmin(x: T, axis_name: Any, *, axis_index_groups: Groups = None) -> T: ...
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     """Return the smallest value over a named axis, the same on each member.
 
@@ -200,6 +221,10 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Groups = None) -> Any:
     return tree_map(lambda leaf: pmin_p.bind(leaf, axes=axes, axis_index_groups=groups), x)
 
 
+@overload
+def pbroadcast(x: ArrayData, axis_name: Any, source: int) -> Array: ...
+@overload
+def pbroadcast(x: T, axis_name: Any, source: int) -> T: ...
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     """Return, on each member of a named axis, the value of one member.
 
@@ -222,6 +247,10 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     )
 
 
+@overload
+def ppermute(x: ArrayData, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array: ...
+@overload
+def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T: ...
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """Return values sent from member to member of a named axis; zeros where none arrives.
 
@@ -344,7 +373,7 @@ def psend(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     return tree_map(lambda leaf: _checked(psend_p, leaf, axis_name=names, perm=pairs), x)
 
 
-def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Array:
     """Return the values that other members of a named axis sent with ``psend``.
 
     Args:
@@ -369,6 +398,10 @@ def precv(token: Any, out_shape: Any, axis_name: Any, perm: Sequence[tuple[int, 
     return _checked(precv_p, token, out_shape=aval, axis_name=names, perm=pairs)
 
 
+@overload
+def pshuffle(x: ArrayData, axis_name: Any, perm: Sequence[int]) -> Array: ...
+@overload
+def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T: ...
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     """Return values moved between members: member k gets the value of member ``perm[k]``.
 
@@ -391,6 +424,16 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
 
 
+@overload
+def pswapaxes(
+    x: ArrayData,
+    axis_name: Any,
+    axis: int,
+    *,
+    axis_index_groups: Groups = None,
+) -> Array: ...
+@overload
+def pswapaxes(x: T, axis_name: Any, axis: int, *, axis_index_groups: Groups = None) -> T: ...
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Groups = None) -> Any:
     """Return values with a named axis exchanged for a positional axis of the same size.
 
@@ -415,6 +458,26 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Groups = 
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
+@overload
+def all_to_all(
+    x: ArrayData,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> Array: ...
+@overload
+def all_to_all(
+    x: T,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> T: ...
 def all_to_all(
     x: Any,
     axis_name: Any,
@@ -495,7 +558,7 @@ def ragged_all_to_all(
     *,
     axis_name: Any,
     axis_index_groups: Groups = None,
-) -> Any:
+) -> Array:
     """Return ``output`` with rows written to it that all members sent, in slices of varying size.
 
     Args:
@@ -541,6 +604,26 @@ def ragged_all_to_all(
     return ragged_all_to_all_p.bind(operand, output, *places, **params)
 
 
+@overload
+def all_gather(
+    x: ArrayData,
+    axis_name: Any,
+    *,
+    axis_index_groups: Groups = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> Array: ...
+@overload
+def all_gather(
+    x: T,
+    axis_name: Any,
+    *,
+    axis_index_groups: Groups = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
+) -> T: ...
 def all_gather(
     x: Any,
     axis_name: Any,
@@ -601,6 +684,24 @@ def all_gather(
     return tree_map(one, x)
 
 
+@overload
+def psum_scatter(
+    x: ArrayData,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> Array: ...
+@overload
+def psum_scatter(
+    x: T,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Groups = None,
+    tiled: bool = False,
+) -> T: ...
 def psum_scatter(
     x: Any,
     axis_name: Any,
@@ -687,7 +788,7 @@ def _exchanged_in_groups(x: Any, names: Any, split: int, concat: int, groups: An
     return concatenate(rows, concat)
 
 
-def axis_index(axis_name: Any) -> Any:
+def axis_index(axis_name: Any) -> Array:
     """Return the position of this member on a named axis; row-major over several.
 
     Args:
@@ -733,6 +834,10 @@ def axis_size(axis_name: Any) -> int:
 _CASTS = ("varying", "reduced", "unreduced")
 
 
+@overload
+def pcast(x: ArrayData, axis_name: Any, *, to: str) -> Array: ...
+@overload
+def pcast(x: T, axis_name: Any, *, to: str) -> T: ...
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """Return ``x`` marked as varying, or not, over axes of the mesh; only under ``shard_map``.
 

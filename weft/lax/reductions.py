@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from weft import dtypes, tree
 from weft.api.placement import result_sharding
 from weft.base.functional import weakref_lru_cache
 from weft.control.reductions import reduce_p
-from weft.core.array import Array, Neutral
+from weft.core.array import Array, ArrayLike, Neutral
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.staging import stage
 from weft.core.trace import Tracer, typeof
@@ -21,6 +21,8 @@ from weft.prims import cumulative
 from weft.prims import reduce as prims
 from weft.prims.convert import convert
 from weft.prims.families import BOOL, INTEGER, kind_of
+
+T = TypeVar("T")
 
 # --- along axes -----------------------------------------------------------------------------------
 
@@ -205,6 +207,22 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
 # --- by a function --------------------------------------------------------------------------------
 
 
+@overload
+def reduce(
+    operands: ArrayLike,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Array: ...
+@overload
+def reduce(
+    operands: T,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> T: ...
 def reduce(
     operands: Any,
     init_values: Neutral,

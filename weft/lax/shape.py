@@ -5,18 +5,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from weft import dtypes
 from weft.api.placement import result_sharding
 from weft.base.errors import AxisError
+from weft.core.array import Array
 from weft.core.dims.dim import Dim, broadcast_sizes, is_constant_shape, whole
 from weft.core.trace import Tracer, box, eval_trace, state, typeof
 from weft.prims import shape as prims
 from weft.prims.families import scalar
 from weft.tree.functions import tree_flatten, tree_unflatten
+
+T = TypeVar("T")
 
 _DATA = (np.ndarray, np.generic, bool, int, float, complex)
 
@@ -118,7 +121,7 @@ def _clash(shapes: Sequence[Any]) -> str:
     return "sizes must be equal or 1"
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Return an array repeated along new leading dimensions.
 
     Args:
@@ -145,7 +148,7 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
 
 def broadcast_in_dim(
     operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
-) -> Any:
+) -> Array:
     """Return an array at a larger shape, with its dimensions placed where you say.
 
     Args:
@@ -173,7 +176,7 @@ def broadcast_in_dim(
     return prims.broadcast_in_dim(operand, shape, dims, where)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: Any, rank: int) -> Array:
     """Return an array with leading dimensions of size 1 added up to a rank.
 
     Args:
@@ -193,7 +196,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return prims.expand_dims(x, tuple(range(rank - ndim))) if rank > ndim else x
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: Any, like_arr: Any) -> Array:
     """Return an array broadcast to the shape of another.
 
     Args:
@@ -217,7 +220,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     return broadcast_in_dim(arr, shape, dims)
 
 
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Array:
     """Return the numbers 0, 1, 2, ... along one dimension of a shape.
 
     Args:
@@ -249,7 +252,7 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     return prims.iota(dtype, shape, operator.index(dimension), where)
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: Any, size: int) -> Array:
     """Return the vector 0, 1, ..., size - 1.
 
     Args:
@@ -269,7 +272,7 @@ def iota(dtype: Any, size: int) -> Any:
 
 def reshape(
     operand: Any, new_sizes: Any, dimensions: Any = None, *, out_sharding: Any = None
-) -> Any:
+) -> Array:
     """Return the elements of an array, in row-major order, with another shape.
 
     Args:
@@ -301,7 +304,7 @@ def reshape(
     return prims.reshape_p.bind(operand, new_sizes=new_sizes, dimensions=dimensions, sharding=where)
 
 
-def transpose(operand: Any, permutation: Any) -> Any:
+def transpose(operand: Any, permutation: Any) -> Array:
     """Return an array with its dimensions permuted.
 
     Args:
@@ -323,7 +326,7 @@ def transpose(operand: Any, permutation: Any) -> Any:
     return prims.transpose_p.bind(operand, permutation=permutation)
 
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     """Return an array without some of its dimensions of size 1.
 
     Args:
@@ -348,7 +351,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     return prims.squeeze_p.bind(array, dimensions=dims)
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Array:
     """Return an array with new dimensions of size 1.
 
     Args:
@@ -372,7 +375,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     return boxed(prims.expand_dims(array, tuple(places)))
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Return an array with a range of its dimensions merged into one.
 
     Args:
@@ -397,7 +400,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, merged)
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Return an array with its elements reversed along some dimensions.
 
     Args:
@@ -415,7 +418,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return prims.rev_p.bind(operand, dimensions=tuple(operator.index(d) for d in dimensions))
 
 
-def concatenate(operands: Any, dimension: int) -> Any:
+def concatenate(operands: Any, dimension: int) -> Array:
     """Return arrays joined along an existing dimension.
 
     Args:
@@ -437,7 +440,7 @@ def concatenate(operands: Any, dimension: int) -> Any:
     return prims.concatenate_p.bind(*operands, dimension=operator.index(dimension))
 
 
-def stack(operands: Any, axis: int = 0) -> Any:
+def stack(operands: Any, axis: int = 0) -> Array:
     """Return arrays of one shape joined along a new dimension.
 
     Args:
@@ -458,7 +461,7 @@ def stack(operands: Any, axis: int = 0) -> Any:
     return prims.stack_p.bind(*operands, axis=canonical_axis(axis, np.ndim(operands[0]) + 1))
 
 
-def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, axis: int = 0) -> tuple[Array, ...]:
     """Return the slices of an array along a dimension, as a tuple.
 
     Args:
@@ -482,7 +485,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     return tuple(prims.unstack_p.bind(x, axis=axis))
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Return an array cut into pieces of given sizes along a dimension.
 
     Args:
@@ -503,7 +506,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     return prims.split_p.bind(operand, sizes=sizes, axis=axis)
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
+def pad(operand: Any, padding_value: Any, padding_config: Any) -> Array:
     """Return an array padded in every dimension, between its elements too.
 
     Args:
@@ -528,7 +531,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Any) -> Any:
     return prims.pad_p.bind(operand, padding_value, padding_config=config)
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: Any, reps: Sequence[int]) -> Array:
     """Return an array repeated along each of its dimensions.
 
     Args:
@@ -546,7 +549,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     return prims.tile_p.bind(operand, reps=canonical_shape(tuple(reps)))
 
 
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
     """Return an array whose values you must not rely on.
 
     Args:
@@ -567,7 +570,7 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
     return prims.empty_p.bind(shape=canonical_shape(shape), dtype=dtype, out_sharding=where)
 
 
-def shape_as_value(shape: Any) -> Any:
+def shape_as_value(shape: Any) -> Array | np.ndarray:
     """Return a shape as an array of integers.
 
     Args:
@@ -586,7 +589,7 @@ def shape_as_value(shape: Any) -> Any:
     return concatenate([broadcast(scalar(np.dtype(np.int32), n), (1,)) for n in shape], 0)
 
 
-def optimization_barrier(operand: Any, /) -> Any:
+def optimization_barrier(operand: T, /) -> T:
     """Return a tree of arrays unchanged, across which the compiler moves and merges nothing.
 
     Args:

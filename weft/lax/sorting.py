@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from weft.core.array import Array
+from weft.core.array import Array, ArrayLike
 from weft.core.dims.dim import whole
 from weft.core.trace import typeof
 from weft.lax.shape import canonical_axis
 from weft.prims.sort import approx_top_k_p, sort_p, top_k_p
 
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+@overload
+def sort(
+    operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array: ...
+@overload
+def sort(
+    operand: Sequence[Any], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> tuple[Array, ...]: ...
+def sort(
+    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array | tuple[Array, ...]:
     """Return an array sorted along a dimension, or several arrays sorted by the first of them.
 
     Args:

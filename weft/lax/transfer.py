@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from weft.core.sharding import (
 from weft.core.trace import is_tracing, typeof
 from weft.prims.transfer import after_all_p, create_token_p, dce_sink_p, sharding_constraint_p
 from weft.tree.functions import tree_flatten, tree_unflatten
+
+T = TypeVar("T")
 
 
 def create_token(_: Any = None) -> Any:
@@ -71,7 +73,7 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
         dce_sink_p.bind(leaf, prevent_mlir_dce=prevent_mlir_dce)
 
 
-def stage(x: Any, /) -> Any:
+def stage(x: T, /) -> T:
     """Return ``x`` unchanged.
 
     Args:
@@ -89,7 +91,7 @@ def stage(x: Any, /) -> Any:
 
 
 @api_boundary
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+def with_sharding_constraint(x: T, shardings: Any) -> T:
     """Return a tree of arrays whose sharding is prescribed to the compiler.
 
     Args:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from weft import tree
 from weft.control.reductions import reduce_window_p
-from weft.core.array import Neutral
+from weft.core.array import Array, ArrayLike, Neutral
 from weft.core.dims.dim import max_dim, whole
 from weft.core.trace import typeof
 from weft.lax.reductions import flatten_operands, monoid_of, reduction_jaxpr
 from weft.prims import window as prims
+
+T = TypeVar("T")
 
 
 class PaddingType(enum.Enum):
@@ -109,6 +111,28 @@ _REDUCERS = {
 }
 
 
+@overload
+def reduce_window(
+    operand: ArrayLike,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Array: ...
+@overload
+def reduce_window(
+    operand: T,
+    init_value: Any,
+    computation: Callable[[Any, Any], Any],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> T: ...
 def reduce_window(
     operand: Any,
     init_value: Neutral,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -14,6 +14,54 @@ from weft.numpy.exponentials import logsumexp, softmax
 from weft.numpy.promotion import mixes_inside
 
 
+@overload
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: Literal[False] = False,
+) -> Array: ...
+@overload
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: Literal[True],
+) -> tuple[Array, Array]: ...
+@overload
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Any: ...
 @mixes_inside
 def dot_product_attention(
     query: Any,
@@ -29,7 +77,7 @@ def dot_product_attention(
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
     return_residual: bool = False,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Return softmax(query keyᵀ scale + bias) value, for each head.
 
     The letters: B batch, T queries, S keys, N query heads, K key heads (K divides N), H features of

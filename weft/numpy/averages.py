@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -88,9 +88,30 @@ def mean(
     return as_array(convert_operand(lax.div(total, count), result))
 
 
+@overload
+def average(
+    a: Any,
+    axis: Axis = None,
+    weights: Any = None,
+    returned: Literal[False] = False,
+    keepdims: bool = False,
+) -> Array: ...
+@overload
+def average(
+    a: Any,
+    axis: Axis = None,
+    weights: Any = None,
+    *,
+    returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Array, Array]: ...
+@overload
 def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
-) -> Any:
+) -> Any: ...
+def average(
+    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Array | tuple[Array, Array]:
     """Return the weighted mean of the elements, over all or some axes.
 
     Args:

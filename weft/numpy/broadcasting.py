@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -157,6 +157,12 @@ def choose_where(condition: Any, x: Any, y: Any) -> Any:
     return select_n_p.bind(condition, y, x)
 
 
+@overload
+def where(
+    condition: Any, /, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, ...]: ...
+@overload
+def where(condition: Any, x: Any, y: Any, /) -> Array: ...
 def where(
     condition: Any,
     x: Number = None,
@@ -165,7 +171,7 @@ def where(
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Return elements of ``x`` where a condition holds and of ``y`` elsewhere.
 
     Args:

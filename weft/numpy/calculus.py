@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -124,6 +125,14 @@ def _as_dtype(x: Any, dtype: Any) -> Any:
     return as_array(convert_staged(x, dtype))
 
 
+@overload
+def gradient(f: Any, *varargs: Any, axis: int, edge_order: int | None = None) -> Array: ...
+@overload
+def gradient(
+    f: Any, *varargs: Any, axis: Sequence[int], edge_order: int | None = None
+) -> list[Array]: ...
+@overload
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any: ...
 def gradient(
     f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None
 ) -> Array | list[Array]:

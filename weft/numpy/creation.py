@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ from weft.transforms.jvp import JVPTracer
 from weft.tree.functions import tree_leaves
 
 _PYTHON_SCALARS = (bool, int, float, complex)
+
+R = TypeVar("R")
 
 
 def array(
@@ -792,9 +794,7 @@ def _bound(name: str, x: Any) -> Any:
     return value
 
 
-def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
-) -> Any:
+def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, **kwargs: Any) -> R:
     """Return an array with the values of a function at every index of a shape.
 
     Args:

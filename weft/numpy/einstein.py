@@ -57,7 +57,9 @@ def _finder(optimize: Any) -> Any:
     return "optimal" if optimize is True else optimize
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> Any:
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: Any = "auto"
+) -> tuple[list[tuple[int, ...]], Any]:
     """Return the order in which ``einsum`` contracts its operands, and a report.
 
     Args:

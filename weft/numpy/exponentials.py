@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -18,6 +18,26 @@ from weft.numpy.promotion import check_arraylike
 Axis = int | tuple[int, ...] | None
 
 
+@overload
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: Literal[False] = False,
+    where: Any = None,
+) -> Array: ...
+@overload
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    *,
+    return_sign: Literal[True],
+    where: Any = None,
+) -> tuple[Array, Array]: ...
+@overload
 def logsumexp(
     a: Any,
     axis: Axis = None,
@@ -25,7 +45,15 @@ def logsumexp(
     keepdims: bool = False,
     return_sign: bool = False,
     where: Any = None,
-) -> Any:
+) -> Any: ...
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Array | tuple[Array, Array]:
     """Return log(sum(b exp(a))) over some axes, without overflow.
 
     Args:

@@ -11,7 +11,7 @@ import math
 import operator
 import sys
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -138,6 +138,31 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     return mH(factor) if upper else factor
 
 
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: Literal[True] = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> SVDResult: ...
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    *,
+    compute_uv: Literal[False],
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Array: ...
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any: ...
 @jit(static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
 def svd(
     a: Any,
@@ -145,7 +170,7 @@ def svd(
     compute_uv: bool = True,
     hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
-) -> Any:
+) -> SVDResult | Array:
     """Return the singular value decomposition A = U S Vᴴ.
 
     Args:
@@ -207,8 +232,14 @@ def svdvals(x: Any, /) -> Array:
     return svd(x, compute_uv=False)
 
 
+@overload
+def qr(a: Any, mode: Literal["reduced", "complete", "raw", "full"] = "reduced") -> QRResult: ...
+@overload
+def qr(a: Any, mode: Literal["r"]) -> Array: ...
+@overload
+def qr(a: Any, mode: str = "reduced") -> Any: ...
 @jit(static_argnames=("mode",))
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: Any, mode: str = "reduced") -> QRResult | Array:
     """Return the QR factorisation A = Q R.
 
     Args:

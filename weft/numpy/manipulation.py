@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -605,7 +605,11 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(lax.unstack(x, axis))
 
 
-def atleast_1d(*arys: Any) -> Any:
+@overload
+def atleast_1d(ary: Any, /) -> Array: ...
+@overload
+def atleast_1d(*arys: Any) -> list[Array]: ...
+def atleast_1d(*arys: Any) -> Array | list[Array]:
     """Return arrays with at least one dimension; scalars get shape (1,).
 
     Args:
@@ -622,7 +626,11 @@ def atleast_1d(*arys: Any) -> Any:
     return _at_least("atleast_1d", arys, lambda x: array(x, copy=False, ndmin=1))
 
 
-def atleast_2d(*arys: Any) -> Any:
+@overload
+def atleast_2d(ary: Any, /) -> Array: ...
+@overload
+def atleast_2d(*arys: Any) -> list[Array]: ...
+def atleast_2d(*arys: Any) -> Array | list[Array]:
     """Return arrays with at least two dimensions, with new axes in front.
 
     Args:
@@ -639,7 +647,11 @@ def atleast_2d(*arys: Any) -> Any:
     return _at_least("atleast_2d", arys, lambda x: array(x, copy=False, ndmin=2))
 
 
-def atleast_3d(*arys: Any) -> Any:
+@overload
+def atleast_3d(ary: Any, /) -> Array: ...
+@overload
+def atleast_3d(*arys: Any) -> list[Array]: ...
+def atleast_3d(*arys: Any) -> Array | list[Array]:
     """Return arrays with at least three dimensions.
 
     Args:

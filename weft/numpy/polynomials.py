@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -86,6 +86,39 @@ def _companion_roots(p: Any) -> Any:
     return _linalg.eigvals(update_index(matrix, (0, slice(None)), first, lax.scatter))
 
 
+@overload
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: Literal[False] = False,
+    w: Any = None,
+    cov: Literal[False] = False,
+) -> Array: ...
+@overload
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    *,
+    full: Literal[True],
+    w: Any = None,
+    cov: bool | str = False,
+) -> tuple[Array, ...]: ...
+@overload
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    *,
+    cov: Literal[True, "unscaled"],
+) -> tuple[Array, Array]: ...
+@overload
 def polyfit(
     x: Any,
     y: Any,
@@ -94,7 +127,16 @@ def polyfit(
     full: bool = False,
     w: Any = None,
     cov: bool | str = False,
-) -> Any:
+) -> Any: ...
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Array | tuple[Array, ...]:
     """Return the coefficients of the polynomial that fits points best, by least squares.
 
     Args:

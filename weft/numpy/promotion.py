@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from weft.runtime.places import HOME, default_placement, placement
 _PYTHON_SCALARS = (bool, int, float, complex)
 _PLAIN = frozenset(_PYTHON_SCALARS)
 _DATA = (np.ndarray, np.generic)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 # --- what is an array -----------------------------------------------------------------------------
@@ -297,14 +300,14 @@ def report_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     warn(f"operands of {name} were broadcast: {why}")
 
 
-def mixes_inside(fun: Callable[..., Any]) -> Callable[..., Any]:
+def mixes_inside(fun: Callable[_P, _R]) -> Callable[_P, _R]:
     """``fun``, a library function whose formulas mix ranks and dtypes, under knobs that forbid it.
 
     What is forbidden is for users to mix their own arrays, so the dtypes of these are compared.
     """
 
     @functools.wraps(fun)
-    def mixing(*args: Any, **kwargs: Any) -> Any:
+    def mixing(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         thread = knobs.thread
         strict = thread.numpy_dtype_promotion == "strict"
         if not strict and thread.numpy_rank_promotion == "allow":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -42,6 +42,31 @@ def _index(name: str, what: str, value: Any) -> int:
     return whole(concrete(value, f"{name} needs a concrete {what}"))
 
 
+@overload
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: Literal[False] = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Array: ...
+@overload
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    *,
+    retstep: Literal[True],
+    dtype: Any = None,
+    axis: int = 0,
+    device: Any = None,
+) -> tuple[Array, Array]: ...
+@overload
 def linspace(
     start: Any,
     stop: Any,
@@ -52,7 +77,18 @@ def linspace(
     axis: int = 0,
     *,
     device: Any = None,
-) -> Any:
+) -> Any: ...
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Array | tuple[Array, Array]:
     """Return evenly spaced numbers between two bounds.
 
     Args:
@@ -249,7 +285,13 @@ def meshgrid(
     return out
 
 
-def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any:
+@overload
+def indices(dimensions: Any, dtype: Any = None, sparse: Literal[False] = False) -> Array: ...
+@overload
+def indices(dimensions: Any, dtype: Any = None, *, sparse: Literal[True]) -> tuple[Array, ...]: ...
+@overload
+def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Any: ...
+def indices(dimensions: Any, dtype: Any = None, sparse: bool = False) -> Array | tuple[Array, ...]:
     """Return the index of every element of a grid, one array for each axis.
 
     Args:

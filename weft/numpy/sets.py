@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from math import prod
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -156,6 +156,59 @@ def _counts(x: Any, axis: int, rows: Any, mask: Any, size: int | None) -> Any:
     return diff(starts)
 
 
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Array: ...
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[True],
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> tuple[Array, ...]: ...
+@overload
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    *,
+    return_inverse: Literal[True],
+    return_counts: bool = False,
+    axis: int | None = None,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> tuple[Array, ...]: ...
+@overload
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    *,
+    return_counts: Literal[True],
+    axis: int | None = None,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> tuple[Array, ...]: ...
+@overload
 def unique(
     ar: Any,
     return_index: bool = False,
@@ -167,7 +220,19 @@ def unique(
     size: int | None = None,
     fill_value: Any = None,
     sorted: bool = True,
-) -> Any:
+) -> Any: ...
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Array | tuple[Array, ...]:
     """Return the distinct elements of an array in ascending order.
 
     Args:
@@ -614,6 +679,27 @@ def _setxor_sized(x: Any, y: Any, assume_unique: bool, size: int, fill_value: An
     return _filled_up(found, sum(single), fill_value)
 
 
+@overload
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: Literal[False] = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array: ...
+@overload
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    return_indices: Literal[True],
+    size: int | None = None,
+    fill_value: Any = None,
+) -> tuple[Array, Array, Array]: ...
+@overload
 def intersect1d(
     ar1: Any,
     ar2: Any,
@@ -622,7 +708,16 @@ def intersect1d(
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Any: ...
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array | tuple[Array, Array, Array]:
     """Return the distinct elements that are in both arrays.
 
     Args:

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.array import Array
+from weft.dtypes import DType
 from weft.numpy.creation import asarray
 
 ndarray = Array
@@ -124,7 +125,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     return dtypes.issubdtype(arg1, arg2)
 
 
-def result_type(*args: Any) -> Any:
+def result_type(*args: Any) -> DType:
     """Return the dtype that the arguments are promoted to together.
 
     Args:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from weft.api.arguments import as_tuple, normalize_positions
-from weft.api.jit import JitFunction, jit
+from weft.api.jit import JitFunction, Jitted, jit
 from weft.api.placement import device_put
 from weft.base.functional import take_names, wraps
 from weft.base.traceback import api_boundary
@@ -23,6 +23,9 @@ from weft.runtime.devices import local_devices
 from weft.runtime.spanning import of_process, part_of_process
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # The name of an axis that was given none; JAX's, since shardings show it.
 UNNAMED = "_internal_pmap_axis_name"
@@ -319,7 +322,7 @@ def _out_axes(out_axes: Any, tree: Any) -> list[Any]:
 
 
 def pmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     axis_name: Any = None,
     *,
     in_axes: Any = 0,
@@ -329,7 +332,7 @@ def pmap(
     backend: str | None = None,
     axis_size: int | None = None,
     donate_argnums: Any = (),
-) -> Any:
+) -> Jitted[P, R]:
     """Return a function that runs on several devices at once, each on one element of a mapped axis.
 
     Args:
@@ -365,4 +368,5 @@ def pmap(
         "axis_size": axis_size,
         "donate_argnums": donate_argnums,
     }
-    return PmapFunction(fun, options)
+    mapped: Any = PmapFunction(fun, options)
+    return mapped

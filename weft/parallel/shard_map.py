@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from weft.api.jit import hoist_tracers
 from weft.api.staging import stage_call
@@ -28,6 +28,12 @@ from weft.parallel.values import Values
 from weft.tree.compare import broadcast_prefix
 from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten
 
+if TYPE_CHECKING:
+    from weft.api.function_types import Function
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class _Infer:
     """The mark of specs that are taken from the arguments."""
@@ -46,6 +52,28 @@ class Later:
         self.find = find
 
 
+@overload
+def shard_map(
+    f: Callable[P, R],
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = ...,
+    mesh: Any = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Function[P, R]: ...
+@overload
+def shard_map(
+    f: None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = ...,
+    mesh: Any = None,
+    axis_names: Any = frozenset(),
+    check_vma: bool = True,
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def shard_map(
     f: Callable[..., Any] | None = None,
     /,
@@ -104,6 +132,14 @@ def shard_map(
     return mapped
 
 
+@overload
+def smap(
+    f: Callable[P, R], /, *, in_axes: Any = ..., out_axes: Any, axis_name: Any
+) -> Function[P, R]: ...
+@overload
+def smap(
+    f: None = None, /, *, in_axes: Any = ..., out_axes: Any, axis_name: Any
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def smap(
     f: Callable[..., Any] | None = None,
     /,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -126,7 +126,21 @@ def _expm(a: Array, upper_triangular: bool, max_squarings: int) -> Array:
     return jnp.where(count > max_squarings, jnp.full_like(a, np.nan), power)
 
 
-def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+@overload
+def expm_frechet(
+    A: Any, E: Any, *, method: str | None = None, compute_expm: Literal[True] = True
+) -> tuple[Array, Array]: ...
+@overload
+def expm_frechet(
+    A: Any, E: Any, *, method: str | None = None, compute_expm: Literal[False]
+) -> Array: ...
+@overload
+def expm_frechet(
+    A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True
+) -> Any: ...
+def expm_frechet(
+    A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True
+) -> Array | tuple[Array, Array]:
     """Return the exponential of A and its derivative in the direction E.
 
     Args:
@@ -289,8 +303,14 @@ def _sqrtm(a: Array) -> Array:
     return matmul(matmul(z, triangular.square_root(form)), mH(z)) if a.size else form
 
 
+@overload
+def funm(A: Any, func: Callable[[Array], Array], disp: Literal[True] = True) -> Array: ...
+@overload
+def funm(A: Any, func: Callable[[Array], Array], disp: Literal[False]) -> tuple[Array, Array]: ...
+@overload
+def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any: ...
 @mixes_inside
-def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Any:
+def funm(A: Any, func: Callable[[Array], Array], disp: bool = True) -> Array | tuple[Array, Array]:
     """Return a function of a square matrix, by Parlett's method.
 
     The result is inexact where eigenvalues (nearly) coincide.

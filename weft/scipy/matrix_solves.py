@@ -6,7 +6,7 @@ Arguments that tell SciPy it may overwrite or need not check its input are taken
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -371,6 +371,26 @@ def _qr_multiply(a: Any, c: Any, mode: str, pivoting: bool, conjugate: bool) -> 
 # --- eigenvalues and the like ---------------------------------------------------------------------
 
 
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: Literal[True] = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> tuple[Array, Array, Array]: ...
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    *,
+    compute_uv: Literal[False],
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Array: ...
+@overload
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -378,7 +398,15 @@ def svd(
     overwrite_a: bool = False,
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
-) -> Any:
+) -> Any: ...
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Array | tuple[Array, Array, Array]:
     """Return U, the singular values and Vᴴ of A = U S Vᴴ.
 
     Args:
@@ -442,6 +470,34 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     return jnp.linalg.inv(a)
 
 
+@overload
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    eigvals_only: Literal[False] = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: tuple[int, int] | None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    *,
+    eigvals_only: Literal[True],
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: tuple[int, int] | None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Array: ...
+@overload
 def eigh(
     a: Any,
     b: Any = None,
@@ -453,7 +509,19 @@ def eigh(
     eigvals: tuple[int, int] | None = None,
     type: int = 1,
     check_finite: bool = True,
-) -> Any:
+) -> Any: ...
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: tuple[int, int] | None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Array | tuple[Array, Array]:
     """Return the eigenvalues and eigenvectors of Hermitian matrices, also generalised.
 
     Args:
@@ -532,9 +600,21 @@ def schur(a: Any, output: str = "real") -> list[Array]:
     return list(lax.linalg.schur(a))
 
 
+@overload
+def hessenberg(
+    a: Any, *, calc_q: Literal[False] = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array: ...
+@overload
+def hessenberg(
+    a: Any, *, calc_q: Literal[True], overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]: ...
+@overload
 def hessenberg(
     a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+) -> Any: ...
+def hessenberg(
+    a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array | tuple[Array, Array]:
     """Return the upper Hessenberg form H of A = Q H Qᴴ.
 
     Args:

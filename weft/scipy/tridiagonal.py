@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -13,6 +13,39 @@ from weft.core.array import Array
 from weft.numpy.promotion import mixes_inside
 
 
+@overload
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: Literal[False] = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Any = None,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: Literal[True],
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Any = None,
+) -> Array: ...
+@overload
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Any = None,
+) -> Any: ...
 @mixes_inside
 def eigh_tridiagonal(
     d: Any,
@@ -23,7 +56,7 @@ def eigh_tridiagonal(
     select_range: tuple[float, float] | None = None,
     tol: float | None = None,
     key: Any = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Return the eigenvalues and eigenvectors of a symmetric tridiagonal matrix.
 
     Args:
