@@ -116,10 +116,15 @@ class Puller:
         self.roots = dict.fromkeys(roots)
         self.row_axes = [f"p{i}" for i in range(len(domain.rows))]
         self.column_axes = [f"r{i}" for i in range(len(domain.columns))]
+        # an axis of one element has one index, as the rules of reshapes and broadcasts have it
         self.row_index = tuple(
-            affine(low, {a: 1}) for a, (low, _) in zip(self.row_axes, box, strict=True)
+            affine(low, {} if high - low == 1 else {a: 1})
+            for a, (low, high) in zip(self.row_axes, box, strict=True)
         )
-        self.column_index = tuple(affine(0, {a: 1}) for a in self.column_axes)
+        self.column_index = tuple(
+            ZERO if n == 1 else affine(0, {a: 1})
+            for a, n in zip(self.column_axes, domain.columns, strict=True)
+        )
         self.extents = {a: high - low for a, (low, high) in zip(self.row_axes, box, strict=True)}
         self.extents.update(zip(self.column_axes, domain.columns, strict=True))
         self.values: dict[Any, Any] = {}

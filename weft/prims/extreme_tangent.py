@@ -97,10 +97,9 @@ class ExtremeTangent(Primitive):
     ) -> Any:
         if np.shape(x)[axis] < 2:
             return lookup("copy").bind(t)
-        rows = [rev_p.bind(a, dimensions=(axis,)) if reverse else a for a in (t, x, out)]
-        made = (_cotangents if transposed else _tangents)(
-            *rows, axis, minimum if least else maximum
-        )
+        t, x, out = (rev_p.bind(a, dimensions=(axis,)) if reverse else a for a in (t, x, out))
+        rule, extreme = _cotangents if transposed else _tangents, minimum if least else maximum
+        made = rule(t, x, out, axis, extreme)
         return rev_p.bind(made, dimensions=(axis,)) if reverse else made
 
 
