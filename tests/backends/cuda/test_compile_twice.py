@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import weft
-from tests.backends.cuda import host_device
+from tests.backends.cuda import host_device, planned
 from tests.backends.cuda.test_columns import run_text
 from tests.backends.cuda.test_rows import f32
 from tests.backends.cuda.test_seams import kernels_of
+from weft import lax, nn, random
 from weft import numpy as jnp
-from weft import random
-from weft.backends.cuda import assemble, driver, groups, ptx
+from weft.backends.cuda import assemble, commands, driver, groups, ptx
 from weft.backends.cuda import schedule as schedules
 from weft.backends.cuda.routines.base import ROUTINES
 from weft.backends.cuda.routines.device import DEFINITIONS
@@ -265,3 +265,45 @@ def test_first_calls_have_the_bits_of_later_ones():
     for _ in range(3):
         for a, b in zip(first, run(x), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+# --- what the assembler is told -------------------------------------------------------------------
+
+
+def depthwise(x, w):
+    kept = {"padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC")}
+    return lax.conv_general_dilated(x, w, (1, 1), feature_group_count=w.shape[-1], **kept)
+
+
+BLOCKS = {
+    "depthwise": (weft.grad(lambda *a: depthwise(*a).sum(), 1), (1, 128, 128, 256), (5, 5, 1, 256)),
+    "strips": (lambda x: jnp.cumsum(x, 1), (8, 1000, 4096)),
+    "rows": (lambda x: nn.softmax(x, -1), (64, 50_000)),
+    "one row": (lambda x: x / jnp.sqrt((x * x).sum()), (1 << 14,)),
+    "sort": (lambda x: jnp.sort(x, 1), (9, 4000)),
+    "columns": (lambda x: (x * x).sum(0), (300_000, 24)),
+    "extremes": (weft.grad(lambda x: lax.cummax(x, axis=1).sum()), (5, 50_000)),
+    "factors": (lambda x: jnp.linalg.qr(x)[1], (400, 32, 32)),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_code_of_large_blocks_has_registers_for_all_threads(name, monkeypatch):
+    """A thread may have 255 of a block's 65,536, and code that is made quickly may take them."""
+    planned.install(monkeypatch)
+    made = {}
+
+    def load(module, dynamic=0, label=""):
+        function = SimpleNamespace(name=label, dynamic=dynamic, waits=True, handle=1)
+        made[id(function)] = module, function
+        return function
+
+    monkeypatch.setattr(assemble, "load", load)
+    fun, *shapes = BLOCKS[name]
+    program = planned.planned(fun, *[weft.ShapeDtypeStruct(s, jnp.float32) for s in shapes])
+    launches = [c for c in commands.leaves(program.commands) if isinstance(c, commands.Launched)]
+    assert launches
+    for c in launches:
+        if c.threads > ptx.MAX_UNBOUNDED_THREADS:
+            text = ptx.assemble(made[id(c.function)][0])
+            assert int(re.search(r"\.maxntid (\d+)", text)[1]) >= c.threads

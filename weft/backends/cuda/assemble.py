@@ -733,7 +733,7 @@ class Assembler:
         for step in routine.steps:
             if isinstance(step, Run):
                 spots = tuple(map(spot, step.places))
-                function = load(step.module, step.dynamic, name)
+                function = load(ptx.bounded(step.module, step.threads), step.dynamic, name)
                 sizes, told = (step.blocks, step.threads), function.name
                 found.append(c.Launched(function, *sizes, spots, step.numbers, told, self.lines))
             elif isinstance(step, Fill):

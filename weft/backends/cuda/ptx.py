@@ -50,6 +50,8 @@ TOGETHER = "barrier.cluster.arrive.aligned"
 # is sooner so where a launch says how much memory is shared: matrices of loops, which are written
 # out, and of which LLVM leaves a quarter.
 SOON_TEXT, SOON_DYNAMIC_TEXT = range(1 << 11, 1 << 19), range(1 << 11, 1 << 17)
+# Threads of a block that may have all registers there are for one.
+MAX_UNBOUNDED_THREADS = 256
 # What instructions are called that all threads of a warp have to come to together.
 ALIGNED = ".aligned"
 
@@ -192,6 +194,18 @@ def version() -> str:
     from llvmlite import __version__
 
     return __version__
+
+
+def bounded(module: GpuModule, threads: int) -> GpuModule:
+    """A module whose code has registers for blocks of so many threads, however quickly it is made.
+
+    The assembler gives a thread up to 255 of 65,536.
+    """
+    if threads <= MAX_UNBOUNDED_THREADS or any("nvvm.maxntid" in line for line in module.groups):
+        return module
+    told = f' "nvvm.maxntid"="{threads}" }}'
+    groups = [x.replace(" }", told) if x.startswith("attributes #0 ") else x for x in module.groups]
+    return module.replaced(groups=groups)
 
 
 def is_little(operations: int, elements: int) -> bool:
