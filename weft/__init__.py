@@ -224,7 +224,7 @@ transfer_guard_host_to_device = _knobs.transfer_guard_host_to_device
 transfer_guard = _knobs.transfer_guard
 
 
-def checking_leaks() -> _typing.Any:
+def checking_leaks() -> _knobs.Setting:
     """Return a context manager in which tracers that leak from a function raise an error.
 
     Returns:

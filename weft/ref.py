@@ -101,7 +101,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
 
 
 @api_boundary
-def freeze(ref: Any) -> Any:
+def freeze(ref: Any) -> Array:
     """Return the last value of a reference, which must not be used again.
 
     Args:

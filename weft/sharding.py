@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+from typing import overload as _overload
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from weft.base.errors import UnexpectedTracerError as _UnexpectedTracerError
 from weft.base.functional import wraps as _wraps
 from weft.base.traceback import api_boundary as _api_boundary
 from weft.core.array import Array as _Array
+from weft.core.array import ArrayData as _ArrayData
 from weft.core.avals import ShapedArray as _ShapedArray
 from weft.core.interpret import storage_dtype as _storage_dtype
 from weft.core.sharding import NO_AXES
@@ -52,6 +54,8 @@ __all__ = [
 ]  # fmt: skip
 
 _NO_MESH = Mesh(np.empty((), object), ())
+
+_T = TypeVar("_T")
 
 
 def make_single_device_sharding(
@@ -130,7 +134,7 @@ class _MeshScope:
         self._setting.__exit__()
 
 
-def set_mesh(mesh: Any) -> Any:
+def set_mesh(mesh: Any) -> _MeshScope:
     """Make a mesh the current one, from now on or for a ``with`` block.
 
     Args:
@@ -205,7 +209,7 @@ def get_abstract_mesh() -> AbstractMesh:
 
 
 @_api_boundary
-def reshard(xs: Any, out_shardings: Any) -> Any:
+def reshard(xs: _T, out_shardings: Any) -> _T:
     """Return a tree of arrays, divided over explicit mesh axes.
 
     Args:
@@ -450,6 +454,14 @@ def _assembled(name, shape, sharding, data_callback, dtype):
     return _spanning(rows, _ShapedArray(shape, found), _placement(sharding, True))
 
 
+@_overload
+def make_array_from_process_local_data(
+    sharding: Any, local_data: _ArrayData, global_shape: Sequence[int] | None = None
+) -> _Array: ...
+@_overload
+def make_array_from_process_local_data(
+    sharding: Any, local_data: _T, global_shape: Sequence[int] | None = None
+) -> _T: ...
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Sequence[int] | None = None
 ) -> Any:

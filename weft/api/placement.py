@@ -560,7 +560,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     return named
 
 
-def disable_jit(disable: bool = True) -> Any:
+def disable_jit(disable: bool = True) -> knobs.Setting:
     """Return a context manager in which jitted functions and loops run as ordinary Python.
 
     Args:

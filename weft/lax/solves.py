@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from weft.control.custom_jvp import custom_jvp
 from weft.control.initial_style import separate_consts, stage_tree_function
 from weft.control.solves import LinearSolveTuple, linear_solve_p
 from weft.core.ad import Zero, instantiate, zeros
+from weft.core.array import Array, ArrayData
 from weft.core.jaxpr import eval_jaxpr, jaxpr_as_fun
 from weft.core.trace import typeof
 from weft.lax.loops import debug_info
@@ -24,6 +25,8 @@ from weft.prims.arithmetic import neg
 from weft.transforms.jvp import jvp
 from weft.tree.functions import tree_flatten, tree_leaves, tree_unflatten, treedef_tuple
 from weft.tree.treedef import PyTreeDef
+
+T = TypeVar("T")
 
 
 def _check_tree(
@@ -57,6 +60,30 @@ class _Root(Record):
     l_and_s: Any
 
 
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: ArrayData,
+    solve: Callable[[Callable[..., Any], Any], Any],
+    tangent_solve: Callable[[Callable[..., Any], Any], Any],
+    has_aux: Literal[False] = False,
+) -> Array: ...
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: T,
+    solve: Callable[[Callable[..., Any], Any], Any],
+    tangent_solve: Callable[[Callable[..., Any], Any], Any],
+    has_aux: Literal[False] = False,
+) -> T: ...
+@overload
+def custom_root(
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: Callable[[Callable[..., Any], Any], Any],
+    tangent_solve: Callable[[Callable[..., Any], Any], Any],
+    has_aux: bool,
+) -> Any: ...
 @api_boundary
 def custom_root(
     f: Callable[[Any], Any],
@@ -145,6 +172,34 @@ def _root_jvp(
 # --- linear solves --------------------------------------------------------------------------------
 
 
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: ArrayData,
+    solve: Callable[[Callable[..., Any], Any], Any],
+    transpose_solve: Callable[[Callable[..., Any], Any], Any] | None = None,
+    symmetric: bool = False,
+    has_aux: Literal[False] = False,
+) -> Array: ...
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: T,
+    solve: Callable[[Callable[..., Any], Any], Any],
+    transpose_solve: Callable[[Callable[..., Any], Any], Any] | None = None,
+    symmetric: bool = False,
+    has_aux: Literal[False] = False,
+) -> T: ...
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Callable[[Callable[..., Any], Any], Any],
+    transpose_solve: Callable[[Callable[..., Any], Any], Any] | None = None,
+    symmetric: bool = False,
+    *,
+    has_aux: bool,
+) -> Any: ...
 @api_boundary
 def custom_linear_solve(
     matvec: Callable[[Any], Any],

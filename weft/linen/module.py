@@ -31,6 +31,7 @@ from weft.linen.scope import (
     root_scope,
 )
 
+_T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 NEW, TRANSFORMED, DONE = range(3)
@@ -1412,7 +1413,7 @@ def init(
     return initialized
 
 
-def merge_param(name: str, a: Any, b: Any) -> Any:
+def merge_param(name: str, a: _T | None, b: _T | None) -> _T:
     """Return an argument that is given to the constructor or to the call, but not to both.
 
     Args:

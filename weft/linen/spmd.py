@@ -5,11 +5,13 @@ import enum
 import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, overload
 
 from weft import lax, sharding, tree_util
 from weft.linen import meta, struct
+
+_T = TypeVar("_T")
 
 
 class _Rules(threading.local):
@@ -43,7 +45,7 @@ def set_logical_axis_rules(rules: Any) -> None:
     _current.rules = rules
 
 
-def get_logical_axis_rules() -> Any:
+def get_logical_axis_rules() -> Sequence[tuple[Any, Any]]:
     """Return the rules that map logical axis names to mesh axes.
 
     Returns:
@@ -107,7 +109,11 @@ def _assign(names, rules):
     return found
 
 
-def logical_to_mesh_axes(array_dim_names: Any, rules: Any = None) -> Any:
+@overload
+def logical_to_mesh_axes(array_dim_names: None, rules: Any = None) -> None: ...
+@overload
+def logical_to_mesh_axes(array_dim_names: Any, rules: Any = None) -> sharding.PartitionSpec: ...
+def logical_to_mesh_axes(array_dim_names: Any, rules: Any = None) -> sharding.PartitionSpec | None:
     """Return the PartitionSpec of an array with logically named axes.
 
     Args:
@@ -133,7 +139,7 @@ def _is_spec(x):
     return isinstance(x, sharding.PartitionSpec)
 
 
-def logical_to_mesh(tree: Any, rules: Any = None) -> Any:
+def logical_to_mesh(tree: _T, rules: Any = None) -> _T:
     """Return the specs of a tree, with mesh axes in the place of logical names.
 
     Args:
@@ -208,12 +214,12 @@ def _is_logical_spec(x) -> bool:
 
 
 def with_logical_constraint(
-    x: Any,
+    x: _T,
     logical_axis_resources: Any,
     rules: Any = None,
     mesh: Any = None,
     fallback: Any = RulesFallback.AXIS_IS_UNSHARDED,
-) -> Any:
+) -> _T:
     """Return an array, or a tree of them, constrained to the sharding its logical names stand for.
 
     Args:

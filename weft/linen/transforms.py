@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 import weft
 from weft import tree_util
@@ -20,8 +20,12 @@ from weft.linen.core import FrozenDict
 from weft.linen.meta import add_axis, remove_axis
 from weft.linen.module import Module, _wrap_method, make_module, profile_name, unbound_function
 from weft.linen.scope import LazyRng, Variable
+from weft.typing import ArrayLike
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
+_S = TypeVar("_S")
+_P = ParamSpec("_P")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _HANDLES = (Module, Variable)
@@ -568,7 +572,7 @@ def vjp(
     variables: Any = True,
     rngs: Any = True,
     multi_scope: bool = False,
-) -> Any:
+) -> tuple[Any, ...]:
     """Return the value of ``fn(mdl, *primals)``, and a function from cotangents to gradients.
 
     Args:
@@ -618,14 +622,14 @@ def _no_reduce_axes(reduce_axes):
 
 
 def value_and_grad(
-    fn: Callable[..., Any],
+    fn: Callable[..., _R],
     mdl: Any,
     *primals: Any,
     has_aux: bool = False,
     reduce_axes: Any = (),
     variables: Any = True,
     rngs: Any = True,
-) -> Any:
+) -> tuple[_R, Any]:
     """Return the value of ``fn(mdl, *primals)``, a scalar, and its gradients for the arguments.
 
     Args:
@@ -743,13 +747,13 @@ def jvp(
 
 def while_loop(
     cond_fn: Callable[..., Any],
-    body_fn: Callable[..., Any],
+    body_fn: Callable[..., _T],
     mdl: Any,
     init: Any,
     carry_variables: Any = False,
     broadcast_variables: Any = True,
     split_rngs: Mapping[Any, bool] = _NOTHING,
-) -> Any:
+) -> _T:
     """Return the last carry of a while loop whose condition and body are functions of a module.
 
     Args:
@@ -785,6 +789,26 @@ def while_loop(
     )
 
 
+@overload
+def cond(
+    pred: Any,
+    true_fun: Callable[..., ArrayLike],
+    false_fun: Callable[..., ArrayLike],
+    mdl: Any,
+    *operands: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> weft.Array: ...
+@overload
+def cond(
+    pred: Any,
+    true_fun: Callable[..., _R],
+    false_fun: Callable[..., _S],
+    mdl: Any,
+    *operands: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> _R | _S: ...
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
@@ -830,6 +854,24 @@ def cond(
     return _lift_direct(run, (true_fun, false_fun), mdl, pred, *operands, **settings)
 
 
+@overload
+def switch(
+    index: Any,
+    branches: Sequence[Callable[..., ArrayLike]],
+    mdl: Any,
+    *operands: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> weft.Array: ...
+@overload
+def switch(
+    index: Any,
+    branches: Sequence[Callable[..., _R]],
+    mdl: Any,
+    *operands: Any,
+    variables: Any = True,
+    rngs: Any = True,
+) -> _R: ...
 def switch(
     index: Any,
     branches: Sequence[Callable[..., Any]],
@@ -877,12 +919,12 @@ def switch(
 
 
 def custom_vjp(
-    fn: Callable[..., Any],
+    fn: Callable[_P, _R],
     forward_fn: Callable[..., Any],
     backward_fn: Callable[..., Any],
     grad_vars: Any = "params",
     nondiff_argnums: Any = (),
-) -> Callable[..., Any]:
+) -> Callable[_P, _R]:
     """Return a function of a module with a derivative of its own.
 
     Args:

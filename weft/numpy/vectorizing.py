@@ -210,7 +210,7 @@ def _map_leading(
 
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
-) -> Any:
+) -> Array:
     """Return a function's results for all one-dimensional slices along an axis.
 
     Args:

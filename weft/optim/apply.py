@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import weft
 import weft.lax as lax
@@ -10,8 +10,10 @@ import weft.numpy as jnp
 from weft.optim import base
 from weft.optim.tree_utils.arithmetic import map_unless_none
 
+T = TypeVar("T")
 
-def apply_updates(params: base.Params, updates: base.Updates) -> base.Params:
+
+def apply_updates(params: T, updates: base.Updates) -> T:
     """Return ``params + updates``, in the dtypes of the parameters.
 
     Args:
@@ -36,7 +38,7 @@ def apply_updates(params: base.Params, updates: base.Updates) -> base.Params:
     return weft.tree.map(add, params, updates, is_leaf=lambda x: x is None)
 
 
-def incremental_update(new_tensors: Any, old_tensors: Any, step_size: base.Numeric) -> Any:
+def incremental_update(new_tensors: T, old_tensors: T, step_size: base.Numeric) -> T:
     """Return a mean of new and old tensors, as Polyak averaging and target networks use it.
 
     Args:
@@ -57,7 +59,7 @@ def incremental_update(new_tensors: Any, old_tensors: Any, step_size: base.Numer
     )
 
 
-def periodic_update(new_tensors: Any, old_tensors: Any, steps: Any, update_period: int) -> Any:
+def periodic_update(new_tensors: T, old_tensors: T, steps: Any, update_period: int) -> T:
     """Return the new tensors every ``update_period`` steps, else the old ones.
 
     Args:

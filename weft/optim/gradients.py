@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import weft
 import weft.lax as lax
 import weft.numpy as jnp
 from weft.scipy.stats import norm
+
+T = TypeVar("T")
 
 
 class MultiNormalDiagFromLogScale:
@@ -73,7 +75,7 @@ def _scaled_backward(scale, cotangents):
 _scaled.defvjp(_scaled_forward, _scaled_backward)
 
 
-def scale_gradient(inputs: Any, scale: float) -> Any:
+def scale_gradient(inputs: T, scale: float) -> T:
     """Return the inputs, with gradients through them multiplied by a number.
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from weft.tree.compare import broadcast_prefix, prefix_errors
 from weft.tree.deep import deeply
@@ -12,6 +12,14 @@ from weft.tree.flattening import flatten_into, flatten_until, flatten_with_path
 from weft.tree.kinds import TUPLE
 from weft.tree.nodes import Node, make_node
 from weft.tree.treedef import PyTreeDef, treedef_of
+
+if TYPE_CHECKING:
+    from weft.tree.tree_types import Dataclass, Leaf, Named
+
+R = TypeVar("R")
+K = TypeVar("K")
+L = TypeVar("L", bound="Leaf")
+T = TypeVar("T", bound="Named | Dataclass")
 
 IsLeaf = Callable[[Any], bool]
 Path = tuple[Any, ...]
@@ -191,6 +199,27 @@ def tree_leaves_with_path(
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
+# The last but one is for other classes: lists and dictionaries are not hashable.
+@overload
+def tree_map(f: Callable[..., R], tree: Leaf, *rest: Any) -> R: ...
+@overload
+def tree_map(f: Callable[..., Leaf], tree: T, *rest: Any) -> T: ...
+@overload
+def tree_map(f: Callable[..., R], tree: Named | Dataclass, *rest: Any) -> Any: ...
+@overload
+def tree_map(f: Callable[..., R], tree: dict[K, L], *rest: Any) -> dict[K, R]: ...
+@overload
+def tree_map(f: Callable[..., R], tree: dict[K, Any], *rest: Any) -> dict[K, Any]: ...
+@overload
+def tree_map(f: Callable[..., R], tree: list[L], *rest: Any) -> list[R]: ...
+@overload
+def tree_map(f: Callable[..., R], tree: list[Any], *rest: Any) -> list[Any]: ...
+@overload
+def tree_map(f: Callable[..., R], tree: tuple[L, ...], *rest: Any) -> tuple[R, ...]: ...
+@overload
+def tree_map(f: Callable[..., R], tree: Hashable, *rest: Any) -> Any: ...
+@overload
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None) -> Any: ...
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
     """Return a tree of what a function returns for each leaf.
 
@@ -266,11 +295,11 @@ def tree_map_with_path(
 
 
 def tree_reduce(
-    function: Callable[[Any, Any], Any],
+    function: Callable[[Any, Any], R],
     tree: Any,
     initializer: Any = _unspecified,
     is_leaf: IsLeaf | None = None,
-) -> Any:
+) -> R:
     """Return the leaves of a tree, combined from left to right.
 
     Args:
@@ -296,12 +325,12 @@ def tree_reduce(
 
 
 def tree_reduce_associative(
-    operation: Callable[[Any, Any], Any],
+    operation: Callable[[Any, Any], R],
     tree: Any,
     *,
     identity: Any = _unspecified,
     is_leaf: IsLeaf | None = None,
-) -> Any:
+) -> R:
     """Return the leaves of a tree, combined in a balanced tree of operations.
 
     Args:

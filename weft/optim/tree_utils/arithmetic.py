@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from typing import Any, TypeVar
 
 import weft
 import weft.numpy as jnp
 from weft.optim import base
 from weft.optim.numerics import abs_sq
+
+T = TypeVar("T")
 
 
 def tree_add(tree_x, tree_y, *other_trees):
@@ -152,7 +154,7 @@ def tree_allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     return functools.reduce(operator.and_, weft.tree.leaves(close), True)
 
 
-def tree_update_moment(updates: Any, moments: Any, decay: base.Numeric, order: int) -> Any:
+def tree_update_moment(updates: Any, moments: T, decay: base.Numeric, order: int) -> T:
     """Return the moving average of the updates to the power of ``order``.
 
     Args:
@@ -173,7 +175,7 @@ def tree_update_moment(updates: Any, moments: Any, decay: base.Numeric, order: i
     return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
 
 
-def tree_update_infinity_moment(updates: Any, moments: Any, decay: base.Numeric, eps: float) -> Any:
+def tree_update_infinity_moment(updates: Any, moments: T, decay: base.Numeric, eps: float) -> T:
     """Return the larger of the update's magnitude and the decayed moment.
 
     Args:
@@ -194,8 +196,8 @@ def tree_update_infinity_moment(updates: Any, moments: Any, decay: base.Numeric,
 
 
 def tree_update_moment_per_elem_norm(
-    updates: Any, moments: Any, decay: base.Numeric, order: int
-) -> Any:
+    updates: Any, moments: T, decay: base.Numeric, order: int
+) -> T:
     """Return the moving average of the updates' magnitudes to the power of ``order``.
 
     Args:
@@ -221,7 +223,7 @@ def tree_update_moment_per_elem_norm(
     return map_unless_none(lambda g, m: (1 - decay) * power(g) + decay * m, updates, moments)
 
 
-def tree_bias_correction(moment: Any, decay: base.Numeric, count: Any) -> Any:
+def tree_bias_correction(moment: T, decay: base.Numeric, count: Any) -> T:
     """Return a moving average that started from zero, divided by the weight it has collected.
 
     Args:
