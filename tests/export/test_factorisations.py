@@ -199,6 +199,39 @@ def test_bad_numbers_give_nan():
             assert np.isnan(x[1]).all() and np.isfinite(x[[0, 2]]).all()
 
 
+@native
+def test_equal_values_take_few_sweeps(monkeypatch):
+    """Rotations by any angle between equal values would move what others made zero."""
+    monkeypatch.setattr(rotations, "MAX_SWEEPS", 16)
+    numbers = np.arange(64)
+    signs = (-1.0) ** np.array([[bin(i & j).count("1") for i in numbers] for j in numbers])
+    q = np.linalg.qr(drawn((64, 64), np.float64))[0]
+    halves = (q * np.where(numbers < 32, 1.0, -1.0)) @ q.T
+    with weft.enable_x64(True):
+        f = weft.jit(lambda a: rotations.eigh(
+            a, lower=True, sort_eigenvalues=True, subset_by_index=None))  # fmt: skip
+        v, w = f(np.stack([signs, halves]))
+    check_eigh(np.stack([signs, hermitian(halves)]), w, v)
+    close(np.abs(w), np.array([[8.0], [1.0]]) + np.zeros((2, 64)), np.float64)
+
+
+@native
+@pytest.mark.parametrize("seed", [0, *[pytest.param(i, marks=FULL) for i in range(1, 20)]])
+def test_many_matrices_of_few_numbers(seed):
+    """Low ranks, equal values and zeros, in one stack."""
+    n = 3 + seed % 5
+    a = np.random.default_rng(seed).integers(-1, 2, (1000, n, n)).astype(np.float32)
+    s, u, vh = weft.jit(lambda a: rotations.svd(
+        a, full_matrices=True, compute_uv=True, subset_by_index=None))(a)  # fmt: skip
+    check_svd(a, s, u, vh)
+    close(np.asarray(s), np.linalg.svd(a, compute_uv=False), np.float32, 1.0)
+    h = hermitian(a)
+    v, w = weft.jit(lambda a: rotations.eigh(
+        a, lower=True, sort_eigenvalues=True, subset_by_index=None))(h)  # fmt: skip
+    check_eigh(h, w, v)
+    close(np.asarray(w), np.linalg.eigvalsh(h), np.float32, 1.0)
+
+
 # --- as exported ----------------------------------------------------------------------------------
 
 A = drawn((5, 3), np.float32)

@@ -42,7 +42,10 @@ def _angles(alpha: Any, beta: Any, gamma: Any) -> tuple[Any, Any, Any]:
     none = length == 0
     safe = jnp.where(none, 1, length)
     theta = (beta - alpha) / (2 * safe)
-    tangent = 1 / (abs(theta) + lax.sqrt(theta * theta + 1))
+    # a square of more than this is infinite or has no 1 to lose
+    far = abs(theta) > 1 / np.finfo(theta.dtype).eps
+    near = jnp.where(far, 0, theta)
+    tangent = jnp.where(far, 0.5, 1) / (abs(theta) + jnp.where(far, 0, lax.sqrt(near * near + 1)))
     tangent = jnp.where(none, 0, jnp.where(theta < 0, -tangent, tangent))
     cosine = lax.rsqrt(tangent * tangent + 1)
     phase = gamma / safe if is_complex(gamma) else jnp.where(gamma < 0, -1, 1).astype(gamma.dtype)
@@ -136,17 +139,22 @@ def _eigh(a: Any, vectors: bool) -> tuple[Any, Any]:
     quarters = [jnp.swapaxes(y, -1, -2) for x in (left, right) for y in _halves(x)]
     basis = list(_halves(eye(a, n, n))) if vectors else []
     unit = count(half)[:, None] == count(half)
-    least = np.finfo(real_dtype(a)).eps ** 2 * square(a).sum((-2, -1))
+    norm = lax.sqrt(square(a).sum((-2, -1)))
+    least = 4 * np.finfo(norm.dtype).eps * norm
 
-    def goes_on(values: Any) -> Any:
-        tl, _, tr, br = values[:4]
+    def rest(values: Any) -> Any:
+        """The norm of what is off the diagonal."""
+        tl, _, tr, br = values[1:5]
         others = square(jnp.where(unit, 0, tl)) + square(jnp.where(unit, 0, br)) + 2 * square(tr)
-        return others.sum((-2, -1)) > least
+        return lax.sqrt(others.sum((-2, -1)))
 
-    def step(_: Any, values: Any) -> Any:
-        tl, bl, tr, br, *basis = values
+    def step(k: Any, values: Any) -> Any:
+        bound, tl, bl, tr, br, *basis = values
+        bound = jnp.where(k == 0, _bound(rest(values), norm, n), bound)
         alpha, beta, gamma = (jnp.where(unit, x, 0).sum(-1) for x in (tl, br, tr))
+        turns = abs(gamma) > bound[..., None]
         alpha, beta = real(alpha), real(beta)
+        gamma = jnp.where(turns, gamma, 0)
         tangent, cosine, sine = _angles(alpha, beta, gamma)
         tl, tr = _turned(tl, tr, cosine, sine)
         bl, br = _turned(bl, br, cosine, sine)
@@ -156,17 +164,29 @@ def _eigh(a: Any, vectors: bool) -> tuple[Any, Any]:
         shift = tangent * abs(gamma)
         tl = jnp.where(unit, (alpha - shift)[..., None].astype(a.dtype), tl)
         br = jnp.where(unit, (beta + shift)[..., None].astype(a.dtype), br)
-        tr, bl = jnp.where(unit, 0, tr), jnp.where(unit, 0, bl)
+        turned = unit & turns[..., None]
+        tr, bl = jnp.where(turned, 0, tr), jnp.where(turned, 0, bl)
         (tl, tr), (bl, br) = _moved(tl, tr), _moved(bl, br)
         (tl, bl), (tr, br) = _moved(tl, bl, -2), _moved(tr, br, -2)
         if basis:
             basis = [*_moved(*_turned(*basis, cosine, sine))]
-        return [tl, bl, tr, br, *basis]
+        return [bound, tl, bl, tr, br, *basis]
 
-    tl, _, _, br, *basis = _sweeps(half, step, [*quarters, *basis], goes_on)
+    begin = [jnp.zeros_like(norm), *quarters, *basis]
+    _, tl, _, _, br, *basis = _sweeps(half, step, begin, lambda values: rest(values) > least)
     values = [real(jnp.where(unit, x, 0).sum(-1)) for x in (tl, br)]
     found = lax.concatenate(values, a.ndim - 2)[..., :n]
     return found, lax.concatenate(basis, a.ndim - 1)[..., :n] if vectors else None
+
+
+def _bound(rest: Any, norm: Any, n: int) -> Any:
+    """The size up to which a sweep leaves numbers as they are, of which a sweep makes no less.
+
+    Between equal eigenvalues these would give rotations of any angle, which move larger numbers to
+    places that the sweep has been to (van Kempen 1966).
+    """
+    small = 8 * rest * (rest / jnp.where(norm == 0, 1, norm))
+    return jnp.maximum(jnp.minimum(small, rest / 8), 2 * np.finfo(norm.dtype).eps * norm) / n
 
 
 # --- singular values ------------------------------------------------------------------------------
@@ -231,7 +251,8 @@ def _rotated(a: Any, vectors: bool) -> tuple[Any, Any]:
     """A V with orthogonal columns, and V if it is wanted (one-sided rotations, Hestenes 1958)."""
     n = a.shape[-1]
     info = np.finfo(real_dtype(a))
-    tolerance = float(info.eps) * a.shape[-2] ** 0.5
+    tolerance = 4 * float(info.eps) * a.shape[-2] ** 0.5
+    none = float(info.eps) ** 2 * square(a).sum((-2, -1))[..., None]
     if n == 1:
         return a, eye(a, 1, 1) if vectors else None
 
@@ -240,8 +261,9 @@ def _rotated(a: Any, vectors: bool) -> tuple[Any, Any]:
         alpha, beta = square(left).sum(-2), square(right).sum(-2)
         gamma = (conj(left) * right).sum(-2)
         least = tolerance * lax.sqrt(alpha) * lax.sqrt(beta)
-        # columns too short to have a direction stay as they are
-        turns = (abs(gamma) > least) & (jnp.minimum(alpha, beta) > info.tiny / info.eps)
+        # columns too short to have a direction stay as they are, and so do two of roundings
+        long = (jnp.minimum(alpha, beta) > info.tiny / info.eps) & (jnp.maximum(alpha, beta) > none)
+        turns = (abs(gamma) > least) & long
         _, cosine, sine = _angles(alpha, beta, jnp.where(turns, gamma, 0))
         halves = [*_moved(*_turned(left, right, cosine, sine))]
         if basis:
