@@ -10,7 +10,9 @@ import weft
 import weft.numpy as jnp
 from tests.export.test_c_library import NODE, build, called, compiled, native
 from weft import export, lax
+from weft.core.jaxpr import jaxprs_in_params
 from weft.export.factorisations import eliminations, reflectors, rotations
+from weft.export.factorisations.programs import written_out
 from weft.prims.linalg.qr import geqp3_p, geqrf_p, ormqr_p
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
@@ -230,6 +232,27 @@ def test_many_matrices_of_few_numbers(seed):
         a, lower=True, sort_eigenvalues=True, subset_by_index=None))(h)  # fmt: skip
     check_eigh(h, w, v)
     close(np.asarray(w), np.linalg.eigvalsh(h), np.float32, 1.0)
+
+
+def types(jaxpr):
+    found = {str(v.aval.dtype) for eqn in jaxpr.eqns for v in eqn.outvars}
+    return found.union(
+        *[types(inner) for eqn in jaxpr.eqns for inner in jaxprs_in_params(eqn.params)]
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_loops_have_no_wider_types_than_their_operands(dtype):
+    """Such types would change where a program is read again."""
+
+    def factors(x):
+        found = lax.linalg.svd(x), lax.linalg.eigh(x), lax.linalg.qr(x, pivoting=True), x @ x
+        solved = lax.linalg.tridiagonal_solve(x[0], x[1], x[2], x)
+        return found, lax.linalg.lu(x), lax.linalg.cholesky(x), solved
+
+    x = drawn((4, 4), dtype)
+    program = written_out(weft.make_jaxpr(factors)(x), False, False)
+    assert types(program.jaxpr) <= {"float32", "complex64", "int32", "uint32", "bool"}
 
 
 # --- as exported ----------------------------------------------------------------------------------

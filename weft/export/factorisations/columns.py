@@ -63,6 +63,11 @@ def size(a: Any) -> Any:
     return abs(lax.real(a)) + abs(lax.imag(a)) if is_complex(a) else abs(a)
 
 
+def sign(a: Any) -> Any:
+    """1 or -1, of zeros one of them."""
+    return jnp.copysign(jnp.ones_like(a), a)
+
+
 def square(a: Any) -> Any:
     """|a|², which is real."""
     return lax.real(a) ** 2 + lax.imag(a) ** 2 if is_complex(a) else a * a

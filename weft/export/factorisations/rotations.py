@@ -23,6 +23,7 @@ from weft.export.factorisations.columns import (
     real,
     real_dtype,
     repeat,
+    sign,
     square,
     unit_of,
 )
@@ -42,13 +43,13 @@ def _angles(alpha: Any, beta: Any, gamma: Any) -> tuple[Any, Any, Any]:
     none = length == 0
     safe = jnp.where(none, 1, length)
     theta = (beta - alpha) / (2 * safe)
-    # a square of more than this is infinite or has no 1 to lose
+    # from there on, the square and 1 are the square, or infinite
     far = abs(theta) > 1 / np.finfo(theta.dtype).eps
-    near = jnp.where(far, 0, theta)
-    tangent = jnp.where(far, 0.5, 1) / (abs(theta) + jnp.where(far, 0, lax.sqrt(near * near + 1)))
-    tangent = jnp.where(none, 0, jnp.where(theta < 0, -tangent, tangent))
+    near = jnp.where(far, 1, abs(theta))
+    tangent = jnp.where(far, 0.5 / abs(theta), 1 / (near + lax.sqrt(near * near + 1)))
+    tangent = jnp.where(none, 0, sign(theta) * tangent)
     cosine = lax.rsqrt(tangent * tangent + 1)
-    phase = gamma / safe if is_complex(gamma) else jnp.where(gamma < 0, -1, 1).astype(gamma.dtype)
+    phase = gamma / safe if is_complex(gamma) else sign(gamma)
     return tangent, cosine, tangent * cosine * phase
 
 
@@ -237,7 +238,7 @@ def _tall_svd(a: Any, whole: bool, vectors: bool) -> list[Any]:
     # The products are U Σ. Reflectors find U of them even where Σ has zeros.
     again, factors = geqrf(products)
     signs = jnp.where(eye(a, n, n) != 0, real(again), 0).sum(-2)
-    u = applied(again, factors, eye(a, n, n)) * jnp.where(signs < 0, -1, 1)[..., None, :]
+    u = applied(again, factors, eye(a, n, n)) * sign(signs)[..., None, :]
     if m > n:
         width = m if whole else n
         rest = eye(a, m, width)
