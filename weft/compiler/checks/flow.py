@@ -9,6 +9,7 @@ too, and a search for the culprit needs to go back no further.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ import numpy as np
 from weft.base.record import Record
 from weft.compiler.checks.sites import factors_of, is_inexact
 from weft.compiler.fuse import fusible
+from weft.compiler.passes.inline import inline
+from weft.core.caches import per_program
 from weft.core.interpret import literal_value
-from weft.core.jaxpr import Jaxpr, Literal
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 
 # What tells NaNs from other values.
 _ASKS = frozenset(["is_finite", "zero_untaken"])
@@ -41,18 +44,28 @@ class Taken(Record):
     axes: tuple[int | None, ...]
 
 
-class Flow:
-    """A flat program, and what becomes of its values."""
+@per_program
+def flat(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program without calls."""
+    return inline(closed)
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
+
+class Flow:
+    """A flat program, and what becomes of its values.
+
+    Of results that are ``unread``, those who use them discard bad elements.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, unread: Collection[Any] = ()) -> None:
         self.jaxpr = jaxpr
         self.producer: dict[Any, Any] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
-        self.results = {x for x in jaxpr.outvars if type(x) is not Literal}
+        self.results = {x for x in jaxpr.outvars if type(x) is not Literal and x not in unread}
         self.users: dict[Any, list[tuple[Any, int]]] = {}
         for eqn in jaxpr.eqns:
             for i, x in enumerate(eqn.invars):
                 if type(x) is not Literal:
                     self.users.setdefault(x, []).append((eqn, i))
+        self.counting = self._counting()
         # values in memory: where a search backwards may end
         self.solid: set[Any] = set()
         kept: set[Any] = set()
@@ -64,6 +77,8 @@ class Flow:
                     self.solid.add(self.source(x))
             known = is_closed(eqn)
             self.solid.update(v for v in eqn.outvars if known or not is_inexact(v.aval))
+        # a search goes on behind what is not looked at
+        self.solid -= {x for x in self.producer if is_inexact(x.aval) and x not in self.counting}
         kept.update(
             x for x in self.solid if is_inexact(x.aval) and self._may_be_bad(self.producer.get(x))
         )
@@ -95,6 +110,9 @@ class Flow:
             for v in eqn.outvars:
                 if not is_inexact(v.aval) or v in found or is_closed(eqn):
                     continue
+                if v not in self.counting:
+                    self.guarded.add(v)
+                    continue
                 uses = [self._use(v, user, place) for user, place in self.users.get(v, ())]
                 through = [r for use in uses if isinstance(use, list) for r in use]
                 if any(r in seen for r in through):
@@ -105,6 +123,42 @@ class Flow:
                 else:
                     self.guarded.add(v)
         return found
+
+    def _counting(self) -> set[Any]:
+        """The values whose bad elements reach a result, or end in a comparison."""
+        found = {x for x in self.results if is_inexact(x.aval)}
+
+        def look(v: Any) -> None:
+            if is_inexact(v.aval) and v not in found:
+                if any(self._counts(v, eqn, i, found) for eqn, i in self.users.get(v, ())):
+                    found.add(v)
+
+        for eqn in reversed(self.jaxpr.eqns):
+            for v in eqn.outvars:
+                look(v)
+        for v in (*self.jaxpr.constvars, *self.jaxpr.invars):
+            look(v)
+        return found
+
+    def _counts(self, v: Any, eqn: Any, place: int, counting: set[Any]) -> bool:
+        """Whether a bad element of a value counts where it is used."""
+        use = self._use(v, eqn, place)
+        if isinstance(use, list):
+            return any(r in counting for r in use)
+        if use == "lost" and eqn.primitive.nodes:
+            inner = _operand_inside(eqn, place)
+            if inner is not None:
+                flags = [r not in counting for r in eqn.outvars]
+                flows = [Flow(p.jaxpr, unread_inside(eqn, p.jaxpr, flags)) for p, _ in inner]
+                return any(
+                    flow.jaxpr.invars[i] in flow.counting
+                    for flow, (_, i) in zip(flows, inner, strict=True)
+                )
+        return use == "lost"
+
+    def unread(self, eqn: Any) -> list[bool]:
+        """Of the results of a loop or branch, which have bad elements that don't count."""
+        return [is_inexact(v.aval) and v not in self.counting for v in eqn.outvars]
 
     def _use(self, v: Any, eqn: Any, place: int) -> Any:
         """What a use makes of a NaN: the results that have it too, ``guarded`` or ``lost``."""
@@ -244,6 +298,31 @@ def _through(eqn: Any, place: int, alternatives: list[list[Taken]]) -> list[list
         [x._replace(axes=tuple([moved[axis] for axis in x.axes])) for x in several]
         for several in alternatives
     ]
+
+
+def _operand_inside(eqn: Any, place: int) -> list[tuple[ClosedJaxpr, int]] | None:
+    """Where an operand of a loop or branch is in its programs, if it is the same in all rounds or
+    a part of it in each; None for others."""
+    name, params = eqn.primitive.name, eqn.params
+    if name == "scan":
+        consts, carry = params["num_consts"], params["num_carry"]
+        return None if consts <= place < consts + carry else [(flat(params["jaxpr"]), place)]
+    if name == "cond" and place:
+        return [(flat(branch), place - 1) for branch in params["branches"]]
+    return None
+
+
+def unread_inside(eqn: Any, jaxpr: Jaxpr, unread: Sequence[bool]) -> set[Any]:
+    """The results of a program in a loop or branch whose bad elements don't count, where they
+    don't count for some results of the loop or branch."""
+    first = eqn.params["num_carry"] if eqn.primitive.name == "scan" else 0
+    if eqn.primitive.name not in ("scan", "cond", "remat2"):
+        return set()
+    pairs = list(zip(jaxpr.outvars, unread, strict=True))
+    read = {
+        x for i, (x, no) in enumerate(pairs) if type(x) is not Literal and (not no or i < first)
+    }
+    return {x for x, _ in pairs if type(x) is not Literal and x not in read}
 
 
 def is_closed(eqn: Any) -> bool:

@@ -7,7 +7,7 @@ A program for devices that cannot stop returns these numbers as results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any
 
@@ -15,12 +15,11 @@ import numpy as np
 
 from weft.base.checking import Kinds
 from weft.compiler.checks import early, predicates
-from weft.compiler.checks.flow import Flow, is_closed
+from weft.compiler.checks.flow import Flow, flat, is_closed, unread_inside
 from weft.compiler.checks.origins import Origins
 from weft.compiler.checks.replay import Culprit, Second
 from weft.compiler.checks.sites import Around, Site, is_integer
 from weft.compiler.checks.stop import stop_if_p
-from weft.compiler.passes.inline import inline
 from weft.core.caches import per_program
 from weft.core.interpret import literal_value
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun
@@ -28,12 +27,6 @@ from weft.core.staging import stage
 from weft.core.trace import state, typeof
 
 _SCALAR = np.int32
-
-
-@per_program
-def flat(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program without calls."""
-    return inline(closed)
 
 
 @per_program
@@ -60,8 +53,8 @@ def telling(closed: ClosedJaxpr, kinds: Kinds) -> tuple[ClosedJaxpr, Any]:
     if not writer.sites:
         return closed, None
     eqns, given = body.eqns, [*body.jaxpr.constvars, *body.jaxpr.invars]
-    again = lambda: second_look(kinds, eqns, given, body.jaxpr.outvars)
-    return made, Culprit(kinds, writer.sites, eqns, given, again)
+    outs = body.jaxpr.outvars
+    return made, Culprit(kinds, writer.sites, eqns, given, second_look, outs)
 
 
 @per_program
@@ -96,6 +89,7 @@ class _Writer:
         self.second = second
         self.sites: list[Site] = []
         self.ends_early = False  # whether a loop in it may
+        self.unread: list[bool] = []  # of a loop or branch, results whose bad elements don't count
         self.before: Any = None  # where a loop has ended early, the failure that did it
 
     def site(self, site: Site) -> int:
@@ -112,9 +106,11 @@ class _Writer:
 
         def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
             eqns, given = flow.slice(eqn, flow.taken(live))
-            inside = eqn.primitive.nodes != ""  # only the first failure comes out of it
-            again = (lambda: second_look(self.kinds, eqns, given)) if inside else None
-            culprit = Culprit(self.kinds, self.sites, eqns, given, again)
+            outs = None  # only the first failure comes out of a loop or branch
+            if eqn.primitive.nodes:
+                unread = zip(eqn.outvars, flow.unread(eqn), strict=True)
+                outs = [v for v, no in unread if not no]
+            culprit = Culprit(self.kinds, self.sites, eqns, given, second_look, outs)
             values = [env[x] for x in given]
             stop_if_p.bind(failed, *predicates.vector(failure), *values, culprit=culprit)
 
@@ -122,16 +118,21 @@ class _Writer:
         return [_value(env, x) for x in jaxpr.outvars]
 
     def region(
-        self, jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]
+        self,
+        jaxpr: Jaxpr,
+        consts: Sequence[Any],
+        args: Sequence[Any],
+        unread: Collection[Any] = (),
     ) -> tuple[list[Any], tuple[Any, ...]]:
-        """The results of a program inside another, and its first failure."""
+        """The results of a program inside another, and its first failure; bad elements of results
+        that are ``unread`` are none."""
         env = _environment(jaxpr, consts, args)
         failures: list[tuple[Any, tuple[Any, ...]]] = []
 
         def found(eqn: Any, failed: Any, failure: Any, live: Any = None) -> None:
             failures.append((failed, failure))
 
-        self.equations(Flow(jaxpr), env, found)
+        self.equations(Flow(jaxpr, unread), env, found)
         first = (_SCALAR(0),)
         for failed, failure in reversed(failures):
             if self.ends_early:  # what ends a loop comes before others
@@ -153,7 +154,7 @@ class _Writer:
         try:
             for eqn in flow.jaxpr.eqns:
                 state.source = eqn.source_info
-                if not self.nested(eqn, env, found):
+                if not self.nested(flow, eqn, env, found):
                     self.plain(eqn, env)
                     if made is not None:
                         made.follow(eqn)
@@ -214,7 +215,7 @@ class _Writer:
 
     # --- loops and branches -----------------------------------------------------------------------
 
-    def nested(self, eqn: Any, env: dict[Any, Any], found: Any) -> bool:
+    def nested(self, flow: Flow, eqn: Any, env: dict[Any, Any], found: Any) -> bool:
         """Bind an equation that carries programs, with checks in them; False for others."""
         rules = {
             "scan": self.scan, "while": self.loop, "cond": self.branches, "remat2": self.again
@@ -222,8 +223,10 @@ class _Writer:
         rule = rules.get(eqn.primitive.name)
         if rule is None:
             return False
-        count = len(self.sites)
+        count, around = len(self.sites), self.unread
+        self.unread = flow.unread(eqn)
         outs, failure = rule(eqn, [_value(env, x) for x in eqn.invars])
+        self.unread = around
         if failure is None:
             del self.sites[count:]
             return False
@@ -242,7 +245,8 @@ class _Writer:
         inner = flat(closed)
         begin = len(self.sites)
         around, self.before = self.before, before
-        outs, failure = self.region(inner.jaxpr, inner.consts, args)
+        unread = unread_inside(eqn, inner.jaxpr, self.unread)
+        outs, failure = self.region(inner.jaxpr, inner.consts, args, unread)
         self.before = around
         self.enclose(begin, Around(eqn, inner, asks))
         return outs, failure
@@ -262,7 +266,7 @@ class _Writer:
             outs, state = self.round(eqn, closed, [*consts, *rest[depth[0] :]], rest, depth[0])
             return [*state, *outs]
 
-        made = self.staged(step, closed, n_consts, depth)
+        made = self.staged(eqn, step, closed, n_consts, depth)
         if made is None:
             return [], None
         initial = [_SCALAR(0)] * depth[0]
@@ -306,7 +310,7 @@ class _Writer:
         values = [values[i] for i in taken]
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         condition, closed = params["cond_jaxpr"], params["body_jaxpr"]
-        depth, asks = self.trial(closed), self.trial(condition)
+        depth, asks = self.trial(eqn, closed), self.trial(eqn, condition)
         if not depth and not asks:
             return [], None
         wide = 1 + max(depth, asks)
@@ -373,14 +377,15 @@ class _Writer:
         lead = len(state)
         return bound[lead:], tuple(bound[lead - wide : lead])
 
-    def trial(self, closed: ClosedJaxpr) -> int:
+    def trial(self, eqn: Any, closed: ClosedJaxpr) -> int:
         """How many numbers a failure in a program has; 0 if nothing in it is checked."""
         inner, count = flat(closed), len(self.sites)
         failure: Any = None
 
         def look(*args: Any) -> list[Any]:
             nonlocal failure
-            failure = self.region(inner.jaxpr, inner.consts, args)[1]
+            unread = unread_inside(eqn, inner.jaxpr, self.unread)
+            failure = self.region(inner.jaxpr, inner.consts, args, unread)[1]
             return []
 
         around, self.before = self.before, None
@@ -391,12 +396,12 @@ class _Writer:
         del self.sites[count:]
         return len(failure)
 
-    def staged(self, step: Any, closed: ClosedJaxpr, first: int, depth: list[int]) -> Any:
+    def staged(self, eqn: Any, step: Any, closed: ClosedJaxpr, first: int, depth: list[int]) -> Any:
         """A loop's body with its state behind its constants; None if nothing in it is checked.
 
         The state is the number of this round, then the first failure.
         """
-        count = self.trial(closed)
+        count = self.trial(eqn, closed)
         if not count:
             return None
         depth[0] = 2 + count
@@ -428,7 +433,7 @@ class _Writer:
 
     def branches(self, eqn: Any, values: list[Any]) -> tuple[list[Any], Any]:
         branches = eqn.params["branches"]
-        depths = [self.trial(branch) for branch in branches]
+        depths = [self.trial(eqn, branch) for branch in branches]
         if not any(depths):
             return [], None
         depth = max(depths)
@@ -450,7 +455,7 @@ class _Writer:
         """What a backward pass computes again."""
         jaxpr, flags = eqn.params["jaxpr"], eqn.params["prevent_cse"]
         closed = ClosedJaxpr(jaxpr, ())
-        depth = self.trial(closed)
+        depth = self.trial(eqn, closed)
         if not depth:
             return [], None
 

@@ -22,7 +22,7 @@ from weft.compiler.checks.sites import Around, Site, is_inexact, is_integer
 from weft.core import hooks
 from weft.core.avals import ShapedArray
 from weft.core.interpret import constant_value, has_data, run, run_primitive
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from weft.core.trace import state
 
 # Equations of a loop that are run again, at most: NumPy takes some microseconds for each.
@@ -63,6 +63,16 @@ class Second(Record):
     program: ClosedJaxpr
     sites: list[Site]
 
+    def error(self, culprit: Culprit, given: Sequence[Any]) -> Exception | None:
+        """The error of the first check that fails for values in memory."""
+        off = dict.fromkeys(("check_nan", "check_inf", "check_index", "check_division"), False)
+        with knobs.scope(**off, check_overflow=""):
+            (failure,) = hooks.evaluate(look_p, list(given), {"jaxpr": self.program})
+        numbers = [int(n) for n in np.asarray(failure).reshape(-1)]
+        if not numbers[0]:
+            return None
+        return culprit.replayed(self.sites[abs(numbers[0]) - 1], numbers[1:], given)
+
 
 class Culprit:
     """What a stop knows: the checks of the program, and the equations to run again."""
@@ -73,14 +83,17 @@ class Culprit:
         sites: list[Site],
         eqns: Sequence[Any],
         given: Sequence[Any],
-        again: Callable[[], Second | None] | None = None,
+        look: Callable[..., Second | None] | None = None,
+        outs: Sequence[Any] | None = None,
     ) -> None:
         self.kinds = kinds
         self.sites = sites
         self.eqns = eqns
         self.given = given
-        # where one failure may hide others: a program that finds these, made when it is needed
-        self.again = again
+        # makes the programs of second looks; and, where one failure may hide others, the results
+        # of the equations, of which such a program is made when it is needed
+        self.look = look
+        self.outs = outs
         self.second: Second | None = None
 
     def error(self, values: Sequence[Any]) -> Exception | None:
@@ -95,17 +108,22 @@ class Culprit:
 
     def hidden(self, given: Sequence[Any]) -> Exception | None:
         """The error of another check, after that of a bad number that was passed in."""
-        if self.again is not None:
-            self.second, self.again = self.again(), None
-        if self.second is None:
+        if self.second is None and self.outs is not None and self.look is not None:
+            self.second = self.look(self.kinds, self.eqns, self.given, self.outs)
+            self.outs = None
+        return None if self.second is None else self.second.error(self, given)
+
+    def within(self, fault: Fault, env: dict[Any, Any]) -> Exception | None:
+        """The error of what made an element bad in a loop or branch; None where it is unknown."""
+        eqn = fault.eqn
+        if self.look is None or eqn.primitive.nodes not in ("loop", "branch"):
             return None
-        off = dict.fromkeys(("check_nan", "check_inf", "check_index", "check_division"), False)
-        with knobs.scope(**off, check_overflow=""):
-            (failure,) = hooks.evaluate(look_p, list(given), {"jaxpr": self.second.program})
-        numbers = [int(n) for n in np.asarray(failure).reshape(-1)]
-        if not numbers[0]:
+        given = list(dict.fromkeys(x for x in eqn.invars if type(x) is not Literal))
+        second = self.look(self.kinds, [eqn], given, eqn.outvars)
+        if second is None:
             return None
-        return self.replayed(self.second.sites[abs(numbers[0]) - 1], numbers[1:], given)
+        inner = Culprit(self.kinds, second.sites, [eqn], given, self.look)
+        return second.error(inner, [env[x] for x in given])
 
     def replayed(self, site: Site, rounds: list[int], given: Sequence[Any]) -> Exception | None:
         with np.errstate(all="ignore"):
@@ -130,6 +148,9 @@ class Culprit:
         fault = Search(self.kinds, env, eqns).blame(site.variable, bad)
         if fault is None:
             return None
+        error = self.within(fault, env)
+        if error is not None:
+            return error
         return self.made(fault.kind, fault.told, fault.eqn, site, rounds, fault.origin(env, eqns))
 
     def unseen(self, site: Site, rounds: list[int]) -> Exception:
