@@ -715,3 +715,17 @@ def test_no_thread_is_started_when_off():
     for _ in range(5):
         f(jnp.ones(2))
     assert threading.active_count() <= before
+
+
+def test_missing_values_have_no_direction():
+    """Observations that are NaN and left out have a zero gradient, as have unknown bounds."""
+
+    def likelihood(ys, scale):
+        kept = jnp.isfinite(ys)
+        errors = jnp.where(kept, jnp.where(kept, ys, 0.0) - 1, 0.0)
+        return -(errors**2).sum() / scale
+
+    ys = np.array([1.5, np.nan, 2.0, np.inf, -np.inf], np.float32)
+    report = weft.verify(likelihood)(ys, 2.0)
+    assert report.ok, report
+    assert "vjp against jvp" in [f.name for f in report.transformations]

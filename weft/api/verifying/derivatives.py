@@ -214,7 +214,8 @@ def compare(
 
 
 def _direction(x: Any, random: Any) -> Any:
-    size = np.where(x == 0, 1.0, np.abs(x))
+    """A direction in proportion to each element; those that are NaN or infinite stay."""
+    size = np.where(x == 0, 1.0, np.where(np.isfinite(x), np.abs(x), 0.0))
     return random.standard_normal(np.shape(x)) * size
 
 
