@@ -205,6 +205,26 @@ def inverses_under_vmap(x):
     return (weft.vmap(one)(x) * SINGULAR).sum()
 
 
+SYMMETRIC = np.stack([[[2, 1], [1, 3]], [[1, 0], [0, 1]], [[4, 1], [1, 3]]]).astype(np.float32)
+
+
+def spectra(x):
+    """Derivatives of eigenvectors divide by differences of eigenvalues."""
+    values, vectors = jnp.linalg.eigh(x)
+    found = jnp.where(REGULAR[:, None, None], vectors * vectors, 0.0)
+    return (found * SINGULAR).sum() + jnp.where(REGULAR[:, None], values, 0.0).sum()
+
+
+def orthogonal_factors(x):
+    found = jnp.linalg.qr(x * REGULAR[:, None, None])[0]
+    return (jnp.where(REGULAR[:, None, None], found, 0.0) * SINGULAR).sum()
+
+
+def singular_vectors(x):
+    found = jnp.linalg.svd(x)[0] ** 2
+    return (jnp.where(REGULAR[:, None, None], found, 0.0) * SINGULAR).sum()
+
+
 def systems_of_one_matrix(x):
     """A matrix for each of several right-hand sides, of roots that are not taken."""
     matrix = jnp.where(np.eye(2) > 0, jnp.sqrt(x[0]), 0.0) + jnp.eye(2)
@@ -296,6 +316,9 @@ CLASSICS = {
     "systems": (systems, SINGULAR, None),
     "sides_of_systems": (sides_of_systems, SINGULAR, None),
     "inverses_under_vmap": (inverses_under_vmap, SINGULAR, None),
+    "spectra": (spectra, SYMMETRIC, None),
+    "orthogonal_factors": (orthogonal_factors, SINGULAR, None),
+    "singular_vectors": (singular_vectors, SYMMETRIC, None),
     "systems_of_one_matrix": (systems_of_one_matrix, MATRICES, None),
     "attention_rows": (attention_rows, SCORES, None),
     "attention_of_heads": (attention_of_heads, SCORES[:2], None),
@@ -342,7 +365,10 @@ def test_explicit_meshes_elsewhere_change_nothing():
 TWICE = ["sqrt", "norm_of_rows", "softmax_of_masked", "in_scan", "loop", "systems"]
 
 
-@pytest.mark.parametrize("name", [*TWICE, "inverses_of_regular", "sides_of_systems"])
+TWICE += ["inverses_of_regular", "sides_of_systems", "spectra"]
+
+
+@pytest.mark.parametrize("name", TWICE)
 def test_second_derivatives(name):
     f, x, _ = CLASSICS[name]
     want = weft.jacfwd(weft.jacfwd(f))(x)

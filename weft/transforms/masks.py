@@ -190,7 +190,12 @@ def _untaken(ct: Any, operands: Any) -> list[Any]:
         return [None, ct]
     which = operands[0]
     shape = typeof(which).shape
-    live = Live(shape, lambda: which)
+    found = origin(which)
+    rows = None
+    if found is not None:
+        small, axes = found
+        rows = _rows(Live(typeof(small).shape, lambda: small), axes)
+    live = Live(shape, lambda: which, rows)
     plain = ct.value if type(ct) is Masked else ct
     zero = families.broadcast_to(families.const(plain, 0), typeof(plain).shape)
     kept = lookup("select_n").bind(which, zero, plain)
