@@ -547,3 +547,28 @@ def test_names_of_arguments(tmp_path):
     assert "const float *params_a_b_2, /* params['a_b']: float32[6,6] */" in text
     assert "const int32_t *x_restrict, /* restrict: int32[] */" in text
     assert f"#define F_ARENA_BYTES {made.arena_bytes}" in text
+
+
+@native
+def test_what_elements_are_in_memory(tmp_path):
+    """Types that C and JavaScript have none for are explained where a reader looks."""
+
+    def fun(k, h, c, i):
+        return random.split(k), h * 2, c * c, i.astype(jnp.int4)
+
+    args = (random.key(0), np.ones(3, np.float16), np.ones(2, np.complex64), np.ones(2, np.int8))
+    export.to_c(weft.jit(fun), args, tmp_path, name="f", target="c")
+    export.to_c(weft.jit(fun), args, tmp_path, name="f", target="wasm32")
+    header, loader = ((tmp_path / f"f.{kind}").read_text() for kind in ("h", "js"))
+    for told in (
+        "key<fry>[2], the uint32 numbers of random.key_data",
+        "float16[3], the bits of each number",
+        "complex64[2], pairs of a real and an imaginary part",
+    ):
+        assert told in header and told in loader
+    assert "int8_t *out_3 /* out[3]: int4[2] */" in header and "uint8_t *out_3" not in header
+    assert "result 3: int4[2]; Int8Array" in loader
+    if COMPILER:
+        like = weft.jit(fun)(*args)
+        found = called(build(tmp_path, ["f"]), "f", args, like)
+        assert [x.tobytes() for x in found] == [host(x).tobytes() for x in like]

@@ -30,7 +30,7 @@ from weft.core.jaxpr import ClosedJaxpr, JaxprEqn, jaxprs_in_params
 from weft.export.exported import Exported, exported_stage
 from weft.export.factorisations.programs import first_of, needs_lapack, written_out
 from weft.export.loading import deserialize
-from weft.export.web import Unavailable, page_code, whole_page
+from weft.export.web import Unavailable, is_signed, page_code, type_of, whole_page
 from weft.tree.functions import tree_flatten_with_path, tree_structure, tree_unflatten
 from weft.tree.keys import keystr
 
@@ -421,9 +421,8 @@ def _c_type(dtype: Any) -> str:
     found = _KINDS.get(physical.str[1:])
     if found is not None:
         return found
-    if physical.kind in "iu" and physical.name.startswith(("int", "uint")):
-        return f"{'u' if physical.kind == 'u' else ''}int{8 * physical.itemsize}_t"
-    return f"uint{8 * physical.itemsize}_t"  # the bits of narrow floats
+    # of narrow floats, the bits
+    return f"{'' if is_signed(physical) else 'u'}int{8 * physical.itemsize}_t"
 
 
 def _kinds(avals: Sequence[Any], written: Sequence[bool]) -> list[str]:
@@ -436,9 +435,7 @@ def _kinds(avals: Sequence[Any], written: Sequence[bool]) -> list[str]:
 
 
 def _comment(path: str, aval: Any) -> str:
-    pairs = storage_dtype(aval.dtype).kind == "c"
-    extra = ", pairs of a real and an imaginary part" if pairs else ""
-    return f"/* {path}: {aval.str_short()}{extra} */"
+    return f"/* {path}: {type_of(aval)} */"
 
 
 def _header(

@@ -119,7 +119,7 @@ def page_code(name: str, web: Any, avals: Sequence[Any], count: int) -> str:
     results = range(len(avals) - count)
     described = [
         f"//   {'argument' if i < count else 'result'} {i if i < count else i - count}:"
-        f" {aval.str_short()}, {kind}"
+        f" {type_of(aval)}; {kind}"
         for i, (aval, (kind, _, _)) in enumerate(zip(avals, layout, strict=True))
     ]
     return _TEXT.format(
@@ -137,6 +137,22 @@ def page_code(name: str, web: Any, avals: Sequence[Any], count: int) -> str:
     )
 
 
+def type_of(aval: Any) -> str:
+    """A type, and what its elements are in memory where C and JavaScript have no such type."""
+    dtype, short = storage_dtype(aval.dtype), str(aval.str_short())
+    if dtype.fields is not None:
+        return f"{short}, the uint32 numbers of random.key_data"
+    if dtype.kind == "c":
+        return f"{short}, pairs of a real and an imaginary part"
+    narrow = "float" in dtype.name and dtype.str[1:] not in _ARRAYS
+    return f"{short}, the bits of each number" if narrow else short
+
+
+def is_signed(dtype: Any) -> bool:
+    """Whether elements are signed integers, of which narrow ones take a byte each."""
+    return bool(dtype.fields is None and dtype.name.startswith("int"))
+
+
 def _parts(dtype: Any) -> int:
     """The numbers of an element: both of a complex one, all of a key of random numbers."""
     if dtype.fields is not None:
@@ -149,7 +165,7 @@ def _array(dtype: Any) -> str:
     found = _ARRAYS.get(dtype.str[1:]) if dtype.fields is None else "Uint32Array"
     if found is not None:
         return found
-    word = f"{'Int' if dtype.kind == 'i' else 'Uint'}{8 * dtype.itemsize}Array"
+    word = f"{'Int' if is_signed(dtype) else 'Uint'}{8 * dtype.itemsize}Array"
     return f"Big{word}" if dtype.itemsize == 8 else word
 
 
